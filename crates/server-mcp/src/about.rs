@@ -1,4 +1,5 @@
-//! What this server is, and what an endpoint can do.
+//! The results of `initialize` and `server/discover`: server info, capabilities and instructions of
+//! an endpoint.
 
 use catalog::Shelf;
 use gateway::View;
@@ -12,21 +13,21 @@ use super::body::Reply;
 use super::refused::Refused;
 use super::scope::speaks_mcp;
 
-/// How long a client may keep what an endpoint is, in milliseconds.
+/// Time for which a client may cache the description of an endpoint, in milliseconds.
 const TTL: u64 = 60_000;
 
-/// What an endpoint says of itself.
+/// The capabilities, server info and instructions that an endpoint reports.
 struct About {
     capabilities: Value,
     server: Json,
     instructions: Option<Json>,
 }
 
-/// The handshake. It settles the revision and begins a session.
+/// Handles `initialize`: negotiates the protocol version and creates a session.
 pub(crate) fn initialize(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let [version, declared] = asked.pick(["protocolVersion", "capabilities"]);
     let version = text("protocolVersion", version.as_ref())?;
-    // A handshake is of the old revisions, whatever it names.
+    // A handshake belongs to the older versions, whichever version it names.
     let settled = Revision::read(&version)
         .filter(|revision| revision.era() == Era::Handshake)
         .unwrap_or(Revision::LAST_HANDSHAKE);
@@ -48,7 +49,7 @@ pub(crate) fn initialize(asked: &Asked<'_>) -> Result<Reply, Refused> {
     Ok(reply)
 }
 
-/// The same without a handshake.
+/// Handles `server/discover`: reports the endpoint without a session.
 pub(crate) fn discover(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let about = about(asked)?;
     let versions = Json::of(&Revision::ALL.map(Revision::as_str));
@@ -95,7 +96,7 @@ fn about(asked: &Asked<'_>) -> Result<About, Refused> {
     })
 }
 
-/// Only what this caller can use, and what is passed on.
+/// Adds the capabilities of the endpoint's source that this caller can use and that are forwarded.
 fn of_source(capabilities: &mut Map<String, Value>, view: &View, shelf: &Shelf) {
     let source = shelf.source.as_str();
     let has = |method: &str| view.method(source, method).is_some();

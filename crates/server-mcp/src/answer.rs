@@ -1,4 +1,4 @@
-//! One message in, one answer out. Whatever serves HTTP calls this; nothing here knows how.
+//! Handles one JSON-RPC message and returns one response, independent of the HTTP server.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -15,7 +15,7 @@ use super::{about, call, follow, listen, lists, methods, task};
 use crate::McpDoors;
 use server_core::body::limits;
 
-/// Answers one message of `principal`, whose credential was verified, as Host and Origin were.
+/// Handles one message of `principal`, whose credential was verified, as Host and Origin were.
 pub(crate) async fn answer(
     doors: &McpDoors,
     principal: &Principal,
@@ -32,12 +32,12 @@ pub(crate) async fn answer(
     }
 }
 
-/// The answer to a message that cannot come with these headers, or cannot be answered.
+/// Returns an error response if the media types of these headers are not acceptable.
 pub fn refuses(headers: &HeaderMap) -> Option<Reply> {
     Heads::new(headers).media().err().map(|refused| refused.reply(None))
 }
 
-/// The same as [`answer`], of headers that [`refuses`] has seen.
+/// Dispatches one message whose headers [`refuses`] has accepted.
 pub async fn taken(who: Who<'_>, heads: Heads<'_>, body: Bytes) -> Reply {
     let limits = limits(body.len()).around_arguments(mcp::AROUND_ARGUMENTS);
     match gateway::aside(body.len(), || Message::read(body, limits)) {
@@ -62,7 +62,7 @@ pub async fn taken(who: Who<'_>, heads: Heads<'_>, body: Bytes) -> Reply {
 async fn requested(who: Who<'_>, heads: Heads<'_>, request: &Request) -> Result<Reply, Refused> {
     let mut asked = Asked::read(who, heads, request)?;
     let narrowed = asked.narrowed()?;
-    // Set in its place: it is large, and nearly nobody narrows.
+    // Replaced in place: it is large, and few requests restrict themselves.
     if let Some(narrowed) = &narrowed {
         asked.who.principal = narrowed;
     }
@@ -88,7 +88,8 @@ async fn requested(who: Who<'_>, heads: Heads<'_>, request: &Request) -> Result<
     }
 }
 
-/// A stateless client's notifications mean nothing here: it gives a request up by closing its stream.
+/// Handles a notification. Those of stateless clients have no effect: they cancel a request by
+/// closing its stream.
 fn notified(who: Who<'_>, heads: Heads<'_>, told: &Notification) -> Result<(), Refused> {
     let beside = told.params.as_ref().and_then(mcp::meta::of);
     let meta = beside.as_ref().map(Meta::of).unwrap_or_default();
@@ -106,7 +107,7 @@ fn notified(who: Who<'_>, heads: Heads<'_>, told: &Notification) -> Result<(), R
     Ok(())
 }
 
-/// An answer to a question of ours.
+/// Handles a client's response to a request that the server sent.
 fn answered(who: Who<'_>, heads: Heads<'_>, response: Response) -> Result<(), Refused> {
     let session = match heads.revision()?.map(Revision::era) {
         Some(Era::Stateless) => None,

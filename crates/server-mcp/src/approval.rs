@@ -1,7 +1,7 @@
-//! Calls of MCP clients that are held for a person: how a client is told, and how it comes back.
+//! Tool calls that wait for an approval: what the client is told and how it resumes the call.
 //!
-//! What a client answers is no approval. Only where the operator names its key does the gateway take its
-//! word, and then the record says whose word it was.
+//! A client's response does not approve a call, unless the operator configured the client's key to
+//! confirm calls. The record then names the client as the approver.
 
 use std::sync::Arc;
 
@@ -17,18 +17,19 @@ use super::client;
 use crate::McpDoors;
 use server_core::held::sentence;
 
-/// The key of our one question.
+/// The key of the only input request that an approval makes.
 const KEY: &str = "approval";
 const METHOD: &str = "elicitation/create";
 
-/// What a request has to do with approvals.
+/// The approval data of a request: approval page, native tool name and the pending call that it
+/// resumes.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// The call that it comes back for, with what the client answered.
+    /// The pending call that the request resumes, with the client's input responses.
     pub(crate) again: Option<(CallId, Option<Json>)>,
-    /// The name by which the client calls this server.
+    /// The host name that the client used for this server.
     host: Option<HeaderValue>,
-    /// The tool's own name.
+    /// The native name of the tool.
     native: String,
 }
 
@@ -38,7 +39,7 @@ impl Held {
         Self { again: None, host, native: native.to_owned() }
     }
 
-    /// Where a person is sent.
+    /// The address of the approval page for a call.
     fn page(&self, doors: &McpDoors, call: CallId) -> Option<String> {
         if let Some(page) = doors.page() {
             return Some(page.replace("{id}", &call.to_string()));
@@ -47,14 +48,14 @@ impl Held {
         Some(format!("http://{host}/approvals/{call}"))
     }
 
-    /// Whether the tool promises a shape for its results, which a pending one has not.
+    /// Whether the tool declares an output schema, which a pending result does not satisfy.
     pub(crate) fn typed(&self, (doors, principal): (&McpDoors, &Principal)) -> bool {
         let view = doors.parts.gateway.view(principal, CallerType::Direct);
         view.find(&self.native).is_some_and(|(entry, _)| entry.tool.output.is_some())
     }
 
-    /// The question that goes with a held call: the approval itself, where this client may give it, or a
-    /// notice with the page where a person can.
+    /// The elicitation for a pending call: the approval itself, if this client may give it, or a
+    /// message with the address of the approval page.
     pub(crate) fn question(
         &self,
         (doors, can, confirms): (&McpDoors, &ClientCan, bool),
@@ -80,7 +81,8 @@ impl Held {
         })))
     }
 
-    /// The same as 2026-07-28 has it: with the first answer only, so that nobody is asked twice.
+    /// The elicitation as an input request of protocol version 2026-07-28. It is sent with the
+    /// first response only, so that nobody is asked twice.
     pub(crate) fn requests(
         &self,
         client: (&McpDoors, &ClientCan, bool),
@@ -92,7 +94,7 @@ impl Held {
     }
 }
 
-/// A client comes back for its call; it is kept waiting for a while.
+/// Resumes a pending call for its client and waits for its result for a limited time.
 pub(crate) async fn again(
     doors: &McpDoors,
     principal: &Principal,
@@ -101,14 +103,14 @@ pub(crate) async fn again(
     let gateway = &doors.parts.gateway;
     let word = answers.and_then(|answers| agrees(&answers.get(KEY)?));
     if let Some(agrees) = word.filter(|_| gateway.client_confirms(principal)) {
-        // Where a person was sooner, that counts.
+        // An earlier decision of a person takes precedence.
         gateway.confirm((principal, Interface::Mcp), call, agrees).await.ok();
     }
     let wait = doors.parts.notices.poll;
     settled(doors, principal, (call, wait)).await
 }
 
-/// How a held call ended, or how it stands after a while.
+/// Waits for the result of a pending call; returns its state if the time is over.
 pub(crate) async fn settled(
     doors: &McpDoors,
     principal: &Principal,
@@ -124,7 +126,7 @@ pub(crate) async fn settled(
     })
 }
 
-/// Whether the client's answer to our question says yes, or no; nothing where it says neither.
+/// Parses the client's decision from its response to the elicitation; `None` if it decides nothing.
 fn agrees(answer: &Json) -> Option<bool> {
     let [action, content] = answer.pick(["action", "content"]);
     match action?.text()?.as_ref() {
@@ -134,8 +136,8 @@ fn agrees(answer: &Json) -> Option<bool> {
     }
 }
 
-/// A held call of a client of the older era stays open for a while, and the client is shown where a person
-/// can decide.
+/// Keeps a pending call of a handshake-era client open for a limited time, and sends the client the
+/// address of the approval page.
 pub(crate) async fn patiently(
     (doors, principal): (&McpDoors, &Principal),
     (held, can, ask): (&Held, &ClientCan, Option<Arc<dyn Ask>>),

@@ -1,4 +1,4 @@
-//! Questions to a client of the handshake era, while its call runs.
+//! Requests to a client of the handshake era while its call runs.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::client;
 use super::live::Live;
 use super::outlet::Outlet;
 
-/// Characters of a client's refusal that are passed on.
+/// Maximum characters of a client's error message that are passed on.
 const REFUSAL: usize = 512;
 
-/// One call's way to its client.
+/// Sends the requests of one call to its client, over the streams of the session.
 #[derive(Debug)]
 pub(crate) struct Questions {
     pub(crate) live: Arc<Live>,
@@ -26,7 +26,7 @@ impl Questions {
         if !client::answers(&self.client, method, &params) {
             return Err(Unanswered::Gone);
         }
-        // The question is taken back where nobody waits for it any more.
+        // The request is withdrawn once nobody waits for its response.
         let (question, answer) = self.live.ask().ok_or(Unanswered::Gone)?;
         let event = sse::event(&write::request(&question.id(), method, &params));
         if !self.outlet.sure(event.clone()) && !self.live.sure(event) {

@@ -1,4 +1,4 @@
-//! One request: who asks, at which endpoint, in which dialect.
+//! One request with its caller, endpoint, protocol era and parsed params.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use super::session::Session;
 use crate::McpDoors;
 use server_core::context;
 
-/// Who asks, and where.
+/// The caller of a request: principal, endpoint and time, with the server state.
 #[derive(Debug, Clone, Copy)]
 pub struct Who<'a> {
-    /// What the endpoint shares.
+    /// The state that all MCP requests share.
     pub doors: &'a McpDoors,
-    /// By its credential.
+    /// The principal, as verified from the credential.
     pub principal: &'a Principal,
-    /// Which endpoint.
+    /// The endpoint that the request addresses.
     pub scope: &'a Scope,
-    /// When the request came.
+    /// The time at which the request arrived.
     pub now: Wall,
 }
 
@@ -38,7 +38,7 @@ impl Who<'_> {
         self.doors.parts.gateway.view(self.principal, CallerType::Direct)
     }
 
-    /// The session that the header names; nothing where there is none.
+    /// Finds the session that the header names; `None` without that header.
     pub(crate) fn session(self, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
         let Some(id) = heads.session()? else { return Ok(None) };
         let found = self.doors.mcp.sessions.find((self.principal, self.scope), id, self.now);
@@ -48,7 +48,7 @@ impl Who<'_> {
         })
     }
 
-    /// An endpoint of a source that is not there, or of which this caller sees nothing.
+    /// Returns an error if the endpoint's source does not exist or is hidden from the caller.
     pub(crate) fn there(self) -> Result<(), Refused> {
         if self.scope.source().is_none() {
             return Ok(());
@@ -58,7 +58,7 @@ impl Who<'_> {
     }
 }
 
-/// The members of params that methods of this door read, taken out in one pass: the arguments may be
+/// The members of `params` that handlers read, extracted in one pass because the arguments may be
 /// large.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
@@ -71,7 +71,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// With `_meta` before them.
+    /// Extracts `_meta` and the named members.
     fn of(params: &Json) -> (Option<Json>, Self) {
         let keys =
             [meta::META, "name", "uri", "arguments", "cursor", "requestState", "inputResponses"];
@@ -80,7 +80,7 @@ impl Named {
         (beside, Self { name, uri, args, cursor, state, answers })
     }
 
-    /// What [`header::NAME`] names.
+    /// The member that must equal the header [`header::NAME`].
     fn header(&self, method: &str) -> Option<&Json> {
         match header::name_member(method)? {
             "name" => self.name.as_ref(),
@@ -90,7 +90,7 @@ impl Named {
     }
 }
 
-/// A request, as far as it is read for every method.
+/// A parsed request, as every handler receives it.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) who: Who<'a>,
@@ -99,7 +99,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a Json>,
     pub(crate) era: Era,
-    /// `_meta` as it came.
+    /// The `_meta` object, as received.
     pub(crate) beside: Option<Json>,
     pub(crate) meta: Meta,
     pub(crate) session: Option<Arc<Session>>,
@@ -107,7 +107,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Settles the dialect and holds the head to its rules.
+    /// Determines the protocol version and validates the headers against it.
     pub(crate) fn read(
         who: Who<'a>,
         heads: Heads<'a>,
@@ -128,14 +128,14 @@ impl<'a> Asked<'a> {
                 }
                 None
             }
-            // One that begins anew names no old one.
+            // An `initialize` request names no earlier session.
             Era::Handshake if method == "initialize" => None,
             Era::Handshake => who.session(heads)?,
         };
         Ok(Self { who, heads, id: &request.id, method, params, era, beside, meta, session, named })
     }
 
-    /// The principal without what `_meta` gives up; nothing where it gives up nothing.
+    /// The principal restricted by `_meta`; `None` if `_meta` restricts nothing.
     pub(crate) fn narrowed(&self) -> Result<Option<Principal>, Refused> {
         let [read_only, no_web, task_type] = &self.meta.narrows;
         let wrong =
@@ -163,18 +163,18 @@ impl<'a> Asked<'a> {
         self.params.map_or([const { None }; N], |params| params.pick(keys))
     }
 
-    /// Answers that a stateless client gives to what it was not asked.
+    /// Input responses that a stateless client sent without a `requestState`.
     pub(crate) fn unasked(&self) -> Option<Json> {
         let answers = self.named.answers.clone().filter(|answers| answers.kind() == "object");
         answers.filter(|_| self.era == Era::Stateless && self.named.state.is_none())
     }
 
-    /// The resource that is asked for.
+    /// The `uri` of the requested resource.
     pub(crate) fn uri(&self) -> Result<String, Refused> {
         text("uri", self.named.uri.as_ref())
     }
 
-    /// What the client said it can do.
+    /// The capabilities that the client declared.
     pub(crate) fn client(&self) -> ClientCan {
         match (self.era, &self.session) {
             (Era::Stateless, _) => {
@@ -186,8 +186,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// From which level on log lines are wanted; `None` for none. A session that did not say gets all:
-    /// what a source tells unasked is for its client.
+    /// The minimum level of log messages to send; `None` for none. A session that set no level
+    /// receives all messages of its source.
     pub(crate) fn level(&self) -> Option<Level> {
         match (self.era, &self.session) {
             (Era::Stateless, _) => self.meta.level.as_ref().and_then(Level::read),
@@ -201,12 +201,12 @@ impl<'a> Asked<'a> {
         Words { era: self.era, id: self.id, called: None, own, dated: false }
     }
 
-    /// A result of our own making.
+    /// Encodes a result that this server produced itself.
     pub(crate) fn result(&self, result: &Json) -> Reply {
         self.words().result(result).reply()
     }
 
-    /// There is no such method here.
+    /// The error for an unknown method.
     pub(crate) fn unknown(&self) -> Refused {
         let status = match self.era {
             Era::Stateless => StatusCode::NOT_FOUND,
@@ -217,7 +217,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A text, or where it should stand.
+/// Returns the string member `key`, or an error that names it.
 pub(crate) fn text(key: &str, found: Option<&Json>) -> Result<String, Refused> {
     let kind = found.map_or("missing", Json::kind);
     let text = found.and_then(|json| Some(json.text()?.into_owned()));

@@ -1,4 +1,4 @@
-//! Bodies of answers: parts that are kept and not copied, or events.
+//! Response bodies: up to three byte slices, or an event stream.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -17,15 +17,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::outlet::Outlet;
 
-/// Parts up to this are put together: one write of a few kilobytes costs less than two.
+/// Slices up to this size are copied together: one write of a few kilobytes costs less than two.
 const TOGETHER: usize = 16 << 10;
-/// How often a stream that has nothing to say says that it lives.
+/// Interval after which an idle stream sends a keep-alive comment.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// An answer of this door.
+/// An HTTP response of the MCP endpoint.
 pub type Reply = Response<Body>;
 
-/// Its body.
+/// The body of a response: byte slices or an event stream.
 pub struct Body(Kind);
 
 enum Kind {
@@ -33,7 +33,7 @@ enum Kind {
     Events(Box<Events>),
 }
 
-/// A text in parts.
+/// A body of up to three byte slices.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Parts {
     parts: [Bytes; 3],
@@ -41,7 +41,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Head, bytes that are kept, tail.
+    /// Joins prefix, shared bytes and suffix, copying only small bodies.
     pub(crate) fn new(mut head: Vec<u8>, kept: Bytes, tail: Bytes) -> Self {
         if kept.len() > TOGETHER {
             return Self { parts: [head.into(), kept, tail], next: 0 };
@@ -52,7 +52,7 @@ impl Parts {
         Bytes::from(head).into()
     }
 
-    /// In one piece.
+    /// Concatenates all slices into one.
     pub(crate) fn whole(self) -> Bytes {
         let mut parts = self.parts;
         if parts.iter().filter(|part| !part.is_empty()).count() > 1 {
@@ -86,20 +86,21 @@ impl Iterator for Parts {
     }
 }
 
-/// A stream of events, and what ends it.
+/// A stream of events until its sink closes or the final response is ready.
 pub(crate) struct Events {
     outlet: Arc<Outlet>,
-    /// The last event, which is still worked on; ended where the stream goes.
+    /// The task that produces the final event; aborted when the stream is dropped.
     last: Option<AbortOnDropHandle<Option<Bytes>>>,
     ready: Option<Bytes>,
     over: bool,
     alive: Pin<Box<Sleep>>,
-    /// Kept as long as the stream lasts.
+    /// Guards that live as long as the stream.
     _held: Box<dyn Any + Send + Sync>,
 }
 
 impl Events {
-    /// A stream that ends when its outlet is closed or, where it has a last event, after that.
+    /// Creates a stream that ends when its sink is closed or, if it has a final event, after that
+    /// event.
     pub(crate) fn new(
         outlet: Arc<Outlet>,
         last: Option<AbortOnDropHandle<Option<Bytes>>>,
@@ -116,14 +117,14 @@ impl Events {
         if let Some(last) = &mut self.last
             && let Poll::Ready(ended) = Pin::new(last).poll(cx)
         {
-            // All its notices are in the outlet by now, and come before it.
+            // All its notifications are in the sink by now, and precede it.
             self.last = None;
             self.outlet.close();
             self.ready = ended.ok().flatten();
         }
         if let Poll::Ready(event) = self.outlet.poll(cx) {
             let event = event.or_else(|| {
-                // Closed from outside: nobody waits for the last event.
+                // Closed from outside: nobody waits for the final event.
                 self.over = true;
                 self.ready.take()
             });
@@ -187,7 +188,7 @@ impl fmt::Debug for Body {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// One message.
+/// A response with one JSON message.
 pub(crate) fn json(status: StatusCode, parts: impl Into<Parts>) -> Reply {
     let mut reply = Response::new(Body(Kind::Parts(parts.into())));
     *reply.status_mut() = status;
@@ -195,7 +196,7 @@ pub(crate) fn json(status: StatusCode, parts: impl Into<Parts>) -> Reply {
     reply
 }
 
-/// One message as gzip.
+/// A response with one gzip-compressed message.
 pub(crate) fn packed(parts: [Bytes; 3]) -> Reply {
     let mut reply = json(StatusCode::OK, Parts { parts, next: 0 });
     let headers = reply.headers_mut();
@@ -204,7 +205,7 @@ pub(crate) fn packed(parts: [Bytes; 3]) -> Reply {
     reply
 }
 
-/// A status and nothing else.
+/// A response with a status and no body.
 pub(crate) fn empty(status: StatusCode) -> Reply {
     let mut reply = Response::new(Body(Kind::Parts(Parts::default())));
     *reply.status_mut() = status;
@@ -221,12 +222,12 @@ fn stream(kind: Kind) -> Reply {
     reply
 }
 
-/// Events as they come.
+/// A response that streams events as they arrive.
 pub(crate) fn events(events: Events) -> Reply {
     stream(Kind::Events(Box::new(events)))
 }
 
-/// Events that are all there; none at all for a request that was given up, which gets no answer.
+/// A response with a complete set of events; empty for a cancelled request, which gets no response.
 pub(crate) fn told(events: Bytes) -> Reply {
     stream(Kind::Parts(events.into()))
 }

@@ -1,4 +1,4 @@
-//! `tools/call`: the envelope is read, the gateway runs, the answer's bytes go out.
+//! The handler of `tools/call`, with the argument headers and native tool names it needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use super::run::{Finish, run};
 use super::scope::{Scope, speaks_mcp};
 use server_core::lists::aside;
 
-/// `tools/call`.
+/// Handles the method `tools/call`.
 pub(crate) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let name = text("name", asked.named.name.as_ref())?;
     let args = asked.named.args.clone().filter(|args| args.kind() != "null");
@@ -28,7 +28,8 @@ pub(crate) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     }
     let mut finish = Finish::tool(asked, (&native, name), &args);
     let continues = finish.continues(asked).await?;
-    // What the message was held against, less the levels around the arguments; how much it may hold depends on its size.
+    // The limits that the message was parsed with, less the levels around the arguments; the number
+    // of nodes depends on the size.
     let by = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::ARGUMENTS };
     let mut request = Box::new(Request::new(native, Given::Checked(args, by), Interface::Mcp));
     request.unasked = continues.is_none().then(|| asked.unasked()).flatten();
@@ -36,8 +37,8 @@ pub(crate) async fn tool(asked: &Asked<'_>) -> Result<Reply, Refused> {
     Ok(run(asked, finish, request).await)
 }
 
-/// The tool's own name for the name a client used. A name that is none of the endpoint becomes one that
-/// no tool can have: what another source calls so is not meant.
+/// Resolves the name that a client used to the native tool name. A name unknown at the endpoint
+/// becomes one that no tool can have, so that no tool of another source matches.
 fn native(asked: &Asked<'_>, view: &View, name: &str) -> String {
     let Scope::Source(source) = asked.who.scope else {
         return asked.who.doors.lists.native(view, name);
@@ -46,13 +47,13 @@ fn native(asked: &Asked<'_>, view: &View, name: &str) -> String {
     own.get(name).cloned().unwrap_or_else(|| format!("{source}/{name}"))
 }
 
-/// A parameter that stands in a header too must be the one in the body. Only those who see a tool learn
-/// that it has such parameters.
+/// Checks that arguments repeated in headers equal those in the body. Only callers who see the tool
+/// learn that it has such arguments.
 fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Result<(), Refused> {
     let mirrors = asked.who.doors.mcp.mirrors.of(view.catalog());
     let known = mirrors.any.then(|| view.catalog().find(name)).flatten();
     let at = known.filter(|_| view.find(name).is_some());
-    // As it is called: a second name stands in no header.
+    // Only for the primary name: an alias has no headers.
     let Some(mirror) = at.and_then(|(at, _)| mirrors.get(at, name)) else { return Ok(()) };
     if args.kind() != "object" {
         return Ok(());
@@ -66,20 +67,21 @@ fn mirrored(asked: &Asked<'_>, view: &View, (name, args): (&str, &Json)) -> Resu
         .map_err(|mismatch| Refused::bad(code::HEADER_MISMATCH, mismatch.to_string()))
 }
 
-/// By the tools' own names.
+/// A map from native tool names.
 type ByName<T> = Arc<Map<String, T>>;
 
-/// Tools with parameters that stand in headers, of the newest catalog.
+/// Tools with arguments that are repeated in headers, of the newest catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors(Mutex<Arc<Marked>>);
 
-/// Those of one catalog. A part that the one before had too is not looked through again.
+/// The argument headers of one catalog. Sources that did not change since the previous catalog are
+/// not indexed again.
 #[derive(Debug, Default)]
 struct Marked {
     of: Option<u64>,
-    /// Whether there is one at all.
+    /// Whether any tool has such arguments.
     any: bool,
-    /// By slots.
+    /// The argument headers of each merged source, by its slot.
     parts: Vec<Option<(Arc<Part>, ByName<Mirror>)>>,
 }
 
@@ -90,7 +92,8 @@ impl Mirrors {
         if before.of == Some(catalog.number) {
             return before;
         }
-        // Read outside the lock: two callers may do it at once after a change, and agree.
+        // Indexed outside the lock: two callers may do it at once after a change, with equal
+        // results.
         let marked = Arc::new(aside(catalog.len(), || Marked::new(catalog, &before)));
         *lock() = Arc::clone(&marked);
         marked
@@ -111,7 +114,7 @@ impl Marked {
         Self { of: Some(catalog.number), any, parts }
     }
 
-    /// The tool's parameters that stand in headers; nothing where it has none.
+    /// The argument headers of a tool; `None` if it has none.
     fn get(&self, at: At, name: &str) -> Option<&Mirror> {
         self.parts.get(at.slot())?.as_ref()?.1.get(name)
     }
@@ -119,7 +122,8 @@ impl Marked {
 
 fn read(part: &Part) -> ByName<Mirror> {
     let marked = part.tools().filter(|entry| entry.tool.input.as_str().contains("x-mcp-header"));
-    // A schema whose marks do not hold has none: clients must not list it, and cannot send them.
+    // A schema with invalid marks has no argument headers: clients must not list it, and cannot
+    // send them.
     let read = marked.filter_map(|entry| {
         let mirror = Mirror::of(&entry.tool.input.value()).ok()?;
         Some((entry.name.to_string(), mirror))
@@ -127,11 +131,12 @@ fn read(part: &Part) -> ByName<Mirror> {
     Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect())
 }
 
-/// The own names of a source's tools, as its endpoint has them, with what they are called elsewhere.
+/// The native names of a source's tools, as its endpoint lists them, with their names in the
+/// catalog.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNames(Mutex<Map<(u64, String), ByName<String>>>);
 
-/// Views and sources remembered at once; past that the cache starts anew.
+/// Maximum number of cached views and sources; the cache is cleared beyond that.
 const REMEMBERED: usize = 1_024;
 
 impl OwnNames {

@@ -1,9 +1,10 @@
-//! What a client can do, as it says itself. It grants nothing: it only tells what it may be asked.
+//! The capabilities that a client declared. They grant no rights; they only determine which
+//! requests the server may send to the client.
 
 use tool::Json;
 use tool::executor::ClientCan;
 
-/// Reads MCP's `ClientCapabilities`.
+/// Parses the `ClientCapabilities` of MCP.
 pub(crate) fn can(declared: Json) -> ClientCan {
     let [elicit, sample, roots, extensions] =
         declared.pick(["elicitation", "sampling", "roots", "extensions"]);
@@ -18,7 +19,7 @@ pub(crate) fn can(declared: Json) -> ClientCan {
     }
 }
 
-/// The capability that a question of this method needs.
+/// The capability that a client request with this method requires.
 pub(crate) fn needs(method: &str) -> Option<&'static str> {
     match method {
         "elicitation/create" => Some("elicitation"),
@@ -28,7 +29,7 @@ pub(crate) fn needs(method: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the client said that it answers this question: its kind, and the mode it comes in.
+/// Whether the client declared support for this request: its method and its mode.
 pub(crate) fn answers(can: &ClientCan, method: &str, params: &Json) -> bool {
     match method {
         "elicitation/create" => can.elicit && takes_mode(can, params),
@@ -42,7 +43,7 @@ fn declared(can: &ClientCan, capability: &str) -> Option<Json> {
     can.declared.as_ref()?.get(capability)
 }
 
-/// A capability that names no mode is that of forms.
+/// Whether the elicitation mode is supported. A capability without modes supports forms.
 fn takes_mode(can: &ClientCan, params: &Json) -> bool {
     let mode = params.get("mode").and_then(|mode| mode.read().ok());
     let mode: String = mode.unwrap_or_else(|| "form".to_owned());
@@ -64,7 +65,7 @@ fn samples_with_tools(can: &ClientCan) -> bool {
     declared(can, "sampling").is_some_and(|sampling| sampling.get("tools").is_some())
 }
 
-/// Whether it can be asked anything.
+/// Whether the client supports any request.
 pub(crate) fn answers_any(can: &ClientCan) -> bool {
     can.elicit || can.sample || can.roots
 }

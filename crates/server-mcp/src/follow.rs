@@ -1,4 +1,4 @@
-//! Following resources: a call that lasts until its listener goes, whose notices are passed on.
+//! Subscriptions to resources: long-running upstream calls whose notifications are forwarded.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::refused::Refused;
 use super::result::Written;
 use super::run::of_source;
 
-/// How long a source may take to say that it follows. One that says nothing is believed: an error would
-/// have come.
+/// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
+/// would have arrived.
 const BEGINS: Duration = Duration::from_secs(2);
 
 const METHOD: &str = "mcp.resources.subscribe";
 const UPDATED: &str = "notifications/resources/updated";
 
-/// Where the notices of one subscription go.
+/// The stream that receives the notifications of one subscription.
 #[derive(Debug)]
 pub(crate) enum Sink {
     /// The GET stream of a session.
@@ -34,7 +34,8 @@ pub(crate) enum Sink {
     Listen(Arc<Outlet>, Json),
 }
 
-/// Whatever the executor tells first tells that it follows: MCP's word for it is
+/// Forwards update notifications of a subscription. The first progress report or notification of
+/// the executor confirms the subscription; MCP's method for it is
 /// `notifications/subscriptions/acknowledged`.
 #[derive(Debug)]
 struct Updates {
@@ -46,7 +47,7 @@ impl Updates {
     fn begun(&self) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begun) = begun {
-            // Nobody waits for it any more where it took too long.
+            // The receiver is gone if the acknowledgement took too long.
             begun.send(()).unwrap_or_default();
         }
     }
@@ -75,18 +76,18 @@ impl Progress for Updates {
     }
 }
 
-/// With the id of the subscription it belongs to.
+/// Adds the id of the subscription to the params.
 pub(crate) fn tagged(params: &Json, id: &Json) -> Json {
     let beside = meta::of(params).unwrap_or_else(Json::empty);
     params.with(meta::META, &beside.with(meta::SUBSCRIPTION_ID, id))
 }
 
-/// An id as JSON.
+/// Converts a request id to JSON.
 pub(crate) fn id(id: &Id) -> Json {
     Json::check(id.to_string(), Limits::DOCUMENT).unwrap_or_else(|_| Json::of(&()))
 }
 
-/// `resources/subscribe`.
+/// Handles the method `resources/subscribe`.
 pub(crate) async fn subscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     of_source(asked, METHOD)?;
     let uri = asked.uri()?;
@@ -107,7 +108,7 @@ pub(crate) async fn subscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     Err(Refused::params(format!("a session follows at most {FOLLOWED} resources")))
 }
 
-/// `resources/unsubscribe`.
+/// Handles the method `resources/unsubscribe`.
 pub(crate) fn unsubscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     of_source(asked, METHOD)?;
     let uri = asked.uri()?;
@@ -117,7 +118,8 @@ pub(crate) fn unsubscribe(asked: &Asked<'_>) -> Result<Reply, Refused> {
     Ok(asked.result(&Json::empty()))
 }
 
-/// Begins to follow `uri`, until the handle is dropped; or what the source answered instead.
+/// Starts a subscription to `uri` that ends when the handle is dropped; the inner error is the
+/// source's failure.
 pub(crate) async fn begin(
     asked: &Asked<'_>,
     uri: &str,
@@ -136,7 +138,7 @@ pub(crate) async fn begin(
     let task = asked.who.doors.mcp.tasks.spawn(async move {
         let answer = doors.parts.gateway.call(&principal, request).await;
         doors.metrics.ended(Interface::Mcp, &answer);
-        // Nobody waits for it once the subscription has begun.
+        // Nobody receives it once the subscription has started.
         drop(end.send(answer));
     });
     let task = AbortOnDropHandle::new(task);

@@ -1,4 +1,4 @@
-//! What the head of a request must say, and what of its body must stand there too.
+//! Validation of the HTTP headers and `_meta` of a request, and of their agreement with the body.
 
 use std::sync::OnceLock;
 
@@ -10,13 +10,13 @@ use tool::Json;
 
 use super::refused::Refused;
 
-/// Takes all that is ever wanted.
+/// The `Accept` value that most clients send; it covers both media types.
 const PLAIN: &str = "application/json, text/event-stream";
 static SESSION: HeaderName = HeaderName::from_static(header::SESSION);
 static VERSION: HeaderName = HeaderName::from_static(header::VERSION);
 static METHOD: HeaderName = HeaderName::from_static(header::METHOD);
 static NAME: HeaderName = HeaderName::from_static(header::NAME);
-/// Characters of a client's words in an error.
+/// Maximum characters of client input that an error quotes.
 const SHOWN: usize = 128;
 
 /// The headers of a request.
@@ -26,21 +26,21 @@ pub struct Heads<'a> {
     said: Option<&'a Said>,
 }
 
-/// What every request asks of its headers, kept with a head that comes again and again.
+/// Header values that every request needs, cached with a repeated request head.
 #[derive(Debug, Default)]
 pub struct Said {
     session: OnceLock<Option<Box<str>>>,
     revision: OnceLock<Option<Revision>>,
 }
 
-/// What stands in `_meta` of the params.
+/// The known members of `_meta` in the params.
 #[derive(Debug, Default)]
 pub(crate) struct Meta {
     pub(crate) version: Option<Json>,
     pub(crate) capabilities: Option<Json>,
     pub(crate) level: Option<Json>,
     pub(crate) token: Option<Json>,
-    /// What the caller takes from itself, where it does: as `read_only`, `no_web`, `task_type`.
+    /// The restrictions that the caller sets for itself: `read_only`, `no_web`, `task_type`.
     pub(crate) narrows: [Option<Json>; 3],
 }
 
@@ -56,13 +56,13 @@ impl Meta {
             meta::TASK_TYPE,
         ];
         let [version, capabilities, level, token, read_only, no_web, task] = meta.pick(keys);
-        // MCP: a token is a text or a number.
+        // MCP: a token is a string or a number.
         let token = token.filter(|token| matches!(token.kind(), "string" | "number"));
         Self { version, capabilities, level, token, narrows: [read_only, no_web, task] }
     }
 }
 
-/// A client's word, as an error shows it.
+/// Truncates and escapes client input for an error message.
 pub(crate) fn shown(word: &str) -> String {
     word.chars().take(SHOWN).collect::<String>().escape_debug().to_string()
 }
@@ -72,12 +72,12 @@ impl<'a> Heads<'a> {
         Self { all, said: None }
     }
 
-    /// The same; `said` is of no other headers.
+    /// Creates the headers with their cached values; `said` must belong to these headers.
     pub fn known(all: &'a HeaderMap, said: &'a Said) -> Self {
         Self { all, said: Some(said) }
     }
 
-    /// The session that is named; nothing where there is none.
+    /// The session id of the headers; `None` if there is none.
     pub(crate) fn session(self) -> Result<Option<&'a str>, Refused> {
         let Some(said) = self.said else { return self.one(&SESSION) };
         if let Some(found) = said.session.get() {
@@ -87,7 +87,7 @@ impl<'a> Heads<'a> {
         Ok(said.session.get_or_init(|| found.map(Into::into)).as_deref())
     }
 
-    /// A header that stands there once, in words that can be read.
+    /// The value of a header that may occur only once and must be printable.
     pub(crate) fn one(self, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
         let Some(value) = self.all.get(name) else { return Ok(None) };
         let second = self.all.get_all(name).iter().nth(1);
@@ -103,7 +103,7 @@ impl<'a> Heads<'a> {
         Ok(Some(text.trim()))
     }
 
-    /// Both media types of an answer must be taken, and the body must be JSON.
+    /// Checks that the body is JSON and that both response media types are accepted.
     pub(crate) fn media(self) -> Result<(), Refused> {
         if !self.all.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json) {
             let told = "the body must be JSON: send `Content-Type: application/json`";
@@ -116,9 +116,9 @@ impl<'a> Heads<'a> {
         self.accepts(&["application/json", "text/event-stream"])
     }
 
-    /// Every one of `wanted` must be taken.
+    /// Checks that the client accepts every media type of `wanted`.
     pub(crate) fn accepts(self, wanted: &[&str]) -> Result<(), Refused> {
-        // What every client sends. Anything else is read.
+        // The usual value; any other is parsed.
         let mut all = self.all.get_all(ACCEPT).iter();
         if all.next().is_some_and(|value| value == PLAIN) && all.next().is_none() {
             return Ok(());
@@ -141,7 +141,7 @@ impl<'a> Heads<'a> {
         Err(Refused::new(StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST, told))
     }
 
-    /// The revision that the header names; nothing where there is none.
+    /// The protocol version of the header; `None` if there is none.
     pub(crate) fn revision(self) -> Result<Option<Revision>, Refused> {
         if let Some(found) = self.said.and_then(|said| said.revision.get()) {
             return Ok(*found);
@@ -151,8 +151,8 @@ impl<'a> Heads<'a> {
         Ok(self.said.map_or(found, |said| *said.revision.get_or_init(|| found)))
     }
 
-    /// The revision a request is written in: what its `_meta` says, or else its header. `None` is a
-    /// client of the handshake era that says nothing, as it may.
+    /// The protocol version of a request, from `_meta` or else from its header. `None` for a client
+    /// of the handshake era that declares none.
     pub(crate) fn dialect(self, meta: &Meta) -> Result<Option<Revision>, Refused> {
         let text = meta.version.as_ref().map(Json::read::<String>);
         let Some(text) = text else {
@@ -167,7 +167,8 @@ impl<'a> Heads<'a> {
         Revision::read(&text).map(Some).ok_or_else(|| unsupported(&text))
     }
 
-    /// What 2026-07-28 wants of every request.
+    /// Checks the headers and capabilities that protocol version 2026-07-28 requires of every
+    /// request.
     pub(crate) fn standard(
         self,
         method: &str,
@@ -175,7 +176,7 @@ impl<'a> Heads<'a> {
         named: Option<&Json>,
     ) -> Result<(), Refused> {
         self.same(&METHOD, method)?;
-        // What has no name is refused for that, where its method is looked at.
+        // A request without a name is rejected later, by the handler of its method.
         if let Some(named) = named.and_then(Json::text) {
             self.same(&NAME, &named)?;
         }
@@ -188,7 +189,7 @@ impl<'a> Heads<'a> {
             Err(Refused::bad(code::HEADER_MISMATCH, format!("the header `{name}` {what}")))
         };
         let Some(found) = self.one(name)? else { return wrong("is missing") };
-        // Only names may be wrapped.
+        // Only names may be Base64-encoded.
         let found = if *name == NAME { header::decode(found) } else { Some(found.into()) };
         match found {
             None => wrong("holds no valid Base64"),
@@ -214,7 +215,7 @@ fn unsupported(asked: &str) -> Refused {
     Refused { status: StatusCode::BAD_REQUEST, error }
 }
 
-/// JSON is UTF-8: a type that names another character set is of another text.
+/// Whether a media type is JSON in UTF-8, the only character set of JSON.
 fn is_json(text: &str) -> bool {
     if text == "application/json" {
         return true;
@@ -228,7 +229,7 @@ fn is_json(text: &str) -> bool {
     essence(text).eq_ignore_ascii_case("application/json") && text.split(';').skip(1).all(utf8)
 }
 
-/// A media type without its parameters.
+/// Returns a media type without its parameters.
 fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }

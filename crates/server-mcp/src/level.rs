@@ -1,10 +1,10 @@
-//! Levels of log lines.
+//! MCP's log levels, ordered by severity.
 
 use std::sync::LazyLock;
 
 use tool::Json;
 
-/// From the least to the most severe, as RFC 5424 has them.
+/// A log level of RFC 5424, ordered from least to most severe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Level(usize);
 
@@ -14,18 +14,18 @@ const WORDS: [&str; 8] =
 impl Level {
     pub(crate) const LEAST: Self = Self(0);
 
-    /// Reads one; nothing where it is none.
+    /// Parses a level; `None` if the name is unknown.
     pub(crate) fn read(json: &Json) -> Option<Self> {
         let word: String = json.read().ok()?;
         WORDS.iter().position(|known| *known == word).map(Self)
     }
 
-    /// The word.
+    /// The name of the level as JSON.
     pub(crate) fn word(self) -> Json {
         Json::of(WORDS.get(self.0).unwrap_or(&"debug"))
     }
 
-    /// The `_meta` that says this and nothing else. It goes with nearly every call, so each is made once.
+    /// A `_meta` object with only this level. Nearly every call sends it, so each is built once.
     pub(crate) fn alone(self) -> Json {
         static MADE: LazyLock<[Json; WORDS.len()]> = LazyLock::new(|| {
             WORDS.map(|word| Json::fields([(mcp::meta::LOG_LEVEL, &Json::of(word))]))
@@ -33,7 +33,7 @@ impl Level {
         MADE.get(self.0).cloned().unwrap_or_else(Json::empty)
     }
 
-    /// The words there are.
+    /// The names of all levels, separated by commas.
     pub(crate) fn words() -> String {
         WORDS.join(", ")
     }

@@ -1,8 +1,9 @@
-//! The MCP door: `/mcp` with all the caller's tools, `/mcp/{source}` with one source as it is. Both eras
-//! at both: 2024-11-05 to 2025-11-25 with their handshake and 2026-07-28 without.
+//! The MCP endpoints: `/mcp` with all tools of the caller, `/mcp/{source}` with one source. Both
+//! support versions 2024-11-05 to 2025-11-25 with a handshake and 2026-07-28 without.
 //!
-//! It relays. Each message is read once by the parser that every door uses, and answers go out as the
-//! bytes they came in. It holds no decision: what is listed and what a call comes to is the gateway's.
+//! Each message is parsed once by the parser that all interfaces use, and results are forwarded as
+//! the bytes that were received. The endpoint makes no decisions: the gateway decides what is
+//! listed and how a call ends.
 
 mod about;
 mod answer;
@@ -60,26 +61,26 @@ use task::Kept;
 use waiting::Waits;
 use watch::Watch;
 
-/// What all interfaces share, and what the requests of MCP share beside; cheap to clone.
+/// The state that all interfaces share and the components of MCP; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct McpDoors {
     doors: Doors,
     pub(crate) mcp: Arc<Shared>,
 }
 
-/// The same, for work that ends with it.
+/// Weak references to the server state, for background tasks that end with it.
 #[derive(Debug)]
 pub(crate) struct WeakDoors(Weak<Inner>, Weak<Shared>);
 
 impl McpDoors {
-    /// Puts the parts together.
+    /// Creates the state from the components of the server.
     pub fn new(parts: Parts) -> Self {
         let mcp = Arc::new(Shared::new(&parts.secret));
         Self { doors: Doors::new(parts), mcp }
     }
 
-    /// Ends what clients listen to and what would otherwise last as long as they do. For the end of the
-    /// server; calls that run are not touched.
+    /// Closes the streams of clients and cancels detached tasks. For the shutdown of the server;
+    /// running calls are not affected.
     pub fn close(&self) {
         self.mcp.close();
         self.doors.close();
@@ -104,7 +105,7 @@ impl Deref for McpDoors {
     }
 }
 
-/// What the requests of this door share.
+/// The sessions, request states, tasks and caches that all MCP requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     sessions: Sessions,
@@ -129,8 +130,8 @@ impl Shared {
         }
     }
 
-    /// Ends the streams on which clients listen, and gives up the calls that became tasks; they would
-    /// hold up the end of the server.
+    /// Closes the streams of clients and cancels the calls that became tasks, which would delay the
+    /// shutdown.
     pub(crate) fn close(&self) {
         self.kept.close();
         self.watch.close();
@@ -138,7 +139,7 @@ impl Shared {
     }
 }
 
-/// The endpoints.
+/// Builds the router of the MCP endpoints.
 pub fn routes(doors: &McpDoors) -> Router {
     let each = || post(serve).get(serve).delete(serve);
     Router::new().route("/mcp", each()).route("/mcp/{source}", each()).with_state(doors.clone())
@@ -158,16 +159,16 @@ async fn serve(
     let reply = match *request.method() {
         Method::DELETE => listen::delete(&doors, &principal, &scope, request.headers()),
         Method::GET => listen::get(&doors, &principal, &scope, request.headers()),
-        // A HEAD comes with the GETs, and has no stream to begin.
+        // A HEAD request is routed like a GET, but has no stream to open.
         _ => listen::only_post(),
     };
     Ok(reply.map(Body::new))
 }
 
-/// Takes one message of `principal`; `source` is what stands behind `/mcp/`.
+/// Handles a POST request of `principal`; `source` is the path segment after `/mcp/`.
 ///
 /// # Errors
-/// Where the address or the body cannot be read.
+/// Returns an error if the address or the body cannot be parsed.
 pub async fn message(
     doors: &McpDoors,
     principal: &Principal,

@@ -1,4 +1,5 @@
-//! Streams on which a client listens: the GET stream of a session, and `subscriptions/listen`.
+//! Streams on which the server sends notifications: the GET stream of a session and
+//! `subscriptions/listen`.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use super::task;
 use super::watch::{Kinds, Listener};
 use crate::McpDoors;
 
-/// Resources that one stream follows at most.
+/// Maximum number of resource subscriptions of one stream.
 const FOLLOWED: usize = 256;
 
-/// A GET: the stream of a session.
+/// Handles GET: opens the notification stream of a session.
 pub(crate) fn get(
     doors: &McpDoors,
     principal: &Principal,
@@ -53,7 +54,7 @@ pub(crate) fn get(
     body::events(Events::new(outlet, None, (held, stream)))
 }
 
-/// A DELETE: the end of a session.
+/// Handles DELETE: ends a session.
 pub(crate) fn delete(
     doors: &McpDoors,
     principal: &Principal,
@@ -72,7 +73,7 @@ pub(crate) fn delete(
     }
 }
 
-/// Clients without sessions have neither.
+/// Finds the session of a GET or DELETE request; stateless clients have none.
 fn of_session(who: Who<'_>, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Refused> {
     match heads.revision()?.map(Revision::era) {
         Some(Era::Stateless) => Ok(None),
@@ -80,14 +81,15 @@ fn of_session(who: Who<'_>, heads: Heads<'_>) -> Result<Option<Arc<Session>>, Re
     }
 }
 
-/// No other method is served.
+/// The response to an HTTP method that the endpoint does not support.
 pub(crate) fn only_post() -> Reply {
     let mut reply = body::empty(StatusCode::METHOD_NOT_ALLOWED);
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     reply
 }
 
-/// `subscriptions/listen`: what is heard is told first, and then nothing else.
+/// Handles `subscriptions/listen`: acknowledges the subscriptions first, and then streams their
+/// notifications.
 pub(crate) async fn subscribed(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let stream = asked.who.doors.streams.open(asked.who.principal).map_err(Refused::busy)?;
     let [wanted] = asked.pick(["notifications"]);

@@ -1,4 +1,5 @@
-//! Lists, from bytes that are kept: our few words around them.
+//! The handlers of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`,
+//! which send cached bytes.
 
 use catalog::Entry;
 use formats::Format;
@@ -16,10 +17,10 @@ use server_core::lists::{Kept, Key, Lists, What, behind};
 use server_core::packed;
 use server_core::programs::described;
 
-/// How long a client may keep a list, in milliseconds, unless it hears of a change.
+/// Time for which a client may cache a list, in milliseconds, unless it is notified of a change.
 const TTL: &str = "10000";
 
-/// `tools/list`.
+/// Handles the method `tools/list`.
 pub(crate) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let view = asked.who.view();
     let lists = &asked.who.doors.lists;
@@ -43,8 +44,8 @@ pub(crate) fn tools(asked: &Asked<'_>) -> Result<Reply, Refused> {
     })
 }
 
-/// The tools of one source: an MCP server's definitions as they were received, under its own names, with the
-/// hints that hold here.
+/// Lists the tools of one source: an MCP server's definitions as received, under their native
+/// names, with the hints that apply here.
 fn own(
     to: (&Doors, &Principal),
     (scope, view): (&Scope, &View),
@@ -65,7 +66,7 @@ fn own(
     Kept::page(written, None)
 }
 
-/// `prompts/list`.
+/// Handles the method `prompts/list`.
 pub(crate) fn prompts(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let (view, source) = (asked.who.view(), source(asked, "mcp.prompts.get")?);
     let shelf =
@@ -76,7 +77,7 @@ pub(crate) fn prompts(asked: &Asked<'_>) -> Result<Reply, Refused> {
     })
 }
 
-/// `resources/list` and `resources/templates/list`.
+/// Handles `resources/list` and `resources/templates/list`.
 pub(crate) fn resources(asked: &Asked<'_>, templates: bool) -> Result<Reply, Refused> {
     let (view, source) = (asked.who.view(), source(asked, "mcp.resources.read")?);
     let shelf =
@@ -89,14 +90,15 @@ pub(crate) fn resources(asked: &Asked<'_>, templates: bool) -> Result<Reply, Ref
     })
 }
 
-/// The source, where this caller may use the method behind a list.
+/// Returns the endpoint's source if this caller may use the method behind a list.
 fn source(asked: &Asked<'_>, method: &str) -> Result<String, Refused> {
     let source = asked.who.scope.source().ok_or_else(|| asked.unknown())?;
     let view = asked.who.view();
     view.method(source, method).map(|_| source.to_owned()).ok_or_else(|| asked.unknown())
 }
 
-/// One page. `member` is the result's word for the list, `one` the word for what stands in it.
+/// Responds with one page of a list. `member` is the result's name of the list, `one` the name of
+/// an entry.
 fn page(
     asked: &Asked<'_>,
     (member, one): (&str, &str),

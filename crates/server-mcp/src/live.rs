@@ -1,4 +1,5 @@
-//! The state of one session in this process: what needs a live connection.
+//! The in-process state of a session: its GET stream, log level, pending client requests and
+//! subscriptions.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,15 +14,15 @@ use super::level::Level;
 use super::outlet::Outlet;
 use super::running::Running;
 
-/// Questions that wait for one client's answer at once.
+/// Maximum number of pending requests to one client.
 const QUESTIONS: usize = 64;
-/// Resources that one session follows at once.
+/// Maximum number of resource subscriptions of one session.
 pub(crate) const FOLLOWED: usize = 256;
 
-/// What a client answered.
+/// The result or error with which a client responded to a request.
 pub(crate) type Answered = Result<Json, RpcError>;
 
-/// See the module's header.
+/// The in-process state of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     used: AtomicU64,
@@ -32,7 +33,7 @@ pub(crate) struct Live {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The GET stream.
+    /// The stream opened by GET.
     stream: Option<Arc<Outlet>>,
     level: Option<Level>,
     questions: HashMap<u64, oneshot::Sender<Answered>>,
@@ -52,7 +53,7 @@ impl Live {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether something would be lost with it.
+    /// Whether the session has a stream, a pending request, a subscription or a running request.
     pub(crate) fn busy(&self) -> bool {
         let inner = self.inner();
         let streams = inner.stream.as_ref().is_some_and(|stream| !stream.is_closed());
@@ -62,7 +63,7 @@ impl Live {
             || !self.running.is_empty()
     }
 
-    /// From which level on log lines are wanted; `None` where the client did not say.
+    /// The minimum level of log messages; `None` if the client did not set it.
     pub(crate) fn level(&self) -> Option<Level> {
         self.inner().level
     }
@@ -71,7 +72,7 @@ impl Live {
         self.inner().level = Some(level);
     }
 
-    /// The GET stream is this one now; the one before ends.
+    /// Replaces the GET stream and closes the previous one.
     pub(crate) fn listen(&self, stream: Arc<Outlet>) {
         let before = self.inner().stream.replace(stream);
         if let Some(before) = before {
@@ -79,7 +80,7 @@ impl Live {
         }
     }
 
-    /// A notice on the GET stream; nothing where there is none.
+    /// Sends a notification on the GET stream; does nothing without a stream.
     pub(crate) fn notice(&self, event: bytes::Bytes) {
         let stream = self.inner().stream.clone();
         if let Some(stream) = stream {
@@ -87,13 +88,15 @@ impl Live {
         }
     }
 
-    /// Sends a question where the GET stream goes.
+    /// Sends an event that must not be lost on the GET stream. Returns false if that is not
+    /// possible.
     pub(crate) fn sure(&self, event: bytes::Bytes) -> bool {
         let stream = self.inner().stream.clone();
         stream.is_some_and(|stream| stream.sure(event))
     }
 
-    /// A new question: its id, and where its answer comes. Nothing where too many wait.
+    /// Registers a client request and returns it with the receiver of its response. `None` if too
+    /// many are pending.
     pub(crate) fn ask(self: &Arc<Self>) -> Option<(Question, oneshot::Receiver<Answered>)> {
         let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = oneshot::channel();
@@ -106,7 +109,8 @@ impl Live {
         Some((Question { live: Arc::clone(self), number }, receiver))
     }
 
-    /// An answer came. One to no question is passed over: its question may have ended.
+    /// Resolves a pending client request. A response to no pending request is ignored, because the
+    /// request may have ended.
     pub(crate) fn answered(&self, id: Option<&Id>, answer: Answered) {
         let Some(number) = id.and_then(Id::as_number).and_then(|id| u64::try_from(id).ok()) else {
             return;
@@ -117,7 +121,7 @@ impl Live {
         }
     }
 
-    /// Follows a resource for as long as `task` runs; false where too many are followed.
+    /// Adds a subscription that lasts as long as `task`. Returns false if there are too many.
     pub(crate) fn follow(&self, uri: String, task: AbortOnDropHandle<()>) -> bool {
         let mut inner = self.inner();
         inner.followed.retain(|_, task| !task.is_finished());
@@ -130,18 +134,18 @@ impl Live {
         true
     }
 
-    /// Whether a resource is followed.
+    /// Whether the session is subscribed to a resource.
     pub(crate) fn follows(&self, uri: &str) -> bool {
         self.inner().followed.get(uri).is_some_and(|task| !task.is_finished())
     }
 
-    /// Ends the following of a resource.
+    /// Ends the subscription to a resource.
     pub(crate) fn unfollow(&self, uri: &str) {
         let task = self.inner().followed.remove(uri);
         drop(task);
     }
 
-    /// Ends all that it holds.
+    /// Closes the stream and ends pending requests and subscriptions.
     pub(crate) fn end(&self) {
         let inner = std::mem::take(&mut *self.inner());
         if let Some(stream) = &inner.stream {
@@ -150,7 +154,7 @@ impl Live {
     }
 }
 
-/// A question that waits; dropped, it does not any more.
+/// A pending client request. Dropping it withdraws the request.
 #[derive(Debug)]
 pub(crate) struct Question {
     live: Arc<Live>,

@@ -1,4 +1,4 @@
-//! Methods of a source beside its tools: asked for in the caller's words, answered in the source's.
+//! Methods that are forwarded to the endpoint's source: prompts, resources, completion, log level.
 
 use gateway::Request;
 use tool::{Interface, Json};
@@ -9,10 +9,10 @@ use super::level::Level;
 use super::refused::Refused;
 use super::run::{Finish, of_source, run};
 
-/// What is the door's own among the params.
+/// Members of the params that this server consumes and does not forward.
 const OURS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 
-/// Calls the method `name` of [`tool::METHODS`].
+/// Forwards a request to the method `name` of [`tool::METHODS`].
 pub(crate) async fn called(asked: &Asked<'_>, name: &'static str) -> Result<Reply, Refused> {
     with(asked, name, args(asked)).await
 }
@@ -27,7 +27,7 @@ async fn with(asked: &Asked<'_>, name: &'static str, args: Json) -> Result<Reply
     Ok(run(asked, finish, request).await)
 }
 
-/// `prompts/get`: not of a prompt whose definition nobody has agreed to.
+/// Handles `prompts/get`. Prompts whose definition was not approved are rejected.
 pub(crate) async fn prompt(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let [name] = asked.pick(["name"]);
     let name = name.as_ref().and_then(Json::text);
@@ -42,14 +42,14 @@ pub(crate) async fn prompt(asked: &Asked<'_>) -> Result<Reply, Refused> {
     called(asked, "mcp.prompts.get").await
 }
 
-/// The params without what is said to this server alone.
+/// The params without the members meant for this server.
 pub(crate) fn args(asked: &Asked<'_>) -> Json {
     let params = asked.params.cloned().unwrap_or_else(Json::empty);
     OURS.iter().fold(params, |params, key| params.without(key))
 }
 
-/// `logging/setLevel`: for the session here, and at the source where it takes levels. Sessions share the
-/// source, so that one is told the lowest level that any of them wants, and each hears from its own on.
+/// Handles `logging/setLevel` for the session, and at the source if it supports levels. Sessions
+/// share the source: it receives the lowest requested level, and each session filters by its own.
 pub(crate) async fn set_level(asked: &Asked<'_>) -> Result<Reply, Refused> {
     let session = asked.session.as_ref().ok_or_else(|| asked.unknown())?;
     let [level] = asked.pick(["level"]);

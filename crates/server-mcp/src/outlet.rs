@@ -1,5 +1,5 @@
-//! What is to be said on a stream beside its answer: bounded, and lossy for notices. Nobody waits for a
-//! client that does not read.
+//! A bounded event queue for one stream. Notifications are dropped when the client reads too
+//! slowly; senders never wait.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,15 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-/// Events that wait for a slow client; notices past that are dropped.
+/// Maximum number of queued events at which notifications are still accepted; later ones are
+/// dropped.
 const EVENTS: usize = 64;
-/// The same in bytes.
+/// Maximum bytes of queued events at which notifications are still accepted.
 const BYTES: usize = 1 << 20;
-/// Events that wait at most where they must not be lost, such as questions.
+/// Maximum number of queued events that must not be lost, such as client requests.
 const SURE: usize = 2 * EVENTS;
 
-/// One stream's events.
+/// The event queue of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet(Mutex<Held>);
 
@@ -23,7 +24,7 @@ struct Held {
     ready: VecDeque<Bytes>,
     bytes: usize,
     closed: bool,
-    /// Where all goes instead.
+    /// The sink that receives all events instead.
     on: Option<Arc<Outlet>>,
     waker: Option<Waker>,
 }
@@ -33,14 +34,14 @@ impl Outlet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A notice; dropped where the client is too slow.
+    /// Queues a notification; it is dropped if the client is too slow.
     pub(crate) fn notice(&self, event: Bytes) {
         if !self.put(event, EVENTS, BYTES) {
             tracing::trace!("a notice was dropped");
         }
     }
 
-    /// What must not be lost; false where there is no room, or no reader.
+    /// Queues an event that must not be dropped. Returns false if the queue is full or closed.
     pub(crate) fn sure(&self, event: Bytes) -> bool {
         self.put(event, SURE, 2 * BYTES)
     }
@@ -63,7 +64,7 @@ impl Outlet {
         true
     }
 
-    /// What came so far goes on into another one, and so does what comes later.
+    /// Moves all queued events to `into` and forwards later events to it.
     pub(crate) fn pour(&self, into: &Arc<Self>) {
         let ready = {
             let mut held = self.held();
@@ -76,7 +77,7 @@ impl Outlet {
         }
     }
 
-    /// Nothing comes any more; what is there is still read.
+    /// Closes the queue; queued events can still be read.
     pub(crate) fn close(&self) {
         let waker = {
             let mut held = self.held();
@@ -86,12 +87,12 @@ impl Outlet {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether nothing comes any more.
+    /// Whether the queue is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.held().closed
     }
 
-    /// What is there now.
+    /// Removes the next queued event without waiting.
     pub(crate) fn take(&self) -> Option<Bytes> {
         let mut held = self.held();
         let event = held.ready.pop_front()?;
@@ -99,7 +100,7 @@ impl Outlet {
         Some(event)
     }
 
-    /// The next event; `None` at the end.
+    /// Polls the next event; `None` at the end.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut held = self.held();
         if let Some(event) = held.ready.pop_front() {
@@ -113,7 +114,7 @@ impl Outlet {
         Poll::Pending
     }
 
-    /// Resolves when there is something to be said.
+    /// Resolves when an event is queued.
     pub(crate) async fn waiting(&self) {
         std::future::poll_fn(|cx| {
             let mut held = self.held();

@@ -1,11 +1,11 @@
-//! Requests that are answered with an error.
+//! JSON-RPC errors with the HTTP status they are sent with.
 
 use http::StatusCode;
 use mcp::{Id, RpcError, code};
 
 use super::body::{self, Reply};
 
-/// An error, and the status it goes out with.
+/// A JSON-RPC error with its HTTP status.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
@@ -17,22 +17,22 @@ impl Refused {
         Self { status, error: RpcError::new(code, message) }
     }
 
-    /// The params do not fit.
+    /// An error for invalid params.
     pub(crate) fn params(message: impl Into<String>) -> Self {
         Self::new(StatusCode::OK, code::INVALID_PARAMS, message)
     }
 
-    /// A request that is wrong as a whole.
+    /// An error for a malformed request, with status 400.
     pub(crate) fn bad(code: i64, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// A fault of ours.
+    /// An internal error of this server.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
     }
 
-    /// This caller has too many of something.
+    /// An error for a caller that exceeded a limit, with status 429.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, code::INVALID_REQUEST, message)
     }

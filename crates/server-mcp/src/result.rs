@@ -1,4 +1,5 @@
-//! What came of a call, as an answer: the bytes as they are, with our own few words around them.
+//! The encoding of call results and failures as JSON-RPC responses of either era. Result bytes are
+//! forwarded unchanged.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,7 +10,7 @@ use tool::{Body as Answered, Code, Json, Outcome, Step};
 
 use super::body::{self, Parts, Reply};
 
-/// An answer before it is known whether it goes out alone or at the end of a stream.
+/// An encoded response and its status, sent alone or as the last event of a stream.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) status: StatusCode,
@@ -21,33 +22,33 @@ impl Written {
         Self { status, parts: write::error(Some(id), error).into() }
     }
 
-    /// Alone.
+    /// Converts the result to a response of its own.
     pub(crate) fn reply(self) -> Reply {
         body::json(self.status, self.parts)
     }
 
-    /// As the last event of a stream.
+    /// Converts the result to the last event of a stream.
     pub(crate) fn event(self) -> bytes::Bytes {
         mcp::sse::event(&self.parts.whole())
     }
 }
 
-/// How a call's result is told in one era.
+/// Encodes the result of a call for one protocol era, request id and endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words<'a> {
     pub(crate) era: Era,
     pub(crate) id: &'a Id,
-    /// The name as the client wrote it, where that is not the tool's own.
+    /// The tool name that the client sent, if it differs from the native name.
     pub(crate) called: Option<&'a str>,
-    /// Whether this is a source's own endpoint, which answers in the source's words.
+    /// Whether the endpoint serves one source, whose errors are forwarded unchanged.
     pub(crate) own: bool,
-    /// Whether the result must say how long it may be kept.
+    /// Whether the result must include `ttlMs` and `cacheScope`.
     pub(crate) dated: bool,
 }
 
 impl Words<'_> {
-    /// Of a tool. An unknown tool is a fault of the request; every other failure is for the model to
-    /// read. The step of a wait is not known here.
+    /// Encodes a tool's result. An unknown tool is a protocol error; every other failure is a
+    /// result for the model. A pending state is returned as the error.
     pub(crate) fn tool(self, answer: Answer) -> Result<Written, Step> {
         Ok(match answer.result {
             Ok(Step::Done(outcome)) => self.outcome(&outcome),
@@ -64,7 +65,7 @@ impl Words<'_> {
         })
     }
 
-    /// Of a method. Its failures are errors of the protocol: there is no model to read them.
+    /// Encodes a method's result. Failures are protocol errors, because no model reads them.
     pub(crate) fn method(self, answer: Answer) -> Result<Written, Step> {
         Ok(match answer.result {
             Ok(Step::Done(outcome)) => {
@@ -76,9 +77,9 @@ impl Words<'_> {
         })
     }
 
-    /// What went wrong, for a method or for a tool.
+    /// Encodes a failure of a method or a tool.
     pub(crate) fn failure(self, failure: &Failure, method: bool) -> Written {
-        // What a client of 2026-07-28 is to declare is for it to read, wherever it calls.
+        // The error for an undeclared capability addresses the client itself, at every endpoint.
         let declares =
             |error: &Rpc| self.era == Era::Stateless && error.code == code::MISSING_CAPABILITY;
         let own = |error: &&Rpc| self.own || method || declares(error);
@@ -98,7 +99,7 @@ impl Words<'_> {
         Written::error(self.id, StatusCode::OK, &RpcError::new(code, told))
     }
 
-    /// A failure as text, its code first.
+    /// Encodes a failure as an error result whose text starts with the code.
     pub(crate) fn failed(self, failure: &Failure) -> Written {
         let text = format!("{}: {}", failure.code.as_str(), failure.message);
         let block =
@@ -106,7 +107,7 @@ impl Words<'_> {
         self.result(&Json::of(&block))
     }
 
-    /// What the tool answered.
+    /// Encodes the outcome of a tool.
     fn outcome(self, outcome: &Outcome) -> Written {
         let mut json = formats::mcp::outcome(outcome);
         if outcome.is_error && matches!(outcome.body, Answered::Mcp(_)) {
@@ -118,7 +119,7 @@ impl Words<'_> {
         self.result(&json)
     }
 
-    /// Any result. Only `resultType` is this server's to say, and the rest stays as it came.
+    /// Encodes any result. Only `resultType` is set by this server; the rest stays as received.
     pub(crate) fn result(self, result: &Json) -> Written {
         let mut head = write::before_result(self.id);
         let kept = match self.era {
@@ -134,8 +135,8 @@ impl Words<'_> {
     }
 }
 
-/// An upstream's error in its own words. What concerns only the way between it and this server would
-/// mislead a client about its own.
+/// Forwards an upstream error. Codes about the connection to the upstream become internal errors,
+/// because they would mislead the client about its own connection.
 fn relayed(era: Era, error: &Rpc) -> RpcError {
     let hop = [
         code::PARSE_ERROR,
@@ -145,14 +146,14 @@ fn relayed(era: Era, error: &Rpc) -> RpcError {
     ];
     let code = match error.code {
         hops if hop.contains(&hops) => code::INTERNAL_ERROR,
-        // What older revisions have a code of their own for.
+        // Older versions have a separate code for this.
         code::RESOURCE_NOT_FOUND if era == Era::Stateless => code::INVALID_PARAMS,
         code => code,
     };
     RpcError { code, message: error.message.clone(), data: error.data.clone() }
 }
 
-/// What 2026-07-28 says of errors in the status too.
+/// The HTTP status of an error: 2026-07-28 uses it for some codes.
 fn status(era: Era, code: i64) -> StatusCode {
     match (era, code) {
         (Era::Stateless, code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
@@ -161,7 +162,7 @@ fn status(era: Era, code: i64) -> StatusCode {
     }
 }
 
-/// 2026-07-28 wants both of what is read; a source of an older revision knows neither.
+/// Adds `ttlMs` and `cacheScope`, which 2026-07-28 requires and older sources do not send.
 fn dated(mut json: Json) -> Json {
     for (key, value) in [("ttlMs", Json::of(&0)), ("cacheScope", Json::of("private"))] {
         if json.get(key).is_none() {
@@ -171,13 +172,14 @@ fn dated(mut json: Json) -> Json {
     json
 }
 
-/// Looks at the bytes before it looks at the members: results are large and seldom have it.
+/// Whether a result has `resultType`. Searches the bytes first: results are large and rarely have
+/// it.
 fn names_its_type(result: &Json) -> bool {
     let text = result.as_str();
     (text.contains("resultType") || text.contains("\\u")) && result.get("resultType").is_some()
 }
 
-/// Puts the type before the other members, so that these need not be copied.
+/// Writes the type before the other members, which are not copied.
 fn complete(head: &mut Vec<u8>, result: &Json) -> bytes::Bytes {
     let bytes = result.bytes();
     let Some(open) =

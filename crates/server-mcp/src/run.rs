@@ -1,5 +1,5 @@
-//! One call through the gateway: alone, or with a stream from the moment something besides its answer is
-//! to be said.
+//! The execution of one call through the gateway, with a plain response, or a stream as soon as an
+//! event precedes the response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use super::waiting::Bound;
 use crate::McpDoors;
 use server_core::held::sentence;
 
-/// What is left to do when a call has ended.
+/// The data needed to run a call and encode its response.
 #[derive(Debug)]
 pub(crate) struct Finish {
     pub(crate) doors: McpDoors,
@@ -43,16 +43,16 @@ pub(crate) struct Finish {
     own: bool,
     dated: bool,
     client: ClientCan,
-    /// What a question is bound to, where the client may come back with its answers.
+    /// The binding of a request state, if the client can resume the call.
     bound: Option<Bound>,
-    /// What it has to do with approvals.
+    /// The approval data of a tool call.
     held: Option<Held>,
-    /// Where the call can go on, for a client that follows tasks.
+    /// The task that the call can become, for a client that supports tasks.
     task: Option<Arc<Task>>,
 }
 
 impl Finish {
-    /// Of a tool: its own name, and as the client wrote it.
+    /// Creates the completion of a tool call from its native name and the client's name.
     pub(crate) fn tool(asked: &Asked<'_>, (native, name): (&str, String), args: &Json) -> Self {
         let bound = (asked.era == Era::Stateless).then(|| Bound::new(asked, native, args));
         let called = asked.who.scope.source().map(|_| name);
@@ -63,7 +63,7 @@ impl Finish {
         Self { task, ..finish }
     }
 
-    /// Of a method, whose results may be questions only where MCP allows them.
+    /// Creates the completion of a method call, which may request input only where MCP allows it.
     pub(crate) fn method(asked: &Asked<'_>, args: &Json) -> Self {
         let may = matches!(asked.method, "prompts/get" | "resources/read");
         let bound = (may && asked.era == Era::Stateless).then(|| Bound::new(asked, "", args));
@@ -88,7 +88,8 @@ impl Finish {
         }
     }
 
-    /// The wait that this request ends, where it says so. One that waits for a person is only pointed at.
+    /// Opens the request state that this request resumes, if it has one. A pending approval is only
+    /// referenced.
     pub(crate) async fn continues(&mut self, asked: &Asked<'_>) -> Result<Option<Resume>, Refused> {
         let Some(bound) = &self.bound else { return Ok(None) };
         let waits = &asked.who.doors.mcp.waits;
@@ -109,14 +110,14 @@ impl Finish {
         self.written(answer)
     }
 
-    /// Most calls are not held: what is for those that are is boxed, so that no other call carries it.
+    /// Runs the call. Code for pending calls is boxed, so that other calls do not carry its future.
     async fn call(&self, request: Box<Request>) -> Answer {
         let (doors, principal) = (&self.doors, &self.principal);
         if let Some(Held { again: Some(again), .. }) = &self.held {
             return Box::pin(approval::again(doors, principal, again.clone())).await;
         }
-        // A client of the older era can only call again. A call that equals one which is held, or was and
-        // whose answer nobody has fetched, is that one.
+        // A client of the older era can only call again. A call that equals a pending one, or one
+        // whose result was not fetched yet, resumes that one.
         let patient = self.held.as_ref().filter(|_| self.era == Era::Handshake);
         let gateway = &doors.parts.gateway;
         let ask = patient.and_then(|_| request.ask.clone());
@@ -138,7 +139,8 @@ impl Finish {
         }
     }
 
-    /// The same, with how it was recorded. Apart from it, because what waits for a call is to be small.
+    /// Runs the call for a task and returns its recorded status too. Separate, to keep the future
+    /// of other calls small.
     pub(crate) async fn answered(self, request: Box<Request>) -> (Written, Status) {
         let answer = self.call(request).await;
         let status = answer.status;
@@ -191,7 +193,7 @@ impl Finish {
 }
 
 impl Finish {
-    /// A call that a person has to agree to: the client comes back with a state, or is told in words.
+    /// Encodes a pending approval: as a request state to resume with, or as text.
     fn held_back(
         &self,
         words: Words<'_>,
@@ -218,7 +220,7 @@ impl Finish {
     }
 }
 
-/// What the client would have to have declared to be asked all this.
+/// Returns the error for the first input request that the client did not declare support for.
 fn undeclared(can: &ClientCan, requests: &Json) -> Option<(StatusCode, RpcError)> {
     let unanswerable = requests.members().into_iter().find_map(|(_, question)| {
         let [method, params] = question.pick(["method", "params"]);
@@ -238,7 +240,7 @@ fn undeclared(can: &ClientCan, requests: &Json) -> Option<(StatusCode, RpcError)
     Some((StatusCode::BAD_REQUEST, error))
 }
 
-/// Runs a request. A client that can hear more than its answer gets a stream as soon as there is more.
+/// Runs a call. A client that accepts notifications gets a stream as soon as there is one.
 pub(crate) fn run<'a>(
     asked: &'a Asked<'_>,
     finish: Finish,
@@ -248,8 +250,8 @@ pub(crate) fn run<'a>(
     request.client = finish.client.clone();
     let entered = asked.session.as_ref().map(|session| session.live.running.enter(asked.id));
     let outlet = outlet(asked, &mut request);
-    // Boxed, and made here: futures carry what they hold through every layer above them, and this is
-    // most of a call.
+    // Boxed here: futures carry what they capture through every layer above them, and this is most
+    // of a call.
     answered(asked, (outlet, entered), Box::pin(finish.run(request)))
 }
 
@@ -288,8 +290,8 @@ async fn answered(
     body::told(events.concat().into())
 }
 
-/// The request's `_meta`. Sources of 2026-07-28 are told with each request from which level on log lines
-/// are wanted; what a session wants, its clients do not say each time.
+/// The `_meta` sent upstream. Sources of 2026-07-28 expect the minimum log level in each request;
+/// the session's level is added.
 fn beside(asked: &Asked<'_>) -> Option<Json> {
     let level = asked.level().filter(|_| asked.session.is_some());
     match (&asked.beside, level) {
@@ -299,7 +301,7 @@ fn beside(asked: &Asked<'_>) -> Option<Json> {
     }
 }
 
-/// Where notices and questions go, where this client can have any.
+/// Attaches an event sink to the request, if this client accepts notifications or requests.
 fn outlet(asked: &Asked<'_>, request: &mut Request) -> Option<Arc<Outlet>> {
     let level = asked.level();
     let asks = asked.session.as_ref().filter(|session| client::answers_any(&session.client));
@@ -319,8 +321,8 @@ fn outlet(asked: &Asked<'_>, request: &mut Request) -> Option<Arc<Outlet>> {
     Some(outlet)
 }
 
-/// A stream whose call goes on in a task of its own: a client that does not read does not hold it up,
-/// and one that goes takes it along.
+/// Streams the response of a call that runs in its own task: a slow client does not delay it, and a
+/// disconnect aborts it.
 fn streamed(
     asked: &Asked<'_>,
     (outlet, entered): (Arc<Outlet>, Option<Entered>),
@@ -330,7 +332,7 @@ fn streamed(
     body::events(Events::new(outlet, Some(AbortOnDropHandle::new(task)), entered))
 }
 
-/// Resolves when the request is given up; never where it cannot be.
+/// Resolves when the request is cancelled; never for a request that cannot be cancelled.
 async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
@@ -338,12 +340,12 @@ async fn cancelled(token: Option<&CancellationToken>) {
     }
 }
 
-/// MCP: a request that was given up gets no response; so this is a stream that ends.
+/// An empty stream: MCP sends no response to a cancelled request.
 fn silence() -> Reply {
     body::told(bytes::Bytes::new())
 }
 
-/// A method of the source that the endpoint is of.
+/// Returns a method of the endpoint's source, or an error if the caller cannot use it.
 pub(crate) fn of_source(asked: &Asked<'_>, name: &'static str) -> Result<Target, Refused> {
     let source = asked.who.scope.source().ok_or_else(|| asked.unknown())?;
     if asked.who.view().method(source, name).is_none() {

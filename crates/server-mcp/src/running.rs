@@ -1,4 +1,4 @@
-//! Requests that run for a session, so that a later one can give one of them up.
+//! The running requests of a session, by id, so that `notifications/cancelled` can cancel them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tool::Map;
@@ -6,7 +6,7 @@ use tool::Map;
 use mcp::Id;
 use tokio_util::sync::CancellationToken;
 
-/// As many as there are open requests, whose number the listener bounds.
+/// The running requests of one session; the HTTP server bounds their number.
 #[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<Requests>);
 
@@ -21,8 +21,8 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until the guard is dropped, a cancel of this id fires its token. An id that is used twice at
-    /// once, which MCP forbids, names the later request.
+    /// Registers a request that can be cancelled by its id until the guard is dropped. If an id is
+    /// used twice at once, which MCP forbids, it names the later request.
     pub(crate) fn enter(self: &Arc<Self>, id: &Id) -> Entered {
         let token = CancellationToken::new();
         let mut requests = self.requests();
@@ -33,7 +33,7 @@ impl Running {
         Entered { running: Arc::clone(self), id: id.clone(), number, token }
     }
 
-    /// Gives up the request of this id; nothing where none runs.
+    /// Cancels the request with this id, if it runs.
     pub(crate) fn cancel(&self, id: &Id) {
         let found = self.requests().places.get(id).map(|(_, token)| token.clone());
         if let Some(token) = found {
@@ -41,13 +41,13 @@ impl Running {
         }
     }
 
-    /// Whether none runs.
+    /// Whether no request is running.
     pub(crate) fn is_empty(&self) -> bool {
         self.requests().places.is_empty()
     }
 }
 
-/// A request that can be given up.
+/// A running request that can be cancelled; dropping it unregisters the request.
 #[derive(Debug)]
 pub(crate) struct Entered {
     running: Arc<Running>,
@@ -57,7 +57,7 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
-    /// Fires when it is given up.
+    /// The token that is cancelled with the request.
     pub(crate) fn token(&self) -> &CancellationToken {
         &self.token
     }

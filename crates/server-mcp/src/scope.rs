@@ -1,4 +1,4 @@
-//! What of the catalog an endpoint offers.
+//! The MCP endpoint of a request: all tools, or one source.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use server_core::error::ApiError;
 use server_core::lists::Names;
 use server_core::query;
 
-/// The kind of sources whose own names and definitions are passed on as they are.
+/// The kind of sources whose native names and definitions are forwarded unchanged.
 const MCP: &str = "mcp";
 
-/// Which endpoint.
+/// The endpoint of an MCP request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// `/mcp`: all the caller's tools.
@@ -31,10 +31,10 @@ struct Asked {
 }
 
 impl Scope {
-    /// Of a request's address; `source` is the part of the path behind `/mcp/`.
+    /// Parses the endpoint from a request's address; `source` is the path segment after `/mcp/`.
     ///
     /// # Errors
-    /// Where the query cannot be read.
+    /// Returns an error if the query cannot be parsed.
     pub fn read(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
         let all = source.map_or(Self::All(Names::Native), Self::Source);
         if uri.query().is_none_or(str::is_empty) {
@@ -54,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// What sessions are bound to.
+    /// The key that sessions are bound to: the source name, or empty.
     pub(crate) fn word(&self) -> &str {
         match self {
             Self::All(_) => "",
@@ -62,7 +62,7 @@ impl Scope {
         }
     }
 
-    /// The source, where it is one.
+    /// The source of a single-source endpoint.
     pub(crate) fn source(&self) -> Option<&str> {
         match self {
             Self::All(_) => None,
@@ -70,7 +70,7 @@ impl Scope {
         }
     }
 
-    /// The source's shelf, as far as this view has one; an error's message where it has none.
+    /// Returns the source's catalog as visible in this view, or an error message.
     pub(crate) fn shelf<'v>(&self, view: &'v View) -> Result<Option<&'v Arc<Shelf>>, String> {
         let Self::Source(source) = self else { return Ok(None) };
         let shown: String = source.chars().take(128).collect();
@@ -78,13 +78,13 @@ impl Scope {
         view.shelf(source).map(Some).ok_or_else(missing)
     }
 
-    /// Whether a tool belongs here.
+    /// Whether the endpoint contains a tool.
     pub(crate) fn holds(&self, entry: &Entry) -> bool {
         self.source().is_none_or(|source| entry.key.source.as_str() == source)
     }
 }
 
-/// Whether a source speaks MCP itself.
+/// Whether the source is an MCP server.
 pub(crate) fn speaks_mcp(shelf: &Shelf) -> bool {
     shelf.kind == MCP
 }

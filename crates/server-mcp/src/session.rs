@@ -1,5 +1,6 @@
-//! Sessions of the handshake era. A session id is a sealed fact that any server of the installation
-//! opens; what needs a live connection is state of this process, bounded, and gone with it.
+//! Sessions of the handshake era. A session id is an encrypted token that every server of the
+//! installation can open. State that needs a live connection is kept in this process only, and is
+//! bounded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,21 +18,22 @@ use super::live::Live;
 use super::{client, scope::Scope};
 use server_core::seal::Seal;
 
-/// Bytes of a client's capabilities that a session carries as they came; of more, only their names.
+/// Maximum bytes of client capabilities that a session id contains unchanged; larger ones are
+/// reduced.
 const DECLARED: usize = 1_024;
-/// The longest session id that is opened.
+/// Maximum bytes of a session id.
 const LONGEST: usize = 8 << 10;
-/// Sessions whose state this process keeps at once.
+/// Maximum number of sessions whose state is kept in this process.
 const OPEN: usize = 4_096;
-/// How long a session id holds.
+/// Lifetime of a session id.
 const HOLDS: Duration = Duration::from_hours(30 * 24);
-/// Sessions that were ended and are remembered as such.
+/// Maximum number of ended sessions that are remembered.
 const ENDED: usize = 4_096;
 
-/// Names a session.
+/// The random identity of a session.
 pub(crate) type Nonce = [u8; 16];
 
-/// What a session's id says.
+/// The claims that a session id contains in encrypted form.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fact {
     nonce: Nonce,
@@ -40,13 +42,13 @@ struct Fact {
     declared: Json,
 }
 
-/// A session that holds.
+/// A session whose id is valid.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Box<str>,
     nonce: Nonce,
     until: u64,
-    /// Organisation, key and endpoint.
+    /// The organization, key and endpoint that the session is bound to.
     bound: [Box<str>; 3],
     pub client: ClientCan,
     pub(crate) live: Arc<Live>,
@@ -58,7 +60,7 @@ impl Session {
     }
 }
 
-/// All sessions.
+/// The sessions of this process.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     seal: Seal,
@@ -68,7 +70,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By their ids: what was opened once need not be opened again.
+    /// Opened sessions by their ids, so that an id is decrypted once.
     open: Map<Box<str>, Arc<Session>>,
     ended: VecDeque<Nonce>,
 }
@@ -83,7 +85,7 @@ impl Sessions {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new session's id; nothing where there is no randomness to be had.
+    /// Creates a session and returns its id; `None` if no randomness is available.
     pub(crate) fn begin(
         &self,
         of: (&Principal, &Scope),
@@ -99,7 +101,7 @@ impl Sessions {
         self.seal.close(&bound(of), Json::of(&fact).bytes())
     }
 
-    /// The session of this id; nothing where it does not hold, for this principal and endpoint.
+    /// Finds the session of an id; `None` if it is not valid for this principal and endpoint.
     pub(crate) fn find(
         &self,
         of: (&Principal, &Scope),
@@ -123,10 +125,10 @@ impl Sessions {
             make_room(&mut known.open);
         }
         if known.open.len() >= OPEN {
-            // All are in use. Its requests run all the same; only none of them finds another.
+            // All are in use. Its requests still run, but they share no state.
             return Some(Arc::new(session));
         }
-        // Two requests may have opened it at once; its state is one.
+        // Two requests may have opened it at once; they share one state.
         Some(Arc::clone(known.open.entry(id.into()).or_insert_with(|| Arc::new(session))))
     }
 
@@ -139,14 +141,14 @@ impl Sessions {
         Some(Session { id: id.into(), nonce, until, bound: bound.map(Into::into), client, live })
     }
 
-    /// The lowest level of log lines that any session at this endpoint asked for, whoever's it is.
+    /// The lowest log level that any session at this endpoint requested, of any caller.
     pub(crate) fn least_level(&self, scope: &Scope) -> Option<Level> {
         let known = self.known();
         let here = known.open.values().filter(|session| *session.bound[2] == *scope.word());
         here.filter_map(|session| session.live.level()).min()
     }
 
-    /// Ends one: its id does not hold in this process any more.
+    /// Ends a session: its id is no longer valid in this process.
     pub(crate) fn end(&self, session: &Session) {
         let mut known = self.known();
         known.open.remove(&session.id);
@@ -158,7 +160,7 @@ impl Sessions {
         session.live.end();
     }
 
-    /// Ends the streams of all.
+    /// Closes the streams of all sessions.
     pub(crate) fn close(&self) {
         let open: Vec<_> = self.known().open.drain().map(|(_, session)| session).collect();
         for session in open {
@@ -167,7 +169,7 @@ impl Sessions {
     }
 }
 
-/// The least lately used quarter of what nothing needs goes.
+/// Evicts the least recently used quarter of the idle sessions.
 fn make_room(open: &mut Map<Box<str>, Arc<Session>>) {
     let mut idle: Vec<_> = open
         .values()
@@ -188,7 +190,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Large ones in short: what can be asked stays.
+/// Reduces large capabilities to those that client requests need.
 fn bounded(declared: Option<Json>) -> Json {
     let declared = declared.filter(|json| json.kind() == "object").unwrap_or_else(Json::empty);
     if declared.bytes().len() <= DECLARED {

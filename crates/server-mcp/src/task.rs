@@ -1,8 +1,8 @@
-//! Tasks of 2026-07-28: calls that go on after their client was answered, and the requests with which it
-//! comes back for them.
+//! The tasks extension of 2026-07-28: calls that continue after their client received a task id,
+//! and the requests about them.
 //!
-//! A task is the same call, run on by this process: one intent and one outcome, whoever still listens.
-//! What is told of it at its end is what the call would have been answered with.
+//! A task is the same call, continued by this process: one intent and one outcome, even without a
+//! listener. Its result is what the call would have returned.
 
 mod asked;
 mod kept;
@@ -20,7 +20,8 @@ pub(crate) use asked::{answer, listened};
 pub(crate) use kept::Kept;
 pub(crate) use state::Task;
 
-/// Until it is a task of its own, it is the request's, and goes with it.
+/// A task that belongs to its request until the call detaches; otherwise it is removed with the
+/// request.
 struct Offered(Option<Arc<Task>>);
 
 impl Offered {
@@ -37,8 +38,8 @@ impl Drop for Offered {
     }
 }
 
-/// Runs a call to its answer, or to the point where it becomes a task: then the answer is the task, and
-/// the call goes on.
+/// Runs a call until it returns or becomes a task. In that case the response is the task, and the
+/// call continues in the background.
 pub(crate) async fn run(finish: Finish, task: Arc<Task>, mut request: Box<Request>) -> Written {
     let cancel = task.cancel.clone();
     request.task = Some(Box::new(Detached { task: Arc::clone(&task) as _, cancel }));

@@ -1,4 +1,4 @@
-//! What a call tells while it runs, on its way to the stream of its request.
+//! Progress, log and elicitation notifications of a running call, filtered for its client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,18 +9,18 @@ use tool::executor::Progress;
 use super::level::Level;
 use super::outlet::Outlet;
 
-/// The longest line for people, in characters.
+/// Maximum length of a progress message, in characters.
 const LINE: usize = 512;
 
-/// Where a request's notices go, and which it wants.
+/// Forwards notifications of one request to its stream, as far as the client wants them.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) outlet: Arc<Outlet>,
-    /// The client's own token: without one it is told of no progress.
+    /// The client's progress token; without it no progress is sent.
     pub(crate) token: Option<Json>,
-    /// From which level on it wants log lines; `None` for none.
+    /// The minimum level of log messages; `None` for none.
     pub(crate) level: Option<Level>,
-    /// What was told last: progress must grow.
+    /// The last reported progress, which must increase.
     pub(crate) last: Mutex<f64>,
 }
 
@@ -33,10 +33,10 @@ impl Told {
         self.outlet.notice(sse::event(&write::notification(method, params)));
     }
 
-    /// Whether `done` is more than what was told before.
+    /// Records `done` and returns whether it exceeds the last reported progress.
     fn grows(&self, done: f64) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        // JSON has no word for what is not finite.
+        // JSON cannot represent values that are not finite.
         let grows = done.is_finite() && done > *last;
         if grows {
             *last = done;
@@ -79,7 +79,7 @@ impl Progress for Told {
                     self.send(method, params);
                 }
             }
-            // Of a question that is answered elsewhere, such as in a browser.
+            // For an elicitation that is completed elsewhere, such as in a browser.
             "notifications/elicitation/complete" => self.send(method, params),
             _ => {}
         }

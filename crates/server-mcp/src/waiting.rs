@@ -1,4 +1,5 @@
-//! Calls that wait for answers of a stateless client: our `requestState`, sealed, bound and taken once.
+//! The sealed `requestState` of pending calls: bound to caller, endpoint and arguments, usable
+//! once.
 
 mod taken;
 
@@ -19,20 +20,20 @@ use super::refused::Refused;
 use server_core::seal::{Seal, hash};
 use taken::{NONCE, TAKEN, Taken};
 
-/// How long a question may be answered.
+/// Time within which an input request must be answered.
 const HOLDS: Duration = Duration::from_mins(10);
-/// Bytes that an executor may want back. More is no state but a store.
+/// Maximum bytes of resumption data of an executor.
 const RESUME: usize = 64 << 10;
-/// Where the store has those that were taken.
+/// Store prefix of used request states.
 const PREFIX: &str = "request_state/";
-/// Rows read at once.
+/// Store rows read per page.
 const PAGE: usize = 1_000;
 
 const CALL: usize = 16;
 const UNTIL: usize = 8;
 const BOUND: usize = 32;
 
-/// What a question belongs to: endpoint, method, target and arguments.
+/// The binding of a request state: endpoint, method, target and arguments.
 #[derive(Debug)]
 pub(crate) struct Bound {
     scope: String,
@@ -55,20 +56,20 @@ impl Bound {
         }
     }
 
-    /// The same for arguments that are written in another way.
+    /// Hashes the binding; arguments that differ only in notation hash alike.
     fn hash(&self) -> [u8; BOUND] {
         let args = canonical::digest(&self.args).to_string();
         hash(&[&self.scope, self.method, &self.target, &args])
     }
 }
 
-/// Seals and opens states, and remembers those that were taken.
+/// Seals and opens request states, and remembers the used ones.
 #[derive(Debug)]
 pub(crate) struct Waits {
     seal: Seal,
     approvals: Seal,
     taken: Mutex<Taken>,
-    /// Whether it is known what processes before have taken.
+    /// Whether the states used by earlier processes were loaded.
     knows: AtomicBool,
 }
 
@@ -83,8 +84,8 @@ impl Waits {
         }
     }
 
-    /// The state of a call that is held for a person. It only points: what is true of the call stands in
-    /// the store, so it may be shown as often as it likes.
+    /// Seals a state that references a pending approval. The call's status is in the store, so the
+    /// state can be presented any number of times.
     pub(crate) fn point(
         &self,
         principal: &Principal,
@@ -95,7 +96,7 @@ impl Waits {
         self.approvals.close(&whose(principal), &plain)
     }
 
-    /// The held call that a state points to; nothing where it is another kind of state.
+    /// Opens a state that references a pending approval; `None` if it is another kind of state.
     pub(crate) fn pointed(
         &self,
         principal: &Principal,
@@ -113,7 +114,8 @@ impl Waits {
         }
     }
 
-    /// The state of a call that waits; nothing where it is too large or there is no randomness.
+    /// Seals the state of a call that requests input; `None` if it is too large or no randomness is
+    /// available.
     pub(crate) fn seal(
         &self,
         principal: &Principal,
@@ -137,7 +139,7 @@ impl Waits {
         self.seal.close(&whose(principal), &plain)
     }
 
-    /// What a request goes on with, where it brings a state.
+    /// Opens the request state of a request, if it has one, and marks it as used.
     pub(crate) async fn resume(
         &self,
         who: Who<'_>,
@@ -150,7 +152,7 @@ impl Waits {
             let told = format!("`params.inputResponses` is {}; expected an object", answers.kind());
             return Err(Refused::params(told));
         }
-        // Answers to what was not asked, or not of this client: the source sees them as such.
+        // Responses without a state are unsolicited; the source receives them as such.
         let Some(state) = state else { return Ok(None) };
         let state = text("requestState", Some(&state))?;
         let plain = self.seal.open(&whose(who.principal), &state);
@@ -171,7 +173,8 @@ impl Waits {
         Ok(Some(Resume { call: opened.call, state: opened.resume.to_vec().into(), answers }))
     }
 
-    /// Takes a state, once, for this root key: a row of the store says so, so that it is taken too for who comes after a restart.
+    /// Marks a state as used by this root key. A row of the store records it, so that it stays used
+    /// after a restart.
     async fn take(
         &self,
         store: &dyn Store,
@@ -187,7 +190,7 @@ impl Waits {
             self.recall(store).await.map_err(|error| unkept(&error))?;
         }
         for over in self.mark((nonce, until), Arc::clone(&key), now)? {
-            // Where it cannot be removed now, the next process does it.
+            // If it cannot be removed now, the next process removes it.
             if let Ok(Some(row)) = store.get(&row(&over)).await {
                 drop(store.put(&row.key, Expect::Version(row.version), None).await);
             }
@@ -203,7 +206,7 @@ impl Waits {
         }
     }
 
-    /// Marks a state as taken; those that may be removed because they expired.
+    /// Marks a nonce as used and returns expired nonces whose rows can be removed.
     fn mark(
         &self,
         (nonce, until): ([u8; NONCE], u64),
@@ -213,7 +216,7 @@ impl Waits {
         self.lock().insert((nonce, until), key, now)
     }
 
-    /// Takes up what processes before have taken.
+    /// Loads the nonces that earlier processes marked as used.
     async fn recall(&self, store: &dyn Store) -> Result<(), StoreError> {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         while all.len() < TAKEN {

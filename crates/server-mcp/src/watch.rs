@@ -1,5 +1,5 @@
-//! Who is to hear of changed lists, and the one watcher of catalog and policy that tells them. A listener
-//! hears only of what its own view shows.
+//! The listeners for `list_changed` notifications and the task that watches catalog, policy and
+//! keys for them. A listener is only notified of changes in its own view.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -20,7 +20,7 @@ use super::scope::Scope;
 use crate::{McpDoors, WeakDoors};
 use server_core::state::Inner;
 
-/// Which lists a listener hears of.
+/// The lists that a listener subscribed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinds {
     pub(crate) tools: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Kinds {
     pub(crate) resources: bool,
 }
 
-/// What a view's lists come to.
+/// Hashes of the three lists of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     tools: u64,
@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-/// One stream that listens.
+/// A stream that receives `list_changed` notifications.
 #[derive(Debug)]
 pub(crate) struct Listener {
     principal: Principal,
@@ -56,7 +56,7 @@ pub(crate) struct Listener {
     outlet: Arc<Outlet>,
     kinds: Kinds,
     seen: Seen,
-    /// The id its notices carry, and the last thing it is told.
+    /// The subscription id of its notifications, and its final event.
     tag: Option<(Json, Bytes)>,
 }
 
@@ -71,8 +71,8 @@ impl Listener {
         Self { tag: Some((id, last)), ..self }
     }
 
-    /// Tells what changed since it was told last. Listeners of one view and endpoint share what was
-    /// worked out for it.
+    /// Sends a notification for each list that changed since the last one. Listeners of one view
+    /// and endpoint share the computed hashes.
     fn look(&mut self, doors: &Inner, worked: &mut HashMap<(u64, Scope), Seen>) {
         let ring = doors.parts.keys.ring();
         if !ring.holds(&self.principal, doors.parts.clock.wall()) {
@@ -105,7 +105,7 @@ impl Listener {
 
     fn end(&self) {
         if let Some((_, last)) = &self.tag {
-            // A client that reads nothing gets no last word either.
+            // A client that does not read gets no final event.
             if !self.outlet.sure(last.clone()) {
                 tracing::trace!("a listener went without its last word");
             }
@@ -114,7 +114,7 @@ impl Listener {
     }
 }
 
-/// All listeners. As many as there are open connections, whose number the listener of the port bounds.
+/// All listeners. Their number is bounded by the HTTP server's connection limit.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     listeners: Arc<Mutex<HashMap<u64, Listener>>>,
@@ -122,7 +122,7 @@ pub(crate) struct Watch {
     begun: AtomicBool,
 }
 
-/// Keeps a listener among the others.
+/// Keeps a listener registered until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listeners: Weak<Mutex<HashMap<u64, Listener>>>,
@@ -142,7 +142,7 @@ fn locked(listeners: &Mutex<HashMap<u64, Listener>>) -> MutexGuard<'_, HashMap<u
 }
 
 impl Watch {
-    /// Tells `listener` of changes until what this gives is dropped.
+    /// Registers `listener` until the returned guard is dropped.
     pub(crate) fn add(&self, doors: &McpDoors, mut listener: Listener) -> Listening {
         if !self.begun.swap(true, Ordering::Relaxed) {
             let numbers = doors.parts.intake.numbers();
@@ -151,7 +151,7 @@ impl Watch {
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut listeners = locked(&self.listeners);
-        // What changed before it stood here.
+        // Report changes from before its registration.
         listener.look(doors, &mut HashMap::new());
         listeners.insert(number, listener);
         Listening { listeners: Arc::downgrade(&self.listeners), number }
@@ -164,16 +164,16 @@ impl Watch {
         }
     }
 
-    /// Ends all streams.
+    /// Closes the streams of all listeners.
     pub(crate) fn close(&self) {
         locked(&self.listeners).values().for_each(Listener::end);
     }
 }
 
-/// No longer is slept until a time of the policy: the clock may be set meanwhile.
+/// Maximum sleep before the policy's times are checked again: the clock may be set meanwhile.
 const NAP: Duration = Duration::from_secs(30);
 
-/// How long until what the policy admits may be other by the time alone; nothing where it goes by none.
+/// Time until the policy may decide differently by time alone; `None` if it depends on no time.
 fn due(doors: &Inner) -> Option<Duration> {
     let policy = doors.parts.gateway.policy();
     let now = policy.has_times().then(|| doors.parts.clock.wall())?;
@@ -194,7 +194,7 @@ async fn watch(
                 None => std::future::pending().await,
             }
         };
-        // A key that was revoked ends its streams, as a catalog or a policy that changed tells them.
+        // Besides catalog and policy changes, a revoked key closes its streams.
         let changed = tokio::select! {
             changed = numbers.changed() => changed,
             changed = readings.changed() => changed,

@@ -1,4 +1,4 @@
-//! What a client asks of its tasks: `tasks/get`, `tasks/update`, `tasks/cancel`, and to hear of them.
+//! The handlers of `tasks/get`, `tasks/update` and `tasks/cancel`, and task subscriptions.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::asked::{Asked, text};
 use crate::body::Reply;
 use crate::refused::Refused;
 
-/// Tasks that one stream hears of.
+/// Maximum number of tasks that one stream subscribes to.
 const HEARD: usize = 64;
 
-/// One of the three methods.
+/// Handles one of the three task methods.
 pub(crate) fn answer(asked: &Asked<'_>) -> Result<Reply, Refused> {
     declares(asked)?;
     let [id] = asked.pick(["taskId"]);
     let id = text("taskId", id.as_ref())?;
-    // One answer for what never was, what is another's and what is gone.
+    // The same error for ids that never existed, belong to another caller or have expired.
     let task = asked.who.doors.mcp.kept.find(asked.who, &id).ok_or_else(|| {
         Refused::params("there is no such task here: its id is unknown, or it has expired")
     })?;
@@ -48,8 +48,8 @@ fn declares(asked: &Asked<'_>) -> Result<(), Refused> {
     Err(Refused { status: StatusCode::BAD_REQUEST, error })
 }
 
-/// The tasks of which a stream of `subscriptions/listen` is to hear, by their ids. Those that are not
-/// there are left out.
+/// The tasks that a `subscriptions/listen` stream subscribes to, by their ids. Unknown ids are
+/// omitted.
 pub(crate) fn listened(
     asked: &Asked<'_>,
     wanted: &Json,

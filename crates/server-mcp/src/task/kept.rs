@@ -1,7 +1,7 @@
-//! The tasks of this process: whose they are, and how many there may be.
+//! The tasks of this process, with their owners and limits.
 //!
-//! An id is the sealed name of the call, bound to key and endpoint: only whom it was given can have it
-//! opened, and nobody can make one. What it stands for is kept here, in memory.
+//! A task id is the encrypted call id, bound to key and endpoint: only its recipient can use it,
+//! and nobody can forge one. The task itself is kept in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,23 +14,23 @@ use super::state::Task;
 use crate::asked::{Asked, Who};
 use server_core::seal::Seal;
 
-/// How long a call may take that has become a task.
+/// Maximum duration of a call that became a task.
 pub(super) const LASTS: Duration = Duration::from_hours(1);
-/// How long a task can be asked for, from its beginning.
+/// Time for which a task can be queried, from its creation.
 pub(super) const KEPT: Duration = Duration::from_mins(70);
-/// Tasks of one root key, those included that have ended and are kept.
+/// Maximum number of tasks of one root key, including finished ones that are kept.
 pub(super) const OF_KEY: usize = 64;
-/// Tasks that run at one source, which is to have room for other calls.
+/// Maximum number of tasks that run at one source, which leaves capacity for other calls.
 pub(super) const OF_SOURCE: usize = 128;
-/// Tasks in all.
+/// Maximum number of tasks in total.
 pub(super) const MOST: usize = 1_024;
-/// Bytes of results kept for one root key, and in all.
+/// Maximum bytes of stored results per root key, and in total.
 const BYTES: (usize, usize) = (16 << 20, 64 << 20);
 
-/// Organisation, key and endpoint.
+/// The organization, key and endpoint that a task belongs to.
 pub(super) type Owner = [Box<str>; 3];
 
-/// See the module's header.
+/// The store of all tasks; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     seal: Arc<Seal>,
@@ -47,7 +47,7 @@ fn owner(who: Who<'_>) -> Owner {
     [who.principal.org().as_str(), who.principal.key(), who.scope.word()].map(Into::into)
 }
 
-/// The key that its tasks count for.
+/// The root key whose limits apply to the caller's tasks.
 fn root(who: Who<'_>) -> Box<str> {
     format!("{}/{}", who.principal.org().as_str(), who.principal.root_key()).into()
 }
@@ -61,7 +61,7 @@ impl Kept {
         Self { seal: Arc::new(Seal::new(secret, "toolkeep mcp task")), all: Arc::default() }
     }
 
-    /// A place for a call that may become a task.
+    /// Creates a task for a call that may detach.
     pub(crate) fn offer(&self, asked: &Asked<'_>) -> Arc<Task> {
         let clock = Arc::clone(&asked.who.doors.parts.clock);
         Task::new(self.clone(), (owner(asked.who), root(asked.who)), asked.client(), clock)
@@ -71,12 +71,12 @@ impl Kept {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of a call as a task; nothing where there is no randomness.
+    /// Encrypts the task id of a call; `None` if no randomness is available.
     pub(super) fn name(&self, owner: &Owner, call: CallId) -> Option<String> {
         self.seal.close(&bound(owner), call.0.as_bytes())
     }
 
-    /// The task of this id, where it was given to this caller at this endpoint.
+    /// Finds the task of an id that was issued to this caller at this endpoint.
     pub(crate) fn find(&self, who: Who<'_>, id: &str) -> Option<Arc<Task>> {
         let plain = self.seal.open(&bound(&owner(who)), id)?;
         let call = CallId(Uuid::from_slice(&plain).ok()?);
@@ -86,7 +86,7 @@ impl Kept {
         all.tasks.get(&call).map(Arc::clone)
     }
 
-    /// Takes a task in; false where there are too many.
+    /// Adds a task. Returns false if there are too many.
     pub(super) fn admit(&self, call: CallId, task: Arc<Task>, now: Wall) -> bool {
         let mut all = self.all();
         all.sweep(now);
@@ -102,7 +102,7 @@ impl Kept {
         room
     }
 
-    /// Whether a result of so many bytes may be kept for this task.
+    /// Makes room for a result of `bytes` bytes. Returns false if the limits do not allow it.
     pub(super) fn takes(&self, task: &Task, bytes: usize) -> bool {
         let mut all = self.all();
         let sum = |tasks: &mut dyn Iterator<Item = &Arc<Task>>| -> usize {
@@ -116,7 +116,7 @@ impl Kept {
         self.all().tasks.remove(&call);
     }
 
-    /// Gives up all that run. There are no new ones.
+    /// Cancels all running tasks and accepts no new ones.
     pub(crate) fn close(&self) {
         let mut all = self.all();
         all.closed = true;
@@ -125,7 +125,7 @@ impl Kept {
 }
 
 impl All {
-    /// What has had its time goes. Whoever still works on it stops.
+    /// Removes expired tasks and cancels those that still run.
     fn sweep(&mut self, now: Wall) {
         self.tasks.retain(|_, task| {
             let holds = !task.expired(now);
@@ -136,13 +136,13 @@ impl All {
         });
     }
 
-    /// The tasks that count for the same root key as this one.
+    /// The tasks of the same root key as `mine`.
     fn of<'a>(&'a self, mine: &'a Task) -> impl Iterator<Item = &'a Arc<Task>> {
         self.tasks.values().filter(|task| task.is_of(mine))
     }
 
-    /// Forgets what has ended and was fetched, the oldest first, until `enough` says so: of this root key at
-    /// first, and then of anyone. False where nothing of that kind is left.
+    /// Removes fetched results, oldest first, until `enough` is satisfied: of this root key first,
+    /// then of any. Returns false if none is left.
     fn make_room(&mut self, mine: &Task, enough: impl Fn(&Self, &Task) -> bool) -> bool {
         while !enough(self, mine) {
             let fetched = self.tasks.iter().filter(|(_, task)| task.fetched());

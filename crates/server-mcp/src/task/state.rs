@@ -1,4 +1,4 @@
-//! One task: where it stands, what it asks, what came of it.
+//! One task: status, pending input requests, result and listeners.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,18 +19,18 @@ use crate::follow::tagged;
 use crate::outlet::Outlet;
 use crate::result::{Words, Written};
 
-/// How often a client is to ask, in milliseconds.
+/// Polling interval for clients, in milliseconds.
 const POLL: u64 = 1_000;
-/// Questions that are open at once.
+/// Maximum number of pending input requests.
 const QUESTIONS: usize = 64;
-/// Bytes of one question.
+/// Maximum bytes of one input request.
 const QUESTION: usize = 64 << 10;
-/// Characters of a line for people.
+/// Maximum characters of a status message.
 const LINE: usize = 512;
-/// Streams that hear of one task.
+/// Maximum number of streams that listen to one task.
 const LISTENERS: usize = 8;
 
-/// A call that may become a task, or has.
+/// A call that can become a task, or already is one.
 #[derive(Debug)]
 pub(crate) struct Task {
     me: Weak<Self>,
@@ -40,16 +40,16 @@ pub(crate) struct Task {
     client: ClientCan,
     clock: Arc<dyn Clock>,
     begun: Notify,
-    /// Bytes of its result and of its open questions.
+    /// Bytes of the result and of the pending input requests.
     bytes: AtomicUsize,
     state: Mutex<State>,
-    /// Gives the call up.
+    /// Cancels the underlying call.
     pub(super) cancel: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Its own id and the call's, from when it is a task.
+    /// The task id and the call id, once the call is a task.
     named: Option<(String, CallId)>,
     source: Option<SourceName>,
     made: u64,
@@ -58,7 +58,7 @@ struct State {
     asked: u64,
     questions: BTreeMap<String, (Json, oneshot::Sender<Json>)>,
     end: Option<End>,
-    /// Whether its end was told.
+    /// Whether the client has fetched the result.
     fetched: bool,
     listeners: Vec<(Weak<Outlet>, Json)>,
 }
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// What every message on a task says.
+    /// The members of every message about a task.
     fn members(&self) -> Vec<(&'static str, Json)> {
         let id = self.named.as_ref().map_or("", |(id, _)| id);
         let ttl = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
@@ -97,7 +97,7 @@ impl State {
         members
     }
 
-    /// The same with what belongs to where it stands.
+    /// The members with result, error or pending input requests.
     fn detail(&self) -> Json {
         let mut members = self.members();
         match &self.end {
@@ -114,12 +114,12 @@ impl State {
         object(&members)
     }
 
-    /// Those that have gone do not listen any more.
+    /// Removes listeners whose streams are closed.
     fn prune(&mut self) {
         self.listeners.retain(|(outlet, _)| outlet.upgrade().is_some_and(|it| !it.is_closed()));
     }
 
-    /// Tells those who listen.
+    /// Sends the current state to all listeners.
     fn tell(&mut self) {
         self.prune();
         if self.listeners.is_empty() {
@@ -175,7 +175,7 @@ impl Task {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a change, and tells of it.
+    /// Changes the state and notifies the listeners.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let now = self.clock.wall();
         let mut state = self.state();
@@ -185,12 +185,12 @@ impl Task {
         changed
     }
 
-    /// Whether both count for one root key.
+    /// Whether both tasks belong to the same root key.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.root_key == other.root_key
     }
 
-    /// Whether it runs, and at the same source.
+    /// Whether the task runs at this source.
     pub(super) fn runs_beside(&self, source: Option<&SourceName>) -> bool {
         let state = self.state();
         state.end.is_none() && state.source.as_ref() == source
@@ -208,23 +208,23 @@ impl Task {
         Duration::from_millis(now.0.saturating_sub(self.state().made)) >= KEPT
     }
 
-    /// Whether it has ended and its client knows.
+    /// Whether the task has ended and its client has fetched the result.
     pub(super) fn fetched(&self) -> bool {
         self.state().fetched
     }
 
-    /// Resolves when it is a task.
+    /// Resolves when the call has become a task.
     pub(super) async fn begun(&self) {
         self.begun.notified().await;
     }
 
-    /// How long it is kept from now on.
+    /// The remaining time for which the task is kept.
     pub(super) fn left(&self) -> Duration {
         let age = self.clock.wall().0.saturating_sub(self.state().made);
         KEPT.saturating_sub(Duration::from_millis(age))
     }
 
-    /// There is no such task any more.
+    /// Removes the task from the store.
     pub(super) fn forget(&self) {
         let call = self.state().named.as_ref().map(|(_, call)| *call);
         if let Some(call) = call {
@@ -232,7 +232,7 @@ impl Task {
         }
     }
 
-    /// The answer to the request that became this task.
+    /// The response to the request that became this task.
     pub(super) fn created(&self, id: &Id) -> Written {
         let mut members = self.state().members();
         members.insert(0, ("resultType", Json::of("task")));
@@ -240,21 +240,21 @@ impl Task {
         words.result(&object(&members))
     }
 
-    /// Where it stands, for `tasks/get`.
+    /// The state of the task, for `tasks/get`.
     pub(super) fn told(&self) -> Json {
         let mut state = self.state();
         state.fetched = state.end.is_some();
         state.detail()
     }
 
-    /// Whether one more may listen.
+    /// Whether the task accepts another listener.
     pub(super) fn is_open(&self) -> bool {
         let mut state = self.state();
         state.prune();
         state.listeners.len() < LISTENERS
     }
 
-    /// Tells `outlet` of it, now and at each change.
+    /// Sends the state to `outlet`, now and after each change.
     pub(crate) fn listen(&self, outlet: &Arc<Outlet>, id: &Json) {
         let mut state = self.state();
         outlet.notice(notice(&state.detail(), id));
@@ -263,19 +263,19 @@ impl Task {
         }
     }
 
-    /// Answers its questions. What is not asked, or not any more, is passed over.
+    /// Resolves pending input requests. Responses to others are ignored.
     pub(super) fn answer(&self, answers: Vec<(String, Json)>) {
         let open = self.change(|state| {
             let asked = |(key, answer)| Some((state.questions.remove(&key)?.1, answer));
             answers.into_iter().filter_map(asked).collect::<Vec<_>>()
         });
         for (question, answer) in open {
-            // Nobody waits for it where the call has just ended.
+            // The receiver is gone if the call has just ended.
             drop(question.send(answer));
         }
     }
 
-    /// The call has ended with this answer.
+    /// Stores the end of the call with its response.
     pub(super) fn end(&self, answer: Written, status: Status) {
         let end = match (status, Message::read(answer.parts.whole(), Limits::DOCUMENT)) {
             (Status::Cancelled, _) => End::Cancelled,
@@ -341,7 +341,7 @@ fn fault(told: &str) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, told)
 }
 
-/// A question; dropped, it is not asked any more.
+/// A pending input request. Dropping it withdraws the request.
 struct Asked<'a> {
     task: &'a Task,
     key: String,

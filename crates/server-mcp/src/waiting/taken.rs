@@ -1,24 +1,24 @@
-//! The nonces of the states that were taken, with the share of each root key.
+//! The nonces of used request states, counted per root key.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::Refused;
 
-/// States that were taken and are remembered until they would expire anyway. Past that, new ones are
-/// refused rather than old ones forgotten.
+/// Maximum number of used nonces that are remembered until they expire. Beyond that, new ones are
+/// rejected rather than old ones forgotten.
 pub(super) const TAKEN: usize = 100_000;
-/// Those of one root key among them.
+/// Maximum number of used nonces per root key.
 pub(super) const TAKEN_OF_KEY: usize = TAKEN / 10;
-/// Expired states that are removed when one is taken.
+/// Maximum number of expired nonces removed per insertion.
 const REMOVED: usize = 4;
-/// Bytes of a nonce.
+/// Length of a nonce in bytes.
 pub(super) const NONCE: usize = 16;
 
-/// When it expires, its nonce, and the root key that it counts for.
+/// Expiry time, nonce and root key of a used request state.
 pub(super) type TakenState = (u64, [u8; NONCE], Arc<str>);
 
-/// The states that were taken and have not expired.
+/// The used nonces that have not expired.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     nonces: HashSet<[u8; NONCE]>,
@@ -27,7 +27,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Marks a state as taken by this root key. Gives those that may be removed because they expired.
+    /// Marks a nonce as used by this root key. Returns expired nonces whose rows can be removed.
     pub(super) fn insert(
         &mut self,
         (nonce, until): ([u8; NONCE], u64),
@@ -50,7 +50,7 @@ impl Taken {
         Ok(over)
     }
 
-    /// Adds what processes before have taken, in order of expiry.
+    /// Adds the nonces used by earlier processes, in order of expiry.
     pub(super) fn restore(&mut self, mut all: Vec<TakenState>) {
         all.retain(|(_, nonce, _)| self.nonces.insert(*nonce));
         for one in all.into_iter().rev() {
@@ -59,7 +59,7 @@ impl Taken {
         }
     }
 
-    /// Those that would have expired by now need not be remembered, nor their rows kept: at most `most`.
+    /// Removes at most `most` expired nonces and returns them.
     fn sweep(&mut self, now: u64, most: usize) -> Vec<[u8; NONCE]> {
         let mut over = Vec::new();
         while over.len() < most
@@ -81,7 +81,7 @@ impl Taken {
         }
     }
 
-    /// Takes back what could not be stored.
+    /// Removes a nonce that could not be stored.
     pub(super) fn forget(&mut self, nonce: &[u8; NONCE]) {
         self.nonces.remove(nonce);
         let at = self.order.iter().position(|(_, one, _)| one == nonce);

@@ -1,4 +1,4 @@
-//! `/v1/approvals`: held calls, for those who may decide, and for their own callers to look at.
+//! `/v1/approvals`: pending calls, for users who may decide on them and for their own callers.
 
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -17,7 +17,7 @@ use server_core::error::ApiError;
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// Held calls of one page, where no limit is given, and at most.
+/// Default and maximum number of pending calls per page.
 const USUAL: usize = 50;
 const PAGE: usize = 200;
 
@@ -49,7 +49,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Where a person is sent who has no console: it knows nothing, and so needs no key.
+/// The routes without a key: a page that explains how to decide. It contains no data of the call.
 pub(crate) fn open() -> Vec<Route> {
     let what = "How to decide about a held call";
     vec![Route::new("get", "/approvals/{id}", what, get(page)).open()]
@@ -216,7 +216,7 @@ async fn edit(
     approved.map(Reply).map_err(told)
 }
 
-/// Another's, and what is no id at all, look like none.
+/// Parses an approval id. Ids of other callers and malformed ids are reported alike, as not found.
 fn read(id: &str) -> Result<CallId, ApiError> {
     id.parse::<Uuid>().map(CallId).map_err(|_| {
         let shown: String = id.chars().take(60).flat_map(char::escape_debug).collect();
@@ -236,7 +236,8 @@ fn told(failure: Failure) -> ApiError {
     ApiError::new(failure.code, failure.message).fix(fix)
 }
 
-/// The id is a UUID or nothing, so that nothing of the address comes into the page.
+/// Serves the approval page. The id must be a UUID, so that nothing else of the address enters the
+/// page.
 async fn page(Path(id): Path<String>) -> Result<Html<String>, ApiError> {
     let id = read(&id)?;
     Ok(Html(format!(

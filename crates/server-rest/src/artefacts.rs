@@ -1,4 +1,5 @@
-//! `/v1/artefacts/{id}`: the whole of an answer that was too large, or a part of it.
+//! `/v1/artefacts/{id}`: download of a result that was too large to return inline, complete or by
+//! range.
 
 use axum::Extension;
 use axum::body::Body;
@@ -20,9 +21,9 @@ use server_core::error::ApiError;
 use server_core::route::Route;
 use server_core::state::Doors;
 
-/// Bytes that tell what an artefact is.
+/// Bytes read to detect the media type of an artifact.
 const HEAD: usize = 16;
-/// Bytes that are read at a time.
+/// Bytes that are read per chunk.
 const CHUNK: usize = 256 << 10;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -74,7 +75,8 @@ async fn read(
     });
     let mut response = Body::from_stream(parts).into_response();
     let heads = response.headers_mut();
-    // It is what a tool said: never a page of ours, and a picture runs no script.
+    // The content comes from a tool: never treat it as a page of this server; images run no
+    // scripts.
     heads.insert(CONTENT_TYPE, HeaderValue::from_static(kind(&head.bytes)));
     heads.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     heads.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
@@ -90,7 +92,7 @@ async fn read(
     Ok(response)
 }
 
-/// What it is, by how it begins: pictures that the built-in tools drew, or JSON.
+/// Detects the media type from the first bytes: images that the built-in tools draw, or JSON.
 fn kind(head: &[u8]) -> &'static str {
     if head.starts_with(b"\x89PNG\r\n\x1a\n") {
         "image/png"
@@ -101,7 +103,8 @@ fn kind(head: &[u8]) -> &'static str {
     }
 }
 
-/// From where to where, the end not in it; all where nothing is asked. One range: more are an error.
+/// Parses a byte range with an exclusive end; everything without a header. Several ranges are an
+/// error.
 fn range(asked: Option<&str>, total: u64) -> Option<(u64, u64)> {
     let Some(asked) = asked else { return Some((0, total)) };
     let (from, to) = asked.trim().strip_prefix("bytes=")?.split_once('-')?;

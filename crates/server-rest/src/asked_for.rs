@@ -1,8 +1,8 @@
-//! All the calls that a model asks for in one message, and the messages that answer it.
+//! Execution of all tool calls in one model message, and the provider messages that answer them.
 //!
-//! Every call goes through the pipeline by itself: what is wrong with one is told to the model in that
-//! call's own answer, and the others run. Their order is the model's; only calls that change nothing run
-//! beside each other. Calls that need an approval do not keep the others from running.
+//! Each call passes through the pipeline independently. If one fails, its own result reports the
+//! error and the others still run. The model's order is kept; only read-only calls run in parallel.
+//! Calls that need an approval do not block the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use server_core::held;
 use server_core::lists::Names;
 use server_core::state::Doors;
 
-/// Calls of one message that run at the same time.
+/// Maximum number of calls of one message that run in parallel.
 const AT_ONCE: usize = 8;
 
 /// What came of a model's message.
@@ -61,18 +61,18 @@ struct Done {
     elapsed_ms: u64,
 }
 
-/// How a model's message is to be run.
+/// Options for the execution of a model message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageOptions<'a> {
-    /// The format's name.
+    /// The name of the provider format.
     pub(crate) format: &'a str,
-    /// The caller's own limit of each call.
+    /// The caller's own timeout for each call.
     pub(crate) timeout: Option<Duration>,
-    /// How long all pending calls together may be waited for.
+    /// The maximum time to wait for all pending calls together.
     pub(crate) wait: Option<Duration>,
 }
 
-/// Runs all calls of a message, and then waits for those that need an approval.
+/// Executes all calls of a message, and then waits for those that need an approval.
 pub(crate) async fn run(
     doors: &Doors,
     principal: &Principal,
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     Ok(messages(format, all).into_response())
 }
 
-/// The provider's message of a call that was pending, and whether it still is.
+/// Resumes a pending call and returns the provider's message for its result or its pending state.
 pub(crate) async fn resume(
     doors: &Doors,
     principal: &Principal,
@@ -109,7 +109,7 @@ pub(crate) async fn resume(
     let view = gateway.view(principal, CallerType::Direct);
     let listed = view.find_of(tool.source.as_str(), tool.name.as_str());
     let name = listed.map_or_else(|| tool.name.to_string(), |(entry, _)| entry.name.to_string());
-    // A call that came in no message of a model is named as a list for that model names it.
+    // A call from outside a model message gets the name that a list for the model would give it.
     let model_call = model_call.unwrap_or_else(|| {
         let rendered = doors.lists.rendered(&view, format, Names::Safe);
         let alias = rendered.names.alias(&name).unwrap_or(&name).to_owned();
@@ -125,7 +125,7 @@ fn parse_format(word: &str) -> Result<Format, ApiError> {
         .map_err(|error: UnknownFormat| ApiError::new(Code::InvalidRequest, error.to_string()))
 }
 
-/// The messages that answer these calls.
+/// Builds the provider messages with the results of the calls.
 fn messages(format: Format, all: Vec<Called>) -> impl IntoResponse {
     let (answered, calls): (Vec<_>, Vec<_>) = all.into_iter().map(Called::written).unzip();
     let messages = formats::write_results(format, &answered);
@@ -133,22 +133,22 @@ fn messages(format: Format, all: Vec<Called>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], body.bytes().clone())
 }
 
-/// One call of a message, and how it stands.
+/// One call of a message with its response.
 struct Called {
     model_call: ModelCall,
-    /// The tool's own name.
+    /// The native name of the tool.
     tool: String,
     args: Bytes,
     answer: Answer,
 }
 
-/// Whether a call waits for an approval, or was approved and has not ended.
+/// Whether a call is waiting for an approval, or was approved and is still running.
 fn is_pending(answer: &Answer) -> bool {
     matches!(answer.result, Ok(Step::Wait(Wait::Approval(_))))
 }
 
 impl Called {
-    /// What its model is told, and what its caller is.
+    /// Splits the call into the result for the model and the report for the caller.
     fn written(self) -> (Answered, Done) {
         let Self { model_call: ModelCall { id, name }, tool, args, answer } = self;
         let Answer { call: call_id, status, result, elapsed_ms } = answer;
@@ -166,7 +166,7 @@ impl Called {
     }
 }
 
-/// A model's message, and who sent it.
+/// The execution of one model message for its caller.
 struct Message<'a> {
     doors: &'a Doors,
     principal: &'a Principal,
@@ -176,7 +176,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Runs the calls in their order; neighbours that change nothing run at the same time.
+    /// Executes the calls in order; adjacent read-only calls run in parallel.
     async fn all(&self, calls: Vec<RequestedCall>) -> Vec<Called> {
         let mut all = Vec::with_capacity(calls.len());
         let mut calls = calls.into_iter().peekable();
@@ -193,7 +193,8 @@ impl Message<'_> {
         all
     }
 
-    /// Where the caller has no room for so many at once, the rest has its turn afterwards.
+    /// Executes a group in parallel. Calls rejected because the caller has too many are repeated
+    /// one after the other.
     async fn group(&self, group: Vec<RequestedCall>) -> Vec<Called> {
         let together = group.len() > 1;
         let mut all = join_all(group.iter().map(|call| self.one(call))).await;
@@ -206,7 +207,8 @@ impl Message<'_> {
         all
     }
 
-    /// Whether a call is known to change nothing. What the caller has not got is no such call.
+    /// Whether the tool of a call declares no side effects; false for tools that the caller cannot
+    /// see.
     fn reads(&self, call: &RequestedCall) -> bool {
         let tool = self.doors.lists.native(&self.view, &call.name);
         self.view.find(&tool).is_some_and(|(entry, _)| !entry.tool.traits.effects.any())
@@ -225,8 +227,8 @@ impl Message<'_> {
         Called { model_call, tool, args, answer }
     }
 
-    /// Waits for all pending calls at the same time: the request has one wait, and counts once among those that wait. A call
-    /// of which nothing can be read stays as it was.
+    /// Waits for all pending calls in parallel: the request has one timeout and counts once as
+    /// waiting. A call whose state cannot be read stays pending.
     async fn settle(&self, all: &mut [Called], wait: Duration) {
         let Self { doors, principal, .. } = self;
         let pending: Vec<_> = all.iter_mut().filter(|it| is_pending(&it.answer)).collect();
@@ -246,8 +248,8 @@ impl Message<'_> {
         .await;
     }
 
-    /// The arguments as they were written; under the tool's own names, where its format shows others.
-    /// What cannot be read is refused by the pipeline, which leaves its record.
+    /// The arguments as written by the model; with the tool's native names if the format renames
+    /// members. Unreadable arguments are rejected by the pipeline, which records them.
     fn args(&self, tool: &str, call: &RequestedCall) -> Bytes {
         let rendered = self.doors.lists.rendered(&self.view, self.format, Names::Safe);
         let written = rendered.tool(tool);
@@ -260,11 +262,12 @@ impl Message<'_> {
     }
 }
 
-/// What a model is told; of a failure, why and what to do.
+/// Converts a result to the outcome for the model; a failure states the cause and what to do.
 fn told(result: Result<Step, Failure>) -> (Outcome, Option<Code>) {
     let (code, message) = match result {
         Ok(Step::Done(outcome)) => return (outcome, None),
-        // The request declared no client that could be asked, so an upstream that asks is at fault.
+        // The request declared no client capabilities, so an upstream that requests input is at
+        // fault.
         Ok(Step::Wait(_)) => {
             let told = "the tool asks for input, which cannot be given through this door";
             (Code::UpstreamFailed, told.to_owned())

@@ -1,4 +1,4 @@
-//! `/v1/calls`: run a tool, and see what became of a call.
+//! `/v1/calls`: execution of tools, and the status of calls.
 
 mod reply;
 mod state;
@@ -86,7 +86,7 @@ const RESUME: &[Param] = &[
     },
 ];
 
-/// Whatever else a caller says there changes nothing.
+/// The query parameters of `POST /v1/calls`; unknown ones are ignored.
 #[derive(Debug, Deserialize)]
 struct Asked {
     format: Option<String>,
@@ -95,7 +95,7 @@ struct Asked {
     envelope: Option<String>,
 }
 
-/// How to go on with a call that was held.
+/// The query parameters for resuming a pending call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resuming {
@@ -181,12 +181,12 @@ async fn call(
     }
 }
 
-/// Spec 3's two ways to give an answer.
+/// The two output formats of the tool-file registry.
 #[derive(Debug, Clone, Copy)]
 enum Envelope {
-    /// Its fields.
+    /// The registry's result fields.
     Machine,
-    /// A text for people.
+    /// A readable text for people.
     Human,
 }
 
@@ -207,7 +207,7 @@ impl Envelope {
         match self {
             Self::Machine => Reply(output).into_response(),
             Self::Human => {
-                // What a tool says is shown as text, whatever it looks like.
+                // The output of a tool is always sent as plain text.
                 let headers = [
                     (CONTENT_TYPE, "text/plain; charset=utf-8"),
                     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -257,7 +257,7 @@ async fn settled(
     settled.map_err(|failure| ApiError::of(call, failure))
 }
 
-/// Waits for what becomes of a held call; one that was approved and that nobody runs goes on with this
+/// Waits for the result of a pending call. An approved call that nobody runs is executed for this
 /// caller.
 async fn resume(
     State(doors): State<Doors>,

@@ -1,4 +1,4 @@
-//! `/v1/explain`: what would become of a call, and why.
+//! `/v1/explain`: the policy's decision for a call that is not executed, with its reasons.
 
 use std::borrow::Cow;
 
@@ -133,7 +133,7 @@ async fn explain(
     Ok(Reply(told))
 }
 
-/// Another key of the asker's organisation; of any, for the machine's own.
+/// Finds another key of the requester's organization; the default organization may name any key.
 fn another(doors: &Doors, asker: &Principal, key: &str) -> Result<Principal, ApiError> {
     let ring = doors.parts.keys.ring();
     let shown: String = key.chars().take(64).collect();

@@ -1,4 +1,4 @@
-//! An answer in pieces that are shared with whoever keeps them: nothing is copied into one.
+//! A response body of several shared byte slices, which are not copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The pieces that are still to be sent. Its length is known, so that it is told.
+/// The slices still to be sent. The total length is known and declared.
 #[derive(Debug)]
 pub(crate) struct Frames<const N: usize>(std::array::IntoIter<Bytes, N>);
 

@@ -1,4 +1,4 @@
-//! Whether the server lives, is ready, and what it is.
+//! Liveness, readiness, version and metrics of the server.
 
 use axum::Json as Reply;
 use axum::extract::State;
@@ -53,7 +53,7 @@ async fn ready(State(doors): State<Doors>) -> Response {
     if doors.parts.gateway.health().is_ok() {
         return Reply(Health { status: "ok".to_owned() }).into_response();
     }
-    // Why is in the log: whoever asks here has shown no key.
+    // The cause is only logged: these requests carry no key.
     let health = Reply(Health { status: "calls cannot be recorded".to_owned() });
     (StatusCode::SERVICE_UNAVAILABLE, health).into_response()
 }

@@ -1,7 +1,8 @@
-//! `/v1/nodes/{node_id}/invite` and `/join`: how a node comes by its certificate and its key.
+//! `/v1/nodes/{node_id}/invite` and `/join`: enrollment of nodes, which issues certificates and
+//! node keys.
 //!
-//! An invitation is a key that is good for joining as one node, once, and soon over. Who joins shows it,
-//! and that the private key of the certificate is its own.
+//! An invitation is a single-use key that enrolls one node and expires after ten minutes. The node
+//! presents it with a proof that it owns the private key.
 
 use axum::extract::{Path, State};
 use axum::routing::post;
@@ -22,9 +23,9 @@ use server_core::node_rights::speaks;
 use server_core::route::Route;
 use server_core::state::Doors;
 
-/// Milliseconds that an invitation holds.
+/// Lifetime of an invitation, in milliseconds.
 const INVITED: u64 = 10 * 60 * 1_000;
-/// Characters of a key or a proof, as base64: a P-256 point has 88.
+/// Maximum characters of a base64 key or proof: a P-256 point has 88.
 const LONGEST: usize = 256;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -100,7 +101,7 @@ async fn invite(
     Ok(Reply(Invitation { node_id, key, expires }))
 }
 
-/// A node's key: an agent's, that calls nothing of its own.
+/// Creates the description of a node's key: an agent key that cannot call tools.
 fn key(
     node_id: &str,
     right: Right,
@@ -113,14 +114,14 @@ fn key(
     Ok(new)
 }
 
-/// The key that an invited node registers with, created by whoever invited it.
+/// Describes the registration key of an invited node; its creator is the one who invited the node.
 fn own_key(node_id: &str, invited: &Principal) -> Result<NewKey, ApiError> {
     let mut new = key(node_id, Right::NodesRegister, "the key", None)?;
     new.creator = invited.creator().map(str::to_owned);
     Ok(new)
 }
 
-/// With an invitation, or with the node's own key where its certificate is to be another one.
+/// Enrolls a node with an invitation, or renews its certificate with the node's own key.
 async fn join(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -131,14 +132,15 @@ async fn join(
     let by = if invited { Speaks::For(principal.subject().to_owned()) } else { speaks(&principal) };
     let (public, proof) = (bytes("public_key", &public_key)?, bytes("proof", &proof)?);
     let nodes = registry(&doors)?;
-    // A request that fails by its own fault leaves the invitation as it is. Whoever passes uses it up
-    // before anything is signed, so that of two at once, here or at another server, one gets in.
+    // A request that fails validation does not consume the invitation. It is consumed before
+    // anything is signed, so that of two concurrent requests, here or at another server, only one
+    // succeeds.
     nodes.may_certify(&by, &node_id, &public, &proof).map_err(refused)?;
     if invited {
         doors.parts.keys.use_up(principal.key(), doors.parts.clock.wall()).await?;
     }
     let own = if invited { Some(own_key(&node_id, &principal)?) } else { None };
-    // Whoever looks after all nodes lends this one no key: its own may go while the node stays.
+    // A key for all nodes is not stored as this node's key: it may be revoked while the node stays.
     let presented = Some(principal.key()).filter(|_| matches!(by, Speaks::For(_)));
     let issued_with = own.as_ref().map(|own| own.id.as_str()).or(presented);
     let signed = nodes.certify(&by, &node_id, (&public, &proof), issued_with).await;
@@ -152,13 +154,13 @@ async fn join(
     Ok(Reply(Joined { node_id, certificate, authority, name, until, key }))
 }
 
-/// A key that is good for joining and nothing else; any other is not used up by it.
+/// Whether the key is an invitation; other keys are not consumed by enrollment.
 fn is_invitation(doors: &Doors, principal: &Principal) -> bool {
     doors.parts.keys.ring().get(principal.key()).is_some_and(KeyRecord::is_invitation)
 }
 
-/// The key that a node registers with. Its invitation is used up by then: a crash in between leaves a
-/// node without a key, never two.
+/// Creates the node's registration key. The invitation is consumed by then: a crash in between
+/// leaves a node without a key, never with two.
 async fn registration_key(doors: &Doors, node_id: &str, new: NewKey) -> Result<String, ApiError> {
     let now = doors.parts.clock.wall();
     let (secret, record) = doors.parts.keys.create(new, now).await?;

@@ -1,4 +1,4 @@
-//! `/v1/keys`: making, listing and revoking keys, for those with the right; handing one's own key on, for
+//! `/v1/keys`: creation, listing and revocation of keys for callers with the right; delegation for
 //! all.
 
 mod delegate;
@@ -41,14 +41,14 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The parameters of a revocation.
+/// The query parameters of a revocation.
 const REVOKE_QUERY: &[Param] = &[Param {
     name: "last_owner",
     what: "`true` revokes the key although no owner key is left then",
     kind: "boolean",
 }];
 
-/// How a key is revoked.
+/// The options of a key revocation.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Revocation {
@@ -220,12 +220,12 @@ async fn revoke(
     Ok(Reply(reply(&record, Some(Reason::Revoked))))
 }
 
-/// Whether a key is an owner's, a person's, and manages keys.
+/// Whether a key is a person's owner key that can manage keys.
 fn is_owner(record: &KeyRecord) -> bool {
     record.level == Level::Owner && !record.agent && record.rights.contains(&Right::KeysWrite)
 }
 
-/// Whether no valid owner key is left where this one and those that came of it are not.
+/// Whether no valid owner key remains without this one and the keys delegated from it.
 fn is_last_owner(ring: &KeyRing, id: &str, now: Wall) -> bool {
     if ring.over(id, now).is_some() {
         return false;
@@ -239,7 +239,7 @@ fn is_last_owner(ring: &KeyRing, id: &str, now: Wall) -> bool {
     ring.count(left) == 0
 }
 
-/// `over` is why it does not hold, where that is not its own end.
+/// Builds the reply for a key; `over` is the reason why it is not valid, apart from its own expiry.
 fn reply(record: &KeyRecord, over: Option<Reason>) -> KeyReply {
     let modules = record.persona.as_ref().and_then(|p| p.allowed_modules.clone());
     KeyReply {

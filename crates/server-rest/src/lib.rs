@@ -1,4 +1,5 @@
-//! The REST interface under `/v1`. Each route is declared once: what is mounted is what is documented.
+//! The REST interface under `/v1`. Each route is declared once, so that every mounted route is
+//! documented.
 
 mod approvals;
 mod artefacts;
@@ -30,13 +31,13 @@ use server_core::route::Route;
 
 pub use nodes::heartbeat;
 
-/// Routes that need no key. `document` makes the OpenAPI document, of the routes of all interfaces.
+/// The routes that need no key. `document` builds the OpenAPI document of all interfaces.
 pub fn open(document: fn() -> Value) -> Vec<Route> {
     let parts = [health::open(document), well_known::open(), approvals::open()];
     parts.into_iter().flatten().collect()
 }
 
-/// All others.
+/// The routes that need a key.
 pub fn keyed() -> Vec<Route> {
     let parts = [
         tools::routes(),

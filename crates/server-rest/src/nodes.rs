@@ -1,4 +1,4 @@
-//! `/v1/nodes`: the machines that run tools (spec 4), and their signs of life.
+//! `/v1/nodes`: the nodes that run tools, their certificates and heartbeats.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A node's sign of life: a route of registration too.
+/// The route for heartbeats, which is also served on the registration listener.
 pub fn heartbeat() -> Route {
     Route::new("post", "/v1/nodes/{node_id}/heartbeat", "A node's sign of life", post(beat))
         .body::<BeatBody>()
@@ -133,7 +133,7 @@ pub(crate) fn registry(doors: &Doors) -> Result<&dyn Nodes, ApiError> {
     doors.parts.nodes.as_deref().ok_or_else(missing)
 }
 
-/// Who speaks for a node sees it; who may be told where nodes are sees all.
+/// Lists nodes. A caller sees the nodes it may act for; with the right `nodes:resolve`, all.
 async fn list(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -168,7 +168,8 @@ fn unknown(node_id: &str) -> ApiError {
         .fix("see `toolkeep node list`")
 }
 
-/// The keys go first: a node whose keys hold could have another certificate issued in between.
+/// Revokes keys before certificates: with a valid key the node could obtain another certificate in
+/// between.
 async fn revoke(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -194,7 +195,7 @@ async fn revoke(
         doors.parts.keys.revoke(key, now).await?;
     }
     match registry.revoke(&Speaks::All, &node_id).await {
-        // A key that was made by hand, of a node that never came.
+        // A manually created key of a node that never registered.
         Err(NodeFault::Missing) if !keys.is_empty() => {}
         Err(NodeFault::Missing) => return Err(unknown(&node_id)),
         Err(fault) => return Err(ApiError::new(Code::StoreUnavailable, fault.to_string())),

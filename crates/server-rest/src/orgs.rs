@@ -1,4 +1,4 @@
-//! `/v1/orgs`: organisations and the tools they may use (spec 4), for those with the right.
+//! `/v1/orgs`: organizations and the tools they may use.
 
 use axum::extract::{Path, State};
 use axum::routing::{delete, get, post, put};
@@ -16,9 +16,9 @@ use server_core::keys::{Keys, refused};
 use server_core::route::Route;
 use server_core::state::Doors;
 
-/// Patterns of one organisation.
+/// Maximum number of tool patterns per organization.
 const PATTERNS: usize = 10_000;
-/// Bytes of one pattern, or of a description.
+/// Maximum bytes of one pattern or of a description.
 const TEXT: usize = 1_000;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -203,7 +203,7 @@ async fn set_tools(
     Ok(Reply(ToolsReply { org: org.to_string(), tools: Some(body.tools) }))
 }
 
-/// An organisation there is. The installation's own needs no record.
+/// Finds an existing organization. The default organization needs no record.
 fn known(doors: &Doors, name: &str) -> Result<OrgRecord, ApiError> {
     let missing = || {
         ApiError::new(Code::NotFound, format!("no organisation `{}`", name.escape_debug()))

@@ -1,4 +1,4 @@
-//! Pages of lists that are ordered by a name.
+//! Pagination of lists that are ordered by name.
 
 use serde::Deserialize;
 use tool::Code;
@@ -6,10 +6,10 @@ use tool::Code;
 use server_core::error::ApiError;
 use server_core::route::Param;
 
-/// The most entries of one page, and how many where no limit is given.
+/// Maximum and default number of entries per page.
 const MOST: usize = 1_000;
 
-/// The parameters of a page.
+/// The query parameters for pagination.
 pub(crate) const QUERY: &[Param] = &[
     Param {
         name: "limit",
@@ -19,7 +19,7 @@ pub(crate) const QUERY: &[Param] = &[
     Param { name: "after", what: "`next` of the page before", kind: "string" },
 ];
 
-/// The page that is asked for.
+/// The requested page of a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
@@ -28,10 +28,10 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// How many entries.
+    /// The number of entries per page.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] where there are to be none, or too many.
+    /// [`Code::InvalidRequest`] if the limit is zero or too large.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let limit = self.limit.unwrap_or(MOST);
         if (1..=MOST).contains(&limit) {
@@ -41,7 +41,8 @@ impl Page {
     }
 }
 
-/// Cuts a list of one entry more than the page has; what the next page is to begin after.
+/// Truncates a list that was read with one extra entry; returns the name after which the next page
+/// begins.
 pub(crate) fn cut<T>(
     entries: &mut Vec<T>,
     limit: usize,
@@ -54,10 +55,10 @@ pub(crate) fn cut<T>(
     entries.last().map(|last| name(last).to_owned())
 }
 
-/// Works through many records, and not on a connection's thread.
+/// Runs work over many records on a blocking thread instead of a connection's thread.
 ///
 /// # Errors
-/// [`Code::Internal`] where the process ends.
+/// [`Code::Internal`] if the process is shutting down.
 pub(crate) async fn away<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {

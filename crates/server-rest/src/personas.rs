@@ -1,4 +1,4 @@
-//! `/v1/personas`: which sources belong to which persona (spec 0), for those with the right.
+//! `/v1/personas`: personas and the sources that each may use.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use server_core::error::ApiError;
 use server_core::route::Route;
 use server_core::state::Doors;
 
-/// The most sources of one persona.
+/// Maximum number of sources of one persona.
 const MODULES: usize = 1_000;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -69,7 +69,7 @@ struct Change {
     default: bool,
 }
 
-/// Who is himself limited to some sources gives nobody more.
+/// Checks the right to change personas; a caller limited to some sources may not.
 fn allowed(principal: &Principal) -> Result<(), ApiError> {
     of_installation(principal)?;
     if principal.persona().is_some_and(|persona| persona.allowed_modules.is_some()) {
@@ -131,7 +131,7 @@ async fn change(
     Ok(Reply(reply(&doors, &persona, default)))
 }
 
-/// A name of a source that there may be.
+/// Validates the names and the number of sources.
 fn checked(modules: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
     if modules.len() > MODULES {
         let told = format!("{} modules are too many; {MODULES} are allowed", modules.len());

@@ -1,4 +1,4 @@
-//! `/v1/pins`: which definitions of tools were agreed to, and a person's word on the others.
+//! `/v1/pins`: the approved tool definitions, and decisions on definitions that await review.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -16,9 +16,9 @@ use server_core::error::ApiError;
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// The most pins of one answer, and how many where no limit is given.
+/// Maximum and default number of pins per page.
 const PAGE: usize = 1_000;
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON: usize = 500;
 
 const QUERY: &[Param] = &[
@@ -143,7 +143,7 @@ async fn list(
     let source = asked.source.as_deref().map(source).transpose()?;
     let states = states(asked.state.as_deref())?;
     let pins = doors.parts.intake.pins().cloned();
-    // There may be 100,000: not on a thread that others wait for.
+    // There may be 100,000 pins, so they are listed on a blocking thread.
     let all = tokio::task::spawn_blocking(move || {
         pins.map(|pins| pins.list(source.as_ref(), None)).unwrap_or_default()
     });
@@ -165,7 +165,7 @@ async fn list(
     Ok(Reply(PinsReply { pins, total, next_cursor }))
 }
 
-/// What names a pin in a cursor. `/` is in no name.
+/// The cursor value of a pin. Names contain no `/`.
 fn place(pinned: &Pinned) -> String {
     format!("{}/{}", pinned.source, pinned.tool)
 }
@@ -243,7 +243,7 @@ fn pins<'a>(doors: &'a Doors, path: &(String, String)) -> Result<&'a Pins, ApiEr
     doors.parts.intake.pins().map(AsRef::as_ref).ok_or_else(|| missing(path))
 }
 
-/// A source that the caller's persona hides has no pins either.
+/// Parses the path of a pin. Sources hidden by the caller's persona have no pins.
 fn named(
     principal: &Principal,
     path: &(String, String),

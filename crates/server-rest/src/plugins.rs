@@ -1,4 +1,4 @@
-//! `/v1/plugins`: folders of tools that reload (spec 3), and their settings.
+//! `/v1/plugins`: plugin folders that can be reloaded, and their settings.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -112,7 +112,7 @@ fn plugins(doors: &Doors) -> Result<&dyn Plugins, ApiError> {
     doors.parts.plugins.as_deref().ok_or_else(missing)
 }
 
-/// Changing what runs is for those who may have sources listed anew.
+/// Checks the right to change running plugins, which is the right to refresh sources.
 fn may(principal: &Principal) -> Result<(), ApiError> {
     if principal.may(Right::SourcesRefresh) {
         return Ok(());
@@ -120,7 +120,8 @@ fn may(principal: &Principal) -> Result<(), ApiError> {
     Err(ApiError::lacks(Right::SourcesRefresh))
 }
 
-/// Settings are a person's: they may hold secrets, and an agent that may reload does not decide what is switched on.
+/// Checks that the caller is a person: settings may contain secrets, and an agent does not decide
+/// which plugins are enabled.
 fn person(principal: &Principal) -> Result<(), ApiError> {
     may(principal)?;
     if principal.caller().agent {
@@ -184,7 +185,8 @@ async fn set_settings(
     Ok(Reply(SettingsReply { plugin: name, settings }))
 }
 
-/// What is wrong, and where a plugin is, is for those who may repair it.
+/// Lists the visible plugins. Folders and problems are only included for callers who may repair
+/// them.
 fn seen(doors: &Doors, principal: &Principal) -> Result<Vec<PluginReply>, ApiError> {
     let all = principal.may(Right::SourcesRefresh);
     let states = doors.parts.gateway.visible_plugins(principal, plugins(doors)?);

@@ -1,7 +1,7 @@
-//! `/v1/programs`: small scripts over the caller's own tools, which wait and go on.
+//! `/v1/programs`: scripts over the caller's own tools, which can pause and resume.
 //!
-//! One is begun as a call of `run_program`, so policy and record are those of any call; what becomes of it
-//! is asked of [`Programs`].
+//! A program starts as a call of `run_program`, so policy and record apply as to any call. Its
+//! later state is read through [`Programs`].
 
 use axum::extract::{Path, State};
 use axum::http::header::ACCEPT;
@@ -29,7 +29,7 @@ use server_core::route::{Param, Route};
 use server_core::state::Doors;
 use server_core::streams::OpenStream;
 
-/// Programs of one list.
+/// Maximum number of programs in a list.
 const LIST: usize = 100;
 
 const WAIT: &[Param] = &[Param {
@@ -169,17 +169,17 @@ async fn begin(
     if program.get("status").and_then(Value::as_str) == Some("dry_run") {
         return Ok(told(program));
     }
-    // What the tool answers is for models; here all of it is told.
+    // The tool's result is for models; the full state of the program is returned here.
     let wait = doors.streams.allowed_wait(&principal, wait.unwrap_or_default());
     let all = of(&doors)?.show(&principal, answer.call, wait.time).await;
     match all {
-        // So many ended meanwhile that it is not at hand any more.
+        // The program may already be evicted, if many others ended meanwhile.
         Err(failure) if failure.code == Code::NotFound => Ok(told(program)),
         all => all.map(told).map_err(failed),
     }
 }
 
-/// 202 while it waits.
+/// Responds with the state of a program: 202 while it is paused or pending.
 fn told(program: Value) -> Response {
     let status = program.get("status").and_then(Value::as_str);
     let waits = matches!(status, Some("pending_approval" | "paused"));
@@ -203,7 +203,7 @@ async fn one(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    // Who takes either gets the plain answer.
+    // A client that accepts both gets the JSON response.
     if accept.contains("text/event-stream") && !accept.contains("application/json") {
         let stream = doors.streams.open(&principal);
         let stream = stream.map_err(|told| ApiError::new(Code::RateLimited, told))?;
@@ -215,10 +215,10 @@ async fn one(
     of(&doors)?.show(&principal, named(&id)?, wait.time).await.map(told).map_err(refused)
 }
 
-/// Each state of a program as an event; the last is its end.
+/// Streams each state of a program as an event, until its end.
 fn events(states: BoxStream<'static, Value>, stream: OpenStream) -> Response {
     let events = states.map(move |state| {
-        // Open as long as this is asked.
+        // Counts as open as long as the stream is polled.
         let _open = &stream;
         Ok::<_, std::convert::Infallible>(Event::default().event("program").data(state.to_string()))
     });

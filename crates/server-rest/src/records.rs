@@ -1,4 +1,5 @@
-//! `/v1/records`: the record of the caller's organisation, for those with the right to read it.
+//! `/v1/records`: the records of the caller's organization, for callers with the right to read
+//! them.
 
 use axum::extract::State;
 use axum::routing::get;
@@ -16,12 +17,12 @@ use server_core::error::ApiError;
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// The most records of one page, and how many where no limit is given.
+/// Maximum and default number of records per page.
 const PAGE: usize = 1_000;
 const USUAL: usize = 100;
-/// Kinds that a record of an organisation can have.
+/// The record kinds that an organization can have.
 const KINDS: &[Kind] = &[Kind::Intent, Kind::Wait, Kind::Outcome, Kind::Refused, Kind::Event];
-/// Statuses that a record can give.
+/// The statuses that a record can contain.
 const STATUSES: &[Status] = &[
     Status::Succeeded,
     Status::Failed,
@@ -137,7 +138,7 @@ impl Asked {
     }
 }
 
-/// A word of a list.
+/// Parses a keyword of a fixed list.
 fn word<T: Copy>(
     name: &str,
     text: Option<String>,
@@ -151,7 +152,7 @@ fn word<T: Copy>(
     Err(bad(format!("unknown `{name}`: `{}`; use one of {words}", shown(&text))))
 }
 
-/// A time, or how long ago.
+/// Parses a time, or a duration before now.
 fn time(name: &str, text: &str, now: Wall) -> Result<Wall, ApiError> {
     let ago = || {
         let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -166,7 +167,7 @@ fn time(name: &str, text: &str, now: Wall) -> Result<Wall, ApiError> {
         let ms = number.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(seconds * 1_000)?;
         Some(Wall(now.0.saturating_sub(ms)))
     };
-    // A query has a blank in the place of a plus sign.
+    // A decoded query contains a blank instead of a plus sign.
     let read = || text.trim().replace(' ', "+").parse().ok();
     ago().or_else(read).ok_or_else(|| {
         bad(format!("`{name}` is no time: `{}`", shown(text)))

@@ -1,4 +1,4 @@
-//! `/v1/roles`: named sets of rights with a cap, for those with the right to make keys.
+//! `/v1/roles`: named sets of rights with a maximum level, for callers who may create keys.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use server_core::error::ApiError;
 use server_core::route::Route;
 use server_core::state::Doors;
 
-/// Bytes of a description.
+/// Maximum bytes of a description.
 const DESCRIPTION: usize = 1_000;
 
 pub(crate) fn routes() -> Vec<Route> {

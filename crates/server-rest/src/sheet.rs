@@ -1,5 +1,5 @@
-//! `/v1/tools` as a provider wants it: the list, which name stands for which tool, and what the format
-//! could not say.
+//! The tool list in a provider's format, with name mapping, omitted tools and losses, as cached
+//! bytes.
 
 use std::sync::Arc;
 
@@ -54,10 +54,10 @@ struct LeftOut {
     why: &'static str,
 }
 
-/// What a sheet is made of.
+/// The inputs of a provider's tool list.
 pub(crate) struct Parts<'a> {
     pub(crate) format: Format,
-    /// Whose list it is.
+    /// The server state and the caller for whom the list is built.
     pub(crate) to: (&'a Doors, &'a Principal),
     pub(crate) rendered: &'a Rendered,
     pub(crate) tools: Vec<&'a Arc<Entry>>,
@@ -67,7 +67,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// As bytes: the array, and what stands behind it.
+    /// Builds the list as bytes: the array, and the members after it.
     pub(crate) fn written(self) -> Kept {
         let (mut names, mut losses) = (Map::new(), Map::new());
         let (mut fragments, mut left_out) = (Vec::with_capacity(self.tools.len()), Vec::new());
@@ -98,7 +98,7 @@ impl Parts<'_> {
         let losses = self.losses.then_some(losses);
         let (next_cursor, catalog) = (self.next.clone(), self.catalog);
         let around = Sheet { tools: Vec::new(), names, left_out, losses, next_cursor, catalog };
-        // The array stands first, so that what is behind it is all the rest.
+        // The array is the first member, so that the rest follows it.
         let around = Json::of(&around).bytes().clone();
         let tail = around.slice(EMPTY.len().min(around.len())..);
         let tag = Some(tag(&[HEAD, list.clone(), tail.clone()]).into());
@@ -106,9 +106,9 @@ impl Parts<'_> {
     }
 }
 
-/// A sheet without tools, as far as they stand in it.
+/// The start of an encoded list without tools.
 const EMPTY: &[u8] = br#"{"tools":[]"#;
-/// What stands before the array.
+/// The bytes before the array.
 const HEAD: Bytes = Bytes::from_static(br#"{"tools":"#);
 
 impl LeftOut {
@@ -118,13 +118,13 @@ impl LeftOut {
     }
 }
 
-/// A sheet as an answer.
+/// Responds with a list, compressed if the client accepts gzip.
 pub(crate) fn answer(asked: &HeaderMap, kept: &Kept) -> Response {
     let tag = kept.tag.as_deref().unwrap_or_default();
     if packed::wanted(asked)
         && let Some(packed) = kept.packed()
     {
-        // Other bytes, so another tag.
+        // Other bytes need another tag.
         let tag = format!("{}-gzip\"", tag.trim_end_matches('"'));
         let mut answer = tagged(asked, &tag, packed.between(&HEAD, &[]));
         if answer.status() == StatusCode::OK {
@@ -135,10 +135,11 @@ pub(crate) fn answer(asked: &HeaderMap, kept: &Kept) -> Response {
     tagged(asked, tag, [HEAD, kept.list.clone(), kept.tail.clone()])
 }
 
-/// The answer in pieces, or that it is still the one the client has.
+/// Responds with the body, or with 304 if the client already has it.
 pub(crate) fn tagged<const N: usize>(asked: &HeaderMap, tag: &str, pieces: [Bytes; N]) -> Response {
     let same = asked.get_all(IF_NONE_MATCH).iter().any(|given| names(given, tag));
-    // It is the caller's own, and may change with any source: kept, but asked for each time.
+    // The list is specific to the caller and may change with any source: it may be cached, but must
+    // be revalidated.
     let kept = [
         (CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
         (VARY, HeaderValue::from_static("authorization, accept-encoding")),
@@ -151,7 +152,7 @@ pub(crate) fn tagged<const N: usize>(asked: &HeaderMap, tag: &str, pieces: [Byte
     (kept, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// The entity tag of an answer: it changes with any byte of it.
+/// Computes the entity tag of a response, which changes with every byte.
 pub(crate) fn tag(pieces: &[Bytes]) -> String {
     let mut hash = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
     for piece in pieces {
@@ -161,7 +162,7 @@ pub(crate) fn tag(pieces: &[Bytes]) -> String {
     format!("\"{}\"", tool::Digest(digest))
 }
 
-/// Whether `If-None-Match` names the tag; a weak one is as good here.
+/// Whether `If-None-Match` contains the tag; weak tags match too.
 fn names(given: &HeaderValue, tag: &str) -> bool {
     let Ok(given) = given.to_str() else { return false };
     given.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)

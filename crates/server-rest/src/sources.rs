@@ -1,4 +1,4 @@
-//! `/v1/sources`: where the tools come from, what is wrong there, and what to do.
+//! `/v1/sources`: the sources of tools, their state and their problems.
 
 mod login;
 
@@ -99,7 +99,7 @@ async fn refresh(
     Ok(Reply(reply(&doors, &principal)))
 }
 
-/// The name of a source, where the caller's persona has it. What it hides is told as what is not there.
+/// Parses the name of a source. A source hidden by the caller's persona is reported as not found.
 fn visible(principal: &Principal, name: &str) -> Result<SourceName, ApiError> {
     let source = SourceName::new(name).map_err(|_| missing(name))?;
     let seen = principal.rights().allows_source(source.as_str());
@@ -110,9 +110,9 @@ fn missing(name: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("no source `{}`", name.escape_debug()))
 }
 
-/// Who may not have a source's tools, because its persona lacks it, does not see the source either.
-/// Tools are counted as the caller sees them; problems name files, addresses and hidden tools, so
-/// only those who may do something about them read them.
+/// Lists the sources. A source excluded by the caller's persona is hidden. Tools are counted as the
+/// caller sees them; problems name files, addresses and hidden tools, so only callers who can act
+/// on them receive them.
 fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     let catalog = view.catalog();
@@ -139,7 +139,7 @@ fn reply(doors: &Doors, principal: &Principal) -> SourcesReply {
     SourcesReply { sources: sources.collect() }
 }
 
-/// How many tools of others each node's source may run.
+/// Counts the tools of other nodes that each node's source may run.
 fn shared_by_source(view: &View) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for entry in view.tools() {

@@ -1,4 +1,4 @@
-//! Who may change who is who.
+//! Checks of a caller's rights before it changes keys, roles, personas and organizations.
 
 use identity::{ChangeFault, Principal, Right};
 use tool::identifier::check_line;
@@ -6,7 +6,7 @@ use tool::{Code, Org};
 
 use server_core::error::ApiError;
 
-/// Who has this right.
+/// Checks that the caller has this right.
 ///
 /// # Errors
 /// [`Code::Forbidden`].
@@ -17,7 +17,7 @@ pub(crate) fn has(principal: &Principal, right: Right) -> Result<(), ApiError> {
     Err(ApiError::lacks(right))
 }
 
-/// Roles and personas are the installation's, so keys of other organisations see and change none.
+/// Checks the right to change roles and personas, which belong to the default organization.
 ///
 /// # Errors
 /// [`Code::Forbidden`].
@@ -30,7 +30,7 @@ pub(crate) fn of_installation(principal: &Principal) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Forbidden, told).fix("use a key of the organisation `default`"))
 }
 
-/// A change that is not for this caller to make.
+/// The error for a change that this caller may not make.
 pub(crate) fn forbidden(fault: &ChangeFault) -> ApiError {
     ApiError::new(Code::Forbidden, fault.to_string())
 }
@@ -38,7 +38,7 @@ pub(crate) fn forbidden(fault: &ChangeFault) -> ApiError {
 /// Checks a description, which may be empty.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] where it is longer than `limit` bytes, or holds what a reader does not see.
+/// [`Code::InvalidRequest`] if it is longer than `limit` bytes or contains invisible characters.
 pub(crate) fn described(text: &str, limit: usize) -> Result<(), ApiError> {
     if text.is_empty() {
         return Ok(());

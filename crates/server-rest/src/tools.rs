@@ -1,4 +1,4 @@
-//! `/v1/tools`: what the caller may call, as it is or as a provider wants it.
+//! `/v1/tools`: the tools that the caller may call, natively or in a provider's format.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use server_core::lists::{self, Key, Names, PAGE, Page, Rendered, What};
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// The most names that `allowed_tools` may have.
+/// Maximum number of names in `allowed_tools`.
 const ALLOWED: usize = 1_000;
 
 const FORMAT: Param = Param {
@@ -207,14 +207,14 @@ async fn list(
         let written = lists::aside(asked.limit.unwrap_or(PAGE), write);
         return written.map(|kept| sheet::answer(&headers, &kept));
     }
-    // The whole list is the hot case: its bytes are kept. What one client picks of it is not.
+    // The unfiltered list is the common case, so its bytes are cached; filtered lists are not.
     let key = Key { view: view.id, what: What::Whole(format, names), from: None };
     let kept = doors.lists.kept(key, || write().ok());
     let broken = || ApiError::new(Code::Internal, "the list could not be written");
     kept.map(|kept| sheet::answer(&headers, &kept)).ok_or_else(broken)
 }
 
-/// A tool as a format writes it, beside what that does not say.
+/// A tool in a provider's format, with its losses.
 #[derive(Serialize)]
 struct WithLosses<'a> {
     tool: &'a Json,
@@ -259,7 +259,7 @@ fn left_out(name: &str, format: Format, losses: &[Loss]) -> ApiError {
 }
 
 impl Asked {
-    /// `None` is native.
+    /// The requested format; `None` for native.
     fn format(&self) -> Result<Option<Format>, ApiError> {
         match self.format.as_deref() {
             None | Some("native") => Ok(None),
@@ -295,7 +295,7 @@ impl Asked {
         }
     }
 
-    /// Whether it is the whole list, and nothing else, that is asked for.
+    /// Whether the unfiltered list is requested.
     fn is_whole(&self) -> bool {
         let all = self.allowed_tools.as_ref().is_none_or(String::is_empty);
         all && self.source.is_none()
@@ -320,8 +320,8 @@ impl Asked {
         })
     }
 
-    /// The tools that `allowed_tools` names, by their own names; `None` where it names none. What is
-    /// not there is no error.
+    /// The native names of the tools in `allowed_tools`; `None` if the list is empty. Unknown names
+    /// are ignored.
     fn allowed(&self, doors: &Doors, view: &View) -> Result<Option<HashSet<String>>, ApiError> {
         let Some(allowed) = self.allowed_tools.as_deref().filter(|names| !names.is_empty()) else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! `/v1/users`: who calls, and at which level. A user is the subject of keys; nobody is made an owner.
+//! `/v1/users`: users, their levels and keys. A user is the subject of keys; nobody can be made an
+//! owner.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +116,7 @@ fn never_owner(level: Level) -> Result<(), ApiError> {
         .fix("use guest, user or admin; the owner's key is made by the first start"))
 }
 
-/// The keys of a user that may still hold.
+/// The keys of a user that are not revoked.
 fn keys_of(doors: &Doors, principal: &Principal, subject: &str) -> Vec<KeyRecord> {
     let ring = doors.parts.keys.ring();
     let own = |record: &&&KeyRecord| record.org == *principal.org() && record.revoked.is_none();
@@ -146,7 +147,7 @@ fn listed(ring: &KeyRing, org: &Org, (after, limit): (Option<&str>, usize)) -> V
     for record in records.iter().filter(own).filter(|record| late(&record.subject)) {
         users.entry(record.subject.as_str()).or_default().push(record);
     }
-    // Those too that have no key any more.
+    // Include users without a key.
     let directory = ring.directory();
     for user in directory.users().filter(|user| user.org == *org && late(&user.subject)) {
         users.entry(user.subject.as_str()).or_default();
@@ -195,7 +196,7 @@ async fn create(
             let told = format!("no persona `{}`", name.escape_debug());
             return Err(ApiError::new(Code::NotFound, told));
         }
-        // Stored by its name: what that allows counts, now and later.
+        // Stored by name, so that later changes of the persona apply.
         new.persona = Some(Persona { name, allowed_modules: None });
     }
     let user = User {
@@ -207,7 +208,7 @@ async fn create(
         disabled: None,
     };
     let (secret, record) = keys.create_by(&principal, new, doors.parts.clock.wall()).await?;
-    // After the key, which is checked more strictly: no user without a key that fits.
+    // Stored after the key, which is validated more strictly: no user without a valid key.
     keys.keep_user(&user).await?;
     let id = record.id.to_string();
     tracing::info!(key = %id, subject = record.subject, by = principal.key(), "user made");
@@ -236,7 +237,7 @@ async fn enable(
     change(&doors, &principal, &subject, |user| user.disabled = None).await
 }
 
-/// Changes a user that is not above the one who asks.
+/// Updates a user whose level does not exceed the caller's.
 async fn change(
     doors: &Doors,
     principal: &Principal,
@@ -257,7 +258,7 @@ async fn change(
     Ok(Reply(reply((subject, Some(&user)), &keys.iter().collect::<Vec<_>>())))
 }
 
-/// A user's record, or what its keys say where it has none yet.
+/// Returns a user's record, or derives it from its keys if there is none yet.
 fn user_of(
     doors: &Doors,
     principal: &Principal,

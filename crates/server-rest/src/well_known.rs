@@ -1,7 +1,7 @@
-//! `/.well-known/oauth-protected-resource`: how a client comes by a token for `/mcp` (RFC 9728).
+//! `/.well-known/oauth-protected-resource`: OAuth metadata for clients without a token (RFC 9728).
 //!
-//! Whoever asks has none yet, so nothing is told that a key would be needed for: every name of a source
-//! gets the same answer, whether there is such a source or not.
+//! These requests carry no token, so every source name gets the same response, whether the source
+//! exists or not.
 
 use axum::Json as Reply;
 use axum::extract::{Path, State};

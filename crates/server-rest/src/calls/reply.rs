@@ -1,4 +1,4 @@
-//! What came of a call, as REST answers it: the answer, or the approval that it waits for.
+//! The response to a call: its result, or the approval that it is waiting for.
 
 use axum::Json as Reply;
 use axum::http::StatusCode;
@@ -85,7 +85,7 @@ impl HeldFor {
     }
 }
 
-/// The answer of a call that ended or waits.
+/// Builds the response for a finished or pending call.
 pub(super) fn told(answer: Answer, tool: Option<String>) -> Result<Response, ApiError> {
     let Answer { call: call_id, status, result, elapsed_ms } = answer;
     let outcome = match result.map_err(|failure| ApiError::of(call_id, failure))? {
@@ -95,7 +95,8 @@ pub(super) fn told(answer: Answer, tool: Option<String>) -> Result<Response, Api
             let reply = HeldReply { call_id, tool, status, approval };
             return Ok((StatusCode::ACCEPTED, Reply(reply)).into_response());
         }
-        // The request declared no client that could be asked, so an upstream that asks is at fault.
+        // The request declared no client capabilities, so an upstream that requests input is at
+        // fault.
         Step::Wait(_) => {
             let told = "the tool asks for input, which cannot be given through this door";
             return Err(ApiError::of(call_id, Failure::new(Code::UpstreamFailed, told)));

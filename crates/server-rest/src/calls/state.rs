@@ -1,4 +1,4 @@
-//! What became of a call: by the record, and by its wait where it was held.
+//! `GET /v1/calls/{id}`: the status of a call, from the ledger and its pending approval.
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json as Reply};
@@ -50,12 +50,13 @@ pub(super) async fn one(
 ) -> Result<Reply<CallState>, ApiError> {
     let missing = || ApiError::new(Code::NotFound, format!("no call `{}`", id.escape_debug()));
     let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
-    // Before the records are read: a call that ends meanwhile is then found with its outcome.
+    // Checked before the records are read, so that a call that ends meanwhile is found with its
+    // outcome.
     let is_running = doors.parts.records.is_running(call);
     let records = doors.parts.records.of_call(call).await?;
     let status = standing(&records, is_running).ok_or_else(missing)?;
     let state = state_of(call, status, records);
-    // Another's call looks like none at all.
+    // A call of another caller is reported as not found.
     let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())
         && (principal.may(Right::RecordsRead)
             || state.caller.as_ref().is_some_and(|caller| caller.1 == principal.subject()));
@@ -66,7 +67,7 @@ pub(super) async fn one(
 }
 
 impl CallState {
-    /// The same with what is known of its wait, where it has one.
+    /// Adds the state of the call's approval, if it had one.
     async fn with_wait(mut self, doors: &Doors, principal: &Principal) -> Self {
         let held = self.records.iter().any(|record| record.kind == Kind::Wait);
         if !held {
@@ -75,7 +76,7 @@ impl CallState {
         let gateway = &doors.parts.gateway;
         self.approval = gateway.approval(principal, self.call_id).await.ok();
         if let Ok(answer) = gateway.standing(principal, self.call_id).await {
-            // Its approval was used up, and its process ended before the intent.
+            // The approval was consumed, and the process ended before the intent was recorded.
             if answer.status == Status::Unknown && self.status == Status::Waiting {
                 self.status = Status::Unknown;
             }

@@ -1,4 +1,4 @@
-//! `POST /v1/keys/delegate`: a narrower key of one's own, or one on behalf of another user.
+//! `POST /v1/keys/delegate`: creation of a narrower key, for oneself or to act for another user.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! `/v1/sources/login`: a person's consent for a source, carried by whoever sits before the browser. What
-//! a source was given never comes out here.
+//! `/v1/sources/login`: the OAuth login to a source in a person's browser. Tokens are never
+//! returned by these routes.
 
 use std::sync::Arc;
 
@@ -72,14 +72,14 @@ struct LoginReply {
     given: bool,
 }
 
-/// A source that may want consent, for who may give it.
+/// A source that supports login, for a caller who may log in.
 struct Wanted {
     name: SourceName,
     source: Arc<dyn Source>,
 }
 
 impl Wanted {
-    /// The one that was asked for.
+    /// Resolves the requested source and checks the caller's rights.
     fn find(doors: &Doors, principal: &Principal, name: &str) -> Result<Self, ApiError> {
         if !principal.may(Right::SourcesRefresh) {
             return Err(ApiError::lacks(Right::SourcesRefresh));
@@ -147,10 +147,10 @@ async fn forget(
     anew(&doors, wanted, given).await
 }
 
-/// Lists the source as it stands now.
+/// Refreshes the source after its login changed.
 async fn anew(doors: &Doors, wanted: Wanted, given: bool) -> Result<Reply<LoginReply>, ApiError> {
     let Wanted { name, .. } = wanted;
-    // One that was taken away meanwhile has nothing to list.
+    // A source that was removed meanwhile has nothing to list.
     drop(doors.parts.intake.refresh(Some(&name)).await);
     Ok(Reply(LoginReply { source: name.to_string(), given }))
 }

@@ -1,5 +1,6 @@
-//! The catalogue of tools under `/catalogue`: the routes of contracts 4.5, and those of the client that came
-//! with it, over the same entries. Whoever has a key reads his organisation's; `nodes:write` changes them.
+//! `/catalogue`: the cluster tools' registry of tool packages, with the routes of its contract
+//! (4.5) and of its client over the same entries. Every key reads its organization's entries;
+//! `nodes:write` changes them.
 
 mod client;
 mod filter;
@@ -26,11 +27,11 @@ use server_core::body::{Body, Params, read};
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// Bytes of a package.
+/// Maximum bytes of a package.
 const PACKAGE: usize = 16 << 20;
-/// Bytes of a filter, and of what is sent of one entry.
+/// Maximum bytes of a filter, and of the changes to one entry.
 const ASKED: usize = 256 << 10;
-/// Bytes that a pattern may come to.
+/// Maximum bytes of a compiled regular expression.
 const PATTERN: usize = 1 << 20;
 
 pub(crate) fn keyed() -> Vec<Route> {
@@ -83,7 +84,7 @@ const URI: &[Param] = &[Param { name: "uri", what: "Its policy rule", kind: "str
 struct Entry(#[schemars(with = "Map<String, Value>")] Json);
 
 impl Entry {
-    /// As it is shown: with hidden characters written out.
+    /// Creates an entry for display, with hidden characters written out.
     fn shown(entry: Json) -> Self {
         Self(entry.definition_made_visible().unwrap_or(entry))
     }
@@ -103,7 +104,7 @@ struct Done {
     message: &'static str,
 }
 
-/// What a request is about.
+/// The registry and the organization of a request.
 struct Asked<'a> {
     entries: &'a Arc<dyn Catalogue>,
     org: &'a Org,
@@ -126,7 +127,7 @@ impl<'a> Asked<'a> {
         Self::to_read(doors, principal)
     }
 
-    /// The entries that fit. Looked for where work may last.
+    /// Finds the matching entries on a blocking thread.
     async fn fitting(
         &self,
         fits: impl Fn(&Value) -> bool + Send + 'static,
@@ -160,7 +161,8 @@ impl From<CatalogueFault> for Refusal {
     }
 }
 
-/// Contract 4.5: every fault of a package is one text, and 500. Why stands beside it.
+/// Uploads a package. Contract 4.5: every error of a package is the same text with status 500; the
+/// cause is added in `reason`.
 async fn upload(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -170,7 +172,7 @@ async fn upload(
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().to_owned();
     let usual = doors.parts.max_body;
-    // No part of the form but the file is of any length.
+    // Only the file part of the form may be large.
     let most = PACKAGE.max(usual);
     let taken =
         tokio::time::timeout(upload::WAIT, doors.room.taken(request.into_body(), usual, most));
@@ -299,7 +301,7 @@ async fn by_keyword(
     asked.fitting(fits).await.map(Reply)
 }
 
-/// A filter that cannot be read fits nothing, as in the contract.
+/// Queries entries by a filter. An invalid filter matches nothing, as in the contract.
 async fn generic(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,

@@ -1,7 +1,8 @@
-//! Spec 4's routes: the tools of nodes, where they are, and calls of them.
+//! The cluster tools' routes: registration, listing and execution of node tools.
 //!
-//! Whose tools may be changed is for the registry to say, by what the credential speaks for; whether a
-//! tool may be called is the gateway's. A node's tool that the caller may not call is not there.
+//! The registry decides whose tools may be changed, by the node access of the credential; the
+//! gateway decides whether a tool may be called. A node tool that the caller may not call is
+//! reported as not found.
 
 mod run;
 
@@ -31,7 +32,7 @@ pub(crate) fn keyed() -> Vec<Route> {
     registration().into_iter().chain(run::routes()).collect()
 }
 
-/// Those by which tools come and go.
+/// The routes that register, show, update and remove node tools.
 pub fn registration() -> Vec<Route> {
     let one = "/tools/{node_id}/{name}";
     vec![
@@ -64,7 +65,7 @@ struct Document {
 }
 
 impl From<NodeTool> for Document {
-    /// As it is shown: with hidden characters written out.
+    /// Converts a tool for display, with hidden characters written out.
     fn from(tool: NodeTool) -> Self {
         let NodeTool { name, node_id, input_spec, metadata, description } = tool;
         let shown = |json: Json| json.definition_made_visible().unwrap_or(json);
@@ -93,7 +94,7 @@ struct Done {
     message: &'static str,
 }
 
-/// What a request is about.
+/// The node registry, the caller's node access and its view of the tools.
 struct Asked<'a> {
     nodes: &'a Arc<dyn Nodes>,
     by: Speaks,
@@ -109,7 +110,7 @@ impl<'a> Asked<'a> {
         Ok(Self { nodes, by: speaks(principal), view })
     }
 
-    /// A tool, where its caller speaks for the node or may call it.
+    /// Returns a tool if the caller may act for its node or may call the tool.
     fn seen(&self, node: &str, name: &str) -> Option<NodeTool> {
         let tool = self.nodes.tool(node, name)?;
         (self.by.is_for(node) || self.may_call(node, name)).then_some(tool)
@@ -120,7 +121,7 @@ impl<'a> Asked<'a> {
         self.node_tool(name).is_some_and(|entry| entry.executor.places().iter().any(there))
     }
 
-    /// The tool that nodes have by this name, where the caller may call it: whoever else has the short name.
+    /// Finds a callable node tool by its short name, even if another source's tool has that name.
     fn node_tool(&self, name: &str) -> Option<&Arc<Entry>> {
         let of_node = |entry: &&Arc<Entry>| entry.key.source.as_str().starts_with(PREFIX);
         let found = self.view.find(name).map(|(entry, _)| entry).filter(of_node);
@@ -131,7 +132,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Node and name, in whichever order they came: spec 4's own package has them the other way round.
+    /// Resolves the two path segments to node and tool name in either order, because the original
+    /// client swaps them.
     fn pair(&self, (first, second): (String, String)) -> Result<(String, String), Refusal> {
         let straight = self.seen(&first, &second).is_some();
         let turned = first != second && self.seen(&second, &first).is_some();
@@ -185,7 +187,7 @@ async fn show(
     asked.seen(&node, &name).map(|tool| Reply(tool.into())).ok_or_else(Refusal::no_tool)
 }
 
-/// Any subset of the fields. A tool that gets another name or node is taken out of its old place.
+/// Updates any subset of the fields. A tool with a new name or node is removed from its old place.
 async fn update(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -243,7 +245,7 @@ fn object(body: Json) -> Result<Json, Refusal> {
     body.object().map_err(told)
 }
 
-/// A text of the body; nothing where it is absent or null.
+/// Returns a string member of the body; `None` if it is absent or null.
 fn text(body: &Json, key: &str) -> Result<Option<String>, Refusal> {
     match body.get(key).filter(|value| value.kind() != "null") {
         None => Ok(None),

@@ -1,5 +1,5 @@
-//! The routes of other systems, in their shapes. They translate to the gateway and back; what they
-//! decide on is nothing.
+//! The compatibility APIs: routes and formats of the systems that Toolkeep replaces. They translate
+//! requests and responses; all decisions are made by the gateway.
 
 mod catalogue;
 mod cluster;
@@ -14,18 +14,18 @@ use server_core::route::Route;
 
 pub use cluster::registration;
 
-/// Routes that need no key.
+/// The routes that need no key.
 pub fn open() -> Vec<Route> {
     modules::open()
 }
 
-/// All others.
+/// The routes that need a key.
 pub fn keyed() -> Vec<Route> {
     let parts = [modules::keyed(), cluster::keyed(), catalogue::keyed()];
     parts.into_iter().flatten().collect()
 }
 
-/// On these routes a refusal has spec 0's words beside ours.
+/// Adds the module API's own text to an authentication error on its routes.
 pub fn unauthenticated(error: ApiError, request: &Request) -> ApiError {
     if !modules::has(request.uri().path()) {
         return error;

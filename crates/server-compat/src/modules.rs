@@ -1,7 +1,7 @@
-//! Spec 0's routes: modules, their tools, and calls of them.
+//! The module API: modules, their tools and calls.
 //!
-//! Who calls is the credential's to say here as everywhere: a `user_id` in a body is taken and not
-//! used, a `user_permission` can only lower.
+//! The caller is identified by its credential, as everywhere: a `user_id` in a body is accepted and
+//! ignored, a `user_permission` can only lower the level.
 
 mod definition;
 mod result;
@@ -28,9 +28,9 @@ use server_core::error::ApiError;
 use server_core::route::{Param, Route};
 use server_core::state::Doors;
 
-/// What a shelf of an HTTP module is called.
+/// The source kind of an HTTP module.
 const KIND: &str = "module";
-/// The longest a listing of all modules is waited for: each has 10 s, and all are asked at once.
+/// Timeout for listing all modules in parallel; each has 10 s.
 const DISCOVERY: Duration = Duration::from_secs(12);
 
 const PERMISSION: &[Param] = &[Param {
@@ -70,7 +70,7 @@ pub(crate) fn keyed() -> Vec<Route> {
     ]
 }
 
-/// Whether this is one of them.
+/// Whether a path belongs to the module API.
 pub(crate) fn has(path: &str) -> bool {
     matches!(path, "/refresh-tools" | "/tools" | "/execute") || path.starts_with("/api/modules")
 }
@@ -107,7 +107,7 @@ async fn refresh(
     Ok(Reply(Refreshed { status: "ok", modules }))
 }
 
-/// The modules that the caller's persona has.
+/// Returns the modules that the caller's persona may use.
 fn seen(doors: &Doors, principal: &Principal) -> Vec<std::sync::Arc<Shelf>> {
     let catalog = doors.parts.intake.catalog();
     let rights = principal.rights();
@@ -128,7 +128,7 @@ struct Filter {
     permission: Option<String>,
 }
 
-/// The first list finds out what there is, where nothing is known yet.
+/// Lists the tools. The first list discovers the modules if none is known yet.
 async fn tools(
     State(doors): State<Doors>,
     Extension(principal): Extension<Principal>,
@@ -140,7 +140,7 @@ async fn tools(
     Reply(Tools { tools: view.tools().map(|entry| Definition::of(&entry.tool)).collect() })
 }
 
-/// An unknown word is the lowest level (spec 0).
+/// Lowers the caller's level; an unknown level is the lowest one.
 fn lowered(principal: &Principal, word: Option<&str>) -> Principal {
     match word {
         Some(word) => principal.lowered(word.parse().unwrap_or(Level::Guest)),
@@ -173,7 +173,7 @@ struct Module {
     problems: Vec<String>,
 }
 
-/// Problems of one module that are told.
+/// Maximum number of reported problems per module.
 const PROBLEMS: usize = 100;
 
 async fn list(
@@ -245,7 +245,7 @@ async fn of_module(
     if native.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.')) {
         return Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await));
     }
-    // The tool of another module is none of this one's.
+    // A tool of another module is not found in this one.
     let name = format!("{module}.{}", call.tool_name);
     let error = if view.has_source(&module) {
         result::unknown_tool(&call.tool_name)
@@ -255,7 +255,7 @@ async fn of_module(
     Ok(Reply(ToolResult::failed(call.tool_name, error)))
 }
 
-/// A call, its arguments, and what these were held against.
+/// Runs a call with its arguments and the limits they were parsed with.
 async fn run(
     doors: &Doors,
     principal: &Principal,
@@ -278,8 +278,8 @@ async fn run(
     asked.told(answer)
 }
 
-/// A client of spec 0 can only call again, and does so where a call failed. A call that equals one which
-/// waits for an approval, or was approved and whose answer nobody has fetched, is that one.
+/// Finds an earlier equal call. A client of the module API can only call again; a call that equals
+/// a pending one, or one whose result was not fetched yet, resumes that one.
 async fn pending(doors: &Doors, caller: &Principal, request: &Request) -> Option<Answer> {
     let gateway = &doors.parts.gateway;
     let call = gateway.earlier(caller, request)?;

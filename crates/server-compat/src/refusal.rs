@@ -1,4 +1,4 @@
-//! What is refused, in spec 4's shape: `{"error": "…"}`, with the reason beside it where the text is fixed.
+//! Errors in the format of the cluster tools: `{"error": "…"}`, with `reason` if the text is fixed.
 
 use axum::Json as Reply;
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use tool::node::NodeFault;
 use server_core::error::ApiError;
 use server_core::status::status;
 
-/// A status and words.
+/// An error with its status and an optional reason.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
@@ -22,7 +22,7 @@ impl Refusal {
         Self { status, error: error.into(), reason: None }
     }
 
-    /// Adds why, where the text itself does not say.
+    /// Adds the reason that the fixed text does not contain.
     pub(crate) fn reason(mut self, reason: String) -> Self {
         self.reason = Some(reason);
         self
@@ -32,7 +32,7 @@ impl Refusal {
         (self.status, self.error)
     }
 
-    /// Hidden and unknown are one.
+    /// The error for hidden and unknown tools.
     pub(crate) fn no_tool() -> Self {
         Self::new(StatusCode::NOT_FOUND, "Tool not found")
     }
@@ -54,7 +54,7 @@ impl From<NodeFault> for Refusal {
             }
             NodeFault::Unfit(_) => StatusCode::BAD_REQUEST,
             NodeFault::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
-            // As spec 4's program answers where its database fails.
+            // The status of the original program when its database fails.
             NodeFault::Unavailable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, fault.to_string())

@@ -1,4 +1,4 @@
-//! The routes that the client of the catalogue asks: the same entries in an envelope.
+//! The routes of the registry's own client, which wrap every response in an envelope.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

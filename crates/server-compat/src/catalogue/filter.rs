@@ -1,5 +1,5 @@
-//! Filters as MongoDB has them, read once and then held against entries. What runs code there
-//! (`$where`, `$expr`, `$function`) is none here, and neither is what nobody knows.
+//! MongoDB-style filters: parsed once within limits, then matched against entries. Operators that
+//! run code (`$where`, `$expr`, `$function`) and unknown ones are rejected.
 
 use std::cmp::Ordering;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::PATTERN;
 
-/// Conditions of one filter, patterns among them, and filters within filters.
+/// Maximum conditions, patterns and nesting depth of one filter.
 const CONDITIONS: usize = 200;
 const PATTERNS: usize = 16;
 const DEPTH: usize = 16;
 
-/// A filter that was read.
+/// A parsed filter over whole entries.
 #[derive(Debug)]
 pub(super) enum Filter {
     All(Vec<Self>),
@@ -36,14 +36,14 @@ pub(super) enum Test {
     All(Vec<Self>),
 }
 
-/// What may still be read.
+/// The conditions and patterns that may still be parsed.
 struct Left {
     conditions: usize,
     patterns: usize,
 }
 
 impl Filter {
-    /// Nothing where it cannot be read.
+    /// Parses a filter; `None` if it is invalid or exceeds the limits.
     pub(super) fn read(filter: &Value) -> Option<Self> {
         let mut left = Left { conditions: CONDITIONS, patterns: PATTERNS };
         Self::within(filter, &mut left, DEPTH)
@@ -86,7 +86,7 @@ impl Filter {
     }
 }
 
-/// All that stands at a path; lists are gone through.
+/// Collects all values at a path, descending into lists.
 fn gather<'a>(value: &'a Value, path: &[String], found: &mut Vec<&'a Value>) {
     let Some((first, rest)) = path.split_first() else {
         found.push(value);
@@ -163,7 +163,7 @@ impl Test {
         })
     }
 
-    /// Against all that stands at the path, as it is or as one of a list.
+    /// Matches all values at the path, directly or as list elements.
     fn fits(&self, found: &[&Value]) -> bool {
         let any = |fits: &dyn Fn(&Value) -> bool| {
             found.iter().any(|value| {
@@ -171,7 +171,7 @@ impl Test {
             })
         };
         match self {
-            // What is not there is like null.
+            // A missing value equals null.
             Self::Is(wanted) => {
                 any(&|value| same(value, wanted)) || (wanted.is_null() && found.is_empty())
             }
@@ -211,7 +211,7 @@ fn pattern(text: &str, options: Option<&Value>, left: &mut Left) -> Option<Regex
     pattern.ignore_whitespace(has('x')).size_limit(PATTERN).build().ok()
 }
 
-/// Numbers are the same whatever their form.
+/// Whether two values are equal; numbers are compared by value.
 fn same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && order(one, other) == Some(Ordering::Equal))
 }

@@ -1,23 +1,24 @@
-//! The one file of a form (RFC 7578). What the client calls it counts for nothing.
+//! Extraction of the uploaded file from a multipart form (RFC 7578). The client's file name is
+//! ignored.
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 
-/// The longest that a package may take to arrive.
+/// Timeout for receiving a package.
 pub(super) const WAIT: Duration = Duration::from_mins(2);
-/// Parts of a form.
+/// Maximum number of parts of a form.
 const PARTS: usize = 16;
-/// Bytes of the head of a part.
+/// Maximum bytes of a part's headers.
 const HEAD: usize = 8 << 10;
-/// Contract 4.5's words.
+/// Error texts of contract 4.5.
 const MISSING: &str = "Missing file part";
 const UNNAMED: &str = "No selected file";
 
-/// The part `file`.
+/// Extracts the content of the part `file`.
 pub(super) fn file(kind: &str, body: &Bytes) -> Result<Bytes, &'static str> {
     let delimiter = format!("--{}", boundary(kind).ok_or(MISSING)?);
-    // The first stands at the start, or after words that count for nothing.
+    // The first delimiter is at the start, or after a preamble that is ignored.
     let inner = format!("\r\n{delimiter}");
     let mut at = if body.starts_with(delimiter.as_bytes()) {
         delimiter.len()
@@ -25,7 +26,7 @@ pub(super) fn file(kind: &str, body: &Bytes) -> Result<Bytes, &'static str> {
         find(body, 0, inner.as_bytes()).ok_or(MISSING)? + inner.len()
     };
     for _ in 0..PARTS {
-        // After the last stand two dashes.
+        // Two dashes follow the last delimiter.
         let rest = body.get(at..).unwrap_or_default();
         let Some(line) = find(rest, 0, b"\r\n").filter(|_| !rest.starts_with(b"--")) else { break };
         let start = at + line;
@@ -57,7 +58,7 @@ fn boundary(kind: &str) -> Option<String> {
     (1..=70).contains(&boundary.len()).then_some(boundary)
 }
 
-/// The name of a part, and of its file where it is one.
+/// Parses a part's name, and its file name if it has one.
 fn named(head: &str) -> Option<(String, Option<String>)> {
     let of = |line: &str| {
         let (name, value) = line.split_once(':')?;
@@ -70,7 +71,7 @@ fn named(head: &str) -> Option<(String, Option<String>)> {
     Some((get("name")?, get("filename")))
 }
 
-/// `name=value; name="value"`.
+/// Parses parameters of the form `name=value; name="value"`.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;

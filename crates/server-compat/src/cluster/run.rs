@@ -1,4 +1,5 @@
-//! `/cluster-tools`: calls of nodes' tools, and where they are.
+//! `/cluster-tools/execute` and `/cluster-tools/resolve`: execution of node tools and lookup of
+//! their endpoints.
 
 use std::sync::{Arc, OnceLock};
 
@@ -99,7 +100,7 @@ async fn execute(
     let node = text(&body, "node_id")?.filter(|node| !node.is_empty());
     let asked = Asked::of(&doors, &principal)?;
     let found = asked.placed(&name, node.as_deref());
-    // What is not there is asked for all the same: it leaves its record like any other call.
+    // A missing tool is called too, so that the attempt is recorded like any other call.
     let source = match &found {
         Some(found) => found.source.clone(),
         None => asked.nodes.source(node.as_deref().unwrap_or_default()),
@@ -119,7 +120,7 @@ async fn execute(
     Ok((status, Reply(executed)).into_response())
 }
 
-/// What was called, and which node's tool answered.
+/// The called tool, and the tool of the node that answered.
 struct Called<'a> {
     name: &'a str,
     /// The node that the caller named.
@@ -163,11 +164,12 @@ async fn resolve(
     })
 }
 
-/// A node's tool that the caller may call.
+/// A node tool that the caller may call.
 struct Found {
-    /// On whose shelf it stands: that of the first of its nodes.
+    /// The source in the catalog, which belongs to the first of its nodes.
     source: String,
-    /// The node that the caller named, else all that have it, in the order of their registration.
+    /// The node that the caller named, or else all nodes that have the tool, in order of
+    /// registration.
     nodes: Vec<String>,
 }
 
@@ -183,7 +185,8 @@ impl Asked<'_> {
     }
 }
 
-/// Where the first of these nodes is that has an address and takes calls, else the first that has one.
+/// Returns the endpoint of the first node that has an address and accepts calls, or else of the
+/// first that has one.
 fn endpoint(nodes: &dyn Nodes, of: &[String]) -> Result<String, Unresolved> {
     let (ready, rest): (Vec<_>, Vec<_>) = of.iter().partition(|node| nodes.takes_calls(node));
     let mut first = None;
@@ -196,8 +199,8 @@ fn endpoint(nodes: &dyn Nodes, of: &[String]) -> Result<String, Unresolved> {
     Err(first.unwrap_or_else(|| Unresolved::Unknown(String::new())))
 }
 
-/// Spec 4's table of failures: 404 where nothing leads to the node, 500 where what leads to it cannot be
-/// used.
+/// The status of an unresolved endpoint: 404 if the node cannot be located, 500 if its address
+/// cannot be used.
 fn status_of(error: &Unresolved) -> StatusCode {
     match error {
         Unresolved::Unknown(_) | Unresolved::Unlabelled(_) | Unresolved::OwnConnection(_) => {
@@ -207,9 +210,9 @@ fn status_of(error: &Unresolved) -> StatusCode {
     }
 }
 
-/// Why nobody knows where any of these nodes is, where that is so.
+/// Returns the error if none of these nodes can be located.
 fn nowhere(nodes: &dyn Nodes, of: &[String]) -> Option<Unresolved> {
-    // A node without an address may be called all the same, over its own connection.
+    // A node without an address may still be called over its own connection.
     endpoint(nodes, of).err().filter(|_| {
         of.iter().all(|node| !matches!(nodes.endpoint(node), Err(Unresolved::OwnConnection(_))))
     })
@@ -226,7 +229,7 @@ async fn body(doors: &Doors, incoming: Incoming) -> Result<Json, Refusal> {
     object(checked.map_err(|error| bad(format!("the body: {error}")))?)
 }
 
-/// A tool's own failure has status 200: it ran, and says that it failed.
+/// Builds the reply. A failure reported by the tool itself has status 200.
 fn told(answer: Answer, called: &Called<'_>, nodes: &dyn Nodes) -> (StatusCode, Executed) {
     match answer.result {
         Ok(Step::Done(outcome)) if outcome.is_error => {
@@ -276,13 +279,13 @@ fn unresolved(status: StatusCode, error: &str) -> Response {
     (status, Reply(resolved)).into_response()
 }
 
-/// As it was registered, each value as text: gRPC's map carries nothing else.
+/// The registered metadata, each value as text, because the gRPC map carries only text.
 fn metadata(tool: &NodeTool) -> Map<String, Value> {
     let text = |value: Json| value.text().map_or_else(|| value.as_str().to_owned(), Into::into);
     let registered = tool.metadata.members().into_iter();
     let mut metadata: Map<String, Value> =
         registered.map(|(key, value)| (key, text(value).into())).collect();
-    // Whatever was registered: the node that answered is named.
+    // Always names the node that answered, whatever was registered.
     metadata.insert("node_id".to_owned(), tool.node_id.clone().into());
     metadata
 }

@@ -1,11 +1,11 @@
-//! A tool as spec 0 defines it: a list of parameters, not a schema.
+//! A tool as the module API defines it: a list of parameters instead of a schema.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tool::{Level, Tool};
 
-/// The types there are.
+/// The parameter types of the module API.
 const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
 /// Spec 0's `ToolDefinition`.
@@ -29,7 +29,8 @@ struct Parameter {
 }
 
 impl Definition {
-    /// Of any tool. What the shape has no room for is left out: what is within arrays and objects.
+    /// Converts any tool. Details inside arrays and objects are omitted, because the format has no
+    /// place for them.
     pub(super) fn of(tool: &Tool) -> Self {
         let schema = tool.input.value();
         let empty = Map::new();
@@ -60,7 +61,7 @@ fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Of several types the first; of none, what the schema looks like.
+/// Returns the first of several types; without a type, guesses it from the schema.
 fn kind(property: &Value) -> &'static str {
     let known = |word: &Value| TYPES.into_iter().find(|kind| word == kind);
     let said = match property.get("type") {
@@ -76,7 +77,7 @@ fn kind(property: &Value) -> &'static str {
     said.unwrap_or_else(looks)
 }
 
-/// The wire has texts only.
+/// Converts an enum value to text, the only form the format allows.
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What came of a call, as spec 0 tells it: its `ToolResult`, with its texts.
+//! The result of a call as the module API's `ToolResult`, with its texts.
 
 use catalog::State;
 use identity::Principal;
@@ -32,12 +32,12 @@ impl ToolResult {
     }
 }
 
-/// A call that was made, by whom.
+/// A completed call and its caller.
 pub(super) struct Asked<'a> {
     pub(super) doors: &'a Doors,
-    /// As the key says.
+    /// The caller with the level of its key.
     pub(super) principal: &'a Principal,
-    /// The same, lowered as the call asks for.
+    /// The caller with the level that the call requested.
     pub(super) caller: &'a Principal,
     pub(super) tool_name: String,
     pub(super) arguments: Json,
@@ -47,8 +47,9 @@ impl Asked<'_> {
     pub(super) fn told(self, answer: Answer) -> ToolResult {
         let outcome = match answer.result {
             Ok(Step::Done(outcome)) => outcome,
-            // Spec 0 has no word for it. Nothing ran, so it is no success; who calls again gets the same
-            // pending call. The result is spec 3's.
+            // The module API has no pending state. Nothing ran, so it is not a success; calling
+            // again returns the same pending call. The result has the format of the tool-file
+            // registry.
             Ok(Step::Wait(Wait::Approval(approval))) => {
                 let held = (answer.call, &approval);
                 let result = held::pending(&self.tool_name, &self.arguments, held);
@@ -73,7 +74,7 @@ impl Asked<'_> {
         ToolResult { tool_name: self.tool_name, success: true, result, error: None }
     }
 
-    /// Where only the level that came with the call hides the tool, its key may know so.
+    /// The error text. If only the requested level hides the tool, the text says so.
     fn error(&self, failure: Failure) -> String {
         if failure.code != Code::UnknownTool {
             return failure.message;
@@ -88,7 +89,8 @@ impl Asked<'_> {
     }
 }
 
-/// Spec 0's words for a tool that is not there for the caller: hidden and unknown are one.
+/// The module API's text for a tool that does not exist for the caller; hidden and unknown tools
+/// are reported alike.
 pub(super) fn unknown(doors: &Doors, principal: &Principal, name: &str) -> String {
     let view = doors.parts.gateway.view(principal, CallerType::Direct);
     match name.split_once('.') {
@@ -102,7 +104,7 @@ pub(super) fn unknown(doors: &Doors, principal: &Principal, name: &str) -> Strin
     }
 }
 
-/// Of a module that the caller may have and that was never listed: why it cannot be called.
+/// Explains why a visible module that was never listed cannot be called.
 fn away(doors: &Doors, principal: &Principal, module: &str) -> Option<String> {
     let mut modules = seen(doors, principal).into_iter();
     let shelf = modules.find(|shelf| shelf.source.as_str() == module)?;

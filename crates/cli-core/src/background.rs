@@ -1,8 +1,9 @@
-//! The background server: one for each data directory, started by the first `toolkeep mcp` and shared by all.
+//! The background server: one per data directory, started by the first `toolkeep mcp` and shared by
+//! all clients.
 //!
-//! Three files of the data directory settle who does what; the kernel releases their locks however a process ends.
-//! `server.lock` is held by the server, `clients.lock` by each client together with the others, and `start.lock` by
-//! the one process that starts a server.
+//! Three lock files of the data directory coordinate the processes; the kernel releases their locks
+//! when a process ends. `server.lock` is locked by the server, `clients.lock` is shared by its
+//! clients, and `start.lock` is locked by the process that starts a server.
 
 mod clients;
 mod door;
@@ -24,12 +25,12 @@ pub use start::{Background, Starting, end, occupied, take_over, wait_for_directo
 
 use config::{Environment, Reading};
 
-/// Between two looks at the data directory.
+/// Interval between two checks of the data directory.
 const LOOK: Duration = Duration::from_millis(20);
-/// The longest that a server may take to start, or to end.
+/// Timeout for the start or the end of a server.
 const WAIT: Duration = Duration::from_secs(40);
 
-/// What a client wants of the server that it joins.
+/// The configuration and environment that a client requires of the server it joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The configuration file, absolute.
@@ -39,14 +40,14 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// As this process would run a server.
+    /// Creates the requirements from this process's configuration and environment.
     pub fn of(configuration: Option<PathBuf>, reading: &Reading, all: &Environment) -> Self {
         let hash = |name: String| {
             let mut hasher = DefaultHasher::new();
             all.get(&name).hash(&mut hasher);
             (name, hasher.finish())
         };
-        // Those of Toolkeep set flags, and the server has flags of its own.
+        // Variables of Toolkeep set flags, and the server has its own flags.
         let others = reading.variables().into_iter().filter(|name| !name.starts_with("TOOLKEEP_"));
         let variables = others.map(hash).collect();
         Self { configuration, variables }

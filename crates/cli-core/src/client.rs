@@ -1,4 +1,5 @@
-//! The server's REST, as the commands use it: paths, the key, and errors as failures.
+//! The client of the server's REST API: request paths, authentication, and errors as command
+//! errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use super::door::{Door, DoorError, Parts, SourceNeed};
 use super::failure::{Exit, Failure};
 use super::ui::clean;
 
-/// The most of an answer that is no JSON that is shown, in characters.
+/// Maximum characters of a non-JSON response that an error shows.
 const SHOWN: usize = 200;
 
-/// Speaks to one server.
+/// A client of one server.
 #[expect(missing_debug_implementations, reason = "a door has none")]
 #[derive(Clone)]
 pub struct Client {
@@ -26,21 +27,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// The server behind `door`, asked with `key`.
+    /// Creates a client that sends requests over `door` with `key`.
     pub fn new(door: Arc<dyn Door>, key: Option<Secret>) -> Self {
         Self { door, key }
     }
 
-    /// The same server, asked with another key.
+    /// Returns a client of the same server with another key.
     #[must_use]
     pub fn with_key(&self, key: Secret) -> Self {
         Self { door: Arc::clone(&self.door), key: Some(key) }
     }
 
-    /// Opens what an MCP client asks for: the request is built by who knows its headers.
+    /// Opens a streamed response for a request whose headers the caller has built.
     ///
     /// # Errors
-    /// What a person reads: no answer, or the error that is the answer.
+    /// Returns an error if there is no response, or if the response is an error.
     pub async fn open(&self, mut request: Request<Bytes>) -> Result<Response<Parts>, Failure> {
         let headers = request.headers_mut();
         headers.insert(header::HOST, HeaderValue::from_static("localhost"));
@@ -58,18 +59,19 @@ impl Client {
         self.door.sources(need, limit).await;
     }
 
-    /// GETs it.
+    /// Sends a GET request for `path`.
     ///
     /// # Errors
-    /// What a person reads: no answer, or the error that is the answer.
+    /// Returns an error if there is no response, or if the response is an error.
     pub async fn get(&self, path: &Path) -> Result<Value, Failure> {
         self.send(Method::GET, path, None).await
     }
 
-    /// POSTs `body`. The answer may be read as its very text, where no digit of it may be lost.
+    /// Sends `body` with a POST request. The response may be read as raw text, so that no digit is
+    /// lost.
     ///
     /// # Errors
-    /// What a person reads: no answer, or the error that is the answer.
+    /// Returns an error if there is no response, or if the response is an error.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &Path,
@@ -80,10 +82,10 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// PUTs `body`.
+    /// Sends `body` with a PUT request.
     ///
     /// # Errors
-    /// What a person reads: no answer, or the error that is the answer.
+    /// Returns an error if there is no response, or if the response is an error.
     pub async fn put<T: DeserializeOwned>(
         &self,
         path: &Path,
@@ -94,10 +96,10 @@ impl Client {
         self.send(Method::PUT, path, Some(body)).await
     }
 
-    /// DELETEs it.
+    /// Sends a DELETE request for `path`.
     ///
     /// # Errors
-    /// What a person reads: no answer, or the error that is the answer.
+    /// Returns an error if there is no response, or if the response is an error.
     pub async fn delete(&self, path: &Path) -> Result<Value, Failure> {
         self.send(Method::DELETE, path, None).await
     }
@@ -135,7 +137,7 @@ fn no_answer(error: &DoorError) -> Failure {
     Failure::new(Exit::NoServer, message).fix("start one with `toolkeep serve`, or look at `--url`")
 }
 
-/// The answer's JSON, or its error.
+/// Parses the response's JSON, or returns its error.
 fn read<T: DeserializeOwned>(answer: &Response<Bytes>) -> Result<T, Failure> {
     if answer.status().is_success()
         && let Ok(value) = serde_json::from_slice(answer.body())
@@ -161,14 +163,14 @@ fn kind(status: StatusCode) -> String {
     format!("what came with status {}", status.as_u16())
 }
 
-/// A path with its query, built so that what was typed stays one part of it.
+/// A request path with its query, in which user input is escaped into single segments.
 #[derive(Debug, Clone)]
 pub struct Path(url::Url);
 
 impl Path {
-    /// From its fixed beginning and parts that were typed.
+    /// Builds a path from a fixed prefix and user-supplied segments.
     pub fn new(fixed: &str, typed: &[&str]) -> Self {
-        // Only path and query are used; the rest is there because a URL has it.
+        // Only path and query are used; a URL needs the rest.
         let mut url = base();
         url.set_path(fixed);
         if let Ok(mut parts) = url.path_segments_mut() {
@@ -177,7 +179,7 @@ impl Path {
         Self(url)
     }
 
-    /// Adds a parameter, where there is one.
+    /// Adds a query parameter if it has a value.
     #[must_use]
     pub fn with(mut self, name: &str, value: Option<impl ToString>) -> Self {
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! What every command works with: the flags, the configuration, and the server it speaks to.
+//! The context of every command: global flags, configuration, and the connection to a server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,9 @@ use super::ui::Output;
 use super::wiring::{Start, Wiring};
 use config::{Environment, Folder, Location, Reading, Setting};
 
-/// How long a command waits for a server that is starting, or for another command that holds the data
-/// directory.
+/// Timeout for a starting server, or for another command that holds the data directory.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often it looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Flags of every command.
@@ -70,24 +69,24 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The flags, and where the process stands.
+/// The global flags with the current directory and environment of the process.
 #[expect(missing_debug_implementations, reason = "what it is wired with has none")]
 pub struct Context<'a> {
-    /// The flags of every command.
+    /// The flags that every command accepts.
     pub common: Common,
     folder: PathBuf,
     location: Location,
-    /// Read once: what a configuration is filled in from is what runs.
+    /// Read once, so that the configuration is resolved from the same values that run.
     pub environment: Arc<Environment>,
-    /// Puts a server together.
+    /// Starts servers in this process.
     pub wiring: &'a dyn Wiring,
 }
 
 impl<'a> Context<'a> {
-    /// From the flags and this process's folder and environment.
+    /// Creates the context from the flags and this process's directory and environment.
     ///
     /// # Errors
-    /// Where the current folder is gone.
+    /// Returns an error if the current directory no longer exists.
     pub fn new(common: Common, kind: Folder, wiring: &'a dyn Wiring) -> Result<Self, Failure> {
         let folder = std::env::current_dir().map_err(|error| {
             Failure::new(Exit::Failed, format!("the current folder is not there: {error}"))
@@ -97,7 +96,7 @@ impl<'a> Context<'a> {
         Ok(Self { common, folder, location, environment, wiring })
     }
 
-    /// The configuration file, absolute.
+    /// The absolute path of the configuration file.
     pub fn configuration(&self) -> Option<PathBuf> {
         let file = self.location.file.as_ref().map(|file| self.folder.join(file));
         file.map(|file| file.canonicalize().unwrap_or(file))
@@ -108,7 +107,7 @@ impl<'a> Context<'a> {
         self.location.is_named
     }
 
-    /// What the configuration is read from.
+    /// The options from which the configuration is loaded.
     pub fn setting(&self, listen: Option<String>) -> Setting {
         Setting {
             file: self.location.file.clone(),
@@ -121,7 +120,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The server that is named and the key that is given, for a command that is no client of it.
+    /// The server URL and the key that were given, for a command that is not a client of that
+    /// server.
     pub fn named(&self) -> (Option<String>, Option<Secret>) {
         (self.common.url.clone(), self.common.key.clone().map(Secret::new))
     }
@@ -131,18 +131,18 @@ impl<'a> Context<'a> {
         self.common.insecure
     }
 
-    /// A path as it was written, from the folder that the process stands in.
+    /// Resolves a path relative to the current directory.
     pub fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
     }
 
-    /// A server to speak to: the one that is named, the one that holds the data directory, or one in
-    /// this process.
+    /// Connects to the named server, to the one that holds the data directory, or to one in this
+    /// process.
     pub async fn connect(&self) -> Result<Session, Failure> {
         self.connect_as(FirstKey::Owner).await
     }
 
-    /// The same with another of the first keys, where no key is given.
+    /// Connects with another initial key as the default.
     pub async fn connect_as(&self, first: FirstKey) -> Result<Session, Failure> {
         let given = self.common.key.clone().map(Secret::new);
         match &self.common.url {
@@ -162,16 +162,16 @@ impl<'a> Context<'a> {
         Session::new(client, kind, self.common.source_timeout)
     }
 
-    /// The data directory and the address of the server that holds it, where one does. Its first keys
-    /// are sent nowhere else.
+    /// The local data directory and the address of its server, if one runs. The initial keys are
+    /// sent to no other server.
     fn own_server(&self) -> Option<(DataDir, String)> {
         let data = DataDir::at(config::read(&self.setting(None)).config?.data);
         let url = data.server()?.url();
         Some((data, url))
     }
 
-    /// The door to the server at `url`. Every command that speaks to a server opens it here. A key goes
-    /// `abroad` where that server is not the one of this machine's data directory.
+    /// Creates the transport to the server at `url`. A key is `abroad` if the server is not that of
+    /// the local data directory.
     fn door(&self, url: &str, abroad: bool) -> Result<Arc<dyn Door>, Failure> {
         let door = HttpDoor::new(url).map_err(|error| {
             Failure::new(Exit::Usage, error.to_string()).fix("write it as `http://HOST:PORT`")
@@ -208,8 +208,8 @@ impl<'a> Context<'a> {
         Ok(self.session(Client::new(door, Some(key)), kind))
     }
 
-    /// The usual data directory, where the configuration that was found has faults and a server runs there: that one
-    /// has the last good configuration. One that is named has to be right.
+    /// The default data directory if the found configuration has errors and a server runs there,
+    /// which has the last valid configuration. A named configuration must be valid.
     fn beside_faults(&self) -> Option<DataDir> {
         let setting = Setting { file: None, ..self.setting(None) };
         let config = config::read(&setting).config.filter(|_| !self.location.is_named)?;
@@ -217,8 +217,8 @@ impl<'a> Context<'a> {
         data.running_server().map(|_| data)
     }
 
-    /// The server that holds the data directory, or one that is started in the background. What a person should know
-    /// of it comes with it.
+    /// Connects to the server that holds the data directory, or starts one in the background.
+    /// Returns notes for the user, too.
     pub async fn connect_in_background(&self) -> Result<(Session, Vec<String>), Failure> {
         let given = self.common.key.clone().map(Secret::new);
         if self.common.url.is_some() {
@@ -247,7 +247,7 @@ impl<'a> Context<'a> {
         Ok((self.session(client, Kind::Named), notes))
     }
 
-    /// A server in this process, without a socket.
+    /// Starts a server in this process, without a socket.
     async fn start(
         &self,
         held: Held,
@@ -262,14 +262,15 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Who holds a data directory.
+/// The owner of a data directory's lock.
 enum Found {
     Server(Server, Option<Presence>),
-    /// Nobody, and so this process from here on.
+    /// The lock was free and is now held by this process.
     Free(Result<Held, Failure>),
 }
 
-/// A server that starts holds the directory before it can tell where it listens, so this may wait.
+/// Locks the directory or finds its server. Waits, because a starting server holds the lock before
+/// it publishes its address.
 async fn find(data: &DataDir) -> Found {
     loop {
         match data.hold() {
@@ -279,7 +280,7 @@ async fn find(data: &DataDir) -> Found {
         }
         if let Some(server) = data.server().filter(Server::is_alive) {
             let presence = Presence::join(data).ok().flatten();
-            // One that nobody used is ending just now.
+            // An unused server is ending just now.
             if presence.is_some() || !server.background {
                 return Found::Server(server, presence);
             }
@@ -288,7 +289,7 @@ async fn find(data: &DataDir) -> Found {
     }
 }
 
-/// A key that is not sent.
+/// The error for a key that would be sent in plaintext.
 #[expect(clippy::needless_pass_by_value, reason = "maps an error into another")]
 pub fn plaintext(error: PlaintextKey) -> Failure {
     let fix = "use `https`, or `--insecure` (TOOLKEEP_INSECURE=1) where the network is trusted";

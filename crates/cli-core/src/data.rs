@@ -1,4 +1,4 @@
-//! The data directory: who holds it, where its server listens, and the keys of the first start.
+//! The data directory: its lock, the descriptor of its server, and the initial keys.
 
 mod key_files;
 mod server_file;
@@ -20,89 +20,90 @@ pub use key_files::{FirstKey, KeyChanges, KeyState};
 
 pub use server_file::{Server, named};
 
-/// Locked by the process that holds the directory.
+/// The lock file of the process that uses the directory.
 const LOCK: &str = "server.lock";
-/// The folder of language models.
+/// The directory of language models.
 pub const MODELS: &str = "models";
-/// With less room than this, in bytes, a disk counts as full: a store cannot be opened there.
+/// Free bytes below which a disk counts as full: a store cannot be opened there.
 const FULL: u64 = 1 << 20;
-/// The longest key file that is read, in bytes.
+/// Maximum size of a key file, in bytes.
 const KEY_FILE: u64 = 1024;
 
-/// A data directory, held or not.
+/// The path of a data directory, whether locked or not.
 #[derive(Debug, Clone)]
 pub struct DataDir {
     path: PathBuf,
 }
 
-/// A data directory that this process holds: no other writes to it.
+/// A data directory locked by this process; no other process writes to it.
 #[derive(Debug)]
 pub struct Held {
     data: DataDir,
-    /// Locked as long as it is open.
+    /// The file that is locked as long as it is open.
     _lock: File,
 }
 
 impl DataDir {
-    /// The directory at `path`, there or not.
+    /// The data directory at `path`, which need not exist.
     pub fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The store's file.
+    /// The path of the store file.
     pub fn store(&self) -> PathBuf {
         self.path.join("store.db")
     }
 
-    /// The record's directory.
+    /// The path of the record's directory.
     pub fn records(&self) -> PathBuf {
         self.path.join("records")
     }
 
-    /// The key that signs the record's checkpoints; what pins are sealed with comes from it too.
+    /// The file of the key that signs the record's checkpoints; the key that seals pins is derived
+    /// from it.
     pub fn record_key(&self) -> PathBuf {
         self.path.join("record.key")
     }
 
-    /// The MACs of the store's rows, which are no rows of it.
+    /// The file with the MACs of the store's rows, which is separate from the store.
     pub fn macs(&self, key: &RecordKey) -> MacFile {
         MacFile { path: self.path.join("store.macs"), secret: key.text() }
     }
 
-    /// The folder of the tools that read and write files.
+    /// The directory of the tools that read and write files.
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
     }
 
-    /// The file of a key.
+    /// The path of an initial key's file.
     pub fn key_file(&self, key: FirstKey) -> PathBuf {
         self.path.join(key.file())
     }
 
-    /// Where language models are installed.
+    /// The directory where language models are installed.
     pub fn models(&self) -> PathBuf {
         self.path.join(MODELS)
     }
 
-    /// Makes it where it is not there.
+    /// Creates the directory if it does not exist.
     ///
     /// # Errors
-    /// Where it cannot be made, or closed to others.
+    /// Returns an error if it cannot be created or made private.
     pub fn make(&self) -> Result<(), Failure> {
         let make = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         make.map_err(|error| self.failed("cannot be made", &error))?;
         self.close_to_others()
     }
 
-    /// Takes hold of it, makes it where it is not there; `None` where another process holds it.
+    /// Locks the directory and creates it if necessary; `None` if another process holds it.
     ///
     /// # Errors
-    /// Where it cannot be made or opened.
+    /// Returns an error if it cannot be created or opened.
     pub fn hold(&self) -> Result<Option<Held>, Failure> {
         self.make()?;
         let lock = self.path.join(LOCK);
@@ -114,16 +115,17 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(self.failed("cannot be locked", &error)),
         }
-        // For the message of a process that has to wait. Where it cannot be written, that one names no process.
+        // Names the holder in the message of a waiting process. If it cannot be written, the
+        // message names none.
         drop(lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())));
         let held = Held { data: self.clone(), _lock: lock };
-        // What a server that was killed has left would send others to an address that is no more.
+        // A killed server's descriptor would send others to a stale address.
         held.forget_server();
         Ok(Some(held))
     }
 
-    /// A directory that is ours alone is closed. One that holds other things too is left as it is, and
-    /// not used where others may write to it: they could put files of their own in place of ours.
+    /// Restricts a directory that only Toolkeep uses to mode 0700. A directory with other content
+    /// keeps its mode and is rejected if other users can write to it and could replace files.
     fn close_to_others(&self) -> Result<(), Failure> {
         let read = |error: io::Error| self.failed("cannot be read", &error);
         let mode = fs::metadata(&self.path).map_err(read)?.permissions().mode();
@@ -146,18 +148,18 @@ impl DataDir {
             .fix("give the data a directory of its own with `--data DIR`"))
     }
 
-    /// The process that holds it, where it said so.
+    /// The id of the process that holds the lock, if known.
     pub(crate) fn holder(&self) -> Option<u32> {
         fs::read_to_string(self.path.join(LOCK)).ok()?.parse().ok()
     }
 
-    /// Whether a process holds it now. Changes nothing.
+    /// Whether a process holds the lock now. Changes nothing.
     pub fn is_held(&self) -> bool {
         let lock = File::open(self.path.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// The key in a file.
+    /// Reads an initial key from its file.
     pub fn key(&self, key: FirstKey) -> Result<Secret, Failure> {
         let path = self.key_file(key);
         key_in(&path).map(Secret::new).map_err(|error| {
@@ -167,7 +169,7 @@ impl DataDir {
         })
     }
 
-    /// The key that signs the record's checkpoints; `None` where there is none yet.
+    /// Reads the key that signs the record's checkpoints; `None` if there is none yet.
     pub fn record_key_there(&self) -> Result<Option<RecordKey>, Failure> {
         let path = self.record_key();
         if !path.exists() {
@@ -193,13 +195,13 @@ impl DataDir {
         self.on_full_disk(failure.fix("choose another one with `--data DIR`"))
     }
 
-    /// Bytes that are free on its disk, or on that of the folder above where it is not there yet.
+    /// Free bytes on its disk, or on that of the nearest existing parent.
     pub fn free_bytes(&self) -> Option<u64> {
         let system = self.path.ancestors().find_map(|path| rustix::fs::statvfs(path).ok())?;
         Some(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
-    /// Adds that the disk is full to what failed on it; a failure on another disk stays as it is.
+    /// Adds a notice to an error if this disk is full; errors on other disks stay unchanged.
     pub fn on_full_disk(&self, failure: Failure) -> Failure {
         let Some(free) = self.free_bytes().filter(|free| *free < FULL) else { return failure };
         let path = self.path.display();
@@ -210,21 +212,22 @@ impl DataDir {
     }
 }
 
-/// The key that a file holds.
+/// Reads a key from a file.
 pub fn key_in(path: &Path) -> io::Result<String> {
     Ok(rooted_fs::files::read_text(path, KEY_FILE)?.trim().to_owned())
 }
 
 impl Held {
-    /// The directory.
+    /// The locked directory.
     pub fn data(&self) -> &DataDir {
         &self.data
     }
 
-    /// The key that signs the record's checkpoints, made where it is not there.
+    /// Loads the key that signs the record's checkpoints, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Where the file is no key, or cannot be read or made. Another key is never put in its place.
+    /// Returns an error if the file is invalid or cannot be read or created. An existing key is
+    /// never replaced.
     pub fn record_key(&self) -> Result<RecordKey, Failure> {
         if let Some(key) = self.data.record_key_there()? {
             return Ok(key);

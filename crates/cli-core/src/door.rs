@@ -1,4 +1,5 @@
-//! The door through which commands speak to a server: over HTTP, or to one in this process.
+//! The transport that carries a command's requests to a server: over HTTP, or to a server in this
+//! process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +11,23 @@ use futures_util::stream::BoxStream;
 use http::{Request, Response, Uri};
 use tool::Boxed;
 
-/// The largest answer that is read, in bytes.
+/// Maximum size of a response, in bytes.
 pub(crate) const ANSWER: usize = 64 << 20;
-/// The longest a call may take: a little more than any tool gets.
+/// Timeout for a response: slightly longer than any tool may run.
 const PATIENCE: Duration = Duration::from_mins(11);
 
-/// Carries one request to a server. Its URI is a path; the door knows the rest.
+/// Carries requests to a server. The URI of a request is a path; the transport knows the rest.
 pub trait Door: Send + Sync {
-    /// Sends it and reads the whole answer.
+    /// Sends a request and reads the complete response.
     ///
     /// # Errors
-    /// Where no answer came. An answer that tells of an error is an answer.
+    /// Returns an error if no response arrived. An error response is a response.
     fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>>;
 
-    /// Sends it and gives the answer as it comes. Dropped, the request is given up.
+    /// Sends a request and streams the response. Dropping the future cancels the request.
     ///
     /// # Errors
-    /// As [`Door::send`].
+    /// The same errors as [`Door::send`].
     fn open(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Parts>, DoorError>> {
         Box::pin(async {
             let whole = |body| futures_util::stream::once(std::future::ready(Ok(body))).boxed();
@@ -34,43 +35,44 @@ pub trait Door: Send + Sync {
         })
     }
 
-    /// Waits for sources of a server that has just started: for those that are needed up to `limit`, where there is
-    /// one, else for as long as [`SourceNeed`] says.
+    /// Waits for the sources of a freshly started server, up to `limit` or else as long as
+    /// [`SourceNeed`] specifies.
     fn sources<'a>(&'a self, _need: SourceNeed<'a>, _limit: Option<Duration>) -> Boxed<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The sources that a request is about.
+/// The sources that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceNeed<'a> {
-    /// What a server shows of all of them: until none came for a second, 5 s at most.
+    /// All sources for an overview: until none was listed for a second, at most 5 s.
     Overview,
-    /// What a command lists of all of them: half a second at most.
+    /// All sources for a list: at most half a second.
     List,
-    /// The one with this tool, 35 s at most.
+    /// The source with this tool, at most 35 s.
     Tool(&'a str),
-    /// This one, 35 s at most.
+    /// The named source, at most 35 s.
     Source(&'a str),
-    /// Those with the tools that this script, or this list of steps, calls, 35 s at most.
+    /// The sources with the tools that this script or list of steps calls, at most 35 s.
     Script(&'a str),
-    /// Those with the tools of this stored program, 35 s at most.
+    /// The sources with the tools of this stored program, at most 35 s.
     Program(&'a str),
-    /// The one with the tool of this pending call, and those of the program that waits for it, 35 s at most.
+    /// The source with the tool of this pending call, and those of the program that waits for it,
+    /// at most 35 s.
     Approval(&'a str),
-    /// All of them, 35 s at most.
+    /// All sources, at most 35 s.
     All,
 }
 
-/// The parts of an answer, as they come.
+/// The chunks of a response as they arrive.
 pub type Parts = BoxStream<'static, Result<Bytes, DoorError>>;
 
-/// No answer came.
+/// The error if no response arrived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DoorError(pub String);
 
-/// The door to a server elsewhere.
+/// The transport to a server over HTTP.
 #[derive(Debug)]
 pub(crate) struct HttpDoor {
     egress: Egress,
@@ -78,7 +80,7 @@ pub(crate) struct HttpDoor {
 }
 
 impl HttpDoor {
-    /// To the server at `url`: scheme, host and port.
+    /// Creates a transport to the server at `url`: scheme, host and port.
     pub(crate) fn new(url: &str) -> Result<Arc<Self>, DoorError> {
         let parsed = url::Url::parse(url).ok();
         if parsed.is_none_or(|url| url.path() != "/" || url.query().is_some()) {
@@ -90,7 +92,7 @@ impl HttpDoor {
         Ok(Arc::new(Self { egress, origin }))
     }
 
-    /// The server that it leads to.
+    /// The origin of the server.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -101,7 +103,7 @@ impl HttpDoor {
         limits: HttpLimits,
     ) -> Result<Response<Body>, EgressError> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        // Both parts are of a URI already.
+        // Both parts come from valid URIs.
         *request.uri_mut() = format!("{}{path}", self.origin).parse::<Uri>().unwrap_or_default();
         let class = Class::Operator { origin: self.origin.clone() };
         self.egress.send(&class, request, limits).await.map(Into::into)
@@ -112,10 +114,10 @@ impl HttpDoor {
         Ok(Response::from_parts(head, body.bytes().await.map_err(told)?))
     }
 
-    /// A stream may be silent for as long as its server has nothing to say, and say any amount.
+    /// Opens a response stream without limits on size and idle time.
     ///
     /// # Errors
-    /// Where no answer came, with whether the request may have been sent.
+    /// Returns an error if no response arrived, with whether the request may have been sent.
     pub(crate) async fn stream(
         &self,
         request: Request<Bytes>,

@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked, and the exit codes: one list, here.
+//! The error of a command, and the list of exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -10,23 +10,23 @@ use super::ui::clean;
 use super::wiring::Review;
 use config::Faults;
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked.
+    /// The command succeeded.
     Done,
-    /// It did not: the tool failed, the file has faults, the record is damaged.
+    /// The command failed: a tool failed, the configuration has errors, or the record is damaged.
     Failed,
-    /// The command line itself is wrong.
+    /// The command line is invalid.
     Usage,
-    /// There is no such thing for this key, or the key may not.
+    /// The object does not exist for this key, or the key lacks a right.
     Refused,
     /// No server could be reached or started.
     NoServer,
 }
 
 impl Exit {
-    /// All of them, with what they mean; for the reference.
+    /// All exit statuses with their meaning, for the reference.
     pub const ALL: [(Self, &str); 5] = [
         (Self::Done, "done"),
         (Self::Failed, "failed: the tool, the configuration or the record is at fault"),
@@ -35,7 +35,7 @@ impl Exit {
         (Self::NoServer, "no server could be reached or started"),
     ];
 
-    /// The number.
+    /// The numeric exit code.
     pub const fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -46,7 +46,7 @@ impl Exit {
         }
     }
 
-    /// The exit that goes with an error of the server.
+    /// The exit status for an error code of the server.
     const fn of(code: Code) -> Self {
         match code {
             Code::UnknownTool
@@ -71,7 +71,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What is told when a command fails: the server's error envelope, or one like it.
+/// The error of a failed command: the server's error envelope, or one like it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Failure(Box<Told>);
@@ -89,7 +89,7 @@ struct Told {
     call_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     faults: Option<Faults>,
-    /// What a server would leave out beside the faults.
+    /// Sources and tools that a server would omit besides the errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<Problem>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -97,7 +97,7 @@ struct Told {
 }
 
 impl Failure {
-    /// With an exit and words.
+    /// Creates an error with an exit status and a message.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         let message = message.into();
         let (code, fix, call_id, faults) = (None, None, None, None);
@@ -105,7 +105,7 @@ impl Failure {
         Self(Box::new(Told { exit, code, message, fix, call_id, faults, left_out, warnings }))
     }
 
-    /// The server's error.
+    /// Creates an error from the server's error code.
     pub fn of_code(code: &str, message: impl Into<String>) -> Self {
         // A newer server may have codes that this program does not know.
         let exit = code.parse::<Code>().map_or(Exit::Failed, Exit::of);
@@ -114,12 +114,12 @@ impl Failure {
         failure
     }
 
-    /// Faults of the configuration.
+    /// Creates an error from configuration errors.
     pub fn of_faults(faults: Faults) -> Self {
         Self::of_review(faults, Review::default())
     }
 
-    /// Faults of the configuration, with what a server would say of the rest of it.
+    /// Creates an error from configuration errors and the findings of a review.
     pub fn of_review(faults: Faults, review: Review) -> Self {
         let Review { left_out, warnings } = review;
         let count = faults.0.len() + left_out.len();
@@ -131,36 +131,36 @@ impl Failure {
         failure
     }
 
-    /// Adds what to do.
+    /// Adds advice on how to fix the error.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.0.fix = Some(fix.into());
         self
     }
 
-    /// Names the call that failed.
+    /// Adds the id of the failed call.
     #[must_use]
     pub(crate) fn call(mut self, id: Option<&str>) -> Self {
         self.0.call_id = id.map(str::to_owned);
         self
     }
 
-    /// Whether it is the server's error of this code, and nobody has said yet what to do.
+    /// Whether the error has this code and no advice yet.
     pub fn is_bare(&self, code: Code) -> bool {
         self.0.fix.is_none() && self.0.code.as_deref() == Some(code.as_str())
     }
 
-    /// The exit.
+    /// The exit status of the command.
     pub fn exit(&self) -> Exit {
         self.0.exit
     }
 
-    /// The faults, where it is the configuration that failed.
+    /// The configuration errors, if the configuration is invalid.
     pub fn faults(&self) -> Option<&Faults> {
         self.0.faults.as_ref()
     }
 
-    /// All that is wrong, for people, where it is the configuration that failed.
+    /// Renders all configuration errors for people.
     pub(crate) fn details(&self) -> Option<String> {
         let Told { faults, left_out, warnings, .. } = self.0.as_ref();
         let mut parts: Vec<_> = faults.as_ref()?.0.iter().map(ToString::to_string).collect();
@@ -169,7 +169,7 @@ impl Failure {
         Some(parts.join("\n\n"))
     }
 
-    /// The message and what belongs to it, for people.
+    /// Renders the message with code, call id and advice for people.
     pub fn text(&self) -> String {
         let Told { code, message, fix, call_id, .. } = self.0.as_ref();
         let word = code.as_deref().unwrap_or_default();
@@ -192,14 +192,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A problem, with what to do on a line of its own.
+/// Formats a problem, with its advice on a separate line.
 pub fn paragraph(before: &str, problem: &Problem) -> String {
     let Problem { place, message, fix } = problem;
     let fix = fix.as_ref().map(|fix| format!("\n  = {fix}")).unwrap_or_default();
     clean(&format!("{before}{place}: {message}{fix}"))
 }
 
-/// One fault, two faults.
+/// Returns the word in singular or plural form.
 pub fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }

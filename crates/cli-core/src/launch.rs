@@ -1,11 +1,11 @@
-//! How this binary runs itself to start a child.
+//! The way this binary runs itself to start child processes.
 
 use sandbox::process::Launcher;
 
-/// The word with which this binary runs itself as the supervisor of a child.
+/// The argument with which this binary runs itself as the supervisor of a child.
 pub const LAUNCH: &str = "__launch";
 
-/// Programs are started by this one.
+/// Creates a launcher that starts programs through this binary.
 pub fn launcher() -> Launcher {
     Launcher::this_binary(vec![LAUNCH.into()])
 }

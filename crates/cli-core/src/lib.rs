@@ -1,5 +1,5 @@
-//! Shared parts of the commands: the connection to a server or the one in this process, the output, exits
-//! and failures, and the data directory.
+//! Shared parts of the commands: the connection to a server, the output, errors and exit codes, and
+//! the data directory.
 
 pub mod background;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Where the log goes: to standard error, as much as `TOOLKEEP_LOG` asks for.
+//! Logging to standard error or a file, filtered by `TOOLKEEP_LOG`.
 
 mod file;
 
@@ -14,13 +14,13 @@ use super::context::{Context, LogFormat};
 use super::data::DataDir;
 use super::ui::Output;
 
-/// The variable that says how much.
+/// The environment variable with the log filter.
 const VARIABLE: &str = "TOOLKEEP_LOG";
-/// What may stand there alone.
+/// The levels that may be given without a module.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Starts the log. A server tells what it does; other commands only what is wrong, and of the problems of sources only
-/// those that are asked for. A server in the `background` writes to a file of its data directory.
+/// Initializes logging. A server logs its activity; other commands log only errors. A server in the
+/// `background` logs to a file of its data directory.
 pub fn start((server, background): (bool, Option<&Path>), context: &Context<'_>) {
     let usual = if server { "info" } else { "error,intake=off" };
     let asked = context.environment.get(VARIABLE).unwrap_or(usual);
@@ -33,7 +33,7 @@ pub fn start((server, background): (bool, Option<&Path>), context: &Context<'_>)
         Output::Text | Output::Table => LogFormat::Text,
     };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(background));
-    // Where a log is there already, as in a test, it stays.
+    // An existing logger, as in a test, stays active.
     let _there = match context.common.log_format.unwrap_or(of_output) {
         LogFormat::Json => log.json().try_init(),
         LogFormat::Text => log.with_ansi(false).try_init(),
@@ -51,8 +51,8 @@ fn writer(background: Option<&Path>) -> BoxMakeWriter {
     }
 }
 
-/// What a filter says. A word that is no level would be the name of a module, and everything else would not be
-/// logged: it is a slip.
+/// Parses a log filter. A bare word that is not a level is rejected as a typo, because it would
+/// silence everything but that module.
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     let words: Vec<_> = words.collect();

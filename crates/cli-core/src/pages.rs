@@ -1,17 +1,17 @@
-//! Lists that a server gives page by page.
+//! Fetching of lists that a server returns in pages.
 
 use serde_json::{Value, json};
 
 use super::client::{Client, Path};
 use super::failure::Failure;
 
-/// Pages that are asked for; with 1,000 entries each there are never more.
+/// Maximum number of fetched pages; with 1,000 entries each, no list has more.
 const MOST: usize = 1_000;
 
-/// All entries of the list `name` at a path.
+/// Fetches all entries of the list `name` at a path.
 ///
 /// # Errors
-/// What the server says.
+/// Returns the server's error.
 pub async fn all(client: &Client, path: &str, name: &str) -> Result<Value, Failure> {
     let (mut all, mut after) = (Vec::new(), None::<String>);
     for _ in 0..MOST {

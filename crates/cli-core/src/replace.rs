@@ -1,4 +1,4 @@
-//! A file put in place whole or not at all: whoever reads it sees the old bytes or the new ones.
+//! Atomic replacement of a file: readers see the old content or the new.
 
 use std::fs;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rooted_fs::private_file;
 
-/// Writes the bytes beside the file, onto the disk, and then gives them the file's name. The file keeps
-/// its permissions, and a new one is its owner's alone; where it is a link, what it points to is replaced.
+/// Writes the bytes to a temporary file, syncs it and renames it. The file keeps its permissions, a
+/// new one is private; for a symbolic link, its target is replaced.
 ///
 /// # Errors
-/// Where nothing can be written there; the file is then as it was.
+/// Returns an error if writing fails; the file is then unchanged.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = match fs::canonicalize(file) {
         Ok(path) => path,
@@ -25,7 +25,7 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     private_file::replace_with(&file, bytes, permissions)
 }
 
-/// A name in the same folder that nobody else uses.
+/// Returns an unused file name in the same directory.
 pub fn beside(file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
     let mut hidden = std::ffi::OsString::from(".");

@@ -1,4 +1,4 @@
-//! A server that a command speaks to, and the sources that it waits for there.
+//! The connection of a command to a server, and the waiting for its sources.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,32 +16,33 @@ use super::ui::Ui;
 use super::value;
 use super::wiring::Running;
 
-/// How long a command waits for a server in the background that is listing its sources.
+/// Timeout for a background server that is listing its sources.
 const JOINED: Duration = Duration::from_secs(10);
-/// The same for a list.
+/// Timeout for a background server, for commands that print lists.
 const LIST: Duration = Duration::from_millis(500);
-/// After so long a command says what it waits for.
+/// Time after which a command reports what it is waiting for.
 const NOTICE: Duration = Duration::from_secs(1);
-/// Sources that are named in a note.
+/// Maximum number of sources named in a note.
 const NAMED: usize = 10;
 
-/// A server to speak to. One that this process started ends with [`Session::end`].
+/// A connection to a server. A server in this process stops with [`Session::end`].
 #[expect(missing_debug_implementations, reason = "a server that runs has none")]
 pub struct Session {
-    /// Speaks to it.
+    /// The client of the server.
     pub client: Client,
     kind: Kind,
-    /// How long sources are waited for, where the user says.
+    /// The timeout for sources that the user specified.
     source_timeout: Option<Duration>,
 }
 
-/// Whose server it is.
+/// The kind of server that a command is connected to.
 pub(crate) enum Kind {
-    /// One whose address is known, or that the door itself finds.
+    /// A server whose address is known, or that the transport finds itself.
     Named,
-    /// The one that holds the data directory. One in the background stays for as long as it is used.
+    /// The server that holds the data directory. A background server runs as long as it has
+    /// clients.
     Joined { data: DataDir, pid: u32, _presence: Option<Presence> },
-    /// The server in this process, and what ends it.
+    /// A server in this process, and the token that stops it.
     Own { stop: CancellationToken, running: Box<Running> },
 }
 
@@ -50,13 +51,13 @@ impl Session {
         Self { client, kind, source_timeout }
     }
 
-    /// Whether the server is in this process, and nobody else can speak to it.
+    /// Whether the server runs in this process, where nobody else can reach it.
     pub fn is_own(&self) -> bool {
         matches!(self.kind, Kind::Own { .. })
     }
 
-    /// Waits for the sources that a request needs, of a server that has just started. Where that takes long, says for
-    /// which.
+    /// Waits for the sources that a request needs on a freshly started server. Names them if that
+    /// takes long.
     pub async fn sources(&self, need: SourceNeed<'_>, ui: &mut Ui) {
         let mut wait = pin!(self.wait(need));
         if timeout(NOTICE, &mut wait).await.is_err() {
@@ -71,8 +72,7 @@ impl Session {
         }
     }
 
-    /// Waits a short time for the sources of which something is listed, all of them or the one that is named, and says
-    /// which are left out.
+    /// Waits briefly for all sources or the named one before a list, and reports which are omitted.
     pub async fn list_sources(&self, only: Option<&str>, ui: &mut Ui) {
         match only {
             Some(source) => self.sources(SourceNeed::Source(source), ui).await,
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Sources that have not been listed yet, as far as the key may see them.
+    /// The sources that are not listed yet, as far as the key may see them.
     async fn starting(&self) -> Vec<String> {
         let Ok(answer) = self.client.get(&Path::new("/v1/sources", &[])).await else {
             return Vec::new();
@@ -123,7 +123,7 @@ impl Session {
         format!("{count} {sources} {has} not answered yet and {is} left out: {names}\n  = {advice}")
     }
 
-    /// Ends the server, where it is this process's own, and waits until its children are gone.
+    /// Closes the connection. A server in this process is stopped, and its children are awaited.
     pub async fn end(self) -> Result<(), Failure> {
         match self.kind {
             Kind::Own { stop, running } => {

@@ -4,15 +4,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 
-/// SIGINT and SIGTERM.
+/// The streams of SIGINT and SIGTERM.
 #[derive(Debug)]
 pub struct Signals([Signal; 2]);
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen for the signals.
     ///
     /// # Errors
-    /// Where the system does not let this process.
+    /// Returns an error if the signals cannot be registered.
     pub fn new() -> Result<Self, Failure> {
         let one = |kind| {
             signal(kind).map_err(|error| {
@@ -22,7 +22,7 @@ impl Signals {
         Ok(Self([one(SignalKind::interrupt())?, one(SignalKind::terminate())?]))
     }
 
-    /// Waits for either.
+    /// Waits for either of the signals.
     pub async fn any(&mut self) {
         let Self([interrupt, terminate]) = self;
         tokio::select! {

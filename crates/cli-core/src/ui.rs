@@ -1,7 +1,7 @@
-//! All output of the command line. Nothing else prints.
+//! All output of the command line; no other code prints.
 //!
-//! Text from tools and servers is written so that it cannot move the cursor, colour the screen or turn
-//! the direction of writing.
+//! Text from tools and servers is sanitized, so that it cannot move the cursor, color the screen or
+//! change the direction of writing.
 
 mod grid;
 mod yaml;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use config::Faults;
 
-/// The longest answer to a question, in bytes.
+/// Maximum length of a confirmation, in bytes.
 const ANSWER: u64 = 64;
 
 /// How answers are written.
@@ -33,7 +33,7 @@ pub enum Output {
     Yaml,
 }
 
-/// Standard output and standard error.
+/// The writer of standard output and standard error.
 pub struct Ui {
     output: Output,
     out: Box<dyn Write>,
@@ -41,20 +41,20 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Onto the process's own streams.
+    /// Creates a printer on the process's own streams.
     pub fn new(output: Output) -> Self {
         Self::onto(output, io::stdout(), io::stderr())
     }
 
-    /// Onto these.
+    /// Creates a printer on the given streams.
     pub fn onto(output: Output, out: impl Write + 'static, err: impl Write + 'static) -> Self {
         Self { output, out: Box::new(out), err: Box::new(err) }
     }
 
-    /// The answer of a command: the value as JSON, or its text for people.
+    /// Prints the result of a command: the value as JSON, or its text for people.
     ///
     /// # Errors
-    /// Where it cannot be written. A reader that went away is no error.
+    /// Returns an error if it cannot be written. A closed pipe is not an error.
     pub fn answer<T: Serialize + ?Sized>(
         &mut self,
         value: &T,
@@ -71,13 +71,13 @@ impl Ui {
         self.write(text)
     }
 
-    /// Text as it is, whatever the form: what is no answer but a document of its own.
+    /// Prints raw text in any output format, for documents that are not results.
     pub fn document(&mut self, text: String) -> Result<(), Failure> {
         self.write(text)
     }
 
-    /// One answer of many, in a form that can be read as it comes: a line of JSON, a document of YAML, or
-    /// the text. Breaks where the reader went away.
+    /// Prints one item of a stream: a line of JSON, a document of YAML, or text. Breaks if the pipe
+    /// is closed.
     pub fn stream(
         &mut self,
         value: &Value,
@@ -99,13 +99,13 @@ impl Ui {
         told(self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush()))
     }
 
-    /// A remark for people, beside the answer.
+    /// Prints a note for people on standard error.
     pub fn note(&mut self, text: &str) {
-        // Where even this cannot be written there is nobody to tell.
+        // A failure here cannot be reported to anyone.
         let _unheard = writeln!(self.err, "{text}");
     }
 
-    /// A question to whoever sits at the terminal; `None` where nobody does, or where nothing was answered.
+    /// Asks for confirmation on the terminal; `None` without a terminal or an answer.
     pub fn confirm(&mut self, question: &str) -> Option<bool> {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
@@ -120,12 +120,12 @@ impl Ui {
         }
     }
 
-    /// Notes on a configuration: what of it is not used.
+    /// Prints notes about unused parts of a configuration.
     pub fn notes(&mut self, notes: &Faults) {
         notes.0.iter().for_each(|note| self.note(&format!("note: {note}")));
     }
 
-    /// A failure.
+    /// Prints an error on standard error.
     pub fn failure(&mut self, failure: &Failure) {
         let envelope = || serde_json::json!({ "error": failure });
         let text = match self.output {
@@ -146,7 +146,7 @@ impl std::fmt::Debug for Ui {
     }
 }
 
-/// What an object says, one plain value a line, also those one level down.
+/// Formats an object as one line per scalar, including those one level down.
 pub fn facts(value: &Value) -> String {
     grid::pairs(value)
 }
@@ -155,7 +155,7 @@ fn value_of<T: Serialize + ?Sized>(value: &T) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(|error| unwritten(&error))
 }
 
-/// A value as YAML, for commands whose text for people is that.
+/// Formats a value as YAML, for commands that print YAML for people.
 pub fn as_yaml(value: &Value) -> Result<String, Failure> {
     yaml::yaml(value)
 }
@@ -173,7 +173,7 @@ fn told(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Text from outside, of several lines.
+/// Sanitizes external text of several lines.
 pub fn clean(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' | '\t' => c,
@@ -183,7 +183,7 @@ pub fn clean(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// Text from outside, as one line of at most `width` characters.
+/// Sanitizes external text to one line of at most `width` characters.
 pub fn line(text: &str, width: usize) -> String {
     let first = clean(text.trim().lines().next().unwrap_or_default()).replace('\t', " ");
     if first.chars().count() <= width {
@@ -192,19 +192,19 @@ pub fn line(text: &str, width: usize) -> String {
     first.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Marks that turn the direction of writing, or hide themselves.
+/// Whether a character is invisible or changes the direction of writing.
 fn turns(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Rows in aligned columns, the last one as wide as it is.
+/// Formats rows in aligned columns; the last column is not padded.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
     let all: Vec<_> = std::iter::once(&head).chain(rows).map(<[String; N]>::as_slice).collect();
     aligned(&all)
 }
 
-/// Lines of cells, each column as wide as its widest cell.
+/// Aligns cells in columns as wide as their widest cell.
 fn aligned(rows: &[&[String]]) -> String {
     let columns = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let width = |column: usize| {

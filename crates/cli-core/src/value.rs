@@ -1,10 +1,10 @@
-//! Looks into the server's answers: what is missing or of another kind reads as empty.
+//! Access to fields of the server's JSON; missing fields and those of another type read as empty.
 
 use serde_json::Value;
 
 use super::ui;
 
-/// A text, made harmless; a number or a truth value as it is written; a list joined by commas.
+/// Returns a field as sanitized text; numbers and booleans as written, lists joined by commas.
 pub fn text(value: &Value, key: &str) -> String {
     match value.get(key) {
         None | Some(Value::Null) => String::new(),
@@ -20,12 +20,12 @@ pub fn text(value: &Value, key: &str) -> String {
     }
 }
 
-/// The same on one line.
+/// Returns a field as one sanitized line.
 pub fn line(value: &Value, key: &str, width: usize) -> String {
     ui::line(&text(value, key), width)
 }
 
-/// A list.
+/// Returns a field as a list.
 pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! What the command line needs of the server. `wire` supplies it; nothing here names a concrete part.
+//! The port through which commands start a server, which the application implements.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,20 +12,21 @@ use super::door::Door;
 use super::failure::Failure;
 use config::{Config, Environment, Faults, Reading, Setting};
 
-/// Puts a server together.
+/// Starts a server from its configuration.
 pub trait Wiring: Sync {
-    /// Starts a server. Resolves when it takes requests; whoever needs sources waits for them by
+    /// Starts a server. Resolves when it accepts requests; callers wait for sources with
     /// [`Door::sources`].
     ///
     /// # Errors
-    /// Where it cannot start: the address is taken, the store or the record cannot be opened.
+    /// Returns an error if it cannot start: the address is in use, or the store or record cannot be
+    /// opened.
     fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>>;
 
-    /// Loads what a server would load of a configuration without starting anything: tool files and plugins
-    /// are read, and the names in it are compared with what there is.
+    /// Loads a configuration as a server would, without starting anything: reads tool files and
+    /// plugins, and compares names.
     ///
     /// # Errors
-    /// Where this machine has no means to read them.
+    /// Returns an error if this machine cannot read them.
     fn review<'a>(
         &'a self,
         config: &'a Config,
@@ -33,80 +34,81 @@ pub trait Wiring: Sync {
     ) -> Boxed<'a, Result<Review, Failure>>;
 }
 
-/// What a server would say of a configuration that it can read.
+/// The findings of a server about a valid configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Review {
-    /// What it would leave out: whole sources, and single tools of a source.
+    /// Sources and single tools that it would omit.
     pub left_out: Vec<Problem>,
-    /// Names that match nothing: slips, or what is yet to come.
+    /// Names that match nothing, such as typos.
     pub warnings: Vec<Problem>,
 }
 
-/// Where to listen beside HTTP; `None` is nowhere.
+/// The listen addresses besides HTTP; `None` disables a listener.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// For gRPC, whose callers bring a key.
+    /// The gRPC listener, whose callers send a key.
     pub grpc: Option<SocketAddr>,
-    /// For gRPC of callers who bring none, and the key that is theirs then. On the loopback.
+    /// The gRPC listener for callers without a key, and the key they act with. Loopback only.
     pub plain: Option<(SocketAddr, Secret)>,
-    /// For nodes that connect.
+    /// The listener for nodes that connect.
     pub nodes: Option<SocketAddr>,
-    /// For nodes that register without a key, and the key of the one that they are then. On the loopback.
+    /// The listener for nodes that register without a key, and the key of the one node they act as.
+    /// Loopback only.
     pub old_nodes: Option<(SocketAddr, Secret)>,
 }
 
-/// Where it came to listen.
+/// The addresses that were bound besides HTTP.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listening {
-    /// See [`Places::grpc`].
+    /// The address for [`Places::grpc`].
     pub grpc: Option<SocketAddr>,
-    /// See [`Places::plain`].
+    /// The address for [`Places::plain`].
     pub plain: Option<SocketAddr>,
-    /// See [`Places::nodes`].
+    /// The address for [`Places::nodes`].
     pub nodes: Option<SocketAddr>,
-    /// See [`Places::old_nodes`].
+    /// The address for [`Places::old_nodes`].
     pub old_nodes: Option<SocketAddr>,
 }
 
-/// From a key to what its owner may call.
+/// Creates the tool server with the rights of a key.
 pub type Offers =
     Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
 
-/// What a server is started with.
+/// The options with which a server is started.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a start")]
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The configuration: what of it can be used.
+    /// The usable part of the configuration.
     pub config: Config,
-    /// What is wrong with the rest of it: to be shown with the sources.
+    /// The errors in the rest of the configuration, shown with the sources.
     pub faults: Faults,
-    /// How it was read, so that it can be followed; `reading` is the first one.
+    /// The options it was loaded with, used to reload it; `reading` is the first result.
     pub setting: Setting,
-    /// The first reading.
+    /// The result of the first load.
     pub reading: Reading,
-    /// The data directory, for as long as the server runs.
+    /// The lock on the data directory, held as long as the server runs.
     pub held: Arc<Held>,
     /// Whether to listen on the configured address.
     pub listen: bool,
-    /// Whether the start waits until each source has been tried once, a second at the latest.
+    /// Whether the start waits until each source was tried once, at most one second.
     pub settles: bool,
-    /// Where to listen beside HTTP.
+    /// The listen addresses besides HTTP.
     pub beside: Places,
-    /// The level of those who bring no key; `None` lets nobody in without one.
+    /// The level of callers without a key; `None` rejects them.
     pub open: Option<Level>,
-    /// Whether to make keys anew that are missing.
+    /// Whether to recreate missing keys.
     pub make_keys: bool,
-    /// Whether the machine's clock counts where it is behind the latest time that was seen.
+    /// Whether to trust a clock that is behind the latest recorded time.
     pub accept_clock: bool,
-    /// Ends it.
+    /// The token that stops the server.
     pub stop: CancellationToken,
 }
 
 impl Start {
-    /// For this process alone: no socket, nobody without a key.
+    /// Options for a server in this process only: no socket, no access without a key.
     ///
     /// # Errors
-    /// The faults, where nothing of the configuration can be used.
+    /// Returns the errors if no part of the configuration is usable.
     pub fn new(
         setting: Setting,
         reading: Reading,
@@ -136,21 +138,21 @@ impl Start {
     }
 }
 
-/// A server that runs.
+/// A running server of this process.
 pub struct Running {
-    /// Where it listens.
+    /// The address it listens on.
     pub address: Option<SocketAddr>,
-    /// Where it listens beside HTTP.
+    /// The addresses it listens on besides HTTP.
     pub beside: Listening,
-    /// Speaks to it without a socket.
+    /// The transport to it without a socket.
     pub door: Arc<dyn Door>,
-    /// What the owner of a key may call, for a door of its own.
+    /// Creates tool servers with the rights of a key, for other listeners.
     pub offers: Offers,
-    /// What was done about the keys of the installation.
+    /// The changes made to the keys of the installation.
     pub keys: KeyChanges,
-    /// Key files without a valid key.
+    /// The key files without a valid key.
     pub invalid: Vec<(FirstKey, KeyState)>,
-    /// Resolves when it has ended, calls and children included.
+    /// Resolves when it has ended, including calls and children.
     pub ended: Boxed<'static, Result<(), Failure>>,
 }
 

@@ -1,7 +1,8 @@
-//! Who uses a background server: each client holds a shared lock for as long as it lives.
+//! The shared lock by which clients keep a background server alive: each holds it as long as it
+//! lives.
 //!
-//! A server that finds no client for long enough takes the lock for itself and keeps it until it has ended, so that
-//! no client joins it meanwhile.
+//! A server without clients for long enough takes the lock exclusively and keeps it until it has
+//! ended, so that no client joins meanwhile.
 
 use std::io;
 use std::time::Duration;
@@ -12,43 +13,43 @@ use super::lock::Lock;
 use crate::data::DataDir;
 
 const FILE: &str = "clients.lock";
-/// Between two looks for clients.
+/// Interval between two checks for clients.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// This process as a client.
+/// The registration of this process as a client.
 #[derive(Debug)]
 pub struct Client {
     _lock: Lock,
 }
 
 impl Client {
-    /// `None` while a server that nobody used is ending.
+    /// Registers this process; `None` while an unused server is ending.
     pub(crate) fn join(data: &DataDir) -> io::Result<Option<Self>> {
         Ok(Lock::shared(data, FILE)?.map(|lock| Self { _lock: lock }))
     }
 }
 
-/// No client, for as long as this lives.
+/// An exclusive lock that keeps clients away as long as it lives.
 #[derive(Debug)]
 pub struct Unused {
     lock: Option<Lock>,
 }
 
 impl Unused {
-    /// `None` where there is a client.
+    /// Tries to lock out clients; `None` if there is a client.
     pub(super) fn now(data: &DataDir) -> io::Result<Option<Self>> {
         Ok(Lock::exclusive(data, FILE)?.map(|lock| Self { lock: Some(lock) }))
     }
 
-    /// Whether clients are locked out; not where there is no directory any more.
+    /// Whether clients are locked out; false if the directory no longer exists.
     pub fn is_locked(&self) -> bool {
         self.lock.is_some()
     }
 }
 
-/// Resolves when no client was there for `idle`, or the data directory has been removed.
+/// Resolves when there was no client for `idle`, or when the data directory was removed.
 pub async fn until_unused(data: &DataDir, idle: Duration) -> Unused {
-    // So that a file that is missing later means that the directory is gone.
+    // Creates the file, so that a missing file later means that the directory is gone.
     drop(Lock::shared(data, FILE));
     let mut since = Instant::now();
     loop {
@@ -57,7 +58,7 @@ pub async fn until_unused(data: &DataDir, idle: Duration) -> Unused {
             Ok(Some(lock)) if since.elapsed() >= idle => return Unused { lock: Some(lock) },
             Ok(Some(_)) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Unused { lock: None },
-            // Where it cannot be told, it is used.
+            // On an error, assume that a client is there.
             Ok(None) | Err(_) => since = Instant::now(),
         }
     }

@@ -1,4 +1,4 @@
-//! The door to a background server, which finds or starts another one when that one is gone.
+//! A transport to the background server, which finds or starts another one when it is gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,39 +16,40 @@ use crate::data::Server;
 use crate::door::{ANSWER, Door, DoorError, HttpDoor, Parts, SourceNeed};
 use crate::failure::Failure;
 
-/// How often a request that was never sent is tried.
+/// Maximum number of attempts for a request that was never sent.
 const TRIES: usize = 3;
 
-/// A door that outlives the server behind it.
+/// A transport that outlives the server it is connected to.
 pub(crate) struct BackgroundDoor {
     background: Background,
     current: Mutex<Option<Arc<Joined>>>,
-    /// One task looks for a server; the others wait for it.
+    /// Only one task at a time looks for a server.
     looking: Semaphore,
 }
 
-/// A server, and the way to it.
+/// A server and the transport to it.
 struct Joined {
     server: Server,
     door: Arc<HttpDoor>,
 }
 
 impl BackgroundDoor {
-    /// To the server that there is, or that is started now.
+    /// Connects to the running server, or starts one.
     pub(crate) async fn connect(background: Background) -> Result<(Arc<Self>, Server), Failure> {
         let door = Self { background, current: Mutex::default(), looking: Semaphore::new(1) };
         let server = door.join().await?.server.clone();
         Ok((Arc::new(door), server))
     }
 
-    /// What a person should know of a server.
+    /// Describes a server to the user.
     pub(crate) fn notes(&self, server: &Server) -> Vec<String> {
         self.background.notes(server)
     }
 
     fn current(&self) -> Option<Arc<Joined>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Another process may listen at the address of one that has ended, and is sent no key.
+        // Another process may listen at the address of a server that ended; it must not receive a
+        // key.
         current.filter(|joined| self.background.is_alive(&joined.server))
     }
 
@@ -72,7 +73,8 @@ impl BackgroundDoor {
         Ok(joined)
     }
 
-    /// The next request looks for a server anew, unless somebody found one meanwhile.
+    /// Forgets a server, so that the next request looks for one, unless another one was found
+    /// meanwhile.
     fn leave(&self, joined: &Arc<Joined>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, joined)) {
@@ -113,7 +115,7 @@ impl BackgroundDoor {
         Ok(Response::from_parts(head, whole.into()))
     }
 
-    /// Until the server has listed its sources for the first time, whichever server that comes to be.
+    /// Waits until the current server has listed its sources for the first time.
     async fn listed(&self) {
         while let Ok(joined) = self.join().await {
             if joined.server.listed {
@@ -141,7 +143,7 @@ impl Door for BackgroundDoor {
     }
 
     fn sources<'a>(&'a self, _need: SourceNeed<'a>, limit: Option<Duration>) -> Boxed<'a, ()> {
-        // Where that takes too long, there is what there is.
+        // After a timeout, the sources listed so far are used.
         Box::pin(async move { drop(timeout(limit.unwrap_or(WAIT), self.listed()).await) })
     }
 }

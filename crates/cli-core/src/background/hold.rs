@@ -1,4 +1,4 @@
-//! Taking hold of a data directory, for a server or for a command that changes what a server keeps.
+//! Locking of a data directory, for a server or for a command that changes its content.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use super::{Starting, occupied, take_over};
 use crate::data::{DataDir, Held};
 use crate::failure::{Exit, Failure};
 
-/// How often the directory of a server that is dead is tried to be held, and how far apart.
+/// Number of attempts to lock the directory of a dead server, and the delay between them.
 const TRIES: usize = 60;
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Takes hold of it.
+/// Locks the data directory and reserves the start of a server.
 ///
 /// # Errors
-/// Where a server that is alive holds it, or it cannot be written.
+/// Returns an error if a live server holds the directory, or if it cannot be written.
 pub async fn hold(data: &DataDir) -> Result<(Arc<Held>, Starting), Failure> {
     for _ in 0..TRIES {
         if let Some(taken) = take_over(data).await? {
             return Ok(taken);
         }
-        // A server that was killed while it started a program leaves its hold to that for a moment, and who looks
-        // whether the directory is held has it for a moment.
+        // The lock of a killed server may be inherited for a moment by a program that it was
+        // starting; checking the lock takes it for a moment, too.
         if data.server().is_some_and(|server| server.is_alive()) {
             break;
         }

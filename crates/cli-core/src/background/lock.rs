@@ -1,4 +1,4 @@
-//! Lock files of a data directory.
+//! Exclusive and shared locks on files of a data directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -7,24 +7,24 @@ use std::path::Path;
 
 use crate::data::DataDir;
 
-/// A lock that is held as long as this lives.
+/// A locked file; dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// For this process alone; `None` where another has it.
+    /// Locks the file exclusively; `None` if another process has it.
     pub(super) fn exclusive(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
         Self::take(open(&data.path().join(name), true)?, File::try_lock)
     }
 
-    /// The same, of a file that must be there.
+    /// Locks an existing file exclusively; an error if it does not exist.
     pub(super) fn exclusive_there(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
         Self::take(open(&data.path().join(name), false)?, File::try_lock)
     }
 
-    /// Together with others; `None` where one has it alone.
+    /// Locks the file shared; `None` if a process has it exclusively.
     pub(super) fn shared(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
         Self::take(open(&data.path().join(name), true)?, File::try_lock_shared)
     }

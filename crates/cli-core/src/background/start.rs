@@ -1,4 +1,4 @@
-//! Finds the server of a data directory, or starts one in the background.
+//! Finding of a data directory's server, and its start in the background.
 
 use std::ffi::OsString;
 use std::process::Child;
@@ -14,11 +14,11 @@ use crate::data::{DataDir, Held, Server, named};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 
-/// Held by the process that starts a server, until that server can be found.
+/// The lock file of the process that starts a server, held until the server can be found.
 const START: &str = "start.lock";
-/// Starts that may fail to come to anything before a client gives up.
+/// Maximum number of failed starts before a client gives up.
 const STARTS: usize = 3;
-/// Variables that set flags of the commands of a client, and not those of the server.
+/// Variables that set flags of a client's commands and are removed for the server.
 const OWN_VARIABLES: &[&str] = &[
     "TOOLKEEP_CONFIG",
     "TOOLKEEP_DATA",
@@ -36,7 +36,7 @@ const OWN_VARIABLES: &[&str] = &[
     "TOOLKEEP_OLD_NODE_KEY",
 ];
 
-/// The background server of a data directory, as one client uses it.
+/// The background server of a data directory, from the view of one client.
 #[expect(missing_debug_implementations, reason = "its lock has none")]
 pub struct Background {
     data: DataDir,
@@ -44,18 +44,18 @@ pub struct Background {
     own: Mutex<Own>,
 }
 
-/// What this process has of it.
+/// The client registration and the servers that this process started.
 #[derive(Default)]
 struct Own {
-    /// Keeps the server.
+    /// The registration that keeps the server running.
     client: Option<Client>,
-    /// Servers that this process started, to be taken off the process table when they end.
+    /// Servers started by this process, to be reaped when they end.
     started: Vec<Child>,
 }
 
-/// One try to start a server.
+/// One attempt to start a server.
 struct Attempt {
-    /// Until the server can be found, nobody else starts one.
+    /// Keeps others from starting a server until this one can be found.
     _start: Lock,
     pid: u32,
 }
@@ -65,21 +65,22 @@ impl Background {
         Self { data, wanted, own: Mutex::default() }
     }
 
-    /// The data directory.
+    /// The data directory of the server.
     pub(crate) fn data(&self) -> &DataDir {
         &self.data
     }
 
-    /// Whether the server's process is there.
+    /// Whether the server's process is still running.
     pub(super) fn is_alive(&self, server: &Server) -> bool {
         self.reap();
         server.is_alive()
     }
 
-    /// The server that holds the data directory, started where there is none.
+    /// Returns the server that holds the data directory, and starts one if there is none.
     ///
     /// # Errors
-    /// Where it does not start, another process keeps the directory, or the server has another configuration.
+    /// Returns an error if it does not start, if another process holds the directory, or if its
+    /// configuration differs.
     pub(crate) async fn server(&self) -> Result<Server, Failure> {
         self.data.make()?;
         match timeout(WAIT, self.find_or_start()).await {
@@ -113,7 +114,7 @@ impl Background {
         }
     }
 
-    /// Becomes a client; whether it is one.
+    /// Registers as a client; returns whether that succeeded.
     fn keep(&self) -> Result<bool, Failure> {
         let mut own = self.own();
         if own.client.is_none() {
@@ -123,7 +124,7 @@ impl Background {
         Ok(own.client.is_some())
     }
 
-    /// Starts a server; `None` where another process does.
+    /// Starts a server; `None` if another process is starting one.
     fn start(&self) -> Result<Option<Attempt>, Failure> {
         let failed = |error| self.data.failed("cannot be locked", &error);
         let Some(start) = Lock::exclusive(&self.data, START).map_err(failed)? else {
@@ -146,13 +147,13 @@ impl Background {
         Ok(Some(Attempt { _start: start, pid }))
     }
 
-    /// Whether a server that was started is still on its way.
+    /// Whether a started server is still starting up.
     fn is_starting(&self, attempt: &Attempt) -> bool {
         let own = self.own();
         own.started.iter().any(|child| child.id() == attempt.pid)
     }
 
-    /// Takes those that ended off the process table.
+    /// Reaps ended child processes.
     fn reap(&self) {
         self.own().started.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
@@ -168,8 +169,8 @@ impl Background {
         Failure::new(Exit::NoServer, message).fix(format!("see `{}`", log.display()))
     }
 
-    /// Ends a background server of another version or configuration that nobody else uses. Whether to look for a server
-    /// again.
+    /// Stops a background server of another version or configuration if no other client uses it.
+    /// Returns whether to look for a server again.
     async fn replaces(&self, server: &Server) -> Result<bool, Failure> {
         let fits = server.version == env!("CARGO_PKG_VERSION")
             && server.configuration == self.wanted.configuration
@@ -184,11 +185,12 @@ impl Background {
             end(server).await?;
             return Ok(true);
         }
-        // Another client has it, and so has this one again, unless the server is ending just now.
+        // Another client uses it; register again, unless the server is ending just now.
         Ok(!self.keep()?)
     }
 
-    /// A server that a person started counts, whatever it serves; one in the background must serve what is wanted.
+    /// Checks the configuration of a background server; a server that a person started is accepted
+    /// as it is.
     fn check(&self, server: &Server) -> Result<(), Failure> {
         if !server.background || server.configuration == self.wanted.configuration {
             return Ok(());
@@ -205,7 +207,7 @@ impl Background {
         ))
     }
 
-    /// What a person should know of the server that was joined.
+    /// Describes the joined server and its differences from this client.
     pub(crate) fn notes(&self, server: &Server) -> Vec<String> {
         let kind = if server.background { "background server" } else { "server" };
         let mut notes = vec![format!(
@@ -241,7 +243,7 @@ impl Background {
     }
 }
 
-/// Asks a server to end and waits until it has.
+/// Asks a server to stop and waits until it has ended.
 pub async fn end(server: &Server) -> Result<(), Failure> {
     ask_to_end(server.pid).map_err(|error| {
         let message = format!("the server (process {}) cannot be ended: {error}", server.pid);
@@ -258,14 +260,14 @@ pub async fn end(server: &Server) -> Result<(), Failure> {
     })
 }
 
-/// Keeps others from starting a server, as long as it lives.
+/// A lock that keeps others from starting a server as long as it lives.
 #[derive(Debug)]
 pub struct Starting {
     _lock: Option<Lock>,
 }
 
-/// Takes hold of a data directory for a server that a person starts; `None` where somebody has it. It takes the place of
-/// a server in the background, whose clients find the new one.
+/// Locks a data directory for a server that a person starts; `None` if it is in use. Replaces a
+/// background server, whose clients find the new one.
 pub async fn take_over(data: &DataDir) -> Result<Option<(Arc<Held>, Starting)>, Failure> {
     data.make()?;
     let failed = |error| data.failed("cannot be locked", &error);
@@ -292,7 +294,7 @@ pub async fn take_over(data: &DataDir) -> Result<Option<(Arc<Held>, Starting)>, 
     }
 }
 
-/// Takes hold of a data directory for a server in the background; `None` where another one was faster.
+/// Locks a data directory for a background server; `None` if another one was faster.
 pub async fn wait_for_directory(data: &DataDir) -> Result<Option<Arc<Held>>, Failure> {
     let held = timeout(WAIT, async {
         loop {
@@ -308,7 +310,7 @@ pub async fn wait_for_directory(data: &DataDir) -> Result<Option<Arc<Held>>, Fai
     held.await.unwrap_or_else(|_| Err(occupied(data)))
 }
 
-/// A process that is no server holds the directory.
+/// The error for a data directory that is held by a process other than a server.
 pub fn occupied(data: &DataDir) -> Failure {
     let who = data.holder().map_or_else(String::new, |pid| format!(" (process {pid})"));
     let path = data.path().display();

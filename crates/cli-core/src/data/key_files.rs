@@ -1,4 +1,4 @@
-//! The key files of an installation: made on the first start, checked, and recovered when they are lost.
+//! The key files of an installation: created on the first start, checked, and recovered when lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,25 +15,25 @@ use tool::{Org, Wall};
 use super::{DataDir, Held};
 use crate::failure::{Exit, Failure};
 
-/// What the store keeps once both keys were made.
+/// The store row that marks the first start as complete.
 const FIRST_START: &str = "installation/first_start";
-/// How to get a valid key again.
+/// The advice for recovering a valid key.
 pub const RECOVER: &str = "stop the server and run `toolkeep key recover` on this machine";
 
-/// The two keys of an installation.
+/// The two initial keys of an installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstKey {
-    /// A person's, with every right.
+    /// The owner's key, with every right.
     Owner,
-    /// For the owner's agent.
+    /// The key of the owner's agent.
     Agent,
 }
 
 impl FirstKey {
-    /// Both.
+    /// Both initial keys, in order.
     pub const ALL: [Self; 2] = [Self::Owner, Self::Agent];
 
-    /// The name of its file.
+    /// The file name of the key.
     pub(super) const fn file(self) -> &'static str {
         match self {
             Self::Owner => "owner.key",
@@ -49,29 +49,29 @@ impl FirstKey {
     }
 }
 
-/// How the file of a key stands.
+/// The state of a key file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// It holds a valid key.
+    /// The file contains a valid key.
     Valid,
-    /// It is not there, or cannot be read.
+    /// The file does not exist or cannot be read.
     Missing,
-    /// It holds a key that is unknown, expired or revoked.
+    /// The file contains a key that is unknown, expired or revoked.
     Invalid,
 }
 
-/// What was done about the keys of an installation.
+/// The changes made to the keys of an installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyChanges {
-    /// Those that were made.
+    /// The keys that were created.
     pub made: Vec<FirstKey>,
-    /// Ids of the owner keys that were revoked, because another one took their place.
+    /// Ids of owner keys that were revoked because another one replaced them.
     pub revoked: Vec<String>,
-    /// Files that were put aside, because their key is not valid.
+    /// Files that were renamed because their key is not valid.
     pub set_aside: Vec<PathBuf>,
 }
 
-/// The event of an owner key that is revoked because another one took its place.
+/// The record event for an owner key that was revoked because another one replaced it.
 pub fn revocation(at: Wall, key: &str) -> Event {
     Event {
         at,
@@ -91,7 +91,7 @@ fn failed(error: &ApiError) -> Failure {
 }
 
 impl DataDir {
-    /// Whether the file of a key holds a valid one.
+    /// Checks whether the file of a key contains a valid one.
     pub fn key_state(&self, ring: &KeyRing, key: FirstKey, now: Wall) -> KeyState {
         match self.key(key) {
             Err(_) => KeyState::Missing,
@@ -100,7 +100,7 @@ impl DataDir {
         }
     }
 
-    /// Files of keys that others on this machine can read, each with its mode.
+    /// Key files that other users can read, with their modes.
     pub fn open_key_files(&self) -> Vec<(PathBuf, u32)> {
         let files = FirstKey::ALL.map(|key| self.key_file(key)).into_iter();
         let mode = |path: PathBuf| {
@@ -113,12 +113,12 @@ impl DataDir {
 }
 
 impl Held {
-    /// Makes `owner.key` and `agent.key` on the first start, or where `anew` asks for those that are
-    /// missing. A file that is there is never touched. A new owner key takes the place of the one whose file
-    /// is missing, which is revoked.
+    /// Creates `owner.key` and `agent.key` on the first start, or missing ones if `anew` is set. An
+    /// existing file is never changed. A new owner key replaces the one whose file is missing,
+    /// which is revoked.
     ///
     /// # Errors
-    /// Where the store or the directory cannot be written, or there is no randomness.
+    /// Returns an error if the store or the directory cannot be written, or without randomness.
     pub async fn first_keys(
         &self,
         keys: &Keys,
@@ -127,7 +127,7 @@ impl Held {
     ) -> Result<KeyChanges, Failure> {
         let store = keys.store();
         let told = |error: tool::StoreError| Failure::new(Exit::NoServer, error.to_string());
-        // The mark is set last: a start that broke off is a first start still.
+        // The marker is written last: an interrupted first start is repeated.
         let done = store.get(FIRST_START).await.map_err(told)?.is_some();
         self.complete_owner(keys, now).await?;
         let mut changes = KeyChanges::default();
@@ -150,9 +150,9 @@ impl Held {
         Ok(changes)
     }
 
-    /// Leaves the installation with one owner key and one agent key that are valid and have their files.
-    /// A file whose key is not valid is put aside, and every other owner key of a first start is revoked.
-    /// Whoever calls this holds the data directory, and could change the store itself.
+    /// Ensures one valid owner key and one valid agent key with their files. A file with an invalid
+    /// key is renamed, and every other owner key of a first start is revoked. The caller holds the
+    /// data directory and could change the store itself.
     ///
     /// # Errors
     /// As [`Held::first_keys`].
@@ -179,8 +179,8 @@ impl Held {
         self.data.path.join(format!("{}.invalid", key.file()))
     }
 
-    /// Revokes the owner keys of first starts but the one in the file: they have the same rights for ever,
-    /// and nobody can tell who holds them.
+    /// Revokes the initial owner keys except the one in the file: they have the same rights without
+    /// expiry, and their holders are unknown.
     async fn revoke_replaced(&self, keys: &Keys, now: Wall) -> Result<Vec<String>, Failure> {
         let ring = keys.ring();
         let presented = self.data.key(FirstKey::Owner)?;
@@ -204,9 +204,9 @@ impl Held {
         Ok(ids)
     }
 
-    /// A key that an older program made has every right of this one.
+    /// Adds the rights that newer versions introduced to an older owner key.
     async fn complete_owner(&self, keys: &Keys, now: Wall) -> Result<(), Failure> {
-        // A file that cannot be read is told by whoever needs it.
+        // A file that cannot be read is reported where it is needed.
         let Ok(presented) = self.data.key(FirstKey::Owner) else { return Ok(()) };
         if keys.complete(presented.open(), now).await.map_err(|error| failed(&error))? {
             tracing::info!("the owner's key has the rights that came since it was made");

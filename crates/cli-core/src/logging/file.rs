@@ -1,4 +1,4 @@
-//! The log of a background server: a file of its data directory, and the one before it.
+//! The log file of a background server, with rotation to one previous file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use crate::data::DataDir;
 use crate::ui;
 
-/// Bytes of the file; then it becomes the one before.
+/// Maximum bytes of the log file before it is rotated.
 const MOST: u64 = 4 << 20;
-/// Bytes and lines of its end that are shown.
+/// Maximum bytes and lines of the log's end that are shown.
 const END: (u64, usize) = (2 << 10, 3);
-/// Characters of such a line.
+/// Maximum characters of a shown line.
 const WIDTH: usize = 500;
 
-/// Where it is.
+/// The path of the log file.
 pub(crate) fn background_path(data: &DataDir) -> PathBuf {
     data.path().join("background.log")
 }
 
-/// The file, to be written at its end.
+/// Opens the log file for appending.
 pub(crate) fn background_log(data: &DataDir) -> io::Result<File> {
     open(&background_path(data))
 }
 
-/// The last lines of a log on one line.
+/// Returns the last lines of a log, joined into one.
 pub(crate) fn last_lines(path: &Path) -> String {
     let end = || {
         let file = File::open(path)?;
@@ -45,7 +45,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Writes a log that does not grow without end.
+/// A log writer that rotates its file at a maximum size.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl LogFile {
 impl Write for LogFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.written >= self.most {
-            // Where that fails, the file grows: it is better than no log.
+            // If the rotation fails, the file grows, which is better than losing the log.
             drop(self.turn_over());
         }
         let written = self.file.write(bytes)?;

@@ -1,18 +1,18 @@
-//! Any answer as a table: one row for each thing of its list, one column for each plain value.
+//! Formatting of any JSON result as a table: one row per list item, one column per scalar.
 //!
-//! It knows no command: the fields of the server's JSON are the columns.
+//! It is independent of commands: the fields of the JSON are the columns.
 
 use serde_json::Value;
 
 use super::{aligned, line};
 
-/// The widest cell of rows, in characters.
+/// Maximum width of a table cell, in characters.
 const CELL: usize = 48;
-/// The widest value where it stands alone on its line.
+/// Maximum width of a value on a line of its own.
 const FACT: usize = 400;
 
-/// The first list of an answer as rows, and below it what else the answer says; an answer without a list
-/// as one row for each of its fields.
+/// Formats the first list of a result as rows, followed by its other fields; a result without a
+/// list has one row per field.
 pub(super) fn grid(value: &Value) -> String {
     let Value::Object(fields) = value else { return rows(value) };
     let Some((name, list)) = fields.iter().find(|(_, field)| is_rows(field)) else {
@@ -33,7 +33,7 @@ fn is_rows(field: &Value) -> bool {
     field.as_array().is_some_and(|list| list.iter().all(Value::is_object))
 }
 
-/// An object as one row for each of its plain values.
+/// Formats an object as one row per scalar.
 pub(super) fn pairs(value: &Value) -> String {
     let fields = value.as_object().into_iter().flatten();
     let cells: Vec<_> = fields.flat_map(|(key, field)| flat(key, field, FACT)).collect();
@@ -66,7 +66,7 @@ fn rows(list: &Value) -> String {
     aligned(&all)
 }
 
-/// The plain values of a field, also those one level down; what is empty or deeper is left out.
+/// The scalars of a field, including those one level down; empty and deeper values are omitted.
 fn flat(key: &str, field: &Value, width: usize) -> Vec<(String, String)> {
     let plain = |key: String, field: &Value| plain(field, width).map(|text| (key, text));
     match field {
@@ -91,7 +91,7 @@ fn plain(field: &Value, width: usize) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// An item of a list, where that is no list itself.
+/// Formats a list item that is a scalar.
 fn word(item: &Value) -> Option<String> {
     match item {
         Value::Array(_) | Value::Object(_) => None,

@@ -1,13 +1,13 @@
-//! Answers as YAML. Characters that could move the cursor are escaped, as YAML wants it.
+//! Formatting of results as YAML, with control characters escaped.
 
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 
-/// The value as one YAML document, with a line break at its end.
+/// Formats the value as one YAML document that ends with a line break.
 ///
 /// # Errors
-/// Where the library refuses it.
+/// Returns an error if the value cannot be serialized.
 pub(super) fn yaml(value: &Value) -> Result<String, Failure> {
     serde_saphyr::to_string(value).map_err(|error| {
         Failure::new(Exit::Failed, format!("the answer cannot be written as YAML: {error}"))

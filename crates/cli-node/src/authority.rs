@@ -1,4 +1,5 @@
-//! `toolkeep node authority`.
+//! Implements `toolkeep node authority`, which creates an authority file that several servers
+//! share.
 
 use std::path::PathBuf;
 

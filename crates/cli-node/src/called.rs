@@ -1,4 +1,4 @@
-//! How a node is called and where it registers: what `node serve` and `node forward` have in common.
+//! Flags that `node serve` and `node forward` share: where the node listens and where it registers.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -39,8 +39,7 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    /// Where the tools are registered: the server that is named, with the key that is given, or the one
-    /// that the node got when it joined.
+    /// The options of the node: its registry and key, from the command line or from its enrollment.
     pub(crate) fn options(&self, context: &Context<'_>) -> Result<Options, Failure> {
         let mut options = Options::default().node_id(&self.node_id);
         if let Some(address) = self.listen {
@@ -63,7 +62,7 @@ impl Called {
         Ok(options)
     }
 
-    /// Says that the node is there.
+    /// Prints that the node has started, with rejected tools.
     pub(crate) fn told(&self, node: &Node, tools: usize, ui: &mut Ui) -> Result<(), Failure> {
         let address = (node.address().port() != 0).then(|| node.address().to_string());
         let refused = node.refused();
@@ -85,7 +84,7 @@ impl Called {
     }
 }
 
-/// Why a node does not start.
+/// Converts the error of a node that does not start.
 pub(crate) fn unstarted(error: sdk::StartError) -> Failure {
     if let sdk::StartError::PlaintextKey(error) = error {
         return plaintext(error);

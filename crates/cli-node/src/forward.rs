@@ -1,4 +1,5 @@
-//! `toolkeep node forward`.
+//! Implements `toolkeep node forward`, which checks calls against a local registry and forwards
+//! them to a privileged runtime.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use cli_core::failure::{Exit, Failure};
 use cli_core::signals::Signals;
 use cli_core::ui::Ui;
 
-/// How often it is looked whether the registry is another than before.
+/// Interval between two checks of the registry file.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Stand before a privileged runtime of this machine: check each call against a local registry, hand on
@@ -78,7 +79,7 @@ impl Forward {
     }
 }
 
-/// The last good one stays where the new one has a fault.
+/// Reloads the registry file; the last valid registry stays active if the new one is invalid.
 async fn reload(path: &Path, forwarder: &Forwarder, node: &Node) {
     match Registry::read(path) {
         Ok(registry) => {
@@ -91,7 +92,7 @@ async fn reload(path: &Path, forwarder: &Forwarder, node: &Node) {
     }
 }
 
-/// What changes with a file.
+/// Modification time, size and inode of a file, to detect changes.
 fn stamp(path: &Path) -> Option<(SystemTime, u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     let about = std::fs::metadata(path).ok()?;

@@ -1,8 +1,9 @@
-//! The System Function Network Forwarder of spec 4: what stands before a node's privileged runtime.
+//! The System Function Network Forwarder of the cluster tools, which protects a node's privileged
+//! runtime.
 //!
-//! It runs with no rights of its own. A call that the local registry has and allows goes to the runtime
-//! over a socket of the machine; any other is refused here, with the reason, and the runtime never hears
-//! of it. It runs nothing and holds no list of its own but that file.
+//! It runs without rights of its own. A call that the local registry contains and allows is
+//! forwarded to the runtime over a local socket; any other is rejected with a reason and never
+//! reaches the runtime. It executes nothing, and that file is its only list.
 
 mod registry;
 
@@ -23,10 +24,10 @@ use tonic::Request;
 
 pub(crate) use registry::Registry;
 
-/// The longest that a call may take where its caller says nothing.
+/// Maximum duration of a call, also without a deadline of its caller.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// Checks calls against a registry and hands on those that are allowed. Clones are one.
+/// Checks calls against a registry and forwards the allowed ones. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Forwarder(Arc<Shared>);
 
@@ -43,7 +44,8 @@ impl std::fmt::Debug for Forwarder {
 }
 
 impl Forwarder {
-    /// To the runtime that serves on `socket`, which may come later. Must be called on a runtime.
+    /// Creates a forwarder to the runtime on `socket`, which may start later. Must be called within
+    /// an async runtime.
     pub(crate) fn new(registry: Registry, socket: PathBuf) -> Self {
         let path = socket.clone();
         let runtime = Line::new(move || {
@@ -60,7 +62,7 @@ impl Forwarder {
         Self(Arc::new(Shared { registry: ArcSwap::from_pointee(registry), runtime, socket }))
     }
 
-    /// Another registry counts from the next call on.
+    /// Replaces the registry from the next call on.
     pub(crate) fn set(&self, registry: Registry) {
         self.0.registry.store(Arc::new(registry));
     }
@@ -74,14 +76,14 @@ impl Forwarder {
         }
         let within = asked.within.unwrap_or(LONGEST).min(LONGEST);
         let cancelled = asked.cancelled.clone();
-        // Where it is, the runtime hears of it: its stream is reset.
+        // On cancellation the runtime is notified: its stream is reset.
         match unless_cancelled(cancelled, self.hand_on(asked, within)).await {
             Some(said) => said.map_err(told),
             None => Ok(Said { error: "the call was cancelled".to_owned(), ..Said::default() }),
         }
     }
 
-    /// Its answer is given back as it comes.
+    /// Sends a call to the runtime and returns its response unchanged.
     async fn hand_on(&self, asked: Asked, within: Duration) -> Result<Said, Status> {
         let Asked { tool_name, input, progress, .. } = asked;
         let line = &self.0.runtime;
@@ -95,7 +97,7 @@ impl Forwarder {
             request.set_timeout(within);
             match line.node().call(request).await {
                 Ok(events) => return followed(events.into_inner(), &progress).await,
-                // A runtime of spec 4: nothing has run.
+                // A runtime of the original protocol: nothing has run.
                 Err(status) if status.code() == Code::Unimplemented => {}
                 Err(status) => return Err(status),
             }
@@ -125,7 +127,7 @@ async fn followed(
     Err(Status::unavailable("the runtime's answer broke off before the result"))
 }
 
-/// What a caller hears of a runtime that gave no answer: nothing of where it is.
+/// Converts a runtime error for the caller, without revealing where the runtime is.
 #[expect(clippy::needless_pass_by_value, reason = "maps an error into another")]
 fn told(status: Status) -> Status {
     tracing::warn!(%status, "the runtime gave no answer");
@@ -137,7 +139,7 @@ fn told(status: Status) -> Status {
 }
 
 impl Tools for Forwarder {
-    /// Who is let in is seen to by TLS; what one caller may cancel, any that says the same may.
+    /// TLS authenticates callers; calls can be cancelled by any caller with the same credential.
     fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
         let given = headers.get("authorization").and_then(|value| value.to_str().ok());
         let given = given.unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `toolkeep node join`.
+//! Implements `toolkeep node join`, which enrolls this machine as a node.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -43,7 +43,7 @@ impl Join {
         });
         let (pem, public, proof) =
             made.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        // Before the invitation is used up: a folder that cannot be written to costs nothing.
+        // Before the invitation is consumed: an unwritable directory must cost nothing.
         make(&self.dir)?;
         let session = context.connect().await?;
         let path = Path::new("/v1/nodes", &[&self.node_id, "join"]);
@@ -86,7 +86,7 @@ fn make(folder: &Folder) -> Result<(), Failure> {
     fs::remove_file(&probe).map_err(|error| failed(&probe, &error))
 }
 
-/// Whole or not at all; what was there before goes.
+/// Writes a private file atomically, replacing an existing one.
 fn write(folder: &Folder, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
     let written = private_file::replace(&path, text.as_bytes());

@@ -1,4 +1,5 @@
-//! `toolkeep node`: machines that run tools, and being one.
+//! Implements `toolkeep node`: commands for the nodes that run tools, and for serving tools from
+//! this machine.
 
 mod authority;
 mod called;
@@ -37,10 +38,10 @@ enum Command {
 }
 
 impl Node {
-    /// Runs the command.
+    /// Runs the selected subcommand.
     ///
     /// # Errors
-    /// What a person reads, and the exit that goes with it.
+    /// Returns the error message with its exit status.
     pub async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         match self.command {
             Command::List(command) => command.run(context, ui).await,
@@ -54,7 +55,7 @@ impl Node {
         }
     }
 
-    /// Whether it runs until it is told to end.
+    /// Whether the command runs until it is stopped.
     pub fn stays(&self) -> bool {
         matches!(self.command, Command::Serve(_) | Command::Forward(_))
     }

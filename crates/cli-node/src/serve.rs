@@ -1,7 +1,7 @@
-//! `toolkeep node serve`: what this machine has, as a node.
+//! Implements `toolkeep node serve`, which offers the tools of this machine as a node.
 //!
-//! Calls go through the pipeline of this process: its policy, its limits, its record. There is no other
-//! way to a tool.
+//! Calls pass through the pipeline of this process, with its policy, limits and record. There is no
+//! other path to a tool.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use cli_core::signals::Signals;
 use cli_core::ui::Ui;
 use cli_core::wiring::{Offers, Start};
 
-/// How often it is looked whether there are other tools than before.
+/// Interval between two checks for changed tools.
 const LOOK: Duration = Duration::from_secs(1);
-/// What stands between a node's id and the name of a tool.
+/// The separator between a node's id and the name of a tool.
 const DOT: char = '.';
 
 /// Offer the tools of this machine to a server: the built-in ones, and those of its configuration, such
@@ -82,7 +82,7 @@ impl Serve {
             stop.cancel();
             offered
         };
-        // All that the tools need runs where `ended` is waited for.
+        // The parts that the tools need run while `ended` is polled.
         let offered = tokio::select! {
             ended = &mut ended => return ended.map(|()| Exit::Done),
             offered = offered => offered,
@@ -91,7 +91,8 @@ impl Serve {
         offered.map(|()| Exit::Done)
     }
 
-    /// Offers them until a signal comes, and then until they are taken back and the calls have ended.
+    /// Serves the tools until a signal arrives, and then until they are unregistered and the calls
+    /// have ended.
     async fn offer(
         &self,
         (data, offers): (&DataDir, &Offers),
@@ -101,7 +102,7 @@ impl Serve {
         let calls = offers(&data.key(FirstKey::Agent)?)?;
         let id = &self.called.node_id;
         let prefix = self.prefix.clone().unwrap_or_else(|| format!("{id}{DOT}"));
-        // Its own prefix is nobody else's; under another one it has its tools in common with other nodes.
+        // The default prefix is unique; a custom one shares the tools with other nodes.
         let shared = prefix != format!("{id}{DOT}");
         let named = Arc::new(Named { calls, prefix, shared, only: self.only.clone() });
         let mut tools = named.described().await?;
@@ -128,7 +129,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// Says that the node is there.
+    /// Prints that the node has started.
     fn told(&self, node: &Node, tools: usize, ui: &mut Ui) -> Result<(), Failure> {
         let Some(path) = &self.socket else { return self.called.told(node, tools, ui) };
         let id = &self.called.node_id;
@@ -137,7 +138,7 @@ impl Serve {
     }
 }
 
-/// Registers what comes and takes back what goes; ends only where the tools cannot be listed.
+/// Registers new tools and unregisters removed ones; returns only if the tools cannot be listed.
 async fn follow(named: &Named, node: &Node, tools: &mut Vec<Described>) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -149,11 +150,11 @@ async fn follow(named: &Named, node: &Node, tools: &mut Vec<Described>) -> Resul
     }
 }
 
-/// The tools of this machine under the names that they are offered by.
+/// The tools of this machine under the names with which they are offered.
 struct Named {
     calls: Arc<dyn Tools>,
     prefix: String,
-    /// Whether other nodes may have the same tools.
+    /// Whether other nodes may offer the same tools.
     shared: bool,
     only: Vec<String>,
 }
@@ -193,7 +194,7 @@ impl Named {
     }
 }
 
-/// The same as what a server calls.
+/// The tool service that a server calls.
 struct Door(Arc<Named>);
 
 impl Tools for Door {

@@ -1,4 +1,4 @@
-//! `toolkeep node show` and `toolkeep node revoke`.
+//! Implements `toolkeep node show` and `toolkeep node revoke`.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Revoke {
     }
 }
 
-/// The newest certificate in one cell.
+/// Summarizes the newest certificate for a table cell.
 pub(crate) fn summary(certificates: &[Value]) -> String {
     let Some(newest) = certificates.first() else { return String::new() };
     match value::line(newest, "state", 10).as_str() {

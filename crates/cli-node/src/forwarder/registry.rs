@@ -1,5 +1,5 @@
-//! The local registry of a forwarder: rules, which functions may be called, and definitions, what they
-//! take. One file, read whole or not at all.
+//! The local registry of a forwarder: rules for the functions that may be called, and definitions
+//! of their inputs. The file is applied atomically.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +11,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool::{Json, Limits, ToolName};
 
-/// The largest file, in bytes.
+/// Maximum size of the file, in bytes.
 const FILE: u64 = 1 << 20;
-/// The most definitions.
+/// Maximum number of definitions.
 const MOST: usize = 1_000;
-/// The most rules.
+/// Maximum number of rules.
 const RULES: usize = 1_000;
 
-/// Why a registry cannot be used: the place and what is wrong, on one line.
+/// The error of an invalid registry: place and cause on one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct RegistryError(String);
 
-/// Which functions there are, and which of them may be called.
+/// The functions of a registry, and the rules for calling them.
 #[derive(Debug)]
 pub(crate) struct Registry {
     rules: Vec<Rule>,
@@ -46,8 +46,8 @@ struct Document {
     definitions: BTreeMap<String, Definition>,
 }
 
-/// Allows or denies the functions that it names; the first that names one decides, and what none names is
-/// denied.
+/// A rule that allows or denies the named functions. The first matching rule decides; functions
+/// without a rule are denied.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -55,10 +55,10 @@ struct Rule {
     allow: Vec<String>,
     #[serde(default)]
     deny: Vec<String>,
-    /// What is told of a call that this rule denies.
+    /// The reason reported for a call that this rule denies.
     #[serde(default)]
     reason: Option<String>,
-    /// The longest input, in bytes.
+    /// Maximum size of the input, in bytes.
     #[serde(default)]
     max_input: Option<usize>,
 }
@@ -70,7 +70,7 @@ struct Definition {
     description: String,
     #[serde(default)]
     input_spec: Map<String, Value>,
-    /// Told to people; the runtime's answer is given back as it is.
+    /// For people only; the runtime's result is not checked against it.
     #[serde(default)]
     output_spec: Map<String, Value>,
     #[serde(default)]
@@ -78,10 +78,10 @@ struct Definition {
 }
 
 impl Registry {
-    /// Reads a file.
+    /// Reads a registry from a file.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// Returns a [`RegistryError`] with the place and the cause.
     pub(crate) fn read(path: &Path) -> Result<Self, RegistryError> {
         let named = |error: String| RegistryError(format!("`{}`: {error}", path.display()));
         let text = rooted_fs::files::read_text(path, FILE);
@@ -89,10 +89,10 @@ impl Registry {
         Self::parse(&text).map_err(|RegistryError(error)| named(error))
     }
 
-    /// Reads YAML or JSON.
+    /// Parses a registry from YAML or JSON.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// Returns a [`RegistryError`] with the place and the cause.
     pub(crate) fn parse(text: &str) -> Result<Self, RegistryError> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_depth: 64, max_nodes: 100_000, max_documents: 1 },
@@ -129,10 +129,10 @@ impl Registry {
         Ok(Self { rules, functions })
     }
 
-    /// Whether a call may go on.
+    /// Checks whether a call is allowed and its input is valid.
     ///
     /// # Errors
-    /// The reason, for the caller, where it may not.
+    /// Returns the reason for the caller if it is rejected.
     pub(crate) fn check(&self, name: &str, input: &Bytes) -> Result<(), String> {
         let Some(function) = self.functions.get(name) else {
             return Err(format!("Tool '{}' not found.", shown(name)));
@@ -166,7 +166,7 @@ impl Registry {
         }
     }
 
-    /// The functions that may be called, as a server is told of them.
+    /// The callable functions, as registered at the server.
     pub(crate) fn described(&self) -> Vec<Described> {
         let allowed = self.functions.iter().filter(|(name, _)| self.allowed(name).is_ok());
         allowed.map(|(_, function)| function.described.clone()).collect()
@@ -178,7 +178,7 @@ fn function(name: &str, definition: Definition) -> Result<Function, String> {
     let Definition { description, input_spec, output_spec, metadata } = definition;
     let read = nodes::schema(&Json::of(&input_spec));
     if let Some(unknown) = read.unknown.first() {
-        // A forwarder that lets anything through would only look like one.
+        // A schema that accepts everything would make the check useless.
         return Err(format!("`input_spec`: {unknown}").replace("; anything is taken", ""));
     }
     let input = Schema::compile(&read.schema)?;
@@ -195,7 +195,7 @@ fn function(name: &str, definition: Definition) -> Result<Function, String> {
     Ok(Function { described, input })
 }
 
-/// A name, or one that ends in `*` for anything.
+/// Matches a name against a pattern, in which a final `*` matches anything.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

@@ -1,4 +1,4 @@
-//! `toolkeep approval`.
+//! Implements `toolkeep approval`: commands for calls that wait for an approval.
 
 mod decide;
 mod hunks;
@@ -38,7 +38,7 @@ impl Approval {
     }
 }
 
-/// All that a person needs to decide.
+/// Formats a pending call with everything that a person needs to decide.
 fn text(approval: &Value) -> String {
     let asked = approval.get("asked_by").unwrap_or(&Value::Null);
     let agent = asked.get("agent").and_then(Value::as_bool).unwrap_or_default();
@@ -80,7 +80,7 @@ fn text(approval: &Value) -> String {
     text.join("\n")
 }
 
-/// One row of a list.
+/// Formats a pending call as one row of a list.
 fn row(approval: &Value) -> [String; 7] {
     let asked = approval.get("asked_by").unwrap_or(&Value::Null);
     let arguments = approval.get("arguments").map(Value::to_string).unwrap_or_default();

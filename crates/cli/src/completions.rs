@@ -1,4 +1,4 @@
-//! `toolkeep completions`.
+//! Implements `toolkeep completions`, which prints completion scripts for shells.
 
 use clap::{Args, CommandFactory as _, ValueEnum};
 use clap_complete::{Shell, generate};

@@ -1,4 +1,4 @@
-//! `toolkeep config`.
+//! Implements `toolkeep config`: commands for configuration files.
 
 mod check;
 mod schema;

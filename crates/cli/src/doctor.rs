@@ -1,5 +1,5 @@
-//! `toolkeep doctor`: checks everything a server needs, and the server that runs. Changes nothing; starts only
-//! trials of the cage and of an installed language model.
+//! Implements `toolkeep doctor`, which checks everything a server needs, and the running server.
+//! Changes nothing; starts only trials of the sandbox and of an installed language model.
 
 mod cage;
 mod checks;
@@ -39,17 +39,17 @@ Examples:
   toolkeep doctor --config toolkeep.yaml -o json")]
 pub(crate) struct Doctor {}
 
-/// How something stands.
+/// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     Good,
-    /// Works, but should be looked at.
+    /// It works, but deserves attention.
     Doubtful,
     Wrong,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     what: String,
@@ -106,13 +106,14 @@ impl Doctor {
     }
 }
 
-/// The configuration; where its file has a fault, that of no file, since all else is to be looked at too.
+/// The configuration; if its file has errors, the default one, so that everything else is still
+/// checked.
 fn usable(setting: &Setting, reading: &Reading) -> Option<Config> {
     let without_file = || config::read(&Setting { file: None, ..setting.clone() }).config;
     reading.config.clone().or_else(without_file)
 }
 
-/// What is checked: where a server holds the data directory and no file is named, the configuration is that of
+/// The configuration to check: if a server holds the data directory and no file was named, that of
 /// the server, which is returned too.
 fn configured(context: &Context<'_>) -> (Setting, Reading, Option<Server>) {
     let setting = context.setting(None);

@@ -1,4 +1,4 @@
-//! `toolkeep error`: the pages of `docs/errors/`, built in.
+//! Implements `toolkeep error`, which prints the built-in pages of `docs/errors/`.
 
 use clap::Args;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(crate) struct Error {
 
 macro_rules! pages {
     ($($code:ident = $file:literal,)+) => {
-        /// The page of a code.
+        /// Returns the page of an error code.
         pub(crate) const fn page(code: Code) -> &'static str {
             match code {
                 $(Code::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)+

@@ -1,4 +1,4 @@
-//! `toolkeep key`.
+//! Implements `toolkeep key`: commands for API keys.
 
 mod create;
 mod list;
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// Keys as a table.
+/// Formats keys as a table.
 fn text(keys: &[Value]) -> String {
     let row = |key: &Value| {
         let holder = match key.get("agent").and_then(Value::as_bool) {
@@ -46,7 +46,7 @@ fn text(keys: &[Value]) -> String {
         let over = value::line(key, "over", 24);
         let until = match (revoked.is_empty(), expires.is_empty()) {
             (false, _) => format!("revoked {revoked}"),
-            // By a key it came of, its user or its organisation.
+            // Invalid because of its parent key, its user or its organization.
             _ if !over.is_empty() => over,
             (true, false) => expires,
             (true, true) => "for ever".to_owned(),

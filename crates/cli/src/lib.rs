@@ -1,5 +1,5 @@
-//! The command line: one file for each command, all output through [`cli_core::ui::Ui`], all exits in
-//! [`cli_core::failure::Exit`]. It speaks REST to a server and holds no decision of its own.
+//! The command line: one file per command, all output through [`cli_core::ui::Ui`], all exit codes
+//! in [`cli_core::failure::Exit`]. It is a REST client of a server and makes no decisions.
 
 mod approval;
 mod completions;
@@ -53,7 +53,7 @@ struct Line {
     command: Command,
 }
 
-/// What stands below the help of the whole: examples, and how a command ends.
+/// The text below the main help: examples and exit codes.
 fn after() -> String {
     let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.number()));
     format!(
@@ -118,9 +118,9 @@ enum Command {
 
 /// Runs the command line `args`, the program's name first.
 pub fn main(wiring: &dyn Wiring, args: impl Iterator<Item = OsString>) -> ExitCode {
-    // A server waits most of its time, with many threads that hold little.
+    // A server is idle most of the time, with many threads that use little memory.
     let _as_ever = host::memory::huge_pages(false);
-    // The first to be installed counts, and this is the first.
+    // The first installed provider is used, and this is the first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let line = match Line::try_parse_from(args) {
         Ok(line) => line,
@@ -138,20 +138,20 @@ pub fn main(wiring: &dyn Wiring, args: impl Iterator<Item = OsString>) -> ExitCo
     exit.into()
 }
 
-/// What clap prints by itself: help and the version, or what is wrong with the line.
+/// Prints clap's own output: help, version, or a usage error.
 fn misread(error: &clap::Error) -> ExitCode {
     let exit = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
         _ => Exit::Usage,
     };
-    // A reader that went away does not make help a failure.
+    // A closed pipe does not make help an error.
     let _unread = error.print();
     exit.into()
 }
 
 fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
     let Line { common, command } = line;
-    // What runs `toolkeep mcp` is a program, and may do so anywhere.
+    // `toolkeep mcp` is run by a program, possibly in any directory.
     let given = matches!(&command, Command::Mcp(_));
     let folder = if given { Folder::Given } else { Folder::Chosen };
     let context = Context::new(common, folder, wiring)?;

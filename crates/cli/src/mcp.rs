@@ -1,7 +1,7 @@
-//! `toolkeep mcp`: the MCP door on standard input and output.
+//! Implements `toolkeep mcp`, which serves MCP on standard input and output.
 //!
-//! A bridge: each message goes to the door of a server as it came, and what comes back goes out as it
-//! comes. It decides nothing; whom the server sees is the key.
+//! It is a bridge: each message is forwarded unchanged to the server's MCP endpoint, and responses
+//! are written as they arrive. It makes no decisions; the key identifies the caller.
 
 mod bridge;
 mod lines;

@@ -1,4 +1,4 @@
-//! `toolkeep model`.
+//! Implements `toolkeep model`: installation of language models.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Install {
     }
 }
 
-/// Downloads the pinned model and installs it; tells how far it is at each tenth.
+/// Downloads the pinned model and installs it; reports progress at each tenth.
 async fn download(
     mirror: Option<String>,
     (data, cages): (&DataDir, &Arc<Cages>),

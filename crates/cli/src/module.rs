@@ -1,4 +1,4 @@
-//! `toolkeep module`.
+//! Implements `toolkeep module`: commands for HTTP modules.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl Refresh {
     }
 }
 
-/// Spec 0's lines; what is wrong stands below.
+/// Formats modules in the module API's format, followed by their problems.
 fn text(modules: &[Value]) -> String {
     if modules.is_empty() {
         return "no modules".to_owned();
@@ -87,10 +87,10 @@ fn text(modules: &[Value]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Problems of one module that are shown.
+/// Maximum number of problems shown per module.
 const SHOWN: usize = 10;
 
-/// The first problems of a module, and how many more there are.
+/// Returns the first problems of a module, and the number of further ones.
 fn problems(module: &Value) -> impl Iterator<Item = String> {
     let all = value::list(module, "problems");
     let more = all.len().saturating_sub(SHOWN);

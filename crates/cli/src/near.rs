@@ -1,5 +1,5 @@
-//! What a wrong name was probably meant to be. Asked of the server with the same key, so that nothing is
-//! told which that key could not list.
+//! Suggestions for mistyped names and misplaced subcommands. The names are requested with the
+//! caller's own key, so that nothing hidden is revealed.
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -13,7 +13,7 @@ use cli_core::failure::Failure;
 use cli_core::value;
 use tool::nearest_name;
 
-/// Where the names of a kind of thing are listed.
+/// The list that contains the names of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     code: Code,
@@ -22,14 +22,14 @@ pub(crate) struct Kind {
     command: &'static str,
 }
 
-/// Tools.
+/// The list of tools.
 pub(crate) const TOOL: Kind = Kind {
     code: Code::UnknownTool,
     path: "/v1/tools",
     field: "tools",
     command: "toolkeep tool list",
 };
-/// Sources.
+/// The list of sources.
 pub(crate) const SOURCE: Kind = Kind {
     code: Code::NotFound,
     path: "/v1/sources",
@@ -37,7 +37,7 @@ pub(crate) const SOURCE: Kind = Kind {
     command: "toolkeep source list",
 };
 
-/// Adds to a failure, where it is that of an unknown name, the nearest name and where all stand.
+/// Adds the nearest known name to an error about an unknown name.
 pub(crate) async fn named(kind: Kind, client: &Client, word: &str, failure: Failure) -> Failure {
     if !failure.is_bare(kind.code) {
         return failure;
@@ -59,7 +59,7 @@ pub(crate) async fn named(kind: Kind, client: &Client, word: &str, failure: Fail
     })
 }
 
-/// The name of a built-in tool, where the word is one.
+/// Returns the name of a built-in tool, if the word is one.
 fn builtin_name(kind: Kind, word: &str) -> Option<&str> {
     let prefix = format!("{}.", tool::name::BUILTIN);
     let own = word.strip_prefix(&prefix).unwrap_or(word);
@@ -67,7 +67,8 @@ fn builtin_name(kind: Kind, word: &str) -> Option<&str> {
     (kind.code == Code::UnknownTool && is_builtin()).then_some(own)
 }
 
-/// Why a built-in tool is not there: what `/v1/sources` says to this key, else what can be the reason.
+/// Explains why a built-in tool is missing: by `/v1/sources` as visible to this key, or by the
+/// possible reasons.
 fn absent(own: &str, sources: &Value) -> String {
     let sources = sources.get("sources").and_then(Value::as_array).into_iter().flatten();
     let of_builtins =
@@ -88,7 +89,7 @@ fn absent(own: &str, sources: &Value) -> String {
     }
 }
 
-/// What to do about a tool that is in no list because its definition waits for a person: who may see that, is told.
+/// Returns advice for a tool whose definition awaits review, if this key may see that.
 async fn waiting(kind: Kind, client: &Client, word: &str) -> Option<String> {
     if kind.code != Code::UnknownTool {
         return None;
@@ -103,7 +104,7 @@ async fn waiting(kind: Kind, client: &Client, word: &str) -> Option<String> {
     ))
 }
 
-/// Tells of a command that is another's, such as `list`, where it stands.
+/// Suggests the full command for a misplaced subcommand such as `list`.
 pub(crate) fn misplaced(error: &mut clap::Error) {
     let told = error.get(ContextKind::SuggestedSubcommand).is_some();
     let (ErrorKind::InvalidSubcommand, false) = (error.kind(), told) else { return };

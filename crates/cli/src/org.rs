@@ -1,4 +1,4 @@
-//! `toolkeep org`.
+//! Implements `toolkeep org`: commands for organizations.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

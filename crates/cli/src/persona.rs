@@ -1,4 +1,4 @@
-//! `toolkeep persona`.
+//! Implements `toolkeep persona`: commands for personas.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

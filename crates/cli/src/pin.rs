@@ -1,4 +1,4 @@
-//! `toolkeep pin`.
+//! Implements `toolkeep pin`: commands that review tool definitions.
 
 mod decide;
 mod diff;
@@ -40,7 +40,7 @@ impl Pin {
     }
 }
 
-/// The source and the tool that are meant: `SOURCE/TOOL`, or a tool of which there is one.
+/// Resolves `SOURCE/TOOL`, or the name of a tool that only one source has.
 async fn named(client: &Client, name: &str) -> Result<(String, String), Failure> {
     if let Some((source, tool)) = name.split_once('/') {
         return Ok((source.to_owned(), tool.to_owned()));
@@ -65,7 +65,7 @@ async fn named(client: &Client, name: &str) -> Result<(String, String), Failure>
     }
 }
 
-/// All pins that fit, page by page.
+/// Fetches all matching pins, page by page.
 pub(crate) async fn all(
     client: &Client,
     source: Option<&str>,
@@ -83,12 +83,12 @@ pub(crate) async fn all(
     }
 }
 
-/// The source of a tool that is written `SOURCE/TOOL`; else it may be that of any.
+/// The source needed for `SOURCE/TOOL`, or all sources for a bare name.
 fn need(tool: &str) -> SourceNeed<'_> {
     tool.split_once('/').map_or(SourceNeed::All, |(source, _)| SourceNeed::Source(source))
 }
 
-/// What is kept of the tool that a command names.
+/// Fetches the pin of the tool that a command names.
 async fn looked_up(context: &Context<'_>, tool: &str, ui: &mut Ui) -> Result<Value, Failure> {
     let session = context.connect().await?;
     session.sources(need(tool), ui).await;
@@ -104,12 +104,12 @@ async fn shown(client: &Client, (source, tool): &(String, String)) -> Result<Val
     client.get(&Path::new("/v1/pins", &[source, tool])).await
 }
 
-/// The part of a pin that a definition's text stands in.
+/// Returns a field of a pin unless it is null.
 fn part<'a>(pin: &'a Value, key: &str) -> Option<&'a Value> {
     pin.get(key).filter(|part| !part.is_null())
 }
 
-/// A value on one line or several, made harmless.
+/// Formats a value, sanitized, on one or several lines.
 fn pretty(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text),

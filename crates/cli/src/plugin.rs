@@ -1,4 +1,4 @@
-//! `toolkeep plugin`.
+//! Implements `toolkeep plugin`: commands for plugins.
 
 mod begin;
 mod list;
@@ -39,7 +39,7 @@ impl Plugin {
     }
 }
 
-/// The plugins as a table; below it the tools that are not offered, and what is wrong.
+/// Formats the plugins as a table, followed by their problems.
 fn text(answer: &Value) -> String {
     let plugins = value::list(answer, "plugins");
     if plugins.is_empty() {

@@ -1,4 +1,4 @@
-//! `toolkeep policy`.
+//! Implements `toolkeep policy`: commands that check, explain and compare policies.
 
 mod check;
 mod diff;

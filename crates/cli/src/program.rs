@@ -1,4 +1,4 @@
-//! `toolkeep program`.
+//! Implements `toolkeep program`: commands that run and manage programs.
 
 use std::path::PathBuf;
 
@@ -124,7 +124,7 @@ impl Program {
                 let text = asked.map(script).unwrap_or_default();
                 session.sources(SourceNeed::Script(&text), ui).await;
             }
-            // It may go on.
+            // The program may resume.
             Self::Show(Show { id, .. }) | Self::Resume(Resume { id, .. }) => {
                 session.sources(SourceNeed::Program(id), ui).await;
             }
@@ -172,7 +172,7 @@ impl Program {
     }
 }
 
-/// The script of a request, or its steps as JSON.
+/// Returns the script of a request, or its steps as JSON.
 fn script(asked: &Value) -> String {
     match asked.get("code") {
         Some(code) => code.as_str().unwrap_or_default().to_owned(),

@@ -1,4 +1,4 @@
-//! `toolkeep record`.
+//! Implements `toolkeep record`: commands that read and verify the record.
 
 mod checkpoint;
 mod export;

@@ -1,4 +1,4 @@
-//! The published reference of the command line: every command's own help, as one document.
+//! The published reference of the command line: the help of every command as one document.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use super::Line;
 use cli_core::failure::Exit;
 
-/// The text of `docs/reference/cli.md`.
+/// Renders the text of `docs/reference/cli.md`.
 pub fn reference() -> String {
     let mut text = String::from(
         "# The command line\n\n\
@@ -18,18 +18,18 @@ pub fn reference() -> String {
         let _infallible = writeln!(text, "| {} | {meaning} |", exit.number());
     }
     let mut line = Line::command().term_width(100);
-    // Gives each command its full name and the flags of those above it.
+    // Assigns each command its full name and inherited flags.
     line.build();
     describe(&line, true, &mut text);
     text
 }
 
-/// Flags that every command has are told once, with the first.
+/// Writes the help of a command and its subcommands; global flags are shown once, with the first.
 fn describe(command: &clap::Command, first: bool, text: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let told = |arg: clap::Arg| {
         let everywhere = arg.is_global_set() || arg.get_id() == "help";
-        // What the environment holds here is not what it holds for the reader.
+        // The local environment differs from the reader's.
         arg.hide_env_values(true).hide(everywhere && !first)
     };
     let help = command.clone().mut_args(told).render_long_help().to_string();

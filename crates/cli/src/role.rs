@@ -1,4 +1,4 @@
-//! `toolkeep role`.
+//! Implements `toolkeep role`: commands for roles.
 
 use clap::{Args, Subcommand};
 use identity::Right;

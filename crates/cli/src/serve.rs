@@ -1,4 +1,4 @@
-//! `toolkeep serve`.
+//! Implements `toolkeep serve`, which runs a server.
 
 mod announce;
 mod run;
@@ -106,14 +106,14 @@ pub(crate) struct Serve {
     background: bool,
 }
 
-/// The address of a server in the background. A client finds it in the data directory.
+/// The listen address of a background server. Clients find it in the data directory.
 const ANY_PORT: &str = "127.0.0.1:0";
 
-/// When a start is over: the sources have been listed for the first time, or take long.
+/// Delay after which a start counts as finished: the sources were listed, or take long.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl Serve {
-    /// Whether it is one that a client started.
+    /// Whether the server is started by a client.
     pub(crate) fn is_background(&self) -> bool {
         self.background
     }
@@ -153,7 +153,7 @@ impl Serve {
         self.serve(context, ui, (setting, reading, beside), held).await
     }
 
-    /// Takes hold of the data directory; `None` where another server in the background was faster.
+    /// Locks the data directory; `None` if another background server was faster.
     async fn hold(&self, data: &DataDir) -> Result<Option<(Arc<Held>, Option<Starting>)>, Failure> {
         if self.background {
             return Ok(wait_for_directory(data).await?.map(|held| (held, None)));
@@ -185,14 +185,14 @@ impl Serve {
         };
         let running = context.wiring.start(start).await?;
         self.told(&running, (&*held, &mut server), faults, ui)?;
-        // From here on it can be found.
+        // The server can now be found.
         drop(starting);
         let door = Arc::clone(&running.door);
         let listed = async {
             if self.background {
                 door.sources(SourceNeed::Overview, None).await;
                 server.listed = true;
-                // One that is ending has taken back where it listens.
+                // A stopping server has already removed its address.
                 if !stop.is_cancelled()
                     && let Err(error) = held.tell_server(&server)
                 {
@@ -216,7 +216,7 @@ impl Serve {
         ended.map(|()| Exit::Done)
     }
 
-    /// Where else it listens; in plaintext on this machine alone.
+    /// Returns the additional listeners; those in plaintext must be on loopback.
     fn beside(&self) -> Result<Places, Failure> {
         let plaintext = [self.grpc_listen, self.plain_listen, self.old_node_listen];
         let mut plaintext = plaintext.into_iter().flatten();
@@ -264,7 +264,7 @@ impl Serve {
     }
 }
 
-/// Gives back what only the start needed; never ends.
+/// Releases memory that only the start needed; never resolves.
 async fn settle() -> Infallible {
     tokio::time::sleep(SETTLED).await;
     if let Err(error) = host::memory::forget_code() {

@@ -1,4 +1,4 @@
-//! `toolkeep source`.
+//! Implements `toolkeep source`: commands for tool sources.
 
 mod add;
 mod back;
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// The sources as a table, and below it what is wrong with each, where, and what to do.
+/// Formats the sources as a table, followed by their problems.
 fn text(answer: &Value) -> String {
     let sources = value::list(answer, "sources");
     if sources.is_empty() {
@@ -73,14 +73,14 @@ fn text(answer: &Value) -> String {
     format!("{}{below}{look}", table(head, &rows))
 }
 
-/// How far it is trusted, and whether in what it says of its tools, too.
+/// Formats the trust in a source and in its annotations.
 fn trust(source: &Value) -> String {
     let trust = value::line(source, "trust", 12);
     let annotations = source.get("trust_annotations").and_then(Value::as_bool) == Some(true);
     if annotations { format!("{trust} + annotations") } else { trust }
 }
 
-/// How many tools it offers, and of how many others it runs a share.
+/// Formats the number of own and shared tools.
 fn tools(source: &Value) -> String {
     let (own, shared) = (value::line(source, "tools", 8), value::line(source, "shared", 8));
     if shared.is_empty() { own } else { format!("{own} + {shared} shared") }

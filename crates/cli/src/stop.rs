@@ -1,4 +1,4 @@
-//! `toolkeep stop`.
+//! Implements `toolkeep stop`, which stops the background server.
 
 use clap::Args;
 use serde_json::json;

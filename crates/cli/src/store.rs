@@ -1,4 +1,4 @@
-//! `toolkeep store`.
+//! Implements `toolkeep store`: commands for rows changed outside of Toolkeep.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -75,7 +75,7 @@ impl Store {
     }
 }
 
-/// The rows of a data directory that do not count. Works beside a server.
+/// Returns the rejected rows of a data directory. Works beside a running server.
 pub fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
         return Ok(Vec::new());
@@ -84,7 +84,7 @@ pub fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
         || SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error));
     let mut rows = check()?;
     if !rows.is_empty() {
-        // A server may write between the reading of the one file and of the other.
+        // A server may write between the reads of the two files.
         let again = check()?;
         rows.retain(|row| again.contains(row));
     }

@@ -1,4 +1,4 @@
-//! `toolkeep tool`.
+//! Implements `toolkeep tool`: commands that list, show and call tools.
 
 mod arguments;
 mod call;

@@ -1,4 +1,4 @@
-//! `toolkeep user`.
+//! Implements `toolkeep user`: commands for users.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ impl User {
     }
 }
 
-/// A level that a user may have: nobody is made an owner.
+/// Parses a level that a user may have: nobody can be made an owner.
 fn level_of_user(word: &str) -> Result<Level, String> {
     let fix = "use one of guest, user, admin";
     match word.parse::<Level>() {

@@ -1,4 +1,4 @@
-//! `toolkeep approval approve`, `deny` and `edit`.
+//! Implements `toolkeep approval approve`, `deny` and `edit`.
 
 use clap::Args;
 use serde_json::value::RawValue;
@@ -106,7 +106,7 @@ impl Edit {
             Some(args) => args.clone(),
             None => self.accepted(context, ui).await?,
         };
-        // As they were written: no digit of a number is lost.
+        // Kept as raw text, so that no digit of a number is lost.
         let arguments: Box<RawValue> = serde_json::from_str(&arguments).map_err(|error| {
             Failure::new(Exit::Usage, format!("the arguments are no JSON: {error}"))
         })?;
@@ -114,7 +114,7 @@ impl Edit {
         decide(context, ui, (&self.id, "edit"), &body).await
     }
 
-    /// The arguments as they wait, with the accepted changes alone.
+    /// The arguments of the pending call with only the accepted changes.
     async fn accepted(&self, context: &Context<'_>, ui: &mut Ui) -> Result<String, Failure> {
         let session = context.connect().await?;
         session.sources(SourceNeed::Approval(&self.id), ui).await;
@@ -135,7 +135,7 @@ async fn decide(
     let session = context.connect().await?;
     session.sources(SourceNeed::Approval(id), ui).await;
     let answer = post(&session.client, (id, how), body).await;
-    // A server of this process's own ends what was approved before it goes.
+    // A server in this process finishes approved calls before it stops.
     session.end().await?;
     let answer = answer?;
     ui.answer(&answer, || text(&answer, how))?;

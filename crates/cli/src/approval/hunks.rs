@@ -1,27 +1,27 @@
-//! A held edit as the changes it makes: shown one by one, taken one by one.
+//! A pending file edit split into hunks, which can be shown and accepted one by one.
 //!
-//! An edit is a call whose arguments have the texts `original` and `modified`. Nothing is decided here: what is
-//! taken becomes the arguments of the call, which waits on with them.
+//! An edit is a call whose arguments contain the strings `original` and `modified`. Nothing is
+//! decided here: the accepted hunks become the arguments of the call, which stays pending.
 
 use serde_json::{Map, Value};
 
 use cli_core::failure::{Exit, Failure};
 
-/// Lines that are compared with one another; a larger change is one hunk.
+/// Maximum number of line comparisons; a larger change is one hunk.
 const MOST: usize = 4_000_000;
 
-/// Lines that are the same, or a change of some.
+/// A part of a line diff: unchanged lines, or a change.
 enum Part<'a> {
     Same(Vec<&'a str>),
     Change { line: usize, old: Vec<&'a str>, new: Vec<&'a str> },
 }
 
-/// The texts of an edit, where the arguments are one.
+/// Returns the two texts of an edit, if the arguments are one.
 fn texts(arguments: &Map<String, Value>) -> Option<(&str, &str)> {
     Some((arguments.get("original")?.as_str()?, arguments.get("modified")?.as_str()?))
 }
 
-/// Its changes for people; nothing where the call is no edit.
+/// Formats the hunks of an edit for people; `None` if the call is not an edit.
 pub(super) fn shown(arguments: &Value) -> Option<String> {
     let (original, modified) = texts(arguments.as_object()?)?;
     let parts = parts(original, modified);
@@ -37,10 +37,10 @@ pub(super) fn shown(arguments: &Value) -> Option<String> {
     Some(text.join("\n"))
 }
 
-/// The arguments with those changes alone that are named, from 1.
+/// Returns the arguments with only the named hunks applied, counted from 1.
 ///
 /// # Errors
-/// Where the call is no edit, has no such hunk, or cannot be read as it is.
+/// Returns an error if the call is not an edit, has no such hunk, or contains escaped characters.
 pub(super) fn taken(arguments: &Value, hunks: &[usize]) -> Result<Value, Failure> {
     let wrong = |told: String| Failure::new(Exit::Usage, told);
     let mut arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -88,14 +88,14 @@ fn parts<'a>(original: &'a str, modified: &'a str) -> Vec<Part<'a>> {
     parts
 }
 
-/// Cuts what differs at the lines that both have, as many of them as there can be.
+/// Splits a change at the lines that both sides share, as many as possible.
 fn between<'a>(old: &[&'a str], new: &[&'a str], from: usize, parts: &mut Vec<Part<'a>>) {
     let common = common(old, new);
     let (mut at_old, mut at_new) = (0, 0);
     for (next_old, next_new) in common.into_iter().chain([(old.len(), new.len())]) {
         let gone = old.get(at_old..next_old).unwrap_or_default();
         let come = new.get(at_new..next_new).unwrap_or_default();
-        // Lines that take each other's place are changes of their own.
+        // Lines replaced one by one are separate changes.
         if gone.len() == come.len() {
             for (index, (gone, come)) in gone.iter().zip(come).enumerate() {
                 let line = from + at_old + index;
@@ -112,7 +112,7 @@ fn between<'a>(old: &[&'a str], new: &[&'a str], from: usize, parts: &mut Vec<Pa
     }
 }
 
-/// Places of lines in both, in order: the longest row of them.
+/// Returns the positions of the longest common subsequence of lines.
 fn common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let width = new.len() + 1;
     if old.len().saturating_mul(width) > MOST {

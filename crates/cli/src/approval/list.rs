@@ -1,4 +1,4 @@
-//! `toolkeep approval list`.
+//! Implements `toolkeep approval list`, which lists pending calls.
 
 use clap::Args;
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl List {
         let session = context.connect().await?;
         session.list_sources(None, ui).await;
         let answer = session.client.get(&path).await;
-        // Shown first: the end of a server of its own takes as long as its sources do.
+        // Printed first: stopping an own server takes as long as its sources do.
         let shown = answer.and_then(|answer| ui.answer(&answer, || text(&answer)));
         session.end().await?;
         shown.map(|()| Exit::Done)

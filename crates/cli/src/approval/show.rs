@@ -1,4 +1,4 @@
-//! `toolkeep approval show`.
+//! Implements `toolkeep approval show`, which shows one pending call.
 
 use clap::Args;
 

@@ -1,6 +1,6 @@
-//! `toolkeep approval watch`.
+//! Implements `toolkeep approval watch`, which prints pending calls as they arrive.
 //!
-//! It asks the route of the list again and again; nothing is kept but the ids that were shown.
+//! It polls the list route; only the ids that were shown are remembered.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        // Its own server would hold the directory, and so keep out whoever might call.
+        // An own server would lock the data directory and keep out everyone who might call.
         let watched = if session.is_own() {
             let failure = Failure::new(Exit::NoServer, "no server runs, so nothing new comes");
             Err(failure.fix("start one with `toolkeep serve`"))
@@ -50,7 +50,7 @@ impl Watch {
             let page =
                 client.get(&Path::new("/v1/approvals", &[]).with("limit", Some(200))).await?;
             let approvals = value::list(&page, "approvals");
-            // What waits no more need not be remembered.
+            // Ids that are no longer pending need not be remembered.
             let ids: HashSet<_> = approvals.iter().map(id).collect();
             for approval in approvals.iter().rev().filter(|it| !shown.contains(&id(it))) {
                 if ui.stream(approval, || told(approval))?.is_break() {

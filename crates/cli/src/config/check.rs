@@ -1,4 +1,4 @@
-//! `toolkeep config check`.
+//! Implements `toolkeep config check`, which validates a configuration file.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use cli_core::failure::{Exit, Failure, paragraph, plural};
 use cli_core::ui::Ui;
 use config::{Config, Reading, Setting};
 
-/// What becomes of a configuration with a fault outside of its sources.
+/// The consequence of an error outside of the sources.
 const NOT_STARTED: &str =
     "a server does not start with this file; `toolkeep error invalid_config` tells more";
-/// What becomes of one whose sources have faults.
+/// The consequence of errors in sources.
 const LEFT_OUT: &str = "a server leaves out the sources and tools above and serves the others; a running server keeps \
                         its configuration while a fault is in the file itself";
 
@@ -49,12 +49,12 @@ struct Summary {
     listen: String,
     data: PathBuf,
     sources: Vec<Source>,
-    /// The rules; `None` where there are none.
+    /// The policy rules; `None` without a policy.
     policy: Option<policy::Rules>,
-    /// What the files say that is not used.
+    /// Notes about unused parts of the files.
     #[serde(skip_serializing_if = "no_notes")]
     notes: config::Faults,
-    /// Names that match nothing.
+    /// Warnings about names that match nothing.
     warnings: Vec<Problem>,
 }
 

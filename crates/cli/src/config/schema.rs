@@ -1,4 +1,4 @@
-//! `toolkeep config schema`.
+//! Implements `toolkeep config schema`, which prints the JSON Schema of the configuration.
 
 use clap::Args;
 
@@ -16,7 +16,7 @@ pub(crate) struct Schema {}
 impl Schema {
     pub(super) fn run(ui: &mut Ui) -> Result<Exit, Failure> {
         let schema = config::schema();
-        // It is JSON in either form of output.
+        // JSON in both output formats.
         let value: serde_json::Value = serde_json::from_str(&schema)
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         ui.answer(&value, || schema)?;

@@ -1,4 +1,4 @@
-//! `toolkeep config show`.
+//! Implements `toolkeep config show`, which prints the effective configuration.
 
 use clap::Args;
 

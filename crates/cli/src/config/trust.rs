@@ -1,4 +1,4 @@
-//! `toolkeep config trust`.
+//! Implements `toolkeep config trust`, which marks a configuration file as trusted.
 
 use std::path::PathBuf;
 

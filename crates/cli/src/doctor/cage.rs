@@ -1,4 +1,4 @@
-//! What this machine has of a cage, and what that means for the tools that run code.
+//! The check of the sandbox layers of this machine, and of the tools that need them.
 
 use builtins::Cages;
 use sandbox::{Standing, Tier};
@@ -6,10 +6,11 @@ use sandbox::{Standing, Tier};
 use super::Finding;
 use cli_core::launch::launcher;
 
-/// The tools that need a cage.
+/// The tools that need a sandbox.
 const TOOLS: &str = "run_shell, python_eval, sql_query, git_status and symbolic_solve";
 
-/// The layers, each with what it is for, and what comes of them. Where code must run in `floor` at least.
+/// Checks each sandbox layer and the resulting tier. `floor` is the least tier in which code may
+/// run.
 pub(super) async fn findings(floor: Tier) -> Vec<Finding> {
     let cages = Cages::new(launcher(), None, floor);
     let standing = cages.standing().await;

@@ -1,4 +1,4 @@
-//! What is looked at.
+//! Checks of the configuration, the data directory and the store.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -13,12 +13,12 @@ use cli_core::failure::plural;
 use cli_core::wiring::Review;
 use config::{Config, Reading, Setting};
 
-/// Rows that are named.
+/// Maximum number of rows named in a finding.
 const ROWS: usize = 5;
-/// With less room than this, in bytes, the record will soon stop calls with effects.
+/// Free bytes below which the record will soon stop calls with effects.
 const ROOM: u64 = 256 << 20;
 
-/// The configuration, and its faults: of the server that runs, where one does.
+/// Checks the configuration and its errors, of the running server if there is one.
 pub(super) fn configuration(
     (setting, context): (&Setting, &Context<'_>),
     server: Option<&Server>,
@@ -50,7 +50,7 @@ pub(super) fn configuration(
     findings
 }
 
-/// The file of a command that is not the server's.
+/// Warns if the command's configuration file is not that of the server.
 fn other_file(context: &Context<'_>, server: &Server) -> Option<Finding> {
     let file = context.configuration()?;
     let other = file.display();
@@ -68,7 +68,7 @@ fn other_file(context: &Context<'_>, server: &Server) -> Option<Finding> {
     Some(Finding::doubtful("configuration", detail, fix))
 }
 
-/// What a server would leave out of the configuration, and names in it that match nothing.
+/// Checks which sources and tools a server would omit, and which names match nothing.
 pub(super) async fn reviewed(config: &Config, context: &Context<'_>) -> Vec<Finding> {
     let what = "configuration";
     let fix = |problem: &Problem| {
@@ -90,7 +90,7 @@ pub(super) async fn reviewed(config: &Config, context: &Context<'_>) -> Vec<Find
     }
 }
 
-/// What a server has that is started without a file here; the one that runs may have been started otherwise.
+/// Describes a server started without a file here; a running one may have been started differently.
 fn without_file(reading: &Reading) -> String {
     let config = reading.config.as_ref();
     let count = config.map_or(0, |config| config.sources.len());
@@ -109,7 +109,7 @@ fn fault(fault: &config::Fault) -> Finding {
     Finding::wrong("configuration", format!("{}: {}", problem.place, problem.message), fix)
 }
 
-/// The data directory: there, its owner's alone, with room.
+/// Checks the data directory: its existence, permissions and free space.
 pub(super) fn directory(data: &DataDir) -> Vec<Finding> {
     let what = "data directory";
     let path = data.path();
@@ -134,8 +134,8 @@ pub(super) fn directory(data: &DataDir) -> Vec<Finding> {
     findings
 }
 
-/// Whether a file can be written there: it is tried, since the rights of a folder say nothing of a disk that
-/// is mounted for reading only.
+/// Checks by trial whether a file can be written, because permissions do not reveal a read-only
+/// mount.
 fn writable(data: &DataDir) -> Finding {
     let what = "writing";
     let path = data.path().join(format!(".doctor-{}", std::process::id()));
@@ -167,12 +167,12 @@ fn room(data: &DataDir) -> Option<Finding> {
     Some(Finding::wrong("disk", detail, fix))
 }
 
-/// The store and its rows.
+/// Checks the store file and its rows.
 pub(super) fn store(data: &DataDir) -> [Finding; 2] {
     [file(data), rows(data)]
 }
 
-/// The rows of the store, by their MACs.
+/// Checks the rows of the store against their MACs.
 fn rows(data: &DataDir) -> Finding {
     let what = "rows of the store";
     match rejected(data) {

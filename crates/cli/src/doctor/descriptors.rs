@@ -1,15 +1,15 @@
-//! How many file descriptors a server has here, and what fits.
+//! The check of the file descriptor limit against clients and sources.
 
 use host::descriptors::Shares;
 
 use super::Finding;
 
-/// With fewer connections of clients than this a few silent ones are felt.
+/// Number of client connections below which a few idle ones are noticeable.
 const FEW_CLIENTS: usize = 1_000;
 const FIX: &str = "raise the hard limit of descriptors (`ulimit -Hn`, `LimitNOFILE=` of a systemd unit, `--ulimit \
                    nofile` of a container)";
 
-/// What `shares` mean for so many configured `sources`.
+/// Checks whether `shares` suffices for the number of configured `sources`.
 pub(super) fn finding(shares: Shares, sources: usize) -> Finding {
     let detail = format!(
         "{} in all: {} connections of clients, and {} MCP servers over HTTP or {} started programs",

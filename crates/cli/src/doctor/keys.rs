@@ -1,4 +1,4 @@
-//! The key files: there, their owner's alone, and with keys that are valid.
+//! Checks of the key files: existence, permissions, and validity of their keys.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use host::clock::SystemClock;
 
 const WHAT: &str = "key";
 
-/// The files, by their modes.
+/// Checks existence and permissions of the key files.
 pub(super) fn files(data: &DataDir) -> Vec<Finding> {
     FirstKey::ALL.into_iter().map(|key| file(data, key)).collect()
 }
@@ -41,9 +41,9 @@ fn file(data: &DataDir, key: FirstKey) -> Finding {
     }
 }
 
-/// The keys in the files, by the store.
+/// Checks the keys in the files against the store.
 pub(super) async fn offline(data: &DataDir) -> Vec<Finding> {
-    // Opening a store that is not there would make one; one that is damaged is a finding of its own.
+    // Opening a missing store would create one; a damaged one is a separate finding.
     let path = data.store();
     if !path.exists() || SqliteStore::check(&path).is_err() {
         return Vec::new();
@@ -68,7 +68,7 @@ pub(super) async fn offline(data: &DataDir) -> Vec<Finding> {
     invalid.map(|key| finding(data, key)).collect()
 }
 
-/// The keys in the files, by the server that runs.
+/// Checks the keys in the files against the running server.
 pub(super) async fn online(data: &DataDir, client: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
     for key in FirstKey::ALL {

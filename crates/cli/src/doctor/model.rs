@@ -8,8 +8,8 @@ use builtins_llm::Installed;
 use super::Finding;
 use cli_core::data::DataDir;
 
-/// A model that is not there is no fault: word vectors in the binary answer. One that is there is loaded as a server
-/// does it, in a sandboxed process.
+/// Checks the language model. A missing model is no error, because built-in word vectors replace
+/// it; an installed one is loaded in a sandboxed process, as by a server.
 pub(super) async fn finding(data: &DataDir, cages: &Arc<Cages>) -> Finding {
     let Some(found) = Installed::find(&data.models(), cages) else {
         let (tools, model) = (tools(), builtins_llm::built_in_label());
@@ -21,7 +21,7 @@ pub(super) async fn finding(data: &DataDir, cages: &Arc<Cages>) -> Finding {
     judged(&found, loaded, cages.advice().await)
 }
 
-/// What a model that was found is good for; `advice` is for a machine without a sandbox.
+/// Judges an installed model by its load result; `advice` applies to a machine without a sandbox.
 pub(super) fn judged(found: &Installed, loaded: Result<(), WorkerError>, advice: &str) -> Finding {
     let (tools, model, place) = (tools(), found.facts().label(), found.folder().display());
     match loaded {

@@ -1,4 +1,4 @@
-//! How much of the record is kept.
+//! Checks of the record: its retention and its integrity.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use cli_core::data::DataDir;
 use cli_core::failure::plural;
 use cli_core::ui::clean;
 
-/// What is there and what was removed, for each writer; nothing before the first call.
+/// Reports stored and removed segments of each writer; nothing before the first call.
 pub(super) fn kept(data: &DataDir, keep: Keep) -> Vec<Finding> {
     let dir = data.records();
     if !dir.exists() {
@@ -26,7 +26,7 @@ pub(super) fn kept(data: &DataDir, keep: Keep) -> Vec<Finding> {
     }
 }
 
-/// Whether all of it is what was written, as `toolkeep record verify` finds out.
+/// Verifies the record, as `toolkeep record verify` does.
 pub(super) async fn verified(data: &DataDir) -> Vec<Finding> {
     if !data.records().exists() {
         return Vec::new();

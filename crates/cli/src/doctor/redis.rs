@@ -1,4 +1,4 @@
-//! The Redis of the configuration: whether it answers.
+//! The check whether the configured Redis responds.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tool::{Cache as _, Secret, StoreError};
 use super::Finding;
 use host::clock::SystemClock;
 
-/// A name that is read, and that nothing is stored under.
+/// A key that is read but never written.
 const ABSENT: &str = "toolkeep/doctor";
 
-/// Whether it answers; nothing where none is configured.
+/// Checks whether Redis responds; `None` if none is configured.
 pub(super) async fn finding(url: Option<&Secret>) -> Option<Finding> {
     let url = url?;
     let what = "redis";

@@ -1,4 +1,4 @@
-//! The server that holds the data directory, and what it says of itself.
+//! The check of the server that holds the data directory.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use cli_core::data::{DataDir, RECOVER};
 use cli_core::failure::{Exit, plural};
 use cli_core::value;
 
-/// Problems of one source that are shown.
+/// Maximum number of problems reported per source.
 const SHOWN: usize = 3;
 
-/// The server, its sources, and the keys of the data directory as it sees them.
+/// Checks the server, its sources, and the keys of the data directory against it.
 pub(super) async fn findings(data: &DataDir, context: &Context<'_>) -> Vec<Finding> {
     let what = "server";
     let Some(server) = data.server() else {
@@ -63,7 +63,7 @@ pub(super) async fn findings(data: &DataDir, context: &Context<'_>) -> Vec<Findi
     findings
 }
 
-/// A source with its first problems, each with its place and fix.
+/// Reports a source with its first problems, each with place and advice.
 pub(super) fn source(source: &Value) -> Vec<Finding> {
     let what = format!("source {}", value::line(source, "name", 40));
     let state = value::line(source, "state", 20);
@@ -96,7 +96,7 @@ pub(super) fn source(source: &Value) -> Vec<Finding> {
     findings
 }
 
-/// Tools that someone has to look at.
+/// Reports tools whose definitions await review.
 fn waiting(source: &Value) -> Option<Finding> {
     let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
     let detail = format!("{count} wait to be looked at, and are in no list until then");

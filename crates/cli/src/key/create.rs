@@ -1,4 +1,4 @@
-//! `toolkeep key create`.
+//! Implements `toolkeep key create`, which creates or delegates a key.
 
 use std::time::Duration;
 
@@ -109,8 +109,8 @@ impl Create {
     }
 }
 
-/// What was given at all.
-/// All rights that a key can be made with: an invitation's comes from `toolkeep node invite` alone.
+/// Returns the help text with all rights that a key can have, except that of invitations, which
+/// only `toolkeep node invite` creates.
 fn rights_help() -> String {
     let rights = Right::ALL.iter().filter(|right| **right != Right::NodesJoin);
     let rights: Vec<_> = rights.map(|right| right.as_str()).collect();
@@ -128,7 +128,7 @@ fn without_nulls(mut body: Value) -> Value {
     body
 }
 
-/// A whole number of minutes, hours or days.
+/// Parses a whole number of minutes, hours or days.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let advice = "write a number and its unit, such as `30m`, `12h` or `90d`";
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(advice)?;

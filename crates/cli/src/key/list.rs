@@ -1,4 +1,4 @@
-//! `toolkeep key list`.
+//! Implements `toolkeep key list`, which lists the keys.
 
 use clap::Args;
 

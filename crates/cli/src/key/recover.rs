@@ -1,4 +1,4 @@
-//! `toolkeep key recover`.
+//! Implements `toolkeep key recover`, which restores valid owner and agent keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `toolkeep key revoke`.
+//! Implements `toolkeep key revoke`, which revokes a key.
 
 use clap::Args;
 use tool::Code;

@@ -1,4 +1,4 @@
-//! Carries messages between a client on pipes and the door of a server.
+//! The bridge between an MCP client on standard input and output and a server's MCP endpoint.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,26 +21,26 @@ use super::request::{Agreed, agreed_revision, of_session, post, stateless};
 use cli_core::client::{Client, Path};
 use cli_core::door::{Parts, SourceNeed};
 
-/// Requests on their way at once; past that, the input waits.
+/// Maximum number of concurrent requests; beyond that, no further input is read.
 const AT_ONCE: u32 = 256;
-/// Bytes of one event, and of an answer that is no stream.
+/// Maximum bytes of one event, or of a response that is not a stream.
 const MESSAGE: usize = 64 << 20;
-/// Pages of the list that are read for mirrored arguments.
+/// Maximum number of list pages read for argument headers.
 const PAGES: usize = 100;
-/// Before a stream that ended is asked for again, at first and at most.
+/// Initial and maximum delay before a closed stream is reopened.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Tells a client to list the tools again.
+/// The notification that makes a client list the tools again.
 const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-/// How long what runs may take to end once the input has.
+/// Timeout for running requests after the end of the input.
 const LAST: Duration = Duration::from_secs(2);
 
-/// One conversation.
+/// The state of one client conversation.
 pub(super) struct Bridge {
     client: Client,
     path: String,
     out: mpsc::Sender<Bytes>,
     agreed: Mutex<Agreed>,
-    /// What can be given up: requests that stand alone, by their ids.
+    /// Cancellable requests by their ids: those of the stateless era.
     running: Mutex<HashMap<Id, CancellationToken>>,
     mirrors: OnceCell<Mirrors>,
     places: Arc<Semaphore>,
@@ -67,7 +67,8 @@ impl Bridge {
         }
     }
 
-    /// Takes one line. Resolves when it is on its way; of a handshake, when it is over.
+    /// Handles one line of input. Resolves when it is forwarded; for a handshake, when that has
+    /// finished.
     pub(super) async fn take(self: &Arc<Self>, line: Bytes) {
         if line.is_empty() {
             return;
@@ -97,10 +98,10 @@ impl Bridge {
         }));
     }
 
-    /// Waits for what runs, for a moment, and ends the session.
+    /// Waits briefly for running requests and ends the session.
     pub(super) async fn close(&self) {
         self.tasks.close();
-        // The stream of what is said unasked never ends by itself.
+        // The server's notification stream never ends by itself.
         drop(timeout(LAST, self.places.acquire_many(AT_ONCE)).await);
         self.over.cancel();
         timeout(LAST, self.tasks.wait()).await.unwrap_or_default();
@@ -111,7 +112,8 @@ impl Bridge {
         }
     }
 
-    /// A request that stands alone is given up by closing its stream.
+    /// Cancels a stateless request by closing its stream; returns whether the message was a
+    /// cancellation.
     fn gives_up(&self, message: &Message) -> bool {
         let Message::Notification(told) = message else { return false };
         let id = told.params.as_ref().filter(|_| told.method == "notifications/cancelled");
@@ -190,14 +192,14 @@ impl Bridge {
         }
     }
 
-    /// Passes on what the server says unasked, for as long as it offers that.
+    /// Forwards the server's notification stream for as long as it is offered.
     async fn listen(&self, agreed: Agreed) {
         let (mut first, mut wait) = (true, AGAIN.0);
         loop {
             let request = of_session(Method::GET, &self.path, &agreed);
             match self.client.open(request).await {
                 Ok(opened) if opened.status() == StatusCode::OK => {
-                    // What changed meanwhile, or since another server began, was told to nobody.
+                    // Changes in between, or since another server took over, were not reported.
                     if !std::mem::take(&mut first) {
                         self.say(Bytes::from_static(TOOLS_CHANGED)).await;
                     }
@@ -209,7 +211,7 @@ impl Bridge {
                     }
                 }
                 Ok(opened) if !opened.status().is_server_error() => return,
-                // The next one may be there soon.
+                // Another server may be available soon.
                 Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(wait).await;
@@ -217,7 +219,7 @@ impl Bridge {
         }
     }
 
-    /// The arguments of a call that stand in headers too.
+    /// Returns the argument headers of a call.
     async fn mirrored(&self, message: &Message) -> Vec<(String, String)> {
         let Message::Request(request) = message else { return Vec::new() };
         let Some(params) = request.params.as_ref().filter(|_| request.method == "tools/call")
@@ -257,21 +259,21 @@ impl Bridge {
         mirrors
     }
 
-    /// A client that is gone hears nothing.
+    /// Writes a message to the client, if it is still there.
     async fn say(&self, text: Bytes) {
         self.out.send(text).await.unwrap_or_default();
     }
 }
 
-/// Whether a method answers from what sources offer.
+/// Whether the result of a method depends on the sources.
 fn is_about_sources(method: &str) -> bool {
     ["tools/", "prompts/", "resources/", "completion/"].iter().any(|kind| method.starts_with(kind))
 }
 
-/// The messages of an answer, whichever way it came.
+/// The messages of a response, whether JSON or an event stream.
 struct Answers {
     parts: Parts,
-    /// Of a stream of events; nothing where the body is one message.
+    /// The reader of an event stream; `None` if the body is one message.
     events: Option<Reader>,
     ended: bool,
 }
@@ -313,7 +315,7 @@ impl Answers {
         }
     }
 
-    /// One message, or none; an error of the REST envelope becomes one of JSON-RPC's.
+    /// Reads a body of at most one message; an error envelope of REST becomes a JSON-RPC error.
     async fn whole(&mut self) -> Result<Option<Bytes>, RpcError> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(None);

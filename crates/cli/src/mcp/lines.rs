@@ -1,22 +1,22 @@
-//! Standard input and output, a message a line.
+//! Standard input and output as lines, one message each.
 //!
-//! Each on a thread of its own: a read that waits for a line can be given up by nobody, and must not
-//! keep the process from ending.
+//! Each runs on its own thread: a blocking read cannot be cancelled, and must not keep the process
+//! from exiting.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-/// The longest line, in bytes; a longer one ends the conversation.
+/// Maximum length of a line, in bytes; a longer one ends the conversation.
 const LONGEST: u64 = 16 << 20;
-/// Lines that may wait.
+/// Maximum number of queued lines.
 const WAITING: usize = 64;
 
-/// The lines that come in, until the end of the input.
+/// Starts the thread that reads lines from standard input.
 pub(super) fn input() -> mpsc::Receiver<Bytes> {
     let (sender, lines) = mpsc::channel(WAITING);
-    // Where no thread can be started there is no input either.
+    // Without a thread there is no input.
     drop(std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut input = io::stdin().lock();
         loop {
@@ -38,7 +38,8 @@ pub(super) fn input() -> mpsc::Receiver<Bytes> {
     lines
 }
 
-/// Where lines go out; and what resolves when all are written, after the last sender is gone.
+/// Starts the thread that writes lines to standard output; returns the queue and a future that
+/// resolves when all are written.
 pub(super) fn output() -> (mpsc::Sender<Bytes>, impl Future<Output = ()>) {
     let (sender, mut lines) = mpsc::channel::<Bytes>(WAITING);
     let (done, written) = oneshot::channel::<()>();
@@ -54,13 +55,13 @@ pub(super) fn output() -> (mpsc::Sender<Bytes>, impl Future<Output = ()>) {
         }
     }));
     let written = async move {
-        // An error is the end of the thread, which is what is waited for.
+        // An error means that the thread has ended, which is awaited here.
         written.await.unwrap_or_default();
     };
     (sender, written)
 }
 
-/// [`Bytes`] without blanks around them.
+/// Trims ASCII whitespace from [`Bytes`] without copying.
 trait Trim {
     fn trim_ascii(self) -> Bytes;
 }

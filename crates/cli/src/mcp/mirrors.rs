@@ -1,16 +1,16 @@
-//! Which arguments of which tool stand in headers too: read once out of the list of tools.
+//! The arguments of each tool that are repeated in HTTP headers, read once from the tool list.
 
 use std::collections::HashMap;
 
 use mcp::header::Mirror;
 use tool::Json;
 
-/// By the tool's name. Only tools that want it are kept.
+/// The argument headers by tool name, only of tools that use them.
 #[derive(Debug, Default)]
 pub(super) struct Mirrors(HashMap<String, Mirror>);
 
 impl Mirrors {
-    /// Takes a page of the list; gives the cursor of the next.
+    /// Adds a page of the tool list; returns the cursor of the next.
     pub(super) fn add(&mut self, page: &Json) -> Option<String> {
         for tool in page.get("tools").map(|tools| tools.elements()).unwrap_or_default() {
             let [name, schema] = tool.pick(["name", "inputSchema"]);
@@ -25,7 +25,7 @@ impl Mirrors {
         page.get("nextCursor")?.read().ok()
     }
 
-    /// The headers of a call with these params.
+    /// Returns the headers of a call with these params.
     pub(super) fn headers(&self, params: &Json) -> Vec<(String, String)> {
         let [name, args] = params.pick(["name", "arguments"]);
         let mirror = name.and_then(|name| self.0.get(&name.read::<String>().ok()?));

@@ -1,4 +1,4 @@
-//! One message as the request that carries it to the door.
+//! An MCP message as the HTTP request that carries it to the server.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -6,16 +6,16 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use mcp::{Era, Message, Revision, header, meta};
 use tool::Json;
 
-/// What the conversation agreed on, in the era that begins with a handshake.
+/// The result of a handshake: session and protocol version.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Agreed {
-    /// The session the door gave.
+    /// The session id assigned by the server.
     pub(super) session: Option<HeaderValue>,
-    /// The revision of the handshake's answer.
+    /// The protocol version that the handshake negotiated.
     pub(super) revision: Option<HeaderValue>,
 }
 
-/// The revision that a request without a handshake is written in.
+/// The protocol version that a stateless request declares.
 pub(super) fn revision(message: &Message) -> Option<String> {
     let params = match message {
         Message::Request(request) => request.params.as_ref(),
@@ -25,14 +25,14 @@ pub(super) fn revision(message: &Message) -> Option<String> {
     meta::of(params?)?.get(meta::PROTOCOL_VERSION)?.read().ok()
 }
 
-/// Whether it stands alone.
+/// Whether a message belongs to the stateless era.
 pub(super) fn stateless(message: &Message) -> bool {
     revision(message).is_some_and(|revision| {
         Revision::read(&revision).is_none_or(|revision| revision.era() == Era::Stateless)
     })
 }
 
-/// The request, with what the era wants in its headers; `mirrored` are arguments that stand there too.
+/// Builds the POST request with the headers of its era; `mirrored` are argument headers.
 pub(super) fn post(
     path: &str,
     (text, message): (Bytes, &Message),
@@ -44,7 +44,7 @@ pub(super) fn post(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let mut set = |name: &str, value: &str| {
         let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
-        // What cannot stand in a header is missed by the door, which says so.
+        // A value that is invalid in a header is omitted; the server reports it as missing.
         if let (Ok(name), Ok(value)) = pair {
             headers.insert(name, value);
         }
@@ -70,7 +70,7 @@ pub(super) fn post(
     request
 }
 
-/// Asks for what the server says unasked, or for the end of the session.
+/// Builds a request that opens the notification stream or ends the session.
 pub(super) fn of_session(method: Method, path: &str, agreed: &Agreed) -> Request<Bytes> {
     let mut request = blank(method, path, Bytes::new());
     agree(&mut request, agreed);
@@ -88,14 +88,14 @@ fn agree(request: &mut Request<Bytes>, agreed: &Agreed) {
 fn blank(method: Method, path: &str, body: Bytes) -> Request<Bytes> {
     let mut request = Request::new(body);
     *request.method_mut() = method;
-    // Made by `Path`, so that it is one.
+    // Built from a valid request path.
     *request.uri_mut() = path.parse().unwrap_or_default();
     let both = HeaderValue::from_static("application/json, text/event-stream");
     request.headers_mut().insert(ACCEPT, both);
     request
 }
 
-/// The revision that an answer to `initialize` names.
+/// The protocol version in the result of `initialize`.
 pub(super) fn agreed_revision(result: &Json) -> Option<HeaderValue> {
     let revision: String = result.get("protocolVersion")?.read().ok()?;
     HeaderValue::try_from(revision).ok()

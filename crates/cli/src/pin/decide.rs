@@ -1,4 +1,4 @@
-//! `toolkeep pin approve` and `toolkeep pin reject`.
+//! Implements `toolkeep pin approve` and `toolkeep pin reject`.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ async fn one(
     Ok(vec![client.post(&path, &body).await?])
 }
 
-/// All that waits of a source, each as it was when it was listed here.
+/// Approves all waiting definitions of a source, each as it was listed here.
 async fn every(client: &Client, source: &str, word: &Word) -> Result<Vec<Value>, Failure> {
     let mut done = Vec::new();
     for pin in all(client, Some(source), Some("waiting")).await? {

@@ -1,4 +1,4 @@
-//! `toolkeep pin diff`.
+//! Implements `toolkeep pin diff`, which shows the changes of a definition.
 
 use clap::Args;
 use serde_json::Value;

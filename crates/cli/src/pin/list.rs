@@ -1,4 +1,4 @@
-//! `toolkeep pin list`.
+//! Implements `toolkeep pin list`, which lists definitions that await review.
 
 use clap::Args;
 use serde_json::{Value, json};

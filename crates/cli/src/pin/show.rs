@@ -1,4 +1,4 @@
-//! `toolkeep pin show`.
+//! Implements `toolkeep pin show`, which shows a definition with its text.
 
 use clap::Args;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `toolkeep plugin new`.
+//! Implements `toolkeep plugin new`, which creates a plugin from a template.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

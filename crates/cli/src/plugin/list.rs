@@ -1,4 +1,4 @@
-//! `toolkeep plugin list`.
+//! Implements `toolkeep plugin list`, which lists the plugins.
 
 use clap::Args;
 

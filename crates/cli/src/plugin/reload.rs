@@ -1,4 +1,4 @@
-//! `toolkeep plugin reload`.
+//! Implements `toolkeep plugin reload`, which reloads all plugins or one.
 
 use clap::Args;
 use serde_json::{Value, json};

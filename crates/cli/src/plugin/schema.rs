@@ -1,4 +1,4 @@
-//! `toolkeep plugin schema`.
+//! Implements `toolkeep plugin schema`, which prints the schema of plugin manifests.
 
 use clap::Args;
 

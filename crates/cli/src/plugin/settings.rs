@@ -1,4 +1,4 @@
-//! `toolkeep plugin settings`.
+//! Implements `toolkeep plugin settings`, which shows or changes settings.
 
 use clap::Args;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! `toolkeep plugin test`.
+//! Implements `toolkeep plugin test`, which runs the examples of a plugin.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Test {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let grant = config.plugins.grants.get(&name).cloned().unwrap_or_default();
         let trial = plugins::trial(&folder, means, &grant).await;
-        // Nothing of it is worth keeping, and nothing is told where it stays.
+        // Temporary files; a failure to remove them is ignored.
         let _left = std::fs::remove_dir_all(&own);
         let trial = trial.map_err(failed)?;
         ui.answer(&trial, || text(&trial))?;

@@ -1,4 +1,4 @@
-//! `toolkeep policy check`.
+//! Implements `toolkeep policy check`, which validates a policy and its examples.
 
 use std::path::PathBuf;
 
@@ -27,12 +27,12 @@ pub(crate) struct Check {
 #[derive(Debug, Serialize)]
 struct Summary {
     file: PathBuf,
-    /// SHA-256 of the rules, as records name them.
+    /// SHA-256 of the rules, as named in records.
     policy: String,
     layers: usize,
     rules: usize,
     examples: usize,
-    /// What holds, and may not be meant.
+    /// Warnings about valid but possibly unintended rules.
     warnings: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Check {
     }
 }
 
-/// The policy of a file; the faults of its sources are for others to tell.
+/// Loads the policy of a file, ignoring errors of its sources.
 pub(super) fn read(context: &Context<'_>, file: &std::path::Path) -> Result<Policy, Failure> {
     let setting = Setting { file: Some(file.to_owned()), ..context.setting(None) };
     let reading = config::read(&setting);

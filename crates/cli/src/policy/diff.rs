@@ -1,4 +1,4 @@
-//! `toolkeep policy diff`.
+//! Implements `toolkeep policy diff`, which compares two policies.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ fn text(changes: &[Change]) -> String {
     }
     let line = |change: &Change| {
         let Change { path, was, is } = change;
-        // A member of a list is its own name.
+        // A list member is its own name.
         let shown = |value: &String| {
             let member = path.ends_with(&format!("[{value}]"));
             if member { String::new() } else { format!(" {value}") }

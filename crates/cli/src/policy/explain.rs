@@ -1,4 +1,4 @@
-//! `toolkeep policy explain`.
+//! Implements `toolkeep policy explain`, which explains the decision for a call.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `toolkeep record checkpoint`.
+//! Implements `toolkeep record checkpoint`, which prints the last signed checkpoint.
 
 use clap::Args;
 use ledger::signed::{RecordKey, Seals};

@@ -1,4 +1,4 @@
-//! `toolkeep record export`.
+//! Implements `toolkeep record export`, which prints all records as JSON lines.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `toolkeep record list`.
+//! Implements `toolkeep record list`, which lists records.
 
 use clap::Args;
 use serde_json::Value;
@@ -95,7 +95,7 @@ fn text(answer: &Value) -> String {
     format!("{table}{}{more}", below("the call is", "status"))
 }
 
-/// One frame: an intent has a tool and a caller, an outcome how it ended.
+/// Formats one record as a row: an intent has a tool and a caller, an outcome its status.
 pub(super) fn row(record: &Value) -> [String; 7] {
     let body = record.get("body").unwrap_or(&Value::Null);
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {

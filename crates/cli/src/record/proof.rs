@@ -1,4 +1,4 @@
-//! `toolkeep record proof`.
+//! Implements `toolkeep record proof`, which creates and checks consistency proofs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use cli_core::data::DataDir;
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::Ui;
 
-/// The largest proof that is read, in bytes: one has some 5,000 at most.
+/// Maximum size of a proof, in bytes; a proof has at most about 5,000.
 const LARGEST: u64 = 64 << 10;
 
 /// Prove that a later checkpoint goes on from an earlier one, or check such a proof.
@@ -75,7 +75,7 @@ impl Proof {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let proof = ledger::prove(&data.records(), &disk, &earlier, &later)
             .map_err(|error| Failure::new(Exit::Failed, error.message))?;
-        // The same text either way: it is to be kept and checked.
+        // The same text in both formats, because it is stored and checked.
         let text = serde_json::to_string_pretty(&proof).unwrap_or_default();
         ui.answer(&proof, || text)?;
         Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `toolkeep record show`.
+//! Implements `toolkeep record show`, which shows one call with its records.
 
 use clap::Args;
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn text(answer: &Value) -> String {
     std::iter::once(told.join("\n")).chain(records).collect::<Vec<_>>().join("\n\n")
 }
 
-/// One record: its number, its kind and when, and below that all that it says.
+/// Formats one record: its number, kind and time, followed by its fields.
 fn record(record: &Value) -> String {
     let mut body = record.get("body").cloned().unwrap_or(Value::Null);
     let at = value::line(&body, "at", 32);

@@ -1,6 +1,6 @@
-//! `toolkeep record tail`.
+//! Implements `toolkeep record tail`, which follows the record.
 //!
-//! It asks the route of the list again and again; nothing is kept but the number of the newest record.
+//! It polls the list route; only the number of the newest record is remembered.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use cli_core::failure::{Exit, Failure};
 use cli_core::ui::Ui;
 use cli_core::value;
 
-/// Records of one page, and the most pages of one look: what is older than that is counted as skipped.
+/// Records per page, and maximum pages per poll; older records are reported as skipped.
 const PAGE: u16 = 1_000;
 const PAGES: usize = 10;
 
@@ -44,19 +44,20 @@ pub(crate) struct Tail {
     every_ms: u64,
 }
 
-/// What one look found.
+/// The result of one poll.
 #[derive(Debug, Default)]
 struct Fresh {
-    /// Newest first.
+    /// Records, newest first.
     records: Vec<Value>,
-    /// Whether there are more between these and those of the look before.
+    /// Whether records between these and those of the previous poll were skipped.
     more: bool,
 }
 
 impl Tail {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
         let session = context.connect().await?;
-        // Its own server would hold the directory, and so keep out whoever might write a record.
+        // An own server would lock the data directory and keep out everyone who might write a
+        // record.
         let followed = if session.is_own() {
             let message = "no server runs here, so nothing new can come";
             let fix =
@@ -73,7 +74,7 @@ impl Tail {
     }
 
     async fn follow(&self, client: &Client, ui: &mut Ui) -> Result<(), Failure> {
-        // One is asked for even where none is shown: from its number on the record is followed.
+        // At least one record is requested, because its number is the starting point.
         let first = client.get(&self.page(self.lines.max(1), None)).await?;
         let first = value::list(&first, "records");
         let mut since = first.first().and_then(seq);
@@ -94,7 +95,7 @@ impl Tail {
         }
     }
 
-    /// All records after `since`, as far as the bound goes.
+    /// Fetches all records after `since`, up to the page limit.
     async fn fresh(&self, client: &Client, since: Option<u64>) -> Result<Fresh, Failure> {
         let mut fresh = Fresh::default();
         let mut cursor = None;
@@ -105,7 +106,7 @@ impl Tail {
             let before = fresh.records.len();
             fresh.records.extend(new.cloned());
             cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-            // A page can have no record and yet reach back to those of the look before.
+            // A page can be empty and yet reach back to the previous poll.
             let reached = cursor.as_deref().and_then(|cursor| cursor.parse::<u64>().ok());
             let is_old = |reached| since.is_some_and(|since| reached <= since.saturating_add(1));
             let is_done = reached.is_none_or(is_old);
@@ -139,7 +140,7 @@ fn show<'a>(
     Ok(ControlFlow::Continue(()))
 }
 
-/// On one line, in columns that hold without knowing what comes.
+/// Formats a record on one line with fixed columns.
 fn text(record: &Value) -> String {
     let [_, time, kind, call, tool, who, how] = list::row(record);
     let line = format!("{time:<24}  {kind:<7}  {call:<36}  {tool:<20}  {who:<10}  {how}");

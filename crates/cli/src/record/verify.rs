@@ -1,4 +1,4 @@
-//! `toolkeep record verify`.
+//! Implements `toolkeep record verify`, which verifies the integrity of the record.
 
 mod proof;
 pub(super) mod signed;
@@ -17,7 +17,7 @@ use cli_core::ui::{Ui, clean, table};
 
 use signed::Signed;
 
-/// The largest file of kept checkpoints, in bytes.
+/// Maximum size of a file of stored checkpoints, in bytes.
 const KEPT: u64 = 16 << 20;
 
 /// Check that the record is what was written: every checksum and number, the chain and the tree
@@ -55,11 +55,11 @@ struct Answer<'a> {
     sound: bool,
     #[serde(flatten)]
     report: &'a Report,
-    /// What was proved.
+    /// The statements that were proved.
     proved: Vec<String>,
-    /// What was not, and cannot be with what was given.
+    /// The statements that cannot be proved with the given input.
     not_proved: Vec<String>,
-    /// What the check cannot see by itself.
+    /// The limits of the check.
     limits: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl Verify {
     }
 }
 
-/// Verifies the record of a data directory against nothing but itself and its own key. Blocks.
+/// Verifies the record of a data directory against itself and its own key only. Blocks.
 pub(crate) fn verify_data(data: &DataDir) -> Result<Report, Failure> {
     verified(&data.records(), &[], &Signed::read(&[], &[], data)?)
 }
@@ -105,7 +105,7 @@ fn verified(records: &Path, kept: &[Checkpoint], signed: &Signed) -> Result<Repo
         .map_err(|error| Failure::new(Exit::Failed, error.message))
 }
 
-/// The checkpoints of an answer that was kept.
+/// Reads the checkpoints of a stored report.
 fn checkpoints(file: &Path) -> Result<Vec<Checkpoint>, Failure> {
     let told = |what: &str| Failure::new(Exit::Usage, format!("`{}` {what}", file.display()));
     let size =
@@ -119,7 +119,7 @@ fn checkpoints(file: &Path) -> Result<Vec<Checkpoint>, Failure> {
             .fix("it is made by `toolkeep record verify -o json`")
     })?;
     let found: Vec<_> = report.writers.into_iter().filter_map(|writer| writer.checkpoint).collect();
-    // To give a file that proves nothing would look like a proof.
+    // A file that proves nothing must not look like a proof.
     if found.is_empty() { Err(told("holds no checkpoint")) } else { Ok(found) }
 }
 
@@ -158,7 +158,7 @@ fn text(answer: &Answer<'_>) -> String {
     parts.join("\n\n")
 }
 
-/// A record of which a loss of power took the end is not called whole.
+/// Formats the verdict; a record that lost its end in a power failure is not called complete.
 fn whole(report: &Report) -> String {
     match report.writers.iter().map(|writer| writer.lost).sum() {
         0_u64 => "the record is whole".to_owned(),

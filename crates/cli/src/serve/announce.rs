@@ -1,4 +1,4 @@
-//! What a server tells other processes of itself.
+//! The descriptor with which a server announces itself to other processes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -7,7 +7,7 @@ use cli_core::context::Context;
 use cli_core::data::Server;
 use config::Reading;
 
-/// A server with this configuration, whose address is not known yet.
+/// Creates the descriptor of a server with this configuration, without its address.
 pub(super) fn server(context: &Context<'_>, reading: &Reading, background: bool) -> Server {
     let Wanted { configuration, variables } =
         Wanted::of(context.configuration(), reading, &context.environment);
@@ -18,7 +18,7 @@ pub(super) fn server(context: &Context<'_>, reading: &Reading, background: bool)
         background,
         configuration,
         variables,
-        // Whoever joins a server that a person started takes it as it is.
+        // A client accepts a server that a person started as it is.
         listed: !background,
     }
 }

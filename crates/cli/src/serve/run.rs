@@ -1,4 +1,4 @@
-//! From the start of a server to its end.
+//! The run of a server until a signal, idleness or its own end.
 
 use tokio_util::sync::CancellationToken;
 
@@ -8,8 +8,8 @@ use cli_core::failure::{Exit, Failure};
 use cli_core::signals::Signals;
 use cli_core::wiring::Running;
 
-/// Runs until a signal comes, nobody uses it any more, or the server ends by itself. A second signal does not wait for
-/// calls.
+/// Runs until a signal arrives, the server is unused, or it ends by itself. A second signal does
+/// not wait for calls.
 pub(super) async fn until_told(
     running: Running,
     (mut signals, unused): (Signals, impl Future<Output = Unused>),
@@ -17,7 +17,7 @@ pub(super) async fn until_told(
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
     let mut ended = running.ended;
-    // Kept to the end: nobody joins a server that is ending.
+    // Held until the end, so that nobody joins a stopping server.
     let _unused = tokio::select! {
         ended = &mut ended => return ended,
         () = signals.any() => {

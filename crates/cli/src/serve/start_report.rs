@@ -1,4 +1,4 @@
-//! What a server prints when it has started.
+//! The report that a server prints after its start.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use cli_core::data::{DataDir, FirstKey, KeyState, RECOVER, Server, named};
 use cli_core::wiring::Running;
 use config::Faults;
 
-/// A server that has started.
+/// The report of a started server.
 #[derive(Debug, Serialize)]
 pub(super) struct Started {
     address: String,
     data: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration: Option<PathBuf>,
-    /// The file of the owner's key, where it holds a valid one.
+    /// The file of the owner's key, if its key is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner_key: Option<String>,
-    /// The file of the agent's key, where it holds a valid one.
+    /// The file of the agent's key, if its key is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_key: Option<String>,
     open: bool,
@@ -58,7 +58,7 @@ impl Started {
         }
     }
 
-    /// The same for a person.
+    /// Formats the report for people.
     pub(super) fn text(&self, held: &DataDir, running: &Running) -> String {
         let Self { address, data, .. } = self;
         let mut text = format!(
@@ -89,7 +89,7 @@ impl Started {
         if self.open {
             text += "\nWithout a key everyone on this machine is a user: --open.\n";
         }
-        // To be copied as it stands: with the program as it was called, whatever the folder is named.
+        // Printed for copying: with the program as it was invoked.
         let (program, data) = (quoted(&program()), quoted(data));
         let _infallible =
             write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
@@ -97,12 +97,12 @@ impl Started {
     }
 }
 
-/// What is served without. A fault may be of a source or of a setting, so it is told of neither.
+/// Formats the errors of omitted parts, which may be sources or settings.
 pub(super) fn left_out(faults: &Faults) -> String {
     format!("{faults}\n\nthe above is left out; the rest is served")
 }
 
-/// The line of a key: its file where that holds a valid key, else what to do.
+/// Formats the line of a key: its file if its key is valid, otherwise advice.
 fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
     let path = data.key_file(key).display().to_string();
     match running.invalid.iter().find(|(invalid, _)| *invalid == key).map(|(_, state)| *state) {
@@ -125,13 +125,13 @@ fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
     }
 }
 
-/// This program, as whoever started it wrote it.
+/// Returns the name with which this program was invoked.
 fn program() -> String {
     let program = std::env::args_os().next().filter(|program| !program.is_empty());
     program.map_or_else(|| "toolkeep".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if word.chars().all(plain) {

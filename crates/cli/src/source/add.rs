@@ -1,7 +1,7 @@
-//! `toolkeep source add`.
+//! Implements `toolkeep source add`, which adds a source to the configuration file.
 //!
-//! The lines are put into the text of the file; what comes of them is for the reader of the
-//! configuration to say, before anything is written.
+//! The lines are inserted into the text of the file, which is then validated by the configuration
+//! loader before it is written.
 
 mod entry;
 mod insert;
@@ -89,7 +89,7 @@ struct Origin {
     command: Vec<String>,
 }
 
-/// Asked of an MCP server, since no default but the strict one is right for all.
+/// The question about an MCP server, because only the strict default is safe for all.
 const QUESTION: &str = "Do you trust what this server says of its own tools? Those that it calls \
                         read-only then count as such.";
 
@@ -117,7 +117,7 @@ impl Add {
         let inserted = insert::insert(&text, &lines).map_err(|fault| fault.told(&file, &lines))?;
         trial::fits(&setting, &file, &before, &inserted.text, &self.name)?;
         if !self.dry_run {
-            // What somebody wrote since it was read is not undone.
+            // Do not overwrite concurrent changes.
             if read(&file)? != text {
                 let message = format!("`{}` was changed meanwhile", shown(&file));
                 return Err(Failure::new(Exit::Failed, message).fix("run the command again"));

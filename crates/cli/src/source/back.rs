@@ -1,4 +1,4 @@
-//! Where a browser comes back to: one address of loopback, for one answer.
+//! The loopback listener that receives the browser's redirect of an OAuth login.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,32 +10,32 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-/// The path of the address.
+/// The path of the callback address.
 const PATH: &str = "/callback";
-/// Bytes of a request's head.
+/// Maximum bytes of a request head.
 const HEAD: usize = 32 << 10;
-/// The longest that a browser may take to say what it wants, or to hear the answer.
+/// Timeout for a browser's request and for the response.
 const SAYS: Duration = Duration::from_secs(10);
-/// Connections at once: a browser opens more than it needs.
+/// Maximum number of connections: a browser opens more than it needs.
 const OPEN: usize = 16;
 
-/// A listener that waits for one answer.
+/// A listener that waits for one callback.
 pub(super) struct Back {
     listener: TcpListener,
     port: u16,
 }
 
-/// What a browser brought; it waits for a page.
+/// The callback request of a browser, which waits for a page.
 pub(super) struct Brought {
-    /// The path, as it came: the address or one below it.
+    /// The path as received: that of the address or below it.
     pub(super) path: String,
-    /// The query, as it came.
+    /// The query as received.
     pub(super) query: String,
     stream: TcpStream,
 }
 
 impl Back {
-    /// On this port; 0 takes a free one.
+    /// Listens on this port; 0 selects a free one.
     pub(super) async fn listen(port: u16) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await?;
@@ -43,12 +43,12 @@ impl Back {
         Ok(Self { listener, port })
     }
 
-    /// The address.
+    /// The callback address.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// The next answer. Whatever else is asked for is not there.
+    /// Accepts the next callback; other requests get 404.
     pub(super) async fn next(&self) -> io::Result<Brought> {
         let (found, mut brought) = mpsc::channel(OPEN);
         let tasks = TaskTracker::new();
@@ -93,7 +93,7 @@ async fn read(mut stream: TcpStream) -> Option<Brought> {
 }
 
 impl Brought {
-    /// Shows a page of one sentence, which is ours.
+    /// Responds with a page of one sentence.
     pub(super) async fn show(mut self, well: bool, text: &str) {
         let status = if well { "200 OK" } else { "400 Bad Request" };
         drop(timeout(SAYS, answer(&mut self.stream, status, text)).await);
@@ -108,7 +108,7 @@ async fn answer(stream: &mut TcpStream, status: &str, text: &str) {
          referrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
         page.len()
     );
-    // A browser that went away has its answer on the terminal.
+    // The terminal shows the result to a user whose browser disconnected.
     drop(stream.write_all(format!("{head}{page}").as_bytes()).await);
     drop(stream.shutdown().await);
 }

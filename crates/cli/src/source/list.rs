@@ -1,4 +1,4 @@
-//! `toolkeep source list`.
+//! Implements `toolkeep source list`, which lists the sources.
 
 use clap::Args;
 
@@ -20,7 +20,7 @@ impl List {
         let session = context.connect().await?;
         session.list_sources(None, ui).await;
         let answer = session.client.get(&Path::new("/v1/sources", &[])).await;
-        // Shown first: the end of a server of its own takes as long as its sources do.
+        // Printed first: stopping an own server takes as long as its sources do.
         let shown = answer.and_then(|answer| ui.answer(&answer, || text(&answer)));
         session.end().await?;
         shown.map(|()| Exit::Done)

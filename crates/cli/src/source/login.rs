@@ -1,4 +1,4 @@
-//! `toolkeep source login`.
+//! Implements `toolkeep source login`, which logs in to a source in the browser.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use cli_core::failure::{Exit, Failure};
 use cli_core::ui::{Ui, clean};
 use cli_core::value;
 
-/// How long a person may take.
+/// Timeout for the login of a person.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Let a source act in your name: prints the address at which you agree, and waits for the answer.

@@ -1,4 +1,4 @@
-//! `toolkeep source logout`.
+//! Implements `toolkeep source logout`, which removes the credentials of a source.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `toolkeep source refresh`.
+//! Implements `toolkeep source refresh`, which lists sources again.
 
 use clap::Args;
 use serde_json::{Value, json};

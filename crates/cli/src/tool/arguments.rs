@@ -1,4 +1,4 @@
-//! Arguments as they are typed: `key=value`, by the kind that the tool's schema says, and `key:=JSON`.
+//! Parsing of typed arguments: `key=value` by the type in the tool's schema, and `key:=JSON`.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::clean;
 
-/// The most keys that are named in an error.
+/// Maximum number of keys named in an error.
 const KEYS: usize = 12;
-/// How deep references within a schema are followed.
+/// Maximum depth to which references in a schema are followed.
 const DEPTH: usize = 16;
 
-/// Reads all of them.
+/// Parses all arguments.
 pub(super) fn read(typed: &[String], schema: &Value) -> Result<Value, Failure> {
     let mut arguments = Map::new();
     for word in typed {
@@ -38,7 +38,7 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
     if let Some(property) = property {
         gather(property, schema, DEPTH, &mut kinds);
     }
-    // A key that the schema does not know, and one whose kind it does not say, is a text.
+    // A key without a known type is a string.
     if kinds.is_empty() || kinds.contains("string") {
         return Ok((key, Value::String(text.to_owned())));
     }
@@ -50,7 +50,7 @@ fn one<'a>(word: &'a str, schema: &Value) -> Result<(&'a str, Value), Failure> {
     Err(wrong(format!("`{key}` must be {expected}, and `{text}` is not")))
 }
 
-/// How arguments are written, with the keys that this tool takes.
+/// Explains the argument syntax and the keys of this tool.
 fn form(schema: &Value) -> String {
     let form = "write `key=value`, `key:=JSON`, or `--arguments JSON`";
     let all = schema.get("properties").and_then(Value::as_object);
@@ -62,20 +62,20 @@ fn form(schema: &Value) -> String {
 fn json(key: &str, text: &str, expected: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|_| {
         let failure = wrong(format!("`{key}` must be {expected}, and `{text}` is not"));
-        // A number or a truth value has nothing that a shell changes.
+        // A number or boolean contains nothing that a shell changes.
         let is_plain = expected.split(" or ").all(|kind| SIMPLE.contains(&kind));
         if is_plain { failure } else { failure.fix("quote JSON for the shell: `key='[1, 2]'`") }
     })
 }
 
-/// Kinds whose values a shell passes on as they are written.
+/// Types whose values need no shell quoting.
 const SIMPLE: [&str; 4] = ["boolean", "integer", "null", "number"];
 
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-/// The kinds a schema allows, through references and alternatives.
+/// Collects the types that a schema allows, through references and alternatives.
 fn gather<'a>(schema: &'a Value, root: &'a Value, depth: usize, kinds: &mut BTreeSet<&'a str>) {
     if depth == 0 {
         return;

@@ -1,4 +1,4 @@
-//! `toolkeep tool call`.
+//! Implements `toolkeep tool call`, which calls a tool.
 
 use std::io::Read as _;
 
@@ -16,9 +16,9 @@ use cli_core::door::SourceNeed;
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::{Ui, clean};
 
-/// The largest arguments that are read, in bytes: what the server takes at most.
+/// Maximum size of the arguments, in bytes: the limit of the server.
 const ARGUMENTS: u64 = tool::Limits::MOST_ARGUMENTS as u64;
-/// How long one request waits for a decision; then it is asked again.
+/// Time for which one request waits for a decision before it is repeated.
 const WAIT: &str = "20s";
 
 /// Call a tool.
@@ -89,13 +89,13 @@ fn told(tool: &str, answer: &RawValue, ui: &mut Ui) -> Result<Exit, Failure> {
     Ok(if read.is_error { Exit::Failed } else { Exit::Done })
 }
 
-/// What a call waits for.
+/// The approval that a call is waiting for.
 #[derive(Deserialize)]
 struct Held {
     reason: String,
     expires: String,
     approved: bool,
-    /// Whether an agent's key made the call. An older server does not say.
+    /// Whether an agent's key made the call; older servers do not report it.
     #[serde(default = "unknown_caller")]
     by_agent: bool,
 }
@@ -106,7 +106,7 @@ const fn unknown_caller() -> bool {
 
 impl Call {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        // Read before anything is started: a faulty line costs nothing.
+        // Parsed before anything is started: an invalid line costs nothing.
         let whole = self.whole()?;
         let key = if self.agent { FirstKey::Agent } else { FirstKey::Owner };
         let session = context.connect_as(key).await?;
@@ -115,13 +115,13 @@ impl Call {
         if let Err(failure) = called {
             called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
         }
-        // Told first: the end of a server of its own takes as long as its sources do.
+        // Printed first: stopping an own server takes as long as its sources do.
         let exit = called.and_then(|answer| told(&self.name, &answer, ui));
         session.end().await?;
         exit
     }
 
-    /// Comes back for a held call until it has ended.
+    /// Polls a pending call until it has ended.
     async fn patiently(
         &self,
         client: &Client,
@@ -137,8 +137,8 @@ impl Call {
         }
     }
 
-    /// The arguments, where they were given as one. They are passed on as they were written: no digit
-    /// of a number is lost.
+    /// Returns arguments given as one JSON object, as raw text, so that no digit of a number is
+    /// lost.
     fn whole(&self) -> Result<Option<Box<RawValue>>, Failure> {
         let text = match (&self.args, self.typed.as_slice()) {
             (Some(text), _) => text.clone(),
@@ -175,7 +175,7 @@ impl Call {
         self.patiently(client, answer).await
     }
 
-    /// The schema by which the arguments are read; none is needed where there are none.
+    /// Fetches the schema for parsing the arguments; none is needed without arguments.
     async fn schema(&self, client: &Client) -> Result<Value, Failure> {
         if self.typed.is_empty() {
             return Ok(Value::Null);
@@ -204,7 +204,7 @@ fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
     })
 }
 
-/// What a held call waits for, and what to do.
+/// Formats a pending call with advice.
 fn held(tool: &str, (id, held): (&str, &Held)) -> String {
     let id = clean(id);
     if held.approved {
@@ -228,7 +228,7 @@ fn held(tool: &str, (id, held): (&str, &Held)) -> String {
     )
 }
 
-/// The tool's answer alone: a text as it is, anything else as the JSON that came.
+/// Formats the tool's result: a string as it is, anything else as JSON.
 fn text(result: &RawValue) -> String {
     let text: Result<String, _> = serde_json::from_str(result.get());
     clean(text.as_deref().unwrap_or(result.get()))

@@ -1,4 +1,4 @@
-//! `toolkeep tool count`.
+//! Implements `toolkeep tool count`, which counts the callable tools.
 
 use clap::Args;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(crate) struct Count {
 #[derive(Debug, Serialize)]
 struct Answer {
     tools: usize,
-    /// In the order of the list; only those that have tools.
+    /// Sources in the order of the list, only those with tools.
     sources: Vec<OfSource>,
 }
 

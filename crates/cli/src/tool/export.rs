@@ -1,4 +1,4 @@
-//! `toolkeep tool export`.
+//! Implements `toolkeep tool export`, which writes the tools in a provider's format.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use cli_core::replace::replace;
 use cli_core::ui::{Ui, clean};
 use cli_core::value;
 
-/// The most lines of one kind that are told beside the answer.
+/// Maximum number of notes of one kind.
 const TOLD: usize = 50;
 
 /// Write the list as a provider takes it: the `tools` of a request, and nothing else.
@@ -42,7 +42,7 @@ pub(crate) struct Export {
 
 impl Export {
     pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        // Read before anything is started: a faulty line costs nothing.
+        // Parsed before anything is started: an invalid line costs nothing.
         let format: Format = self.format.parse().map_err(|error: formats::UnknownFormat| {
             Failure::new(Exit::Usage, error.to_string())
                 .fix("`toolkeep tool export --help` lists them")
@@ -83,7 +83,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// What whoever uses the list must know and cannot see in it.
+/// Prints what users of the list must know and cannot see in it.
 fn tell(listed: &Value, ui: &mut Ui) {
     let left_out = value::list(listed, "left_out").iter().map(|one| {
         let place = place(one);
@@ -113,7 +113,7 @@ fn tell(listed: &Value, ui: &mut Ui) {
     some(names, "names that stand for others", ui);
 }
 
-/// Where in a schema; its root has no name of its own.
+/// Formats a location in a schema; the root has no name.
 fn place(told: &Value) -> String {
     let place = value::line(told, "place", 80);
     if place.is_empty() { "its root".to_owned() } else { format!("`{place}`") }

@@ -1,4 +1,4 @@
-//! `toolkeep tool install`.
+//! Implements `toolkeep tool install`, which installs programs of built-in tools.
 
 use clap::{Args, ValueEnum};
 use egress::{Egress, EgressSettings};

@@ -1,4 +1,4 @@
-//! `toolkeep tool list`.
+//! Implements `toolkeep tool list`, which lists the callable tools.
 
 use clap::Args;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use cli_core::failure::{Exit, Failure, plural};
 use cli_core::ui::{Ui, table};
 use cli_core::value;
 
-/// The most pages that are asked for: a server cannot keep the command busy for ever.
+/// Maximum number of fetched pages, so that a server cannot keep the command busy forever.
 const PAGES: usize = 1_000;
 
 /// List the tools that the key may call.
@@ -43,7 +43,7 @@ impl List {
             losses: self.losses,
         };
         let listed = all(&session.client, what).await;
-        // Shown first: the end of a server of its own takes as long as its sources do.
+        // Printed first: stopping an own server takes as long as its sources do.
         let shown = listed.and_then(|answer| self.show(&answer, ui));
         session.end().await?;
         shown.map(|()| Exit::Done)
@@ -57,18 +57,18 @@ impl List {
     }
 }
 
-/// What is listed.
+/// The filter and format of a tool list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Listing<'a> {
-    /// Native where there is none.
+    /// The provider format; native if `None`.
     pub(super) format: Option<&'a str>,
-    /// All sources where there is none.
+    /// The source; all if `None`.
     pub(super) source: Option<&'a str>,
-    /// Whether losses are listed too.
+    /// Whether losses are included.
     pub(super) losses: bool,
 }
 
-/// The whole list, natively or in a provider's form: all pages as one.
+/// Fetches the whole list, natively or in a provider's format, with all pages joined.
 pub(super) async fn all(client: &Client, what: Listing<'_>) -> Result<Value, Failure> {
     let page = |cursor: Option<String>| {
         let path = Path::new("/v1/tools", &[]).with("format", what.format);
@@ -90,7 +90,7 @@ pub(super) async fn all(client: &Client, what: Listing<'_>) -> Result<Value, Fai
     Ok(answer)
 }
 
-/// Adds one page's part of the answer to that of the pages before.
+/// Appends one page's part to that of the previous pages.
 fn join(all: Option<&mut Value>, more: Option<Value>) {
     match (all, more) {
         (Some(Value::Array(all)), Some(Value::Array(more))) => all.extend(more),

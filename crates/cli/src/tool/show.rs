@@ -1,4 +1,4 @@
-//! `toolkeep tool show`.
+//! Implements `toolkeep tool show`, which shows one tool.
 
 use clap::Args;
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl Show {
     }
 }
 
-/// A description of several lines has a mark before each, so that none passes for a line of ours.
+/// Marks each line of a multi-line description, so that none looks like our own output.
 fn description(text: &str) -> String {
     if !text.contains('\n') {
         return text.to_owned();

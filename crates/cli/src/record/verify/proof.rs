@@ -1,10 +1,10 @@
-//! What a check has proved, and what it cannot: said with every answer.
+//! A summary of what a verification proved and what it could not prove.
 
 use ledger::{Report, WriterReport};
 
 use super::signed::Signed;
 
-/// Two lists of sentences.
+/// Returns the proved and the unproved statements.
 pub(super) fn of(report: &Report, signed: &Signed, kept: usize) -> (Vec<String>, Vec<String>) {
     let (mut proved, mut not) = (Vec::new(), Vec::new());
     if report.is_sound() {
@@ -74,7 +74,7 @@ fn of_writer(writer: &WriterReport, proved: &mut Vec<String>, not: &mut Vec<Stri
     }
 }
 
-/// What can be said of records that retention removed.
+/// Summarizes records that retention removed.
 fn of_gone(
     writer: &WriterReport,
     signed: &Signed,

@@ -1,4 +1,4 @@
-//! Signed checkpoints that were kept elsewhere, and the keys to check them with.
+//! Signed checkpoints that were stored elsewhere, and the keys that verify them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,18 @@ use cli_core::data::DataDir;
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::clean;
 
-/// The largest file of a key, in bytes.
+/// Maximum size of a key file, in bytes.
 const KEY: u64 = 4 << 10;
 
-/// What was given of signed checkpoints.
+/// The signed checkpoints and keys that were given.
 #[derive(Debug, Default)]
 pub(in crate::record) struct Signed {
-    /// Those whose signature holds.
+    /// The checkpoints with a valid signature.
     pub(in crate::record) checkpoints: Vec<Checkpoint>,
-    /// Whether the keys lay beside the record.
+    /// Whether the key is that of the data directory.
     pub(super) own_key: bool,
-    /// Notes that the key of the data directory did not sign: of another time or installation.
+    /// Number of notes not signed by the key of the data directory: from another time or
+    /// installation.
     pub(super) foreign: usize,
     given: Vec<VerifyKey>,
     own: Option<RecordKey>,
@@ -35,7 +36,7 @@ impl Signed {
     ) -> Result<Self, Failure> {
         let given = keys.iter().map(|key| key_of(key)).collect::<Result<Vec<_>, _>>()?;
         if files.is_empty() {
-            // What was never signed has no key, and is checked all the same.
+            // A record that was never signed has no key, and is verified without one.
             let own = own(data).ok().filter(|_| given.is_empty());
             return Ok(Self { given, own, ..Self::default() });
         }
@@ -47,7 +48,7 @@ impl Signed {
             for note in notes(&text) {
                 signed.add(file, note, (&given, own.as_ref()))?;
             }
-            // To give a file that proves nothing would look like a proof.
+            // A file that proves nothing must not look like a proof.
             if signed.checkpoints.len() + signed.foreign == before {
                 return Err(told(file, "holds no signed checkpoint"));
             }
@@ -63,17 +64,17 @@ impl Signed {
         Ok(signed)
     }
 
-    /// Whether there is a key at all.
+    /// Whether there is any key.
     pub(super) fn has_signers(&self) -> bool {
         self.own.is_some() || !self.given.is_empty()
     }
 
-    /// Whether the keys are those that lie beside the record.
+    /// Whether the key is that of the data directory.
     pub(super) fn own_signer(&self) -> bool {
         self.own.is_some()
     }
 
-    /// The keys that a writer's tombstones may be signed with.
+    /// The keys that may have signed a writer's tombstones.
     pub(super) fn signers(&self, writer: &str) -> Vec<VerifyKey> {
         let own = self.own.as_ref().map(|key| key.of_writer(writer));
         self.given.iter().cloned().chain(own).collect()
@@ -101,7 +102,7 @@ impl Signed {
         Ok(())
     }
 
-    /// The writers of whom there is one.
+    /// The writers with at least one checkpoint.
     pub(super) fn writers(&self) -> BTreeSet<&str> {
         self.checkpoints.iter().map(|checkpoint| checkpoint.writer.as_str()).collect()
     }

@@ -1,4 +1,4 @@
-//! The entry of a source, as it is written in the configuration file.
+//! The YAML entry of a new source.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use super::Add;
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::clean;
 
-/// The entry as lines of YAML, the first without its `- `, each with a line break.
+/// Renders the entry as lines of YAML, the first without its `- `, each with a line break.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if the entry cannot be serialized.
 pub(super) fn lines(add: &Add) -> Result<String, Failure> {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
@@ -26,14 +26,14 @@ pub(super) fn lines(add: &Add) -> Result<String, Failure> {
     put("trust", text(&add.trust));
     put("trust_annotations", add.trust_annotations.filter(|trusts| *trusts).map(Value::from));
     put("timeout", text(&add.timeout));
-    // No blocks over several lines: every value stands beside its key.
+    // No block scalars: every value is on the line of its key.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(&entry, options).map_err(|error| {
         Failure::new(Exit::Usage, format!("the source cannot be written as YAML: {error}"))
     })
 }
 
-/// The MCP server, where it is one: only what is said of it.
+/// Builds the value of an MCP server from the given flags only.
 fn mcp(add: &Add) -> Result<Option<Value>, Failure> {
     if add.trust_annotations.is_some() && !add.origin.is_mcp() {
         let failure = Failure::new(Exit::Usage, "`--trust-annotations` goes with an MCP server");
@@ -66,7 +66,7 @@ fn mcp(add: &Add) -> Result<Option<Value>, Failure> {
     Ok((!mcp.is_empty()).then_some(Value::Object(mcp)))
 }
 
-/// A mapping of what `read` makes of each text, each key once; no mapping where there is none.
+/// Inserts a mapping of the values parsed by `read`, with unique keys; nothing for an empty list.
 fn put_all(
     mcp: &mut Map<String, Value>,
     key: &str,
@@ -104,7 +104,7 @@ fn header(text: &str) -> Option<(&str, Value)> {
     Some((name.trim(), json!(value.trim())))
 }
 
-/// Only scopes are a list.
+/// Parses an OAuth setting; only scopes are a list.
 fn oauth(text: &str) -> Option<(&str, Value)> {
     let (key, value) = text.split_once('=')?;
     let value = match key {

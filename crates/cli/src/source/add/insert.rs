@@ -1,7 +1,6 @@
-//! Puts an entry at the end of the list of sources, and changes nothing else.
+//! Insertion of an entry at the end of the list of sources, without changing another byte.
 //!
-//! It looks at lines only. What it cannot place with certainty it refuses; that the result reads as it
-//! should is checked by reading it.
+//! It works on lines only. Ambiguous files are rejected; the result is verified by parsing it.
 
 use std::path::Path;
 
@@ -9,17 +8,17 @@ use tool::Code;
 
 use cli_core::failure::Failure;
 
-/// The text with the entry.
+/// The text of the file with the new entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inserted {
     pub(super) text: String,
-    /// What was put in.
+    /// The inserted lines.
     pub(super) lines: String,
-    /// The number of its first line, from 1.
+    /// The number of the first inserted line, from 1.
     pub(super) line: usize,
 }
 
-/// Why it cannot be placed, and the number of the line.
+/// The reason why an entry cannot be inserted, and the line number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoPlace {
     pub(super) line: usize,
@@ -37,7 +36,7 @@ impl NoPlace {
     }
 }
 
-/// Puts the entry, whose first line has no `- ` yet, behind the last source.
+/// Inserts the entry, whose first line has no `- ` yet, after the last source.
 pub(super) fn insert(text: &str, entry: &str) -> Result<Inserted, NoPlace> {
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(key) = all.iter().position(|line| is_key(line)) else {
@@ -48,7 +47,7 @@ pub(super) fn insert(text: &str, entry: &str) -> Result<Inserted, NoPlace> {
     if !is_empty(after) {
         return no(key, "the list of sources stands on one line, and cannot be added to");
     }
-    // The list goes on until something else begins at the left.
+    // The list continues until another key starts at the left margin.
     let outside = |line: &&str| !is_empty(line) && !line.starts_with([' ', '-']);
     let below = all.iter().skip(key + 1);
     let end = below.clone().position(outside).map_or(all.len(), |n| key + 1 + n);
@@ -61,12 +60,12 @@ pub(super) fn insert(text: &str, entry: &str) -> Result<Inserted, NoPlace> {
     if !is_item(line.trim_start_matches(' ')) {
         return no(key + 1 + first, "the sources are no list with a line for each");
     }
-    // Empty lines and remarks behind the last source belong to what follows it.
+    // Blank lines and comments after the last source belong to the following key.
     let last = inside.iter().rposition(|line| !is_empty(line)).unwrap_or(first);
     Ok(put(&all, key + 1 + last + 1, indented(entry, indent)))
 }
 
-/// A file without the key gets it, with the list, behind all else.
+/// Appends the key and its list to a file without them.
 fn at_the_end(all: &[&str], entry: &str) -> Result<Inserted, NoPlace> {
     let last = all.iter().rposition(|line| !is_empty(line));
     let flow = all.iter().position(|line| !is_empty(line) && line.starts_with(['{', ' ', '"']));
@@ -88,11 +87,11 @@ fn at_the_end(all: &[&str], entry: &str) -> Result<Inserted, NoPlace> {
 fn put(all: &[&str], at: usize, lines: String) -> Inserted {
     let (before, behind) = all.split_at(at.min(all.len()));
     let mut text = before.concat();
-    // A last line without its end gets one: else two lines would be one.
+    // A last line without a line break gets one, so that two lines are not joined.
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    // As the file ends its lines, so do these.
+    // Uses the line endings of the file.
     let windows = all.iter().any(|line| line.ends_with("\r\n"));
     let lines = if windows { lines.replace('\n', "\r\n") } else { lines };
     text.push_str(&lines);
@@ -108,7 +107,7 @@ fn indented(entry: &str, indent: usize) -> String {
     entry.lines().enumerate().map(line).collect()
 }
 
-/// `sources:` at the left, and nothing that only begins like it.
+/// Whether a line is the top-level key `sources:`.
 fn is_key(line: &str) -> bool {
     line.trim_end().strip_prefix("sources").is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
@@ -122,7 +121,7 @@ fn is_item(line: &str) -> bool {
         .is_some_and(|rest| rest.starts_with([' ', '\r', '\n']) || rest.is_empty())
 }
 
-/// Whether there is nothing but room or a remark.
+/// Whether a line is blank or a comment.
 fn is_empty(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')

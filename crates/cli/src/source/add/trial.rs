@@ -1,4 +1,4 @@
-//! Reads the configuration as a server would, as it is and as it would be.
+//! Validation of the configuration, as it is and as it would be.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use cli_core::failure::Failure;
 use cli_core::replace::beside;
 use config::{Config, Faults, Setting, SourceConfig};
 
-/// The configuration of this file, without a fault.
+/// Loads the configuration of a file, which must be valid.
 ///
 /// # Errors
-/// Its faults.
+/// Returns the configuration errors.
 pub(super) fn of(setting: &Setting, file: &Path) -> Result<Config, Failure> {
     let setting = Setting { file: Some(file.to_owned()), ..setting.clone() };
     config::read(&setting).whole().map_err(Failure::of_faults)
 }
 
-/// Whether nobody has the name.
+/// Checks that no source has the name.
 ///
 /// # Errors
-/// Where it stands, and what to do.
+/// Returns an error with the place of the existing source.
 pub(super) fn free(config: &Config, name: &str) -> Result<(), Failure> {
     let Some(taken) = config.sources.iter().find(|source| source.name.as_str() == name) else {
         return Ok(());
@@ -34,11 +34,11 @@ pub(super) fn free(config: &Config, name: &str) -> Result<(), Failure> {
     Err(failure.fix("choose another name, or change that entry"))
 }
 
-/// Reads the text as if it stood in the file: it must have no fault, all sources that there are, and
-/// the new one.
+/// Validates the text as the content of the file: it must be valid and contain all existing sources
+/// and the new one.
 ///
 /// # Errors
-/// Its faults, with the places they would have.
+/// Returns the errors, with their places in the file.
 pub(super) fn fits(
     setting: &Setting,
     file: &Path,
@@ -47,9 +47,10 @@ pub(super) fn fits(
     name: &str,
 ) -> Result<(), Failure> {
     let unwritten = |error: std::io::Error| super::unusable(file, "tried", &error);
-    // In its folder, since paths begin there. A link's folder is where the link is.
+    // In the same directory, because paths are relative to it. For a link, it is the directory of
+    // the link.
     let trial = beside(file).map_err(unwritten)?;
-    // For its owner alone: the configuration may hold secrets.
+    // Private, because the configuration may contain secrets.
     let written = private_file::create_with(&trial, text.as_bytes());
     let reading = written.map(|()| of(setting, &trial));
     drop(fs::remove_file(&trial));
@@ -69,7 +70,7 @@ pub(super) fn fits(
     Ok(())
 }
 
-/// The faults, told of the file and not of what was tried.
+/// Rewrites the errors to name the file instead of the temporary one.
 fn renamed(failure: Failure, trial: &Path, file: &Path) -> Failure {
     let Some(faults) = failure.faults() else { return failure };
     let mut faults: Faults = faults.clone();

@@ -1,4 +1,5 @@
-//! The port to answers that are too large to be given whole: kept for a while, for their caller alone.
+//! Defines the port to the artifact store: results too large to return inline, kept for a limited
+//! time and readable only by their caller.
 
 use std::fmt;
 
@@ -11,8 +12,8 @@ pub const META: &str = "toolkeep/artefact";
 /// The longest MCP result that can stand for an artefact, in bytes.
 const STAND_IN: usize = 64 << 10;
 
-/// What an MCP result that stands for an artefact says, as one value: `artefact`, `preview`, `rest`. `None` for any other
-/// result, and for one that has structured content.
+/// Returns an MCP result that stands for an artifact as one object with `artefact`, `preview` and
+/// `rest`. `None` for any other result, and for one that has structured content.
 pub fn preview_of(result: &Json) -> Option<Json> {
     if result.bytes().len() > STAND_IN || !result.as_str().contains(META) {
         return None;
@@ -27,19 +28,20 @@ pub fn preview_of(result: &Json) -> Option<Json> {
     Some(Json::fields([("artefact", &artefact), ("preview", &preview), ("rest", &rest)]))
 }
 
-/// Keeps large answers. They are no part of the record: they end by themselves, and with the process.
+/// Stores large results. They are not part of the record: they expire, and end with the process.
 pub trait Artefacts: Send + Sync + fmt::Debug {
-    /// Keeps an answer for `owner`; the oldest go where there is no room.
+    /// Stores a result for `owner` and evicts the oldest ones if the space is used up.
     ///
     /// # Errors
-    /// [`ArtefactError::Unavailable`], also where it is larger than all the room there is.
+    /// [`ArtefactError::Unavailable`], also if the result is larger than the whole store.
     fn keep<'a>(&'a self, owner: &'a Caller, body: Bytes)
     -> Boxed<'a, Result<Kept, ArtefactError>>;
 
-    /// A part of one, from a byte on, `most` bytes at the longest.
+    /// Reads up to the given number of bytes of an artifact, starting at an offset.
     ///
     /// # Errors
-    /// [`ArtefactError::Missing`] where it is not there, is over, or is another's: one answer for all.
+    /// [`ArtefactError::Missing`] if it does not exist, has expired or belongs to another caller;
+    /// the three cases look alike.
     fn read<'a>(
         &'a self,
         owner: &'a Caller,
@@ -48,33 +50,33 @@ pub trait Artefacts: Send + Sync + fmt::Debug {
     ) -> Boxed<'a, Result<Part, ArtefactError>>;
 }
 
-/// An answer that is kept.
+/// Describes a stored artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Names it; cannot be guessed.
+    /// Identifier; cannot be guessed.
     pub id: String,
-    /// Its length.
+    /// Size of the artifact in bytes.
     pub bytes: u64,
-    /// Until when.
+    /// Time at which it expires.
     pub expires: Wall,
 }
 
-/// A part of one.
+/// A byte range of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The bytes.
+    /// Bytes of this range.
     pub bytes: Bytes,
-    /// Length of the whole.
+    /// Total size of the artifact in bytes.
     pub total: u64,
 }
 
-/// Why there is none.
+/// Errors of the artifact store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArtefactError {
-    /// Not there, over, or another's.
+    /// The artifact does not exist, has expired or belongs to another caller.
     #[error("there is no such artefact: it may be over")]
     Missing,
-    /// It cannot be kept or read.
+    /// The artifact cannot be stored or read.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -1,4 +1,4 @@
-//! A call: who, what, with which arguments.
+//! Defines a tool call: its id, caller, tool and arguments.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,14 @@ use uuid::Uuid;
 
 use crate::{Json, JsonError, Level, Limits, Org, Tool, ToolKey};
 
-/// Names one call. A UUID version 7, so that ids sort by time.
+/// Identifier of one call: a UUID version 7, so that ids sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallId(pub Uuid);
 
 impl CallId {
-    /// The chain of a program with this id, as spec 3 has it: twelve hexadecimal digits.
+    /// Returns the chain id of a program with this call id: twelve hexadecimal digits, as the
+    /// tool-file registry defines it.
     pub fn chain_id(self) -> String {
         let digits = self.0.simple().to_string();
         digits.get(digits.len().saturating_sub(12)..).unwrap_or_default().to_owned()
@@ -28,65 +29,65 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Who makes the call: a model itself, or a program on its behalf (spec 3).
+/// Distinguishes calls that a model makes directly from calls that a program makes on its behalf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerType {
-    /// A model, or a person.
+    /// Made by a model or a person.
     Direct,
-    /// A program, in a chain of calls.
+    /// Made by a program, in a chain of calls.
     Chain,
 }
 
-/// The facts of a principal that an executor and a record may see. It grants nothing: rights are
+/// Facts about a principal that executors and records may see. They grant nothing: rights are
 /// decided on `identity::Principal`, which only a credential makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    /// Organisation.
+    /// Organisation of the caller.
     pub org: Org,
     /// The user, as the key names it.
     pub subject: String,
     /// Id of the credential; never the credential.
     pub key: String,
-    /// Permission level.
+    /// Permission level of the caller.
     pub level: Level,
-    /// Whether the credential belongs to an agent rather than a person.
+    /// True if the credential belongs to an agent rather than a person.
     pub agent: bool,
-    /// Who acts on behalf of the subject, the nearest first; empty where the subject acts itself.
+    /// Actors on behalf of the subject, nearest first; empty if the subject acts itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<Actor>,
-    /// Id of the first key of the delegation chain, where `key` was delegated. Limits count by it.
+    /// Id of the first key of the delegation chain, if `key` was delegated. Limits count by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
 }
 
 impl Caller {
-    /// Id of the key that limits count by: the first of the delegation chain, so that delegating keys
-    /// gives nobody more.
+    /// Returns the id of the key that limits count by: the first of the delegation chain, so that
+    /// delegating a key yields no additional quota.
     pub fn root_key(&self) -> &str {
         self.root.as_deref().unwrap_or(&self.key)
     }
 }
 
-/// One who acts on behalf of another.
+/// A party that acts on behalf of another (RFC 8693).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// The user, as its key names it.
+    /// The user, as the key names it.
     pub subject: String,
-    /// Id of its key; never the key.
+    /// Id of the key; never the key itself.
     pub key: String,
 }
 
-/// Arguments: the text that was checked, and the same text as a tree for those who ask for it.
+/// Validated call arguments: the JSON text and, on demand, its parsed tree.
 #[derive(Debug, Clone)]
 pub struct Args {
     raw: Json,
-    /// Made when it is first looked at: of a large text it has many times the size.
+    /// Parsed on first access: the tree of a large text takes many times its size.
     value: Arc<OnceLock<Value>>,
 }
 
 impl Args {
-    /// Checks `text` once, against [`Limits::ARGUMENTS`]; it must be an object.
+    /// Validates `text` against [`Limits::ARGUMENTS`]; it must be an object.
     ///
     /// # Errors
     /// [`JsonError`] with the place.
@@ -94,7 +95,7 @@ impl Args {
         Self::check_within(text, Limits::ARGUMENTS)
     }
 
-    /// The same against the limits of one tool.
+    /// Validates `text` against the limits of one tool.
     ///
     /// # Errors
     /// [`JsonError`] with the place.
@@ -102,8 +103,8 @@ impl Args {
         Json::check(text, limits).and_then(Self::from_json)
     }
 
-    /// From text that was held against `by` as a part of the message it came in: where those allow
-    /// nothing that `limits` do not, it is not looked at again.
+    /// Accepts text that was already validated against `by` as part of its message. Validates it
+    /// again only if `limits` are stricter.
     ///
     /// # Errors
     /// [`JsonError`] with the place.
@@ -117,7 +118,7 @@ impl Args {
         Self::check_within(json.bytes().clone(), limits)
     }
 
-    /// From text checked elsewhere.
+    /// Wraps text that was validated elsewhere.
     ///
     /// # Errors
     /// [`JsonError::Kind`] where it is no object.
@@ -125,45 +126,45 @@ impl Args {
         Ok(Self { raw: json.object()?, value: Arc::default() })
     }
 
-    /// The text, as it came.
+    /// Returns the JSON text as received.
     pub fn raw(&self) -> &Json {
         &self.raw
     }
 
-    /// The tree; made at the first look.
+    /// Returns the parsed tree; it is built on first access.
     pub fn value(&self) -> &Value {
         self.value.get_or_init(|| self.raw.value())
     }
 }
 
-/// One call, on its way to an executor.
+/// One call on its way to an executor.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Its id.
+    /// Id of this call.
     pub id: CallId,
     /// The call that made this one.
     pub parent: Option<CallId>,
-    /// The call whose wait this one ends, with what its executor wanted back.
+    /// State and input responses of the pending call that this one continues.
     pub continues: Option<Resume>,
-    /// Answers to what was not asked, from a client that knows what will be: MCP's `inputResponses`
-    /// without a state. A source that asks in its own words may take them.
+    /// Input responses that the client sent before any request: MCP's `inputResponses` without a
+    /// state. A source that asks for input may use them.
     pub unasked: Option<Json>,
-    /// Which tool.
+    /// Key of the called tool.
     pub key: ToolKey,
-    /// The tool as it stands in the snapshot that was decided on.
+    /// Definition of the tool in the snapshot that was decided on.
     pub tool: Arc<Tool>,
-    /// The arguments.
+    /// Validated arguments of the call.
     pub args: Args,
 }
 
-/// What a call that goes on brings along.
+/// State and input responses that a continued call brings along.
 #[derive(Debug, Clone)]
 pub struct Resume {
-    /// The call that waited.
+    /// Id of the pending call.
     pub call: CallId,
-    /// The executor's own state, as it asked for it in its [`crate::Wait`].
+    /// Executor's own state, as it was returned in [`crate::Wait`].
     pub state: bytes::Bytes,
-    /// The answers to its questions.
+    /// Responses to the executor's input requests.
     pub answers: Json,
 }
 

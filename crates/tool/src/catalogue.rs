@@ -1,5 +1,5 @@
-//! The port to the catalogue of tools (spec 4's central registry): entries that say what a tool is and how it
-//! is used, and packages that hold one with its code. Nothing of it runs here.
+//! Defines the port to tool packages, the central registry of the cluster tools: entries that
+//! describe a tool, and packages that hold its code. Nothing runs here.
 
 use std::fmt;
 
@@ -7,57 +7,57 @@ use bytes::Bytes;
 
 use crate::{Boxed, Json, Org};
 
-/// Why the catalogue did not do it.
+/// Errors of the tool package store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogueFault {
     /// Another entry has the id.
     #[error("there is an entry `{0}` already")]
     Exists(String),
-    /// There is none.
+    /// No entry has this id.
     #[error("there is no such entry")]
     Missing,
-    /// It cannot be taken as it is.
+    /// The entry or package is invalid.
     #[error("{0}")]
     Unfit(String),
-    /// A bound is reached.
+    /// A limit is reached.
     #[error("{0}")]
     Full(String),
-    /// What keeps it does not answer.
+    /// The storage does not respond.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// What became of it.
+/// Result of a tool package operation, as a boxed future.
 pub type Catalogued<'a, T> = Boxed<'a, Result<T, CatalogueFault>>;
 
-/// The entries of organisations, each for itself.
+/// Stores the tool packages of each organisation separately.
 pub trait Catalogue: Send + Sync + fmt::Debug {
-    /// One entry, with all its fields.
+    /// Returns one entry with all its fields.
     ///
     /// # Errors
     /// [`CatalogueFault`].
     fn entry<'a>(&'a self, org: &'a Org, id: &'a str) -> Catalogued<'a, Json>;
 
-    /// All entries of an organisation, in the order of their ids.
+    /// Lists all entries of an organisation, ordered by id.
     ///
     /// # Errors
     /// [`CatalogueFault::Unavailable`].
     fn entries<'a>(&'a self, org: &'a Org) -> Catalogued<'a, Vec<Json>>;
 
-    /// Puts an entry in that was not there; answers its id.
+    /// Creates an entry and returns its id.
     ///
     /// # Errors
     /// [`CatalogueFault`].
     fn create<'a>(&'a self, org: &'a Org, entry: Json) -> Catalogued<'a, String>;
 
-    /// The same with its package: a zip with `spec.json`, `tool.zip` and `tool.md`. All of it comes out, or
-    /// nothing is kept.
+    /// Creates an entry from a package: a zip with `spec.json`, `tool.zip` and `tool.md`. It is
+    /// unpacked completely or not stored.
     ///
     /// # Errors
     /// [`CatalogueFault`].
     fn upload<'a>(&'a self, org: &'a Org, package: Bytes) -> Catalogued<'a, String>;
 
-    /// Changes fields of an entry.
+    /// Updates fields of an entry.
     ///
     /// # Errors
     /// [`CatalogueFault`].

@@ -1,4 +1,5 @@
-//! Two times that must not be mixed: the wall's, which may jump, and the monotonic one, which orders.
+//! Defines wall-clock time, which may jump, and monotonic time, which orders events. The two must
+//! not be mixed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,28 +11,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wall(pub u64);
 
-/// Monotonic time since the process began. For deadlines and durations; means nothing elsewhere.
+/// Monotonic time since the process started. For deadlines and durations; has no meaning outside
+/// the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mono(pub Duration);
 
 impl Mono {
-    /// This much later.
+    /// Returns the time after a duration, saturating.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(wait))
     }
 
-    /// How long from `earlier` to here; zero where it is not earlier.
+    /// Returns the duration since `earlier`, or zero if it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Where time comes from. Tests bring their own.
+/// Source of the current time. Tests provide their own.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Wall time. May jump, forwards and backwards.
+    /// Returns the wall-clock time, which may jump forwards and backwards.
     fn wall(&self) -> Wall;
-    /// Monotonic time.
+    /// Returns the monotonic time.
     fn mono(&self) -> Mono;
 }
 
@@ -45,8 +47,8 @@ impl fmt::Display for Wall {
     }
 }
 
-/// Days since 1970-01-01 as year, month, day: the 400-year cycle of the Gregorian calendar, counted
-/// from 0000-03-01 so that the leap day ends a year.
+/// Converts days since 1970-01-01 to year, month and day: the 400-year cycle of the Gregorian
+/// calendar, counted from 0000-03-01 so that the leap day ends a year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -58,7 +60,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// A text that is no time.
+/// Error for a text that is not a valid time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is no time of RFC 3339, such as `2026-11-24T15:00:00Z`, and no day, such as `2026-11-24`"
@@ -68,8 +70,8 @@ pub struct NotATime;
 impl FromStr for Wall {
     type Err = NotATime;
 
-    /// RFC 3339 from 1970 on, rounded down to milliseconds; or a day alone, which is its midnight in UTC. A leap second counts as the
-    /// second before it.
+    /// Parses RFC 3339 from 1970 on, rounded down to milliseconds, or a date, which is midnight in
+    /// UTC. A leap second counts as the second before it.
     fn from_str(text: &str) -> Result<Self, NotATime> {
         parse(text).map(Self).ok_or(NotATime)
     }
@@ -125,7 +127,7 @@ fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// The number at `at`, of as many digits as `shape` has zeros, with what else `shape` has behind it.
+/// Parses as many digits at `at` as `shape` has zeros, followed by the rest of `shape`.
 fn number(text: &str, at: usize, shape: &str) -> Option<u64> {
     let part = text.get(at..at + shape.len())?;
     let digits = shape.trim_end_matches(['-', ':']).len();
@@ -134,7 +136,7 @@ fn number(text: &str, at: usize, shape: &str) -> Option<u64> {
     (is_number && shape.ends_with(end)).then(|| number.parse().ok()).flatten()
 }
 
-/// Days from 1970-01-01 to this one: the way back from [`civil`].
+/// Converts a date to days since 1970-01-01: the inverse of [`civil`].
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_year = (153 * month + 2) / 5 + day - 1;

@@ -1,4 +1,5 @@
-//! The error codes: one list, one page each under `docs/errors/`, one status table in `server`.
+//! Defines the error codes: one list, one page each under `docs/errors/`, one status table in
+//! `server`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($variant:ident = $word:literal, $summary:literal;)+) => {
-        /// Why a call, a request or a start did not do what was asked.
+        /// Error codes of calls, requests and server starts.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Code { $(#[doc = $summary] $variant),+ }
 
         impl Code {
-            /// Every code.
+            /// Every error code there is.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word, as it stands in answers and names its page.
+            /// Returns the code as it appears in responses and names its page.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// One line.
+            /// Returns a one-line summary.
             pub const fn summary(self) -> &'static str {
                 match self { $(Self::$variant => $summary),+ }
             }

@@ -1,23 +1,24 @@
-//! What names and titles look like to someone who reads them: two that look the same are the same.
+//! Computes confusable skeletons of names and titles: two texts with the same skeleton look alike
+//! to a reader.
 //!
-//! NFKC, case folded, confusables of UTS 39 replaced by what they are taken for, and `-` and `_` alike.
+//! Applies NFKC and case folding, replaces the confusables of UTS 39, and treats `-` and `_` alike.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_security::confusable_detection::skeleton;
 
-/// What `name` looks like: one text, or two where it holds a capital `I`, which looks like an `i` to
-/// who folds case and like an `l` to who reads. Names that look alike have one in common.
+/// Returns the skeletons of `name`: one, or two if it contains a capital `I`, which folds to `i`
+/// but looks like `l`. Names that look alike share one.
 pub fn looks(name: &str) -> impl Iterator<Item = String> {
     let second = name.contains('I').then(|| look(&name.replace('I', "l")));
     std::iter::once(look(name)).chain(second)
 }
 
-/// What `text` looks like.
+/// Returns the confusable skeleton of `text`.
 pub fn look(text: &str) -> String {
     if text.is_ascii() { ascii(text) } else { any(text) }
 }
 
-/// The same for ASCII, where tables are not needed: catalogs have 100,000 names.
+/// Computes the skeleton of ASCII text without tables: catalogs have 100,000 names.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 4);
     for byte in text.bytes() {
@@ -40,7 +41,7 @@ fn any(text: &str) -> String {
     ascii_parts(&bare.collect::<String>())
 }
 
-/// The ASCII in it as [`ascii`] has it, and dashes of all kinds as `_`.
+/// Folds ASCII characters as [`ascii`] does, and maps all dashes to `_`.
 fn ascii_parts(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -53,7 +54,7 @@ fn ascii_parts(text: &str) -> String {
     out
 }
 
-/// Marks that stand above or below a letter, and what is not seen at all.
+/// Returns true for combining marks and invisible characters.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
         | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}'

@@ -1,6 +1,6 @@
-//! How text from outside is put before people: on one line, without control characters, bounded.
+//! Formats untrusted text for display: one line, no control characters, bounded length.
 
-/// `text` with control and invisible characters escaped and cut to `most` characters.
+/// Returns `text` with control and invisible characters escaped, cut to `most` characters.
 pub fn shown(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut left = most;
@@ -19,7 +19,8 @@ pub fn shown(text: &str, most: usize) -> String {
     out
 }
 
-/// Direction and joining marks hide what is there; `escape_debug` leaves some of them in place.
+/// Returns true for characters that can be displayed. Direction and joining marks hide content, and
+/// `escape_debug` leaves some of them in place.
 fn plain(character: char) -> bool {
     let hidden = matches!(character,
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -27,8 +28,8 @@ fn plain(character: char) -> bool {
     !character.is_control() && !hidden
 }
 
-/// The first line and the last `most` lines of what a child printed, each shown, joined by ` | `. `…` stands for those
-/// between.
+/// Returns the first line and the last `most` lines of a child's output, escaped and joined by ` |
+/// `. `…` stands for omitted lines.
 pub fn end_lines(text: &str, most: usize, width: usize) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let from = lines.len().saturating_sub(most);

@@ -1,4 +1,4 @@
-//! The port through which calls run.
+//! Defines the port through which calls run.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,153 +11,159 @@ use crate::{
     SourceName, Ticket, Wall,
 };
 
-/// Runs one call. Only the pipeline calls it, and only with a [`Granted`].
+/// Runs calls. Only the pipeline calls it, and only with a [`Granted`].
 pub trait Executor: Send + Sync + fmt::Debug {
-    /// Runs `call`. Where `ctx.cancel` fires it should stop soon; after a grace the future is dropped.
+    /// Runs `call`. If `ctx.cancel` fires it should stop soon; after a grace period the future is
+    /// dropped.
     ///
     /// # Errors
-    /// [`ExecuteError`] where the tool did not get to answer. A tool that answers with a failure is an
-    /// [`Outcome`] with `is_error`.
+    /// [`ExecuteError`] if the tool did not return a result. A tool that reports a failure returns
+    /// an [`Outcome`] with `is_error`.
     fn execute<'a>(
         &'a self,
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>>;
 
-    /// Rejects arguments with which the call is sure to fail, such as a path outside the tool's folders.
-    /// The pipeline calls it before it holds a call, so that nobody approves what cannot succeed. It has no
-    /// effect, does no I/O, and shares its rules with [`Executor::execute`].
+    /// Rejects arguments that are certain to fail, such as a path outside the tool's folders. The
+    /// pipeline calls it before a call becomes pending, so that nobody approves a call that cannot
+    /// succeed. It has no effect, does no I/O, and shares its rules with [`Executor::execute`].
     ///
     /// # Errors
-    /// What is wrong with the arguments, in words for the caller.
+    /// A message for the caller about the invalid arguments.
     fn check_args(&self, _args: &Args) -> Result<(), String> {
         Ok(())
     }
 
-    /// The nodes that may run it, the first one first; none of what runs nowhere in particular.
+    /// Returns the ids of the nodes that may run it, preferred node first; empty if it is not bound
+    /// to nodes.
     fn places(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether all it does is to make calls, each of which is checked and recorded by itself. What a crash
-    /// leaves unknown is then known of them, and its own records need no sync.
+    /// Returns true if the executor only makes nested calls. Each of them is checked and recorded
+    /// on its own, so the record of this call needs no sync.
     fn only_calls(&self) -> bool {
         false
     }
 
-    /// One that runs the same tool in the places of `others` too. `None` where it cannot.
+    /// Returns an executor that runs this tool on its own nodes and on those of `others`, or `None`
+    /// if they cannot be merged.
     fn beside(&self, _others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
         None
     }
 }
 
-/// A call that may run: its intent is on record.
+/// A call whose intent is on record, and which may therefore run.
 #[derive(Debug, Clone, Copy)]
 pub struct Granted<'a> {
     call: &'a Call,
 }
 
 impl<'a> Granted<'a> {
-    /// Binds a call to the ticket the ledger gave for it; `None` where the ticket is another call's.
+    /// Binds a call to the receipt that the ledger issued for it; `None` if the receipt belongs to
+    /// another call.
     pub fn of(call: &'a Call, ticket: &'a Ticket) -> Option<Self> {
         (ticket.call() == call.id).then_some(Self { call })
     }
 
-    /// The call.
+    /// Returns the recorded call.
     pub fn call(&self) -> &'a Call {
         self.call
     }
 }
 
-/// How far an executor came.
+/// How far an executor got with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// To the end.
+    /// The call completed with an outcome.
     Done(Outcome),
-    /// To a question; the call is held.
+    /// The call is pending.
     Wait(Wait),
 }
 
-/// What a held call waits for.
+/// Reasons why a call is pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
-    /// Answers of the client. `resume` comes back with them, sealed on its way.
+    /// Waits for input of the client. `resume` comes back with the responses, sealed in transit.
     Input {
-        /// The questions, in MCP's words: an object of requests under keys of the executor's choice. The
-        /// answers come back under the same keys.
+        /// Input requests in MCP's terms: an object of requests under keys that the executor
+        /// chooses. The responses use the same keys.
         requests: Json,
-        /// The executor's own state.
+        /// State of the executor, opaque to others.
         resume: Bytes,
     },
-    /// A decision of a person. The wait has the call's own id.
+    /// Waits for a person's decision. The pending approval has the call's own id.
     Approval(Approval),
-    /// Another call.
+    /// Waits for another call.
     Nested(CallId),
 }
 
-/// What a call waits for that a person has to agree to.
+/// Describes the approval that a pending call needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// Why, as the policy says it in words.
+    /// Reason given by the policy.
     pub reason: String,
-    /// When the wait ends by itself.
+    /// Time at which the pending approval expires.
     pub expires: Wall,
-    /// The tool's side effects: the declared ones, or [`Effects::UNKNOWN`].
+    /// Side effects of the tool: the declared ones, or [`Effects::UNKNOWN`].
     pub effects: Vec<String>,
-    /// Whether a person has agreed already, and the call only has to go on.
+    /// True if the call is already approved and only has to continue.
     pub approved: bool,
-    /// Whether an agent's key made the call. Otherwise it is a person's own call, which no key of that
-    /// person approves.
+    /// True if an agent's key made the call. Otherwise it is a person's own call, which no key of
+    /// that person can approve.
     pub by_agent: bool,
 }
 
 impl Approval {
-    /// Spec 3's `side_effects_declared`: of its six values those that are declared.
+    /// Returns the declared side effects, as the tool-file registry's `side_effects_declared` lists
+    /// them.
     pub fn declared_effects(&self) -> Vec<&str> {
         self.effects.iter().map(String::as_str).filter(|word| *word != Effects::UNKNOWN).collect()
     }
 }
 
-/// What an executor may use besides its call.
+/// Services that an executor may use while it runs a call.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// On whose behalf.
+    /// Caller on whose behalf the call runs.
     pub caller: &'a Caller,
-    /// When the answer is of no more use.
+    /// Deadline of the call; a later result is of no use.
     pub deadline: Mono,
-    /// Fires when the caller gives up or the deadline passes.
+    /// Fires when the caller cancels or the deadline passes.
     pub cancel: &'a dyn Cancel,
-    /// Where progress goes. Bounded and lossy: telling it never waits.
+    /// Receives progress. Bounded and lossy: reporting never blocks.
     pub progress: &'a dyn Progress,
-    /// What the client at the other end can do.
+    /// Capabilities of the client.
     pub client: &'a ClientCan,
-    /// What the client wrote beside the arguments: MCP's `_meta`, as it came.
+    /// MCP's `_meta` of the request, as received.
     pub meta: Option<&'a Json>,
-    /// A live door to the client; `None` on stateless doors, where a question is a [`Wait`].
+    /// Sends requests to the client during the call; `None` on stateless interfaces, where a
+    /// request makes the call pending with a [`Wait`].
     pub ask: Option<&'a dyn Ask>,
-    /// Where the call can go on as a task; `None` where its client follows none.
+    /// Handle to continue the call as a task; `None` if the client does not support tasks.
     pub task: Option<&'a dyn Task>,
-    /// Credentials for upstreams.
+    /// Provides credentials for upstreams.
     pub credentials: &'a dyn Credentials,
     /// Nested calls, for the sources inside this program; the pipeline sets parent, depth and caller type.
     pub calls: Option<&'a dyn Calls>,
-    /// From 1.
+    /// Number of this attempt, starting at 1.
     pub attempt: u8,
-    /// Where what the call took in a cage is told, for the record.
+    /// Receives the sandbox usage of the call, for the record.
     pub caged: Option<&'a OnceLock<Caged>>,
-    /// Where the node that answered is named, for interfaces that return it.
+    /// Receives the id of the node that answered, for interfaces that return it.
     pub node: Option<&'a OnceLock<String>>,
 }
 
 impl Context<'_> {
-    /// Tells what the call took in a cage; the first word counts.
+    /// Records the sandbox usage of the call; only the first value counts.
     pub fn ran_caged(&self, caged: Caged) {
         if let Some(place) = self.caged {
             place.get_or_init(|| caged);
         }
     }
 
-    /// Names the node that answered; the first name counts.
+    /// Records the node that answered; only the first value counts.
     pub fn ran_on(&self, node: &str) {
         if let Some(place) = self.node {
             place.get_or_init(|| node.to_owned());
@@ -171,87 +177,87 @@ impl fmt::Debug for Context<'_> {
     }
 }
 
-/// Tells that a call is given up.
+/// Signals that a call is cancelled.
 pub trait Cancel: Send + Sync {
-    /// Resolves when it is.
+    /// Resolves when the call is cancelled.
     fn cancelled(&self) -> Boxed<'_, ()>;
-    /// Whether it is already.
+    /// Returns true if the call is already cancelled.
     fn is_cancelled(&self) -> bool;
 }
 
-/// Takes progress.
+/// Receives the progress and notifications of a call.
 pub trait Progress: Send + Sync {
-    /// `done` of `total`, with a line for people.
+    /// Reports `done` of `total`, with a message for people.
     fn report(&self, done: f64, total: Option<f64>, message: Option<&str>);
 
-    /// Whether anybody listens: an upstream need not be asked to tell what nobody hears.
+    /// Returns true if anybody listens; otherwise an upstream need not send progress.
     fn wanted(&self) -> bool {
         true
     }
 
-    /// A notification of the upstream that belongs to this call, in MCP's words and as it came: a log
-    /// line, a changed resource. A door that has no place for it leaves it out.
+    /// Forwards a notification of the upstream that belongs to this call, in MCP's terms and as
+    /// received: a log message, a changed resource. Interfaces that cannot deliver it drop it.
     fn notify(&self, _method: &str, _params: &Json) {}
 }
 
-/// Asks the client while the call runs.
+/// Sends requests to the client while the call runs.
 pub trait Ask: Send + Sync {
-    /// Sends a request in MCP's words and resolves with its result.
+    /// Sends a request in MCP's terms and resolves with its result.
     fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>>;
 }
 
-/// Where a call goes on after its client was answered: as a task, which the client comes back for. From
-/// then on the questions of the call go through this.
+/// Turns the call into a task, whose result the client fetches later. From then on, requests of the
+/// call to the client go through the task.
 pub trait Task: Ask {
-    /// The call is a task from here on. `false` where it cannot be one, because too many are; then it
-    /// goes on like any other. Told twice, it is so once.
+    /// Turns the call into a task. Returns false if the task limit is reached; the call then
+    /// continues as an ordinary call. Calling it again has no effect.
     fn hold(&self, call: &Call) -> bool;
 
-    /// How long the call may take in all, where it is a task by now.
+    /// Returns the total time limit if the call is a task.
     fn held(&self) -> Option<Duration>;
 
-    /// A line for people on where the task stands, bounded by the executor.
+    /// Sets the status message of the task, bounded by the executor.
     fn tell(&self, line: &str);
 }
 
-/// A question to the client that got no answer.
+/// Errors of a request to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     /// The client answered with an error.
     #[error("the client refused: {message} ({code})")]
     Refused {
-        /// JSON-RPC's code.
+        /// Error code of JSON-RPC.
         code: i64,
-        /// In the client's words, bounded by the door.
+        /// Message of the client, bounded by the interface.
         message: String,
     },
-    /// The client is gone, or did not say that it can answer this.
+    /// The client is disconnected, or lacks the capability.
     #[error("the client cannot be asked")]
     Gone,
 }
 
-/// What the client declared.
+/// Capabilities that the client declared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent capabilities of MCP")]
 pub struct ClientCan {
-    /// Answer questions of the server to the user.
+    /// True if the client can answer elicitation requests.
     pub elicit: bool,
-    /// Lend its model.
+    /// True if the client supports sampling.
     pub sample: bool,
-    /// List its roots.
+    /// True if the client can list its roots.
     pub roots: bool,
-    /// Follow a task.
+    /// True if the client can follow tasks.
     pub tasks: bool,
-    /// Whether it speaks with one source as if it were alone there: what the source wants of its clients
-    /// is then for this one to do, and is not done in its place.
+    /// True if the client uses an endpoint that serves one source only. Requests of the source are
+    /// then forwarded to the client instead of being answered here.
     pub alone: bool,
-    /// The same in the client's own words: MCP's `ClientCapabilities`, as they came.
+    /// MCP's `ClientCapabilities` as received.
     pub declared: Option<Json>,
 }
 
-/// Credentials for upstreams. Those of callers are never passed on.
+/// Provides credentials for upstreams. Those of callers are never forwarded.
 pub trait Credentials: Send + Sync {
-    /// For one source and one caller.
+    /// Looks up the credential for one source and one caller.
     fn for_source<'a>(
         &'a self,
         source: &'a SourceName,
@@ -259,7 +265,7 @@ pub trait Credentials: Send + Sync {
     ) -> Boxed<'a, Credential>;
 }
 
-/// No source needs a credential: for programs whose tools are their own.
+/// Credential provider for programs whose sources need no credentials.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoCredentials;
 
@@ -269,66 +275,67 @@ impl Credentials for NoCredentials {
     }
 }
 
-/// What the credential port answers.
+/// Result of a credential lookup.
 #[derive(Debug, Clone)]
 pub enum Credential {
-    /// The source needs none.
+    /// The source needs no credential.
     None,
-    /// Send this.
+    /// The secret to send to the source.
     Secret(Secret),
-    /// Someone has to agree first, here.
+    /// A person must give consent first, at this address.
     NeedsConsent(String),
-    /// There is none for this caller; what is missing, in words.
+    /// No credential exists for this caller; the text says what is missing.
     Missing(String),
 }
 
-/// Nested calls.
+/// Makes nested calls for sources of this program.
 pub trait Calls: Send + Sync {
-    /// Makes one, by tool name, with the caller's own rights.
+    /// Calls a tool by name, with the caller's own rights.
     fn call<'a>(&'a self, tool: &'a str, args: Json) -> Boxed<'a, Result<Outcome, ExecuteError>>;
 }
 
-/// A call that did not get its answer.
+/// Error of a call that returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecuteError {
-    /// The code.
+    /// Error code of the failure.
     pub code: Code,
-    /// In words. Bounded by the pipeline, and marked as the upstream's where it is.
+    /// Message, bounded by the pipeline, and marked as the upstream's if it is.
     pub message: String,
-    /// Whether anything had been sent: what surely was not may be tried again.
+    /// Whether the request may have reached the tool. A request that was certainly not sent can be
+    /// retried.
     pub sent: Sent,
-    /// The upstream's own JSON-RPC error, where that is what it answered.
+    /// JSON-RPC error of the upstream, if that is its response.
     pub rpc: Option<Box<Rpc>>,
 }
 
-/// A JSON-RPC error of an upstream, for a door that speaks it too.
+/// JSON-RPC error of an upstream, for interfaces that speak JSON-RPC too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rpc {
-    /// The code.
+    /// Error code of JSON-RPC.
     pub code: i64,
-    /// In the upstream's words. Bounded by the executor, and not escaped.
+    /// Message of the upstream, bounded by the executor and not escaped.
     pub message: String,
-    /// More, as it came. Bounded by the executor.
+    /// Additional error data as received, bounded by the executor.
     pub data: Option<Json>,
 }
 
-/// Whether the tool may have begun.
+/// Whether the request may have reached the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Surely not.
+    /// The request was certainly not sent.
     No,
-    /// It may have.
+    /// The request may have been sent.
     Maybe,
 }
 
 impl ExecuteError {
-    /// Nothing had been sent.
+    /// Creates an error for a request that was not sent.
     pub fn before(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), sent: Sent::No, rpc: None }
     }
 
-    /// The tool may have begun.
+    /// Creates an error for a request that may have been sent.
     pub fn during(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), sent: Sent::Maybe, rpc: None }
     }

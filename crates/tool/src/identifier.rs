@@ -1,7 +1,7 @@
-//! Rules for texts by which people tell subjects, roles and organisations apart.
+//! Validates texts that identify subjects, roles and organisations to people.
 //!
-//! Such a text stands in approvals, records, logs and tables. Two that a reader cannot tell apart must not
-//! name two subjects, and none may hold what a reader does not see.
+//! Such texts appear in approvals, records, logs and tables. Two that a reader cannot distinguish
+//! must not name two subjects, and none may contain invisible characters.
 
 use unicode_normalization::is_nfkc;
 use unicode_security::MixedScript as _;
@@ -9,13 +9,13 @@ use unicode_security::MixedScript as _;
 use crate::confusables::looks;
 use json::made_visible;
 
-/// What is wrong with a text that names something.
+/// Errors of an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifierFault {
     /// Empty, or longer than the limit.
     #[error("must have 1 to {0} bytes")]
     Length(usize),
-    /// A character that a reader does not see: a control, a direction mark, a joiner without a letter.
+    /// A character that is not visible: a control, a direction mark, a joiner without a letter.
     #[error("must have visible characters only: `{}`", .0.escape_debug())]
     Hidden(String),
     /// A space at one end, or one that is not U+0020.
@@ -29,7 +29,7 @@ pub enum IdentifierFault {
     MixedScripts,
 }
 
-/// Checks a line for people, such as a label: visible characters, on one line.
+/// Validates a display line, such as a label: visible characters, on one line.
 ///
 /// # Errors
 /// [`IdentifierFault::Length`] and [`IdentifierFault::Hidden`].
@@ -45,8 +45,8 @@ pub fn check_line(text: &str, limit: usize) -> Result<(), IdentifierFault> {
     Ok(())
 }
 
-/// Checks a name that somebody else gave, such as the subject of a token: a line in normal form, with plain
-/// spaces inside alone.
+/// Validates a name given by a third party, such as the subject of a token: a line in normal form,
+/// with plain spaces inside only.
 ///
 /// # Errors
 /// All of [`IdentifierFault`] but [`IdentifierFault::MixedScripts`].
@@ -59,8 +59,8 @@ pub fn check_foreign_name(text: &str, limit: usize) -> Result<(), IdentifierFaul
     if text.is_ascii() || is_nfkc(text) { Ok(()) } else { Err(IdentifierFault::NotNormal) }
 }
 
-/// Checks a name that is given here: as [`check_foreign_name`], with letters of one script. ASCII letters may
-/// stand beside Chinese, Japanese and Korean ones.
+/// Validates a name given here: as [`check_foreign_name`], with letters of one script. ASCII
+/// letters may stand beside Chinese, Japanese and Korean ones.
 ///
 /// # Errors
 /// [`IdentifierFault`].
@@ -75,8 +75,8 @@ pub fn check_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
     if east_asian { Ok(()) } else { Err(IdentifierFault::MixedScripts) }
 }
 
-/// Whether a reader takes two different names for one another. Two ASCII names are never taken so: people
-/// choose `ann1` beside `annl`, and tables show both.
+/// Returns true if a reader may confuse two different names. Two ASCII names never count as
+/// confusable: people choose `ann1` beside `annl`, and tables show both.
 pub fn is_confusable(one: &str, other: &str) -> bool {
     one != other
         && !(one.is_ascii() && other.is_ascii())

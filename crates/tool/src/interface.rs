@@ -1,4 +1,4 @@
-//! The interface by which something reaches Toolkeep.
+//! Defines the interfaces by which calls reach Toolkeep.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,20 +8,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! interfaces {
     ($($variant:ident = $word:literal, $summary:literal;)+) => {
-        /// By which interface a call, or a decision about one, came. Records, metrics and answers name it by
-        /// its word, in fields named `door`; a word never changes its meaning.
+        /// Interface by which a call, or a decision about one, arrived. Records, metrics and
+        /// responses name it in fields named `door`; a word never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Interface {
             $(#[doc = $summary] $variant,)+
-            /// One that this version does not know, in a record or a row of another version.
+            /// An interface that this version does not know, in a record or a row of another
+            /// version.
             Unknown,
         }
 
         impl Interface {
-            /// All of them.
+            /// Every interface there is.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+ Self::Unknown];
 
-            /// The word, as records have it.
+            /// Returns the word as records have it.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ Self::Unknown => "unknown" }
             }
@@ -66,7 +67,7 @@ impl Serialize for Interface {
     }
 }
 
-/// A word that is not known is [`Interface::Unknown`]: a record is readable whichever version wrote it.
+/// Parses an unknown word as [`Interface::Unknown`]: records of any version are readable.
 impl<'de> Deserialize<'de> for Interface {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = Cow::<'de, str>::deserialize(deserializer)?;

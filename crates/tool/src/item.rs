@@ -1,4 +1,4 @@
-//! What a source offers: tools, and the prompts and resources of MCP servers beside them.
+//! Defines the catalog items that a source offers: tools, prompts, resources and methods of MCP.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,17 +9,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Json, ToolName, Traits};
 
-/// A SHA-256. It is text in forms for people, as JSON, and 32 bytes in others.
+/// A SHA-256 digest. Serialised as text in human-readable formats such as JSON, and as 32 bytes in
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// As text.
+    /// Passes the digest as text to a function.
     pub fn text<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
         use_it(std::str::from_utf8(&self.ascii()).unwrap_or_default())
     }
 
-    /// The bytes of its text: nothing is formatted or allocated.
+    /// Returns the bytes of its text form without formatting or allocation.
     fn ascii(&self) -> [u8; 71] {
         // Without a table and without a jump: the compiler writes many digits at once.
         let hex = |half: u8| half + if half < 10 { b'0' } else { b'a' - 10 };
@@ -56,7 +57,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// In which form a digest is expected; what comes in the other is read too.
+/// Deserialises a digest from the expected form; the other form is accepted too.
 enum As {
     Text,
     Bytes,
@@ -101,28 +102,28 @@ impl FromStr for Digest {
     }
 }
 
-/// A tool's definition, in one shape whatever its source wrote.
+/// Definition of a tool, in one form for all kinds of sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name, as its source gave it.
+    /// Name as given by its source.
     pub name: ToolName,
     /// A title for people.
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema 2020-12 of its arguments; an object.
     pub input: Json,
     /// JSON Schema of its structured result, where it has one.
     pub output: Option<Json>,
-    /// What policy may ask of it.
+    /// Traits on which policy decides.
     pub traits: Traits,
-    /// The whole definition as it was received: what pins hash, and what is passed on untouched.
+    /// Complete definition as received: it is hashed for pins and passed on unchanged.
     pub received: Json,
 }
 
 impl Tool {
-    /// A tool of a program's own: its name, what it does, and the JSON Schema of its arguments. Its traits are those of a definition
-    /// that says nothing about itself; set them before it is registered.
+    /// Creates a tool of an embedding program from its name, description and the JSON Schema of its
+    /// arguments. Its traits are the defaults; set them before it is registered.
     pub fn new(name: ToolName, description: impl Into<String>, input: Json) -> Self {
         let description = description.into();
         let received = Json::fields([
@@ -145,7 +146,7 @@ impl Tool {
 /// A prompt of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// Its name.
+    /// Name of the prompt.
     pub name: ToolName,
     /// The definition as received.
     pub received: Json,
@@ -156,14 +157,14 @@ pub struct Prompt {
 pub struct Resource {
     /// Its URI, or its URI template.
     pub uri: String,
-    /// Whether `uri` is a template.
+    /// True if `uri` is a template.
     pub template: bool,
     /// The definition as received.
     pub received: Json,
 }
 
-/// The names under which methods of MCP's are offered, with what MCP calls them. They stand in
-/// policies and records.
+/// Names under which MCP methods are offered, with MCP's method names. They appear in policies and
+/// records.
 pub const METHODS: [(&str, &str); 5] = [
     ("mcp.prompts.get", "prompts/get"),
     ("mcp.resources.read", "resources/read"),
@@ -172,17 +173,17 @@ pub const METHODS: [(&str, &str); 5] = [
     ("mcp.logging.setLevel", "logging/setLevel"),
 ];
 
-/// One thing in a catalog.
+/// An item of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// A tool.
+    /// A tool that can be called.
     Tool(Arc<Tool>),
-    /// A prompt.
+    /// A prompt of an MCP server.
     Prompt(Prompt),
     /// A resource or a template.
     Resource(Resource),
-    /// A method of MCP's that the source answers beside the calls of its tools, such as `prompts/get`.
-    /// Its `name` is the one of [`METHODS`]; it is called as a tool is, and never listed as one.
+    /// An MCP method that the source answers besides tool calls, such as `prompts/get`. Its `name`
+    /// is one of [`METHODS`]; it is called like a tool, and never listed as one.
     Method(Arc<Tool>),
 }
 

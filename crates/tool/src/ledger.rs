@@ -1,4 +1,4 @@
-//! The port to the record. No intent on record, no execution.
+//! Defines the port to the record. No call runs without an intent on record.
 
 mod body;
 mod caged;
@@ -16,16 +16,16 @@ pub use caged::Caged;
 pub use record::{Kind, Page, Query, Record, RecordFacts, standing};
 pub use ticket::{Hear, Ticket, Watch};
 
-/// What keeps the record of every call: one intent before it runs, one outcome after.
+/// Writes the record of every call: one intent before it runs, one outcome after.
 pub trait Ledger: Send + Sync + fmt::Debug {
-    /// Writes the intent, and resolves when it is as durable as asked.
+    /// Writes the intent, and resolves when it has the requested durability.
     ///
     /// # Errors
     /// [`LedgerError`]; the call must then not run.
     fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>>;
 
-    /// Writes the outcome and ends the ticket; `need` is that of the intent, and only `Full` waits for
-    /// the disk here.
+    /// Writes the outcome and completes the receipt; `need` is that of the intent, and only `Full`
+    /// waits for the disk here.
     ///
     /// # Errors
     /// [`LedgerError`]; the call then shows as unknown.
@@ -36,49 +36,50 @@ pub trait Ledger: Send + Sync + fmt::Debug {
         need: Durability,
     ) -> Boxed<'_, Result<(), LedgerError>>;
 
-    /// Notes a step of a call that is held. Handed to the kernel when this returns; the intent that may
-    /// follow is synced, and with it this.
+    /// Records a step of a pending approval. It is handed to the kernel when this returns; an
+    /// intent that follows is synced, and this record with it.
     ///
     /// # Errors
     /// [`LedgerError`]; the step must then not be taken.
     fn wait(&self, waited: &Waited) -> Result<(), LedgerError>;
 
-    /// Notes a call that was refused. Rate-capped and never synced: losing one loses no effect.
+    /// Records a refused call. Rate-limited and never synced: losing one loses no effect.
     fn refuse(&self, refusal: Refusal);
 
-    /// Whether intents can be written now, and if not, why.
+    /// Checks that intents can be written now.
     fn health(&self) -> Result<(), LedgerError>;
 }
 
-/// Takes down what decides over calls and is no call itself.
+/// Records administrative changes, which decide over calls but are not calls.
 pub trait Events: Send + Sync + fmt::Debug {
-    /// Writes it: handed to the system when this returns, on the disk soon after.
+    /// Writes the event: handed to the kernel when this returns, and on disk soon after.
     ///
     /// # Errors
-    /// [`LedgerError`]; whoever was about to widen what may be called must then not do it.
+    /// [`LedgerError`]; a caller about to widen what may be called must then not do so.
     fn note(&self, event: &Event) -> Result<(), LedgerError>;
 }
 
-/// Reads the record.
+/// Reads records of calls.
 pub trait Records: Send + Sync + fmt::Debug {
-    /// One page, newest first. The work for one page is bounded: see [`Page::records`].
+    /// Lists one page, newest first. The work for one page is bounded: see [`Page::records`].
     ///
     /// # Errors
     /// [`LedgerError`].
     fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>>;
 
-    /// All that is on record of one call, oldest first.
+    /// Lists all records of one call, oldest first.
     ///
     /// # Errors
     /// [`LedgerError`].
     fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
 
-    /// Whether a call without an outcome runs. As given, each one does: a ledger that outlives its process knows which do.
+    /// Returns true if a call without an outcome is running. The default is true; a ledger that
+    /// outlives its process knows which calls run.
     fn is_running(&self, _call: CallId) -> bool {
         true
     }
 
-    /// Where a call stands; `None` where nothing is on record of it.
+    /// Returns the status of a call; `None` if it has no records.
     ///
     /// # Errors
     /// [`LedgerError`].
@@ -89,28 +90,28 @@ pub trait Records: Send + Sync + fmt::Debug {
     }
 }
 
-/// How sure a record must be before the call runs.
+/// Durability that a record must have before the call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Handed to the kernel: survives `kill -9`.
     Written,
-    /// On the disk: survives loss of power.
+    /// Synced to disk: survives loss of power.
     Synced,
-    /// On the disk, and its outcome is too before it is answered.
+    /// Synced to disk; the outcome is synced too before the response is sent.
     Full,
 }
 
-/// The record cannot be written or read.
+/// Error of writing or reading the record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LedgerError {
-    /// In words, with the file and what to do.
+    /// Message with the file and the remedy.
     pub message: String,
 }
 
 impl LedgerError {
-    /// In words.
+    /// Creates an error with a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }

@@ -1,7 +1,7 @@
-//! The words and the ports of Toolkeep.
+//! Domain types and ports (traits) of Toolkeep.
 //!
-//! Every other crate speaks in these types. This crate does no I/O, starts no task, reads no clock
-//! and no environment, and knows no provider, no protocol and no policy.
+//! All other crates use these types. This crate does no I/O, starts no task, reads no clock and no
+//! environment, and knows no provider, no protocol and no policy.
 
 pub mod artefact;
 pub mod call;
@@ -47,5 +47,5 @@ pub use traits::{Effect, Effects, Level, Safety, Scope, Traits};
 
 use std::pin::Pin;
 
-/// The future a port returns: boxed at the seam, so that adapters stay out of their callers' types.
+/// Boxed future that a port returns, so that adapters stay out of their callers' types.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,11 +1,11 @@
-//! The map of the path that every call takes.
+//! Defines the hash map of the call path.
 
 use std::collections::HashMap;
 
-/// A map with a hash that is fast for the short keys of this program: ids and names. Its seed is drawn
-/// when the process starts; keys that an attacker may choose without limit belong into a
-/// [`HashMap`] with its own hash.
+/// A hash map with a fast, seeded hash for short keys such as ids and names. The seed is drawn when
+/// the process starts; keys that an attacker may choose without limit belong in a [`HashMap`] with
+/// its own hash.
 pub type Map<K, V> = HashMap<K, V, Hashing>;
 
-/// How it hashes, for tables of another shape.
+/// Hash state of the fast map, for other table types.
 pub type Hashing = foldhash::fast::RandomState;

@@ -1,4 +1,4 @@
-//! Names, and what identifies a tool: its organisation, its source and its name.
+//! Defines validated names of tools, sources and organisations, and the key that identifies a tool.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,35 +6,35 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name, in bytes. MCP 2025-11-25 allows 1 to 128 of `A-Z a-z 0-9 _ . -`.
+/// Maximum length of a name in bytes. MCP 2025-11-25 allows 1 to 128 of `A-Z a-z 0-9 _ . -`.
 pub const MAX: usize = 128;
 
-/// Why a name was refused.
+/// Errors of a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing there.
+    /// The name is empty.
     #[error("the name is empty")]
     Empty,
-    /// Past [`MAX`].
+    /// The name is longer than [`MAX`].
     #[error("the name `{name}` has {length} characters, {MAX} are allowed")]
     TooLong {
-        /// The name, cut.
+        /// The name, cut to a bounded length.
         name: String,
         /// Its length in bytes.
         length: usize,
     },
-    /// A character outside the set.
+    /// A character outside the allowed set.
     #[error(
         "the name `{}` holds {character:?}; allowed are letters, digits, `_`, `.` and `-`",
         name.escape_debug()
     )]
     Character {
-        /// The name.
+        /// The name that was rejected.
         name: String,
-        /// The first character that does not belong.
+        /// First character that is not allowed.
         character: char,
     },
-    /// One that Toolkeep gives its own sources.
+    /// A name reserved for Toolkeep's own sources.
     #[error("the name `{0}` belongs to Toolkeep's own sources; give the source another name")]
     Reserved(String),
 }
@@ -62,7 +62,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks length and characters.
+            /// Validates length and characters.
             ///
             /// # Errors
             /// [`NameError`] with the fault.
@@ -71,7 +71,7 @@ macro_rules! name {
                 Ok(Self(name.as_ref().into()))
             }
 
-            /// The text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -113,11 +113,11 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a tool as its source gave it, prefix and all.
+    /// Name of a tool as given by its source, including any prefix.
     ToolName
 }
 name! {
-    /// The name the operator gave a source.
+    /// Name that the operator gave a source.
     SourceName
 }
 name! {
@@ -125,17 +125,17 @@ name! {
     Org
 }
 
-/// The source of the built-in tools.
+/// Name of the source of built-in tools.
 pub const BUILTIN: &str = "builtin";
-/// The source that shows problems of the configuration beside those of sources.
+/// Source name under which problems of the configuration are listed.
 pub const CONFIGURATION: &str = "configuration";
-/// The source that shows problems of the store beside those of sources.
+/// Source name under which problems of the store are listed.
 pub const STORE: &str = "toolkeep-store";
-/// The source that shows a cache of modules' manifests that does not answer, beside problems of sources.
+/// Source name under which an unavailable cache of module manifests is listed.
 pub const CACHE: &str = "toolkeep-cache";
 
 impl SourceName {
-    /// A name that an operator may give a source: not one of Toolkeep's own.
+    /// Validates a source name given by an operator: it must not be reserved.
     ///
     /// # Errors
     /// [`NameError`] with the fault.
@@ -153,22 +153,22 @@ impl Default for Org {
     }
 }
 
-/// What identifies a tool. The name alone does not: another source may come to offer it.
+/// Identifies a tool by organisation, source and name; another source may offer the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ToolKey {
-    /// Whose tool.
+    /// Organisation of the tool.
     pub org: Org,
     /// Which source offers it.
     pub source: SourceName,
-    /// Its name.
+    /// Name of the tool.
     pub name: ToolName,
 }
 
 impl ToolKey {
-    /// `SOURCE.NAME`, which leads to this tool whatever other sources offer.
+    /// Returns `SOURCE.NAME`, which identifies this tool whatever other sources offer.
     ///
     /// # Errors
-    /// Where that is too long for a name.
+    /// If the result is too long for a name.
     pub fn qualified(&self) -> Result<ToolName, NameError> {
         ToolName::new(format!("{}.{}", self.source, self.name))
     }

@@ -1,12 +1,12 @@
-//! The known name that is nearest to an unknown one.
+//! Finds the known name that is most similar to an unknown one, for suggestions.
 
-/// Letters of a word that are compared: a longer one is near to none that is known.
+/// Maximum number of characters that are compared; longer words match no known name.
 const LONGEST: usize = 64;
 
-/// The nearest of `known`, where it is near enough to be meant.
+/// Returns the most similar of `known`, if it is similar enough to be a suggestion.
 pub fn nearest_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = simplify(name);
-    // Of those that are equally near, one that begins alike.
+    // Among equal distances, prefers a name with the same first letter.
     let distance = |known: &'a str| {
         let other = simplify(known);
         let begins_otherwise = other.chars().next() != plain.chars().next();
@@ -17,7 +17,7 @@ pub fn nearest_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     (edits <= (longest / 3).max(1)).then_some(nearest)
 }
 
-/// `mcpServers`, `mcp-servers` and `mcp_servers` are one word.
+/// Normalises a word, so that `mcpServers`, `mcp-servers` and `mcp_servers` are equal.
 fn simplify(word: &str) -> String {
     let letters = word.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).take(LONGEST);
     letters.flat_map(char::to_lowercase).collect()

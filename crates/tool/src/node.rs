@@ -1,4 +1,4 @@
-//! The port to the registry of the tools that nodes have (spec 4).
+//! Defines the port to the registry of tools that nodes offer (cluster tools).
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Boxed, Json, Wall};
 
-/// A tool as a node registers it: spec 4's document.
+/// A tool as a node registers it: the cluster tools' document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// The node that has it.
+    /// Id of the node that offers it.
     pub node_id: String,
-    /// JSON Schema of its input, or spec 4's shorthand; an object.
+    /// JSON Schema of its input, or the cluster tools' shorthand; an object.
     pub input_spec: Json,
-    /// An object.
+    /// Metadata of the tool; an object.
     pub metadata: Json,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
 }
 
-/// For which nodes a caller speaks; made of a credential's rights and nothing else.
+/// Nodes on whose behalf a caller may act, derived from the rights of its credential only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Speaks {
-    /// For none.
+    /// May act for no node.
     None,
-    /// For the node of this name.
+    /// May act for the node of this name.
     For(String),
-    /// For all: a person who looks after them.
+    /// May act for all nodes, as an operator of them.
     All,
 }
 
 impl Speaks {
-    /// Whether for this one.
+    /// Returns true if it covers this node.
     pub fn is_for(&self, node: &str) -> bool {
         match self {
             Self::None => false,
@@ -43,48 +43,48 @@ impl Speaks {
     }
 }
 
-/// Why the registry did not do it.
+/// Errors of the node registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeFault {
-    /// The credential speaks for another node, or for none.
+    /// The credential may not act for this node.
     #[error("this key does not speak for the node `{0}`")]
     Foreign(String),
-    /// The name is another node's, with another definition.
+    /// The name is registered by another node with a different definition.
     #[error("the name `{name}` belongs to the node `{owner}`, whose tool has another definition")]
     Taken {
-        /// The name.
+        /// Name of the tool.
         name: String,
-        /// Whose it is.
+        /// Node that owns the name.
         owner: String,
     },
-    /// The name begins with another node's id, and is that node's alone.
+    /// The name begins with another node's id and is reserved for that node.
     #[error(
         "the name `{name}` is kept for the node `{owner}`, with whose id it begins; use another prefix"
     )]
     Reserved {
-        /// The name.
+        /// Name of the tool.
         name: String,
-        /// Whose it is.
+        /// Node that owns the name.
         owner: String,
     },
-    /// The name is another node's, which does not share it.
+    /// The name belongs to another node, which does not share it.
     #[error(
         "the name `{name}` belongs to the node `{owner}`, which does not share it; set `shared: true` in \
          the metadata of the tool on both nodes, or list the name under `nodes.shared`"
     )]
     Unshared {
-        /// The name.
+        /// Name of the tool.
         name: String,
-        /// Whose it is.
+        /// Node that owns the name.
         owner: String,
     },
-    /// The document cannot be taken as it is.
+    /// The document is invalid.
     #[error("{0}")]
     Unfit(String),
-    /// A bound is reached.
+    /// A limit is reached.
     #[error("{0}")]
     Full(String),
-    /// There is no such thing.
+    /// The tool or node does not exist.
     #[error("there is no such tool")]
     Missing,
     /// The store does not answer.
@@ -92,65 +92,65 @@ pub enum NodeFault {
     Unavailable(String),
 }
 
-/// Why there is no way to a node.
+/// Errors of resolving a node's endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
-    /// The operator names no address, and nothing else is asked for one.
+    /// The operator configured no address, and no other lookup is configured.
     #[error("`nodes.addresses` does not name the node `{0}`")]
     Unknown(String),
-    /// Kubernetes is asked, and no node there carries the label.
+    /// No Kubernetes node carries the label.
     #[error(
         "no Kubernetes node has the label nodeID={0}, and `nodes.addresses` does not name the node"
     )]
     Unlabelled(String),
-    /// It has no address of its own: it made the connection over which it is called.
+    /// The node has no address: it is called over the connection that it opened.
     #[error("the node `{0}` has no address: it is called over its own connection")]
     OwnConnection(String),
-    /// What says where it is cannot be used.
+    /// The configured address is invalid.
     #[error("the address of the node `{node}` cannot be used: {why}")]
     Unusable {
-        /// The node.
+        /// Id of the node.
         node: String,
-        /// In words.
+        /// Reason, as a message for people.
         why: String,
     },
 }
 
-/// How a node says it is.
+/// State that a node reports in its heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beat {
-    /// It takes calls.
+    /// The node accepts calls.
     Serving,
-    /// It ends: no new calls.
+    /// The node is shutting down: no new calls.
     Draining,
 }
 
-/// A node that is known.
+/// Status of a known node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeState {
-    /// Its id.
+    /// Id of the node.
     pub node_id: String,
-    /// How many tools it has.
+    /// Number of its tools.
     pub tools: usize,
-    /// What it said last, and when; nothing of one that never says so.
+    /// Last heartbeat and its time; `None` if the node sends no heartbeats.
     pub beat: Option<(Beat, Wall)>,
-    /// Where it is, or why nobody knows.
+    /// Endpoint of the node, or why it cannot be resolved.
     pub endpoint: Result<String, Unresolved>,
-    /// When a connection that it made last took the place of one that was still open.
+    /// Time at which a new connection of the node last replaced one that was still open.
     pub replaced: Option<Wall>,
 }
 
-/// A node's certificate, and what belongs to it.
+/// An issued node certificate with its CA certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certified {
-    /// The certificate, PEM.
+    /// Certificate of the node, PEM.
     pub certificate: String,
-    /// The certificate of who signed it, PEM: whom the node lets call it.
+    /// Certificate of the CA, PEM, against which the node verifies its callers.
     pub authority: String,
-    /// The name that stands in the certificate.
+    /// Name in the certificate.
     pub name: String,
-    /// Until when it holds.
+    /// Time at which it expires.
     pub until: Wall,
     /// Its serial number, in hexadecimal digits.
     pub serial: String,
@@ -165,47 +165,47 @@ pub struct NodeCertificate {
     pub serial: String,
     /// SHA-256 of the public key, in hexadecimal digits.
     pub public_key: String,
-    /// When it was issued.
+    /// Time at which it was issued.
     pub issued: Wall,
-    /// Until when it holds.
+    /// Time at which it expires.
     pub expires: Wall,
-    /// Whether it counts.
+    /// Validity state of the certificate.
     pub state: CertificateState,
 }
 
-/// Whether a certificate counts.
+/// Validity states of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CertificateState {
-    /// It is the newest of its node, and the only one that is accepted.
+    /// The newest certificate of its node, and the only one that is accepted.
     Current,
-    /// The node has a newer one.
+    /// The node has a newer certificate.
     Replaced,
-    /// It was revoked, or the key that it was issued with was.
+    /// The certificate was revoked, or the key with which it was issued.
     Revoked,
-    /// Its time is over.
+    /// The certificate has expired.
     Expired,
 }
 
-/// What is known of the keys that nodes register with.
+/// Status of the keys that nodes register with.
 pub trait KeyState: Send + Sync + fmt::Debug {
-    /// Whether this installation knows the key and it holds no more.
+    /// Returns true if this installation knows the key and it is revoked or expired.
     fn has_ended(&self, key: &str, now: Wall) -> bool;
 }
 
-/// Why what a registry serves is only remembered.
+/// Reports since when and why a registry is served from memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
-    /// Since when.
+    /// Time since when the registry is stale.
     pub since: Wall,
-    /// In words.
+    /// Reason, as a message for people.
     pub why: String,
 }
 
-/// The registry of nodes' tools. Who may change what is judged here, by [`Speaks`].
+/// Registry of node tools. Authorises changes by [`Speaks`].
 pub trait Nodes: Send + Sync + fmt::Debug {
-    /// Puts a tool in, or in the place of the one that its node has under this name. Answers the id of
-    /// the document, which stays with (name, node).
+    /// Registers a tool, or replaces the node's tool of this name. Returns the id of the document,
+    /// which stays with (name, node).
     ///
     /// # Errors
     /// [`NodeFault`].
@@ -215,7 +215,7 @@ pub trait Nodes: Send + Sync + fmt::Debug {
         tool: NodeTool,
     ) -> Boxed<'a, Result<String, NodeFault>>;
 
-    /// Takes a tool out.
+    /// Removes a tool of a node.
     ///
     /// # Errors
     /// [`NodeFault`].
@@ -226,29 +226,29 @@ pub trait Nodes: Send + Sync + fmt::Debug {
         name: &'a str,
     ) -> Boxed<'a, Result<(), NodeFault>>;
 
-    /// One tool.
+    /// Returns one tool of a node.
     fn tool(&self, node: &str, name: &str) -> Option<NodeTool>;
 
-    /// A node's tools, in the order of their registration.
+    /// Lists the tools of a node in the order of their registration.
     fn tools(&self, node: &str) -> Vec<NodeTool>;
 
-    /// Where a node is called, as `host:port`.
+    /// Resolves the endpoint of a node as `host:port`.
     ///
     /// # Errors
     /// [`Unresolved`].
     fn endpoint(&self, node: &str) -> Result<String, Unresolved>;
 
-    /// Whether a call would be sent to the node now: it is not ending, not silent, and was reached when it
-    /// was called last.
+    /// Returns true if calls are sent to the node now: it is not draining, its heartbeat is recent,
+    /// and its last call reached it.
     fn takes_calls(&self, node: &str) -> bool;
 
-    /// A node's sign of life.
+    /// Records a heartbeat of a node.
     ///
     /// # Errors
     /// [`NodeFault::Foreign`], and [`NodeFault::Missing`] where the node has no tools here.
     fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault>;
 
-    /// Whether [`Nodes::certify`] would sign this, as far as that can be known before.
+    /// Checks whether [`Nodes::certify`] would sign this, as far as it can be known in advance.
     ///
     /// # Errors
     /// As [`Nodes::certify`].
@@ -260,14 +260,13 @@ pub trait Nodes: Send + Sync + fmt::Debug {
         proof: &[u8],
     ) -> Result<(), NodeFault>;
 
-    /// Signs that a key is the node's: `proved` is a P-256 point without compression, and a signature
-    /// with the private key.
+    /// Issues a certificate for the node's key: `proved` is an uncompressed P-256 point, and a
+    /// signature with the private key.
     ///
     /// # Errors
-    /// [`NodeFault::Foreign`], [`NodeFault::Unfit`] where the proof does not fit, and
-    /// [`NodeFault::Unavailable`] where nobody signs here.
-    /// The node's other certificates do not count from then on; this one does for as long as the key
-    /// `issued_with` holds, where one is named.
+    /// [`NodeFault::Foreign`], [`NodeFault::Unfit`] if the proof is invalid, and
+    /// [`NodeFault::Unavailable`] if this server has no CA. The node's other certificates become
+    /// invalid; this one is valid as long as the key `issued_with`, if one is named.
     fn certify<'a>(
         &'a self,
         by: &'a Speaks,
@@ -276,43 +275,43 @@ pub trait Nodes: Send + Sync + fmt::Debug {
         issued_with: Option<&'a str>,
     ) -> Boxed<'a, Result<Certified, NodeFault>>;
 
-    /// Revokes all certificates of a node and cuts its connections. It is not called again until it has
-    /// another one.
+    /// Revokes all certificates of a node and closes its connections. It is not called again until
+    /// it has a new certificate.
     ///
     /// # Errors
-    /// [`NodeFault::Foreign`] for anyone but a person who looks after nodes, and
-    /// [`NodeFault::Missing`] where nothing is known of the node.
+    /// [`NodeFault::Foreign`] for any caller but an operator of nodes, and [`NodeFault::Missing`]
+    /// if the node is unknown.
     fn revoke<'a>(&'a self, by: &'a Speaks, node: &'a str) -> Boxed<'a, Result<(), NodeFault>>;
 
-    /// The certificates of a node that are remembered, the newest first.
+    /// Lists the stored certificates of a node, newest first.
     fn certificates(&self, node: &str) -> Vec<NodeCertificate>;
 
-    /// Whether what is served is only remembered, because what keeps the registry does not answer.
+    /// Returns the staleness if the registry is served from memory because its storage does not
+    /// respond.
     fn stale(&self) -> Option<Stale> {
         None
     }
 
-    /// The nodes that are known, in the order of their first registration.
+    /// Lists the known nodes in the order of their first registration.
     fn nodes(&self) -> Vec<NodeState>;
 
-    /// The source of a node's tools, as it stands in the catalog.
+    /// Returns the name of the catalog source of a node's tools.
     fn source(&self, node: &str) -> String {
         format!("{PREFIX}{node}")
     }
 }
 
-/// What the names of nodes' sources begin with.
+/// Prefix of the source names of nodes.
 pub const PREFIX: &str = "node.";
 
-/// What names a node beside the arguments of a call, in MCP's `_meta`: any other is then none of its
-/// places.
+/// Key in MCP's `_meta` that selects the node on which a call must run.
 pub const PIN: &str = "toolkeep/node";
 
-/// An argument of a node's tool. Where it is the only one, its value is the whole input, whatever JSON it
-/// is: spec 4's `input` need not be an object.
+/// Argument name of a node's tool that stands for the whole input, whatever JSON it is, if it is
+/// the only one: the cluster tools' `input` need not be an object.
 pub const WHOLE_INPUT: &str = "toolkeep/input";
 
-/// The arguments of a call with this input: an object as it is, any other JSON as [`WHOLE_INPUT`].
+/// Returns the call arguments for an input: an object as it is, other JSON under [`WHOLE_INPUT`].
 pub fn arguments(input: &Json) -> Json {
     if input.kind() == "object" { input.clone() } else { Json::fields([(WHOLE_INPUT, input)]) }
 }

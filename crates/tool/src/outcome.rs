@@ -1,31 +1,31 @@
-//! What came of a call.
+//! Defines the outcome, status and response of a call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::executor::Rpc;
 use crate::{CallId, Code, Json, Step};
 
-/// A tool's answer. `is_error` is the tool's own word: it ran, and says it failed.
+/// Result of a tool. `is_error` is the tool's own statement: it ran and reports a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The answer.
+    /// Body of the result.
     pub body: Body,
-    /// Whether the tool itself reports a failure.
+    /// True if the tool itself reports a failure.
     pub is_error: bool,
 }
 
 impl Outcome {
-    /// A plain success.
+    /// Creates a successful outcome.
     pub fn value(value: Json) -> Self {
         Self { body: Body::Value(value), is_error: false }
     }
 
-    /// A failure that the tool reports in words; the model may read it.
+    /// Creates a failure with a message of the tool, which the model may read.
     pub fn failed(message: &str) -> Self {
         Self { body: Body::Value(Json::of(message)), is_error: true }
     }
 
-    /// Bytes of the answer.
+    /// Returns the size of the result in bytes.
     pub fn size(&self) -> usize {
         match &self.body {
             Body::Value(json) | Body::Mcp(json) => json.bytes().len(),
@@ -33,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// The two shapes of answers.
+/// The two forms of results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// Any JSON: built-ins, tool files, HTTP modules, nodes.
@@ -42,30 +42,30 @@ pub enum Body {
     Mcp(Json),
 }
 
-/// Where a call stands.
+/// Status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Its intent is written and it runs, or it ran when its server died: see `unknown`.
     Running,
-    /// Held, for an approval, for input, for a task or for a nested call.
+    /// Pending for an approval, for input, for a task or for a nested call.
     Waiting,
-    /// The tool answered.
+    /// The tool returned a result.
     Succeeded,
-    /// The tool answered that it failed, or its source did.
+    /// The tool reported a failure, or its source did.
     Failed,
     /// It was not run.
     Refused,
-    /// Given up by its caller, who was told so.
+    /// Cancelled by its caller, who was notified.
     Cancelled,
-    /// Dropped without an end: the caller went away.
+    /// Dropped without an outcome: the caller disconnected.
     Abandoned,
-    /// Its server died between intent and outcome. It is never run again by itself.
+    /// Its server died between intent and outcome. It is never run again automatically.
     Unknown,
 }
 
 impl Status {
-    /// All of them.
+    /// Every status there is.
     pub const ALL: &'static [Self] = &[
         Self::Running,
         Self::Waiting,
@@ -77,7 +77,7 @@ impl Status {
         Self::Unknown,
     ];
 
-    /// The word as it is written.
+    /// Returns the word as it is serialised.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -92,33 +92,34 @@ impl Status {
     }
 }
 
-/// Why a call was not run, or what went wrong running it, for the caller.
+/// Describes for the caller why a call was refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The code.
+    /// Error code of the failure.
     pub code: Code,
-    /// In words, with the place and the fix. Bounded.
+    /// Message with the location and the remedy. Bounded.
     pub message: String,
-    /// The upstream's own JSON-RPC error, where that is what it answered; for doors that speak it too.
+    /// JSON-RPC error of the upstream, if that is its response; for interfaces that speak JSON-RPC
+    /// too.
     pub rpc: Option<Box<Rpc>>,
 }
 
 impl Failure {
-    /// With a message.
+    /// Creates a failure with a message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), rpc: None }
     }
 }
 
-/// How a call ended, for its caller.
+/// End of a call, as its caller receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// Where it stands.
+    /// Status of the call.
     pub status: Status,
-    /// The tool's answer or what it waits for, or why there is neither.
+    /// Result or pending reason, or the failure.
     pub result: Result<Step, Failure>,
-    /// Milliseconds it took.
+    /// Elapsed time in milliseconds.
     pub elapsed_ms: u64,
 }

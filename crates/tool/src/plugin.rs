@@ -1,4 +1,4 @@
-//! The port to the plugins there are: folders of tools that are read again when they change (spec 3).
+//! Defines the port to administer plugins: folders of tools that are reloaded when they change.
 
 use std::fmt;
 
@@ -7,31 +7,31 @@ use serde::Serialize;
 use crate::outcome::Failure;
 use crate::{Boxed, Code, Digest, Json, Problem};
 
-/// What the names of plugins' sources begin with; the folder's name follows.
+/// Prefix of the source names of plugins; the folder name follows.
 pub const PREFIX: &str = "plugin.";
 
-/// A plugin as it stands.
+/// Status of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginState {
-    /// Its name, as its manifest has it; the folder's where that was never read.
+    /// Name in its manifest, or the folder name if the manifest was never read.
     pub name: String,
     /// The source that offers its tools.
     pub source: String,
-    /// Where it is.
+    /// Path of its folder.
     pub folder: String,
-    /// How it is run: `python`, `command` or `mcp`; `None` where its manifest was never read.
+    /// Kind of plugin: `python`, `command` or `mcp`; `None` if its manifest was never read.
     pub kind: Option<&'static str>,
-    /// Its version, by its own word.
+    /// Version stated in its manifest.
     pub version: Option<String>,
-    /// What it is for.
+    /// Description in its manifest.
     pub description: String,
-    /// Whether manifest and settings leave it on.
+    /// True if manifest and settings enable it.
     pub enabled: bool,
-    /// The hash of the content of its folder that runs.
+    /// Digest of the folder content that runs.
     pub content: Option<Digest>,
-    /// Its tools, those that are not offered among them.
+    /// Its tools, including those that are not offered.
     pub tools: Vec<PluginTool>,
-    /// What is wrong with it, and what with an edit that was not taken.
+    /// Problems of the plugin and of edits that were rejected.
     pub problems: Vec<Problem>,
 }
 
@@ -40,11 +40,11 @@ pub struct PluginState {
 pub struct PluginTool {
     /// Its name within the plugin.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// Its category.
+    /// Category of the tool.
     pub category: String,
-    /// Whether it is offered.
+    /// True if the tool is offered.
     pub enabled: bool,
     /// Its parameters, as the manifest has them.
     pub parameters: Json,
@@ -53,31 +53,31 @@ pub struct PluginTool {
     pub why: Option<String>,
 }
 
-/// What came of a reload.
+/// Result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Plugins that have a new version now, or are gone.
+    /// Plugins that have a new version, or were removed.
     pub reloaded: Vec<String>,
-    /// Plugins whose change was not taken.
+    /// Plugins whose change was rejected.
     pub failed: Vec<String>,
 }
 
-/// Why it was not done.
+/// Errors of plugin administration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PluginFault {
-    /// There is no such plugin.
+    /// The plugin does not exist.
     #[error("there is no plugin `{}`", .0.escape_debug())]
     Missing(String),
-    /// The settings cannot be taken as they are.
+    /// The settings are invalid.
     #[error("{0}")]
     Unfit(String),
-    /// They cannot be written.
+    /// The settings cannot be written.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl PluginFault {
-    /// The error code, the same at every interface.
+    /// Returns the error code, identical at all interfaces.
     pub fn code(&self) -> Code {
         match self {
             Self::Missing(_) => Code::NotFound,
@@ -87,28 +87,27 @@ impl PluginFault {
     }
 }
 
-/// The plugins of this server.
+/// Administers the plugins of this server.
 pub trait Plugins: Send + Sync + fmt::Debug {
-    /// All of them, by folder.
+    /// Lists all plugins, ordered by folder.
     fn plugins(&self) -> Vec<PluginState>;
 
-    /// Names of those whose folder or settings are others than what runs (spec 3's `check_for_changes`).
+    /// Lists the plugins whose folder or settings differ from the running version.
     fn changes(&self) -> Boxed<'_, Vec<String>>;
 
-    /// Looks at once, at all or at one, and takes what changed (spec 3's `reload_changed`). Resolves when
-    /// calls meet the new version.
+    /// Scans all plugins or one now and applies changes. Resolves when calls use the new version.
     ///
     /// # Errors
     /// [`PluginFault::Missing`].
     fn reload<'a>(&'a self, only: Option<&'a str>) -> Boxed<'a, Result<Reloaded, PluginFault>>;
 
-    /// The settings of one, as they count: with the defaults of its schema.
+    /// Returns the effective settings of a plugin, with the defaults of its schema.
     ///
     /// # Errors
     /// [`PluginFault::Missing`].
     fn settings(&self, name: &str) -> Result<Json, PluginFault>;
 
-    /// Changes some of them; an object within an object is merged. Resolves with what counts from then on.
+    /// Changes settings; nested objects are merged. Resolves with the effective settings.
     ///
     /// # Errors
     /// [`PluginFault`].
@@ -119,17 +118,17 @@ pub trait Plugins: Send + Sync + fmt::Debug {
     ) -> Boxed<'a, Result<Json, PluginFault>>;
 }
 
-/// The plugins as the caller of the running call may see and change them.
+/// Lists and reloads plugins with the rights of the running call's caller.
 pub trait CallerPlugins: Send + Sync + fmt::Debug {
-    /// Those that the caller may know of, with the tools that it may call.
+    /// Lists the plugins that the caller may see, with the tools that it may call.
     ///
     /// # Errors
-    /// Where no call runs, or the server is starting.
+    /// If no call runs, or the server is starting.
     fn visible(&self) -> Result<Vec<PluginState>, Failure>;
 
-    /// Scans all plugins now, where the caller has the right to.
+    /// Scans all plugins now, if the caller has the right to.
     ///
     /// # Errors
-    /// [`crate::Code::Forbidden`] where it has not, and as [`CallerPlugins::visible`].
+    /// [`crate::Code::Forbidden`] without the right, and as [`CallerPlugins::visible`].
     fn reload(&self) -> Boxed<'_, Result<Reloaded, Failure>>;
 }

@@ -1,18 +1,19 @@
-//! A text that must not be seen.
+//! Defines a text that is never printed.
 
 use std::fmt;
 
-/// A secret: no `Debug` of its content, no `Display`, no `Serialize`. Opened only where it is used.
+/// A secret without `Debug` of its content, `Display` or `Serialize`. It is exposed only where it
+/// is used.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Wraps a text.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into().into_boxed_str())
     }
 
-    /// The text itself. Each call of this is a place to look at in review.
+    /// Returns the text. Each use is to be checked in review.
     pub fn open(&self) -> &str {
         &self.0
     }

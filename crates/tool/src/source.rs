@@ -1,4 +1,4 @@
-//! The port through which tools come.
+//! Defines the port through which tools are offered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,102 +8,104 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Boxed, Executor, Item, Json, SourceName, ToolName, Wall};
 
-/// Where tools come from: a tool file, an HTTP module, an MCP server, a node, the built-ins.
+/// Offers tools: a tool file, an HTTP module, an MCP server, a node or the built-ins.
 ///
-/// A source lists itself in its own time. It never panics for what came in, and a broken part of it
-/// is a [`Problem`] beside the parts that work.
+/// A source decides when it lists itself. It never panics on untrusted input, and a broken part
+/// becomes a [`Problem`] beside the parts that work.
 pub trait Source: Send + Sync + fmt::Debug {
-    /// The name the operator gave it.
+    /// Returns the name that the operator gave it.
     fn name(&self) -> &SourceName;
 
-    /// What it offers now.
+    /// Lists the offers of the source.
     ///
     /// # Errors
-    /// [`SourceError`] where nothing at all could be had; the catalog then keeps its last good listing.
+    /// [`SourceError`] if nothing could be listed; the catalog then keeps the last valid listing.
     fn list(&self) -> Boxed<'_, Result<Listing, SourceError>>;
 
-    /// Resolves when the revision is another than `seen`: level, not edge, so that no change is lost
-    /// between two calls. A source that cannot tell never resolves.
+    /// Resolves when the revision differs from `seen`: level-triggered, so that no change is lost
+    /// between two calls. A source that cannot detect changes never resolves.
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
 
-    /// The longest that one listing may take, where this source says so: of one that may have to be started first.
+    /// Returns the maximum duration of one listing, if the source sets one because it may have to
+    /// be started first.
     fn list_timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether [`Source::changed`] also tells when it is worth listing again after a listing failed, as
-    /// of a file that is mended. Others are listed again after a while.
+    /// Returns true if [`Source::changed`] also resolves when a failed source may have recovered,
+    /// for example after its file was edited. Other sources are listed again after a delay.
     fn tells_when_mended(&self) -> bool {
         false
     }
 
-    /// Whether a listing takes milliseconds and asks nothing outside of this machine. Where the configuration of such a
-    /// source changes, the new one is listed before it takes the place of the old one, so that no tool is away meanwhile.
+    /// Returns true if a listing takes milliseconds and needs nothing outside this machine. When
+    /// its configuration changes, the new source is listed before it replaces the old one, so that
+    /// no tool is missing meanwhile.
     fn lists_at_once(&self) -> bool {
         false
     }
 
-    /// The operator asks for it: what is waited for before another try is forgotten, so that the next
-    /// [`Source::list`] tries at once. Sources that wait for nothing need not do anything.
+    /// Resets the retry delay at the operator's request, so that the next [`Source::list`] tries at
+    /// once. Sources without a delay need not do anything.
     fn refresh(&self) {}
 
-    /// Where it lives, and whether it answers now; nothing of a source that has no address. Takes a few
+    /// Probes the source's address and health; `None` for a source without an address. Takes a few
     /// seconds at most.
     fn probe(&self) -> Boxed<'_, Option<Probe>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Ends it. When this resolves, its children are gone.
+    /// Shuts the source down. When this resolves, its child processes have ended.
     fn close(&self) -> Boxed<'_, ()>;
 
-    /// The way to a person's consent, where this source may need one.
+    /// Returns the consent flow, if the source may need one.
     fn consent(&self) -> Option<&dyn Consent> {
         None
     }
 }
 
-/// A person's consent to what a source does in their name: OAuth's authorization code. Both ends of it
-/// are carried by whoever sits before the browser.
+/// OAuth authorization code flow of a source, by which a person consents to access in their name.
+/// The caller handles both ends in the browser.
 pub trait Consent: Send + Sync {
-    /// Begins: the address that the person opens. `redirect` is where the answer will come, on this
-    /// machine: `http://127.0.0.1:PORT/…`.
+    /// Starts the flow and returns the address that the person opens. `redirect` is where the
+    /// response will arrive, on this machine: `http://127.0.0.1:PORT/…`.
     ///
     /// # Errors
-    /// [`Problem`] where nobody can be sent anywhere.
+    /// [`Problem`] if no authorization address is available.
     fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>>;
 
-    /// Ends it, with the path and the query that the browser brought: `/callback/…?code=…`. The address
-    /// that it was sent back to lies below `redirect`, one for each authorization server. Each answer is
-    /// taken once.
+    /// Completes the flow with the path and query that the browser brought: `/callback/…?code=…`.
+    /// The callback address lies below `redirect`, one for each authorization server. Each response
+    /// is accepted once.
     ///
     /// # Errors
-    /// [`Problem`] where the answer is none that is expected, or was no consent.
+    /// [`Problem`] if the response is unexpected, or consent was denied.
     fn finish<'a>(&'a self, answer: &'a str) -> Boxed<'a, Result<(), Problem>>;
 
-    /// Forgets what was given; answers whether there was anything.
+    /// Revokes the stored consent; returns false if there was none.
     ///
     /// # Errors
-    /// [`Problem`] where the store does not answer.
+    /// [`Problem`] if the store does not respond.
     fn forget(&self) -> Boxed<'_, Result<bool, Problem>>;
 }
 
-/// A source that was asked how it is.
+/// Result of probing a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// Its URL, without user and password.
     pub url: String,
-    /// What it said.
+    /// Health of the source.
     pub health: Health,
 }
 
-/// How a source that was asked answers, in the words of spec 0's command line.
+/// Health of a probed source, in the terms of the module API's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// As it should.
+    /// The source responds as expected.
     Healthy,
-    /// With this status of HTTP's.
+    /// Responds with this HTTP status.
     Unhealthy(u16),
-    /// Not at all.
+    /// The source does not respond.
     Unreachable,
 }
 
@@ -117,58 +119,58 @@ impl fmt::Display for Health {
     }
 }
 
-/// Numbers the states of one source.
+/// Revision number of one source's listing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// What a source offers at one revision.
+/// Offers of a source at one revision.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// Of which revision.
+    /// Revision of the listing.
     pub revision: Revision,
-    /// In the source's own order.
+    /// Offers in the source's own order.
     pub offers: Vec<Offer>,
-    /// What could not be offered, and why.
+    /// Problems of parts that could not be offered.
     pub problems: Vec<Problem>,
-    /// Since when this is only remembered, where the source itself is away.
+    /// Time since when the listing is served from memory, if the source is unavailable.
     pub stale_since: Option<Wall>,
-    /// What the source says of itself, in MCP's words: its `initialize` or `server/discover` result, as
-    /// it came.
+    /// MCP's `initialize` or `server/discover` result of the source, as received.
     pub about: Option<Json>,
-    /// Second names of tools, each with the tool's own: they lead to it where nothing else has them.
+    /// Aliases of tools, each with the tool's own name; an alias applies if no other tool has that
+    /// name.
     pub aliases: Vec<(ToolName, ToolName)>,
-    /// Whether the operator trusts what the annotations of its tools say (MCP).
+    /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
 }
 
-/// An item and what runs it: shown and run are one value.
+/// A catalog item with the executor that runs it.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// What is shown.
+    /// Item as it is listed.
     pub item: Item,
-    /// What runs.
+    /// Executor of the item.
     pub executor: Arc<dyn Executor>,
 }
 
-/// Something that is wrong with a source, where, and what to do.
+/// A problem of a source, with its location and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// The place: a file with line, a tool, a URL, a command.
+    /// Location: a file with line, a tool, a URL, a command.
     pub place: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do, where that is known.
+    /// Remedy, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl Problem {
-    /// A problem with no advice.
+    /// Creates a problem without a remedy.
     pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
         Self { place: place.into(), message: message.into(), fix: None }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy to the problem.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
@@ -176,42 +178,42 @@ impl Problem {
     }
 }
 
-/// Nothing could be had of a source.
+/// Error of a source that could not be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", .problem.place, .problem.message)]
 pub struct SourceError {
-    /// What kind of fault.
+    /// Kind of the failure.
     pub kind: SourceFault,
-    /// The same in words.
+    /// Description of the failure.
     pub problem: Problem,
 }
 
-/// Kinds of faults of a source.
+/// Kinds of source failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceFault {
     /// No connection, no such file, no such command.
     Unreachable,
-    /// It answered, but with a failure.
+    /// The source responded with a failure.
     Failed,
-    /// It answered, but not in a form that can be read.
+    /// The source responded in a form that cannot be parsed.
     Malformed,
-    /// It did not answer in time.
+    /// The source did not respond in time.
     TimedOut,
-    /// It ended by itself.
+    /// The source ended by itself.
     Crashed,
-    /// A guard refused to reach it.
+    /// A guard refused access to it.
     Blocked,
 }
 
-/// How far the operator trusts a source not to change its tools behind his back.
+/// How far the operator trusts a source not to change its tools unnoticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// Changes are taken, pinned anew and recorded.
+    /// Changes are accepted, pinned and recorded.
     Full,
-    /// Taken at first sight; a change quarantines the tool.
+    /// Accepted on first use; a change quarantines the tool.
     FirstUse,
-    /// Nothing is active until someone with the right has looked at it.
+    /// Nothing is active until an authorised person has reviewed it.
     Review,
 }

@@ -1,5 +1,5 @@
-//! The ports to everything kept that is not a record. What is durable is written by compare-and-set and
-//! nothing else; what a cache holds may be gone, or another's, at any time.
+//! Defines the ports to all stored state besides the record. Durable values are written by
+//! compare-and-set only; a cached value may be missing or untrusted at any time.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,44 +8,44 @@ use bytes::Bytes;
 
 use crate::Boxed;
 
-/// Numbers the writes of one store, growing.
+/// Version of a write; grows with each write of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// A value and the write that made it.
+/// A value with its key and the version of its write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versioned {
-    /// Its key.
+    /// Key of the value.
     pub key: String,
-    /// Of which write.
+    /// Version of the write.
     pub version: Version,
-    /// The value; empty bytes where `news` tells of a removal.
+    /// The value; empty if the write removed the key.
     pub bytes: Bytes,
-    /// Whether this write removed the key.
+    /// True if this write removed the key.
     pub removed: bool,
 }
 
-/// What a writer believes stands there.
+/// Compare-and-set condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing.
+    /// The key must be absent.
     Absent,
-    /// This.
+    /// The key must have this version.
     Version(Version),
 }
 
-/// Keys and values. Keys are `kind/name`.
+/// Stores values by key. Keys are `kind/name`.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// One value.
+    /// Returns the value of a key.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>>;
 
-    /// Writes `bytes` where `expect` holds; `None` removes.
+    /// Writes `bytes` if `expect` holds; `None` removes the key.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] where it does not hold, [`StoreError::Unavailable`].
+    /// [`StoreError::Conflict`] if the condition does not hold, [`StoreError::Unavailable`].
     fn put<'a>(
         &'a self,
         key: &'a str,
@@ -53,7 +53,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         bytes: Option<Bytes>,
     ) -> Boxed<'a, Result<Version, StoreError>>;
 
-    /// Values whose keys begin with `prefix` and follow `after`, in order of keys.
+    /// Lists values whose keys begin with `prefix` and follow `after`, ordered by key.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -64,30 +64,31 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>>;
 
-    /// What was written after `since`, in order of writes, removals included.
+    /// Lists the writes after `since` in order, including removals.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>>;
 }
 
-/// Keys and values that may be forgotten. Whoever reads one must be able to do without it, and must not
-/// believe it unseen: others may write here too.
+/// Caches values that may be lost. Readers must tolerate a missing value and must verify every
+/// value: others may write here too.
 pub trait Cache: Send + Sync + fmt::Debug {
-    /// One value, of at most `most` bytes; `None` also where it is larger or has expired.
+    /// Returns the value of a key, at most `most` bytes; `None` also if it is larger or has
+    /// expired.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`], soon: a cache that does not answer is not waited for.
+    /// [`StoreError::Unavailable`], soon: nobody waits for a cache that does not respond.
     fn get<'a>(&'a self, key: &'a str, most: usize)
     -> Boxed<'a, Result<Option<Bytes>, StoreError>>;
 
-    /// Whether all these keys are there.
+    /// Returns true if all keys are present.
     ///
     /// # Errors
     /// As [`Cache::get`].
     fn has<'a>(&'a self, keys: &'a [&'a str]) -> Boxed<'a, Result<bool, StoreError>>;
 
-    /// Writes these, all or none, to be forgotten after `life`.
+    /// Writes all pairs or none, to expire after `life`.
     ///
     /// # Errors
     /// As [`Cache::get`].
@@ -98,44 +99,44 @@ pub trait Cache: Send + Sync + fmt::Debug {
     ) -> Boxed<'a, Result<(), StoreError>>;
 }
 
-/// Short words from one server to the others. One may be lost, and others may write there too: whoever hears
-/// a word must be able to do without it, and must not believe it unseen.
+/// Exchanges short messages between servers. Delivery is best effort and the channel is not
+/// trusted: subscribers must tolerate loss and verify every message.
 pub trait Bus: Send + Sync + fmt::Debug {
-    /// Tells a word of at most [`MOST_WORD`] bytes on a channel.
+    /// Publishes a message of at most [`MOST_WORD`] bytes on a channel.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`], soon.
+    /// [`StoreError::Unavailable`], promptly.
     fn tell<'a>(&'a self, channel: &'a str, word: Bytes) -> Boxed<'a, Result<(), StoreError>>;
 
-    /// Hears what is told on a channel from here on, one's own words too.
+    /// Subscribes to a channel; the subscriber's own messages arrive too.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`], soon.
+    /// [`StoreError::Unavailable`], promptly.
     fn hear<'a>(&'a self, channel: &'a str) -> Boxed<'a, Result<Box<dyn Hearing>, StoreError>>;
 }
 
-/// Bytes of a word.
+/// Maximum size of a message in bytes.
 pub const MOST_WORD: usize = 4 << 10;
 
-/// Words as they come.
+/// Receives the messages of a channel.
 pub trait Hearing: Send {
-    /// Some words, in their order; none where a while has passed without any.
+    /// Returns messages in order; empty if none arrived for a while.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: words may have been missed.
+    /// [`StoreError::Unavailable`]: messages may have been lost.
     fn next(&mut self) -> Boxed<'_, Result<Vec<Bytes>, StoreError>>;
 }
 
-/// The store did not do it.
+/// Errors of a store operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another write came first.
     #[error("`{key}` was changed by someone else")]
     Conflict {
-        /// The key.
+        /// Key of the value.
         key: String,
     },
-    /// No answer, or one that cannot be used.
+    /// The store did not respond, or its response is invalid.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -1,4 +1,5 @@
-//! What is known of a tool beside its shape. Each trait stands for itself; none is folded into another.
+//! Defines tool traits: permission level, scopes, safety, side effects and limits that policy
+//! decides on. Each trait is independent of the others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::CallerType;
 
-/// A word that is not one of those allowed.
+/// Error for a value outside a fixed set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{word}`; use one of {allowed}")]
 pub struct UnknownWord {
-    /// What the word should name.
+    /// Name of the field.
     pub what: &'static str,
-    /// The word.
+    /// Value that is not allowed.
     pub word: String,
-    /// The words there are.
+    /// Values that are allowed.
     pub allowed: &'static str,
 }
 
@@ -29,10 +30,10 @@ macro_rules! words {
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word $(, alias = $alias)*)] $variant),+ }
 
         impl $name {
-            /// All of them, least first where there is an order.
+            /// All values, in ascending order if there is one.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word as it is written.
+            /// Returns the word as it is serialised.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -53,53 +54,53 @@ macro_rules! words {
 }
 
 words! {
-    /// Who may call at least (spec 0). An unknown word in a definition refuses the tool.
+    /// Minimum permission level of a caller. An unknown word in a definition rejects the tool.
     Level: "permission level", "guest, user, admin, owner" {
         /// Anyone with a key.
         Guest = "guest",
-        /// A known user.
+        /// A user with a key.
         User = "user",
-        /// An administrator.
+        /// An administrator of the organisation.
         Admin = "admin",
         /// The owner of the installation.
         Owner = "owner",
     }
 }
 words! {
-    /// How much harm a call can do (spec 1).
+    /// Safety level: how much harm a call can do.
     Safety: "safety level", "safe, cautious, dangerous" {
-        /// Runs at once.
+        /// Runs without an approval.
         Safe = "safe",
-        /// Runs, and says so in the log and the record.
+        /// Runs with an entry in the log and the record.
         Cautious = "cautious" | "moderate",
-        /// Needs an approval.
+        /// Needs an approval first.
         Dangerous = "dangerous",
     }
 }
 words! {
-    /// What a tool reaches for (spec 3's permissions).
+    /// Access scope of a tool: the resources that it uses.
     Scope: "scope", "network, filesystem, shell, compute" {
-        /// The network.
+        /// Connects to the network.
         Network = "network",
-        /// Files.
+        /// Reads or writes files.
         Filesystem = "filesystem",
-        /// Programs.
+        /// Runs other programs or shells.
         Shell = "shell",
-        /// Processor time worth counting.
+        /// Uses significant CPU time.
         Compute = "compute",
     }
 }
 words! {
-    /// A declared side effect (spec 3).
+    /// A declared side effect.
     Effect: "side effect",
     "read_only, local_exec, calls_llm, modifies_files, network_access, system_state" {
-        /// Changes nothing.
+        /// Does not change state.
         ReadOnly = "read_only",
         /// Runs code on this machine.
         LocalExec = "local_exec",
         /// Calls a language model.
         CallsLlm = "calls_llm",
-        /// Writes files.
+        /// Creates or changes files.
         ModifiesFiles = "modifies_files",
         /// Talks to the network.
         NetworkAccess = "network_access",
@@ -108,33 +109,34 @@ words! {
     }
 }
 
-/// Categories that every file may name: spec 3's, and spec 1's.
+/// Categories that every tool file may use: those of the tool-file registry and of the safety-level
+/// library.
 #[rustfmt::skip]
 pub const CATEGORIES: &[&str] = &[
     "web", "file", "data", "code", "math", "system", "archive", "llm", "specialized",
     "introspection", "execution", "buffer", "diff", "xref", "clos", "packages",
 ];
 
-/// Declared side effects, or none declared. Unknown counts as an effect.
+/// Declared side effects of a tool, or unknown. Unknown counts as an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Effects {
-    /// The source does not say.
+    /// The source declares nothing.
     #[default]
     #[serde(rename = "unknown")]
     Unknown,
-    /// What the source says. An empty list says: none.
+    /// Effects that the source declares. An empty list declares none.
     #[serde(rename = "declared")]
     Declared(Vec<Effect>),
 }
 
 impl Effects {
-    /// Declared to change nothing.
+    /// Creates a declaration without changes of state.
     pub fn read_only() -> Self {
         Self::Declared(vec![Effect::ReadOnly])
     }
 
-    /// Whether a call may change something. `read_only` beside an effect that changes things does not
-    /// take that back: the worse word counts.
+    /// Returns true if a call may change state. `read_only` beside an effect that changes state is
+    /// ignored: the stronger declaration counts.
     pub fn any(&self) -> bool {
         let Self::Declared(effects) = self else { return true };
         let changes = |e: &Effect| {
@@ -144,23 +146,23 @@ impl Effects {
         effects.iter().any(changes) || !reads
     }
 
-    /// Whether `local_exec` is its only declared effect: what a call changes then is what its code is
-    /// given access to.
+    /// Returns true if `local_exec` is its only declared effect: a call can then change only what
+    /// its code has access to.
     pub fn only_runs_code(&self) -> bool {
         let Self::Declared(effects) = self else { return false };
         let only = |e: &Effect| matches!(e, Effect::LocalExec | Effect::ReadOnly);
         effects.contains(&Effect::LocalExec) && effects.iter().all(only)
     }
 
-    /// The word for effects that nobody declared.
+    /// Name for undeclared effects.
     pub const UNKNOWN: &'static str = "unknown";
 
-    /// The words of Toolkeep's own interfaces: what is declared, or [`Self::UNKNOWN`].
+    /// Returns the names of Toolkeep's own interfaces: the declared effects, or [`Self::UNKNOWN`].
     pub fn words(&self) -> Vec<&'static str> {
         if self.is_unknown() { vec![Self::UNKNOWN] } else { self.declared() }
     }
 
-    /// Spec 3's side effects: of its six values those that are declared, none where nothing is.
+    /// Returns the declared effects in the tool-file registry's terms, empty if none are declared.
     pub fn declared(&self) -> Vec<&'static str> {
         match self {
             Self::Unknown => Vec::new(),
@@ -168,67 +170,67 @@ impl Effects {
         }
     }
 
-    /// Whether nobody declared them.
+    /// Returns true if no effects are declared.
     pub fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
 }
 
-/// All that policy may ask of a tool.
+/// Properties of a tool that policy decides on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a property of its own, with its own name"
 )]
 pub struct Traits {
-    /// The least level that may call it.
+    /// Minimum permission level of a caller.
     pub level: Level,
-    /// What it reaches for.
+    /// Access scopes of the tool.
     pub scopes: Vec<Scope>,
-    /// How much harm it can do.
+    /// Safety level of the tool.
     pub safety: Safety,
-    /// Free words to group by, lower case.
+    /// Categories in lower case.
     pub categories: Vec<String>,
-    /// Its side effects.
+    /// Side effects of the tool.
     pub effects: Effects,
-    /// Whether the same call may run twice with the effect of once.
+    /// True if repeating a call has no further effect.
     pub idempotent: bool,
-    /// Whether it destroys what cannot be had back.
+    /// True if the tool destroys data irreversibly.
     pub destructive: bool,
-    /// Who may call it: a model directly, or a program in a chain.
+    /// Allowed caller types: a model directly, or a program in a chain.
     pub callers: Vec<CallerType>,
-    /// Its own time limit.
+    /// Time limit of the tool itself.
     pub timeout: Option<Duration>,
-    /// The most bytes its arguments may have; absent: [`crate::Limits::ARGUMENTS`].
+    /// Maximum size of its arguments in bytes; absent: [`crate::Limits::ARGUMENTS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<usize>,
-    /// Whether its source wants an approval of each call, whatever policy says of its scopes (spec 3's
-    /// `requires_approval`).
+    /// True if its source requires an approval of each call, whatever policy says of its scopes
+    /// (`requires_approval` in tool files).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
-    /// The only folders that its source lets paths of a call lie beneath (spec 3's `allowed_paths`); no
-    /// limit where absent.
+    /// Folders beneath which all paths of a call must lie (`allowed_paths` in tool files); no limit
+    /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_paths: Option<Vec<String>>,
-    /// Folders of this machine, absolute: a path of a call that does not begin with `/` begins in one of
-    /// them, and a call that names no path uses no others. Absent: nobody knows.
+    /// Absolute folders of this machine to which relative paths of a call refer; a call that names
+    /// no path uses no others. Absent: unknown.
     #[serde(skip)]
     pub base_folders: Option<Vec<String>>,
-    /// Whether the operator trusts what the annotations of the definition say (MCP), beside what is
-    /// here.
+    /// True if the operator also trusts the annotations of the MCP definition.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trusted_annotations: bool,
 }
 
 impl Traits {
-    /// What a call's arguments may have.
+    /// Returns the limits of a call's arguments.
     pub fn limits(&self) -> crate::Limits {
         crate::Limits::arguments(self.arguments.unwrap_or_default())
     }
 }
 
 impl Default for Traits {
-    /// What holds for a definition that says nothing: a guest's, safe, effects unknown, direct calls only.
+    /// Returns the traits of a definition that declares nothing: guest, safe, effects unknown,
+    /// direct calls only.
     fn default() -> Self {
         Self {
             level: Level::Guest,

@@ -1,4 +1,4 @@
-//! What records say: of a call before it runs, while it waits and at its end, and of what decides over calls.
+//! Defines the bodies of records: intents, approval steps, outcomes, refusals and audit events.
 
 use std::borrow::Cow;
 
@@ -10,163 +10,163 @@ use crate::{
     CallId, Caller, CallerType, Code, Digest, Interface, Org, SourceName, ToolKey, ToolName, Wall,
 };
 
-/// What is about to run.
+/// Record body written before a call runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// The call that made it.
+    /// Id of the call that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<CallId>,
-    /// The chain that it is part of: the same for all calls of one program.
+    /// Id of the chain that it belongs to: one id for all calls of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<String>,
-    /// Its place in the chain, from 0.
+    /// Index in the chain, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_index: Option<u32>,
-    /// The call whose wait it ends.
+    /// Pending call that it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continues: Option<CallId>,
-    /// When.
+    /// Time of the record.
     pub at: Wall,
-    /// Who.
+    /// Caller of the tool.
     pub caller: Caller,
-    /// By which interface.
+    /// Interface by which the call arrived.
     pub door: Interface,
-    /// Directly or in a chain.
+    /// Whether it was called directly or in a chain.
     pub caller_type: CallerType,
-    /// What.
+    /// Key of the called tool.
     pub tool: ToolKey,
-    /// In which definition.
+    /// Digest of the tool's definition.
     pub definition: Digest,
-    /// In which catalog.
+    /// Version of the catalog.
     pub catalog: u64,
-    /// Under which policy.
+    /// Digest of the policy.
     pub policy: Digest,
-    /// Why it was allowed: a reason code of the policy.
+    /// Reason code with which the policy allowed it.
     pub reason: Cow<'static, str>,
     /// Keyed hash of the arguments: the same arguments give the same value on one installation, and
     /// nothing else can be read from it.
     pub args: Digest,
-    /// Their bytes.
+    /// Size of the arguments in bytes.
     pub args_bytes: usize,
-    /// Whether the call may change something.
+    /// True if the call may change state.
     pub effects: bool,
-    /// Whether that is so because nobody declared the tool's effects.
+    /// True if it may change state because the tool declares no effects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown_effects: bool,
 }
 
-/// How it ended.
+/// Record body written when a call ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// When.
+    /// Time of the record.
     pub at: Wall,
-    /// How.
+    /// Final status of the call.
     pub status: Status,
-    /// The code, where it is an error.
+    /// Error code, if the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
     /// Milliseconds from intent to here, on the monotonic clock.
     pub elapsed_ms: u64,
-    /// Bytes of the answer.
+    /// Size of the result in bytes.
     pub bytes: usize,
-    /// Keyed hash of the answer, where there is one.
+    /// Keyed hash of the result, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Digest>,
-    /// What it took in a cage, where it ran in one.
+    /// Sandbox usage, if the call ran in a sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cage: Option<Caged>,
 }
 
-/// A call that was not run.
+/// Record body of a call that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// When.
+    /// Time of the record.
     pub at: Wall,
-    /// Who.
+    /// Caller of the tool.
     pub caller: Caller,
-    /// By which interface.
+    /// Interface by which the call arrived.
     pub door: Interface,
-    /// The tool, as it was asked for, cut to a name's length.
+    /// Requested tool name, cut to the maximum length of a name.
     pub tool: String,
-    /// Why.
+    /// Error code of the refusal.
     pub code: Code,
-    /// The policy's reason code, where it was the policy.
+    /// Reason code, if the policy refused the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A step of a call that is held for a person's decision.
+/// Record body of one step of a pending approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
-    /// The call; its wait has the same id.
+    /// Id of the call, and of its pending approval.
     pub call: CallId,
-    /// Which step.
+    /// Step that was taken.
     pub step: WaitStep,
-    /// When.
+    /// Time of the record.
     pub at: Wall,
-    /// Whose call it is.
+    /// Caller of the tool.
     pub caller: Caller,
-    /// By which interface it came.
+    /// Interface by which the call arrived.
     pub door: Interface,
-    /// What would run.
+    /// Key of the requested tool.
     pub tool: ToolKey,
-    /// In which definition.
+    /// Digest of the tool's definition.
     pub definition: Digest,
-    /// Under which policy it was held.
+    /// Digest of the policy that requires the approval.
     pub policy: Digest,
-    /// Why it was held: a reason code of the policy.
+    /// Reason code with which the policy requires the approval.
     pub reason: String,
-    /// Keyed hash of the arguments as they stand after this step.
+    /// Keyed hash of the arguments after this step.
     pub args: Digest,
-    /// When the wait ends by itself.
+    /// Time at which the pending approval expires.
     pub expires: Wall,
-    /// Who took the step, where a person did, and by which interface.
+    /// Person who took the step and the interface used, if a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<(Caller, Interface)>,
-    /// In words: why it was denied, or what had changed.
+    /// Comment: why it was denied, or what had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
-/// The steps of a held call before its intent.
+/// Steps of a pending approval before the intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitStep {
-    /// It is held.
+    /// An approval is requested.
     Held,
-    /// A person changed its arguments; it is still held.
+    /// A person edited the arguments; the call is still pending.
     Edited,
-    /// A person agreed.
+    /// A person approved the call.
     Approved,
-    /// A person refused.
+    /// A person denied the call.
     Denied,
     /// Nobody decided in time.
     Expired,
-    /// What was approved is not what is there now, so it did not run.
+    /// The approved call no longer matches the current definition or policy, so it did not run.
     Void,
 }
 
 impl WaitStep {
-    /// Whether the call has ended with it, without having run.
+    /// Returns true if the step ends the call before it ran.
     pub const fn ends(self) -> bool {
         matches!(self, Self::Denied | Self::Expired | Self::Void)
     }
 }
 
-/// Something that decides over calls was changed.
+/// Record body of an administrative change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// Time of the record.
     pub at: Wall,
-    /// Whose.
+    /// Organisation of the event.
     pub org: Org,
-    /// What: `pin_approved`, `pin_quarantined`, …
+    /// Kind of event: `pin_approved`, `pin_quarantined`, …
     pub event: String,
-    /// Who did it; absent where Toolkeep did so by itself.
+    /// Caller who made the change; absent if Toolkeep did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Caller>,
     /// The source it is about.
@@ -175,13 +175,13 @@ pub struct Event {
     /// The tool it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
-    /// What was before.
+    /// Digest before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Digest>,
-    /// What is from here on.
+    /// Digest after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Digest>,
-    /// Why, in the words of whoever did it, or how many where it is told once for many.
+    /// Comment of the person who made the change, or a count if one event stands for many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -1,24 +1,24 @@
-//! What a cage cost.
+//! Defines the resources that a sandboxed call used.
 
 use serde::{Deserialize, Serialize};
 
-/// What a call took that ran in a cage.
+/// CPU time and peak memory of a call that ran in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caged {
-    /// How much of a cage there was: `whole` or `fenced`.
+    /// Confinement tier of the sandbox: `whole` or `fenced`.
     pub tier: String,
-    /// Milliseconds of processor time, of all its processes together. Nothing where they had to be killed
-    /// without a word.
+    /// CPU time of all its processes together, in milliseconds. Absent if they had to be killed
+    /// before they reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<u64>,
-    /// KiB in memory, the most that one of its processes ever had. That of a worker, which is kept between
-    /// calls, counts from its start.
+    /// Peak memory of the largest process in KiB. For a worker, which is reused between calls, it
+    /// counts from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_kib: Option<u64>,
 }
 
 impl Caged {
-    /// With what was taken before it, where there was something.
+    /// Adds the usage of an earlier run, if there is one.
     #[must_use]
     pub fn after(self, before: Option<Self>) -> Self {
         let Some(before) = before else { return self };

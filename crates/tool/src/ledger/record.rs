@@ -1,4 +1,4 @@
-//! Records as they are read, and where a call stands by them.
+//! Defines records as readers see them, and derives the status of a call from them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use super::{End, WaitStep, Waited};
 use crate::outcome::Status;
 use crate::{CallId, Json, Org, Wall};
 
-/// One frame, as it is shown.
+/// One frame of the ledger, as displayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its number; orders the frames of one writer.
+    /// Sequence number; orders the frames of one writer.
     pub seq: u64,
-    /// Its kind.
+    /// Kind of the frame.
     pub kind: Kind,
-    /// The call it belongs to.
+    /// Id of the call that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     /// [`Intent`](super::Intent), [`Waited`], [`End`], [`Refusal`](super::Refusal) or
@@ -21,18 +21,18 @@ pub struct Record {
     pub body: Json,
 }
 
-/// Kinds of frames. The numbers are the file format's and never change their meaning.
+/// Kinds of frames. The numbers belong to the file format and never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Kind {
     /// A call is about to run.
     Intent = 1,
-    /// A call is held.
+    /// A step of a pending approval.
     Wait = 2,
-    /// A call ended.
+    /// A call that ended.
     Outcome = 3,
-    /// A call was not run.
+    /// A call that was refused.
     Refused = 4,
     /// Root of the tree and head of the chain so far.
     Checkpoint = 5,
@@ -40,12 +40,12 @@ pub enum Kind {
     Tombstone = 6,
     /// Records that were dropped, counted.
     Gap = 7,
-    /// Something that decides over calls was changed: an [`Event`](super::Event).
+    /// An administrative change: an [`Event`](super::Event).
     Event = 8,
 }
 
 impl Kind {
-    /// All kinds.
+    /// Every kind of record.
     pub const ALL: &'static [Self] = &[
         Self::Intent,
         Self::Wait,
@@ -57,7 +57,7 @@ impl Kind {
         Self::Event,
     ];
 
-    /// The word as it is written.
+    /// Returns the word as it is serialised.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Intent => "intent",
@@ -73,7 +73,7 @@ impl Kind {
 }
 
 impl Record {
-    /// The same for people and other programs: the times of its body as RFC 3339, as everywhere else.
+    /// Formats the times of the body as RFC 3339, for people and other programs.
     #[must_use]
     pub fn with_times(mut self) -> Self {
         for name in ["at", "expires", "from", "to"] {
@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-/// What to list. Whatever is absent fits any record.
+/// Filter of a record listing. An absent field matches any record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Only of this tool.
@@ -99,7 +99,8 @@ pub struct Query {
     pub call: Option<CallId>,
     /// Only of this kind.
     pub kind: Option<Kind>,
-    /// Only records that say so of their call: its outcome, its refusal, or a step of its wait.
+    /// Only records that report this status of their call: its outcome, its refusal, or a step of
+    /// its approval.
     pub status: Option<Status>,
     /// Only records of this time or a later one.
     pub since: Option<Wall>,
@@ -107,37 +108,38 @@ pub struct Query {
     pub until: Option<Wall>,
     /// Only before this number.
     pub before: Option<u64>,
-    /// At most so many.
+    /// Maximum number of records.
     pub limit: usize,
 }
 
-/// What a record itself says that a query can ask for.
+/// Fields of a record body that a query can filter by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct RecordFacts {
-    /// When.
+    /// Time of the record.
     #[serde(default)]
     pub at: Option<Wall>,
-    /// The status of an outcome.
+    /// Status, if the record is an outcome.
     #[serde(default)]
     pub status: Option<Status>,
-    /// The step of a wait.
+    /// Step of a pending approval.
     #[serde(default)]
     pub step: Option<WaitStep>,
 }
 
 impl Query {
-    /// Whether kind and call of a record fit.
+    /// Returns true if the kind and call of a record match.
     pub fn fits_head(&self, kind: Kind, call: Option<CallId>) -> bool {
         self.kind.is_none_or(|wanted| wanted == kind)
             && self.call.is_none_or(|wanted| call == Some(wanted))
     }
 
-    /// Whether more than the head of a record and its call's intent must be read.
+    /// Returns true if the query needs more than the frame header and the intent of the call.
     pub fn needs_facts(&self) -> bool {
         self.status.is_some() || self.since.is_some() || self.until.is_some()
     }
 
-    /// Whether the facts of a record of this kind fit. What says no time fits no time.
+    /// Returns true if the fields of a record of this kind match. A record without a time matches
+    /// no time filter.
     pub fn fits_facts(&self, kind: Kind, facts: RecordFacts) -> bool {
         let status = match (kind, facts.step) {
             (Kind::Outcome, _) => facts.status,
@@ -162,9 +164,9 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
-/// Where a call stands by all that is on record of it, oldest first. `alive` says that the process
-/// that wrote the intent still holds its ticket: without an outcome the call runs then, and is
-/// `unknown` otherwise. A held call stays `waiting` when its process dies: its wait is stored.
+/// Derives the status of a call from all its records, oldest first. If the process that wrote the
+/// intent still holds its receipt (`alive`), a call without an outcome is running, otherwise
+/// `unknown`. A pending approval stays `waiting` if its process dies: it is stored.
 pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
     let ended = |record: &Record| match record.kind {
         Kind::Outcome => Some(record.body.read::<End>().map_or(Status::Unknown, |end| end.status)),

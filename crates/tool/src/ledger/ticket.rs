@@ -1,4 +1,4 @@
-//! Proof of an intent.
+//! Defines the proof that an intent is on record, and the guard that reports how a call ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,25 +6,26 @@ use std::sync::Arc;
 use crate::outcome::Status;
 use crate::{CallId, Interface};
 
-/// Proof that a call's intent is on record. One is made for each intent, by the ledger; it ends in
-/// [`Ledger::finish`](super::Ledger::finish), or is noted as abandoned where it is dropped.
+/// Proof that a call's intent is on record. The ledger creates one per intent; it ends in
+/// [`Ledger::finish`](super::Ledger::finish), or is recorded as abandoned if it is dropped.
 pub struct Ticket {
     call: CallId,
     abandoned: Option<Box<dyn FnOnce(CallId) + Send + Sync>>,
     watch: Option<Watch>,
 }
 
-/// Tells how a call ended when it is dropped: a caller may go away at any time.
+/// Reports the final status of a call when it is dropped, so that a call is also reported if its
+/// caller disconnects.
 pub struct Watch {
-    /// Is told the call's interface and its end, on the path of the call: it must not wait.
+    /// Callback with the interface and the status; it runs on the call path and must not block.
     pub hear: Hear,
-    /// The call's.
+    /// Interface of the call.
     pub door: Interface,
-    /// What it tells; nothing where it is not to.
+    /// Status to report; `None` reports nothing.
     pub status: Option<Status>,
 }
 
-/// See [`Watch::hear`].
+/// Callback type of [`Watch::hear`].
 pub type Hear = Arc<dyn Fn(Interface, Status) + Send + Sync>;
 
 impl Drop for Watch {
@@ -42,29 +43,30 @@ impl fmt::Debug for Watch {
 }
 
 impl Ticket {
-    /// For ledgers: a ticket whose drop calls `abandoned`.
+    /// Creates a receipt that calls `abandoned` when it is dropped; for ledgers.
     pub fn issue(call: CallId, abandoned: impl FnOnce(CallId) + Send + Sync + 'static) -> Self {
         Self { call, abandoned: Some(Box::new(abandoned)), watch: None }
     }
 
-    /// For ledgers around ledgers: dropped with it, unless it is taken out before.
+    /// Attaches a guard that is dropped with the receipt unless it is taken out; for ledgers that
+    /// wrap ledgers.
     #[must_use]
     pub fn watched(mut self, watch: Watch) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// Takes out what was put in; nothing where the ticket is another ledger's.
+    /// Takes the attached guard out; `None` if none is attached.
     pub fn unwatched(&mut self) -> Option<Watch> {
         self.watch.take()
     }
 
-    /// Whose.
+    /// Returns the id of the call.
     pub fn call(&self) -> CallId {
         self.call
     }
 
-    /// For ledgers: ends it without the note.
+    /// Completes the receipt without the abandonment callback; for ledgers.
     pub fn redeem(mut self) -> CallId {
         self.abandoned = None;
         self.call

@@ -79,8 +79,6 @@ pub(crate) async fn execute(
         ask: None,
         task: None,
         credentials: &someone,
-        calls: None,
-        attempt: 1,
         caged: None,
         node: None,
     };

@@ -92,8 +92,6 @@ pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Can
         ask: None,
         task: None,
         credentials: &Nobody,
-        calls: None,
-        attempt: 1,
         caged: None,
         node: None,
     };

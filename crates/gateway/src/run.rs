@@ -103,8 +103,6 @@ impl Run {
             ask: words.ask.is_some().then_some(&words as &dyn Ask),
             task: words.task.is_some().then_some(&words as &dyn Task),
             credentials: self.gateway.parts.credentials.as_ref(),
-            calls: None,
-            attempt: 1,
             caged: Some(caged),
             node: self.request.node.as_deref(),
         };

@@ -29,9 +29,8 @@ impl RetryOnce {
         if ctx.cancel.is_cancelled() {
             return first;
         }
-        let again = Context { attempt: ctx.attempt.saturating_add(1), ..*ctx };
         tracing::warn!(tool = %tool.name, error, "tool_call_failed_retrying");
-        self.inner.execute(call, &again).await
+        self.inner.execute(call, ctx).await
     }
 }
 

@@ -26,7 +26,7 @@ impl StoreCache {
     async fn read(&self, key: &str, most: usize) -> Result<Option<Bytes>, StoreError> {
         let Some(kept) = self.store.get(&named(key)).await? else { return Ok(None) };
         let mut value = kept.bytes;
-        let Some(head) = value.split_to_checked(HEAD) else { return Ok(None) };
+        let Some(head) = split_prefix(&mut value, HEAD) else { return Ok(None) };
         let until = head.as_ref().try_into().map(u64::from_be_bytes).map_or(Wall(0), Wall);
         let there = until > self.clock.wall() && value.len() <= most;
         Ok(there.then_some(value))
@@ -68,15 +68,9 @@ fn named(key: &str) -> String {
     format!("cache/{key}")
 }
 
-trait SplitTo: Sized {
-    /// The first `at` bytes, which are taken off; nothing where there are fewer.
-    fn split_to_checked(&mut self, at: usize) -> Option<Self>;
-}
-
-impl SplitTo for Bytes {
-    fn split_to_checked(&mut self, at: usize) -> Option<Self> {
-        (self.len() >= at).then(|| self.split_to(at))
-    }
+/// The first `at` bytes, which are taken off; nothing where there are fewer.
+fn split_prefix(bytes: &mut Bytes, at: usize) -> Option<Bytes> {
+    (bytes.len() >= at).then(|| bytes.split_to(at))
 }
 
 impl Cache for StoreCache {

@@ -59,8 +59,6 @@ pub fn context(caller: &Caller) -> Context<'_> {
         ask: None,
         task: None,
         credentials: &Quiet,
-        calls: None,
-        attempt: 1,
         caged: None,
         node: None,
     }

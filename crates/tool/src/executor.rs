@@ -145,10 +145,6 @@ pub struct Context<'a> {
     pub task: Option<&'a dyn Task>,
     /// Provides credentials for upstreams.
     pub credentials: &'a dyn Credentials,
-    /// Nested calls, for the sources inside this program; the pipeline sets parent, depth and caller type.
-    pub calls: Option<&'a dyn Calls>,
-    /// Number of this attempt, starting at 1.
-    pub attempt: u8,
     /// Receives the sandbox usage of the call, for the record.
     pub caged: Option<&'a OnceLock<Caged>>,
     /// Receives the id of the node that answered, for interfaces that return it.
@@ -286,12 +282,6 @@ pub enum Credential {
     NeedsConsent(String),
     /// No credential exists for this caller; the text says what is missing.
     Missing(String),
-}
-
-/// Makes nested calls for sources of this program.
-pub trait Calls: Send + Sync {
-    /// Calls a tool by name, with the caller's own rights.
-    fn call<'a>(&'a self, tool: &'a str, args: Json) -> Boxed<'a, Result<Outcome, ExecuteError>>;
 }
 
 /// Error of a call that returned no result.

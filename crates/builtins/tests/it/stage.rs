@@ -156,8 +156,6 @@ impl Stage {
             ask: None,
             task: None,
             credentials: &Nobody,
-            calls: None,
-            attempt: 1,
             caged: None,
             node: None,
         };

@@ -26,11 +26,11 @@ pub(super) fn input() -> mpsc::Receiver<Bytes> {
                 if read.is_ok_and(|read| read as u64 == LONGEST) {
                     tracing::error!(bytes = LONGEST, "a line is longer than is taken");
                 }
-                let last = Bytes::from(line).trim_ascii();
+                let last = trim_ascii(&Bytes::from(line));
                 drop(sender.blocking_send(last));
                 return;
             }
-            if sender.blocking_send(Bytes::from(line).trim_ascii()).is_err() {
+            if sender.blocking_send(trim_ascii(&Bytes::from(line))).is_err() {
                 return;
             }
         }
@@ -61,13 +61,7 @@ pub(super) fn output() -> (mpsc::Sender<Bytes>, impl Future<Output = ()>) {
     (sender, written)
 }
 
-/// Trims ASCII whitespace from [`Bytes`] without copying.
-trait Trim {
-    fn trim_ascii(self) -> Bytes;
-}
-
-impl Trim for Bytes {
-    fn trim_ascii(self) -> Bytes {
-        self.slice_ref(<[u8]>::trim_ascii(&self))
-    }
+/// Trims ASCII whitespace from `bytes` without copying.
+fn trim_ascii(bytes: &Bytes) -> Bytes {
+    bytes.slice_ref(<[u8]>::trim_ascii(bytes))
 }

@@ -30,9 +30,12 @@ impl Executor for Script {
     fn execute<'a>(
         &'a self,
         _: Granted<'a>,
-        ctx: &'a Context<'a>,
+        _: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        self.attempts.lock().unwrap().push(ctx.attempt);
+        let mut attempts = self.attempts.lock().unwrap();
+        let attempt = attempts.last().map_or(1, |last| last + 1);
+        attempts.push(attempt);
+        drop(attempts);
         if let Some(cancel) = &self.cancels {
             cancel.cancel();
         }

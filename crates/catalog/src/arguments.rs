@@ -1,7 +1,7 @@
-//! Arguments in the one form that approvals are bound to: RFC 8785.
+//! Canonical JSON (RFC 8785) of arguments and its digest, to which approvals are bound.
 //!
-//! Two texts of the same arguments give the same form; where no 64-bit number can hold a number, its
-//! digits stay as they were written, so that no two numbers are one.
+//! Two texts of the same arguments give the same form. A number that a 64-bit float cannot
+//! represent keeps its digits, so that different numbers stay different.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Json};
 
-/// SHA-256 over [`canonical`].
+/// Returns the SHA-256 of the canonical form of the arguments.
 pub fn digest(args: &Json) -> Digest {
     Digest(Sha256::digest(canonical(args)).into())
 }
 
-/// The canonical text: keys in the order of their UTF-16 units, no white space, the shortest numbers,
-/// the fewest escapes.
+/// Returns the canonical text: keys ordered by UTF-16 code units, no white space, shortest numbers,
+/// fewest escapes.
 pub fn canonical(args: &Json) -> String {
     let mut out = String::with_capacity(args.as_str().len());
     write(args.as_str(), &mut out);
     out
 }
 
-/// The text was checked, so its depth is bounded and every branch below finds what it looks for.
+/// The text was validated, so its depth is bounded and every branch below finds its input.
 fn write(text: &str, out: &mut String) {
     let text = text.trim();
     match text.as_bytes().first() {
@@ -58,7 +58,7 @@ fn write(text: &str, out: &mut String) {
     }
 }
 
-/// serde's own escapes are those of the RFC.
+/// Uses serde's escapes, which are those of the RFC.
 fn string(text: &str, out: &mut String) {
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
@@ -73,13 +73,13 @@ fn number(text: &str) -> String {
     }
 }
 
-/// Whether a 64-bit number holds this integer.
+/// Returns true if a 64-bit float represents this integer exactly.
 fn exact(text: &str) -> bool {
     const LARGEST: i128 = 1 << 53;
     text.parse::<i128>().is_ok_and(|number| (-LARGEST..=LARGEST).contains(&number))
 }
 
-/// As ECMAScript writes a number: `Number::toString`.
+/// Formats a number as ECMAScript's `Number::toString` does.
 fn ecma(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();
@@ -93,7 +93,7 @@ fn ecma(number: f64) -> String {
     format!("{sign}{}", placed(&digits, point))
 }
 
-/// The digits with the point after the first `point` of them.
+/// Places the decimal point after the first `point` digits.
 fn placed(digits: &str, point: i32) -> String {
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let zeros = |many: i32| "0".repeat(usize::try_from(many).unwrap_or_default());

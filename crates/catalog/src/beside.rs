@@ -1,37 +1,37 @@
-//! What a source offers beside its tools, and a model or its user reads as well: instructions, prompts,
-//! resources and templates. Each is pinned as a tool is, under a name of its own.
+//! Companion items of a source: instructions, prompts, resources and templates, each pinned like a
+//! tool under a name of its own.
 
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Json, Prompt, Resource, ToolName};
 
 use crate::canonical::digest;
 
-/// One of them, as it was received.
+/// A companion item as received.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// Under which name it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`.
+    /// Name under which it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`.
     pub pin: ToolName,
     /// Hash of the definition as received.
     pub definition: Digest,
     /// The definition as received.
     pub received: Json,
-    /// Whether it holds characters that nobody sees.
+    /// True if it contains invisible characters.
     pub hidden: bool,
-    /// With those written out.
+    /// Content with invisible characters escaped.
     pub(crate) shown: Shown,
 }
 
-/// As it is shown.
+/// Content of a companion item.
 #[derive(Debug, Clone)]
 pub(crate) enum Shown {
-    /// They are a part of what the source says of itself.
+    /// Instructions, which are part of the source's initialize result.
     Instructions,
     Prompt(Prompt),
     Resource(Resource),
 }
 
-/// A name for the pin of what has this name at its source. What is no name of a tool, or too long, is
-/// known by its hash; the definition says the rest.
+/// Returns the pin name of an item. A name that is too long or not a valid tool name is replaced by
+/// its hash.
 fn named(kind: &str, own: &str) -> Option<ToolName> {
     let plain = ToolName::new(format!("mcp.{kind}.{own}"));
     plain.or_else(|_| ToolName::new(format!("mcp.{kind}.{}", short(own)))).ok()
@@ -50,7 +50,7 @@ impl Beside {
         Self { pin, definition, received, hidden, shown }
     }
 
-    /// The instructions in what a source says of itself, where there are any.
+    /// Extracts the instructions from the source's initialize result, if it has any.
     pub(crate) fn instructions(about: &Json) -> Option<Self> {
         let text = about.get("instructions").filter(|text| text.kind() == "string")?;
         let received = Json::fields([("instructions", &text)]);

@@ -1,7 +1,7 @@
-//! The hash of a definition as it was received.
+//! Digest of a definition as received.
 //!
-//! Order of keys and white space do not count, everything else does: numbers are kept as they were
-//! written, so that a change no 64-bit number could show is a change all the same.
+//! Key order and white space do not count, everything else does: numbers keep their spelling, so
+//! that a change beyond 64-bit precision is still a change.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, Json};
 
-/// Names the way of hashing; another way would be another number.
+/// Version of the digest algorithm, hashed first.
 const VERSION: &[u8] = b"toolkeep definition 1\n";
 
-/// SHA-256 over the canonical text of `received`.
+/// Returns the SHA-256 over the canonical text of `received`.
 pub fn digest(received: &Json) -> Digest {
     let mut hash = Sha256::new();
     hash.update(VERSION);
@@ -20,8 +20,8 @@ pub fn digest(received: &Json) -> Digest {
     Digest(hash.finalize().into())
 }
 
-/// Writes sorted objects, compact arrays, strings in serde_json's own escaping and numbers as given.
-/// The text was checked, so its depth is bounded and every branch below finds what it looks for.
+/// Hashes sorted objects, compact arrays, strings in serde_json's own escaping and numbers as
+/// given. The text was validated, so its depth is bounded and every branch below finds its input.
 fn write(text: &str, out: &mut Sha256) {
     let text = text.trim();
     match text.as_bytes().first() {

@@ -1,8 +1,9 @@
-//! Who has which name: the part of merging that looks at names, and at no more of them than it must.
+//! Resolution of name conflicts between sources. Only names in the same class of confusable names
+//! are compared.
 //!
-//! Names have to do with each other where they look alike, and what looks alike is in one class. So what
-//! became of a name depends on the claims of its class; a tool that cannot have its name is called by its
-//! qualified one, `SOURCE.NAME`, unless a tool has that as its own, which depends on the claims of that class.
+//! Names that look alike are in one class, so the result for a name depends on the claims of its
+//! class. A tool that loses its name is called by its qualified one, `SOURCE.NAME`, unless another
+//! tool has that as its own, which depends on the claims of that class.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -14,18 +15,19 @@ use crate::part::Outcome;
 use crate::shelf::Shelf;
 use tool::confusables::{look, looks};
 
-/// What is claimed. The order is that in which a source's problems are told.
+/// Kinds of claims, in the order in which a source's problems are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A name, by a tool.
+    /// A tool claims a name.
     Tool,
-    /// A name, by a tool that is held back.
+    /// A blocked tool claims a name.
     Held,
-    /// Nothing: a title in other letters is looked at, whether it reads as a tool.
+    /// A title with non-ASCII letters claims no name, but is checked against the names of other
+    /// tools.
     Title,
 }
 
-/// A claim of one shelf; the place is that on the shelf's list of its kind.
+/// A claim of one source catalog; the index is that in its list of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim {
     kind: Kind,
@@ -46,7 +48,7 @@ impl Claim {
         self.kind == Kind::Tool
     }
 
-    /// The name that is claimed; nothing where it is a title.
+    /// Returns the claimed name; `None` for a title.
     pub(crate) fn own_name(self, shelf: &Shelf) -> Option<&str> {
         let entry = match self.kind {
             Kind::Tool => shelf.tools.get(self.place()),
@@ -56,20 +58,19 @@ impl Claim {
         entry.map(|entry| entry.key.name.as_str())
     }
 
-    /// The order in which claims are looked at: the operator's of the sources, and titles when all names
-    /// are settled.
+    /// Returns the order of resolution: sources in the operator's order, titles after all names.
     fn turn(self) -> impl Ord {
         (self.kind == Kind::Title, self.slot, self.kind, self.place)
     }
 }
 
-/// The class of what looks like this. The two looks of a name with a capital `I` differ where one has an
-/// `i` and the other an `l`, so that those are one letter here.
+/// Returns the class of a skeleton. The letters `i` and `l` count as one, so that both skeletons of
+/// a name with a capital `I` fall into one class.
 pub(crate) fn class(hashing: &Hashing, look: &str) -> u64 {
     hashing.hash_one(look.replace('i', "l"))
 }
 
-/// All claims of a shelf that stands in this slot, with their classes.
+/// Returns all claims of the source catalog in this slot, with their classes.
 pub(crate) fn claims<'a>(
     hashing: &'a Hashing,
     slot: usize,
@@ -90,13 +91,13 @@ pub(crate) fn claims<'a>(
     tools.chain(held).chain(titles)
 }
 
-/// A title in other letters. Plain ones may read as another's tool: "Search" is no disguise.
+/// Returns a title with non-ASCII letters. Plain titles such as "Search" are no disguise.
 fn odd_title(entry: &Entry) -> Option<&str> {
     entry.tool.title.as_deref().filter(|title| !title.is_ascii())
 }
 
-/// Settles the claims of one class, or of several: the first keeps a name, and the other has its qualified
-/// one where that is free, and is told. Gives what became of each claim.
+/// Resolves the claims of one or more classes: the first keeps a name, and others get their
+/// qualified name if it is free, and a problem. Returns the outcome of each claim.
 pub(crate) fn settle<'a>(
     mut claims: Vec<Claim>,
     shelf: impl Fn(usize) -> Option<&'a Shelf>,
@@ -148,22 +149,23 @@ pub(crate) fn settle<'a>(
     (taken, outcomes)
 }
 
-/// What becomes of a claim that is alone in its class, as nearly all are: nobody is in its way.
+/// Resolves a claim that is alone in its class, as nearly all are, and so always succeeds.
 pub(crate) fn alone(claim: Claim, shelf: &Shelf) -> Outcome {
     let tool = shelf.tools.get(claim.place()).filter(|_| claim.is_tool());
     Outcome { claim, tool: tool.cloned(), told: None }
 }
 
-/// A tool that has its name, and what else runs it.
+/// A tool that won its name, and further executors of the same tool.
 struct Listed<'a> {
-    /// Which of the outcomes is its.
+    /// Index of its outcome.
     at: usize,
     entry: &'a Arc<Entry>,
     elsewhere: Vec<Arc<dyn Executor>>,
 }
 
 impl Listed<'_> {
-    /// The same tool of another source, where both run it in a place: one tool in several places.
+    /// Returns true if two sources offer the same definition and both run it on nodes: one tool on
+    /// several nodes.
     fn is_same(&self, other: &Entry) -> bool {
         let placed = |entry: &Entry| !entry.executor.places().is_empty();
         self.entry.key.source != other.key.source
@@ -180,13 +182,13 @@ impl Listed<'_> {
     }
 }
 
-/// Whose names are taken, by what they look like.
+/// Claimed names by their skeletons.
 #[derive(Default)]
 pub(crate) struct Taken<'a>(Map<String, &'a Arc<Entry>>);
 
 impl<'a> Taken<'a> {
-    /// Takes a tool's name, unless another source has one that looks like it. One that is held back
-    /// has its name too: nobody comes into its place.
+    /// Claims a tool's name unless another source has one that looks like it. Blocked tools keep
+    /// their names reserved too.
     fn take(&mut self, entry: &'a Arc<Entry>) -> Result<(), &'a Entry> {
         let name = entry.key.name.as_str();
         let other = looks(name).find_map(|look| {
@@ -201,12 +203,12 @@ impl<'a> Taken<'a> {
         Ok(())
     }
 
-    /// Whether no tool has this name, or one that looks like it.
+    /// Returns true if no tool has this name or one that looks like it.
     pub(crate) fn is_free(&self, name: &str) -> bool {
         !looks(name).any(|look| self.0.contains_key(&look))
     }
 
-    /// A title in other letters that reads as another source's tool.
+    /// Reports a title with non-ASCII letters that looks like another source's tool.
     fn title(&self, entry: &Entry) -> Option<Problem> {
         let other = self.0.get(&look(odd_title(entry)?))?;
         (other.key.source != entry.key.source).then(|| {
@@ -217,7 +219,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// A name that another source has, or one that looks like it, and the name that the tool has instead.
+/// Reports a name conflict, and the name that the tool has instead.
 fn conflict(entry: &Entry, first: &Entry, instead: Option<&ToolName>) -> Problem {
     let (name, holder) = (&entry.key.name, &first.key);
     let message = if *name == holder.name {

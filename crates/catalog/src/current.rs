@@ -1,7 +1,7 @@
-//! What is in force: a catalog and the rules that go with it, as one value.
+//! The active catalog and policy, replaced atomically as one snapshot.
 //!
-//! Both are swapped in one step, so that nobody can see the catalog of one moment under the rules of
-//! another. What the rules are is not known here.
+//! Both are swapped in one step, so that nobody sees a catalog under the policy of another moment.
+//! The policy's type is not known here.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,61 +10,62 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::Catalog;
 
-/// A catalog under its rules. Immutable and numbered; a call holds on to the one it began with.
+/// A catalog and its policy. Immutable and versioned; a call keeps the snapshot that it started
+/// with.
 #[derive(Debug)]
 pub struct Snapshot<R> {
-    /// Grows with every change of either.
+    /// Version; grows with every change of either.
     pub number: u64,
-    /// All items.
+    /// Catalog of all items.
     pub catalog: Arc<Catalog>,
-    /// Who may call which.
+    /// Policy that decides who may call which item.
     pub rules: R,
 }
 
-/// Where the snapshot in force is swapped.
+/// Holder of the active snapshot.
 pub struct Current<R> {
     now: ArcSwap<Snapshot<R>>,
     ahead: OnceLock<Ahead<R>>,
 }
 
-/// Looks at a snapshot before it is in force.
+/// Hook that runs on a snapshot before it becomes active.
 type Ahead<R> = Box<dyn Fn(&Snapshot<R>) + Send + Sync>;
 
 impl<R: Clone> Current<R> {
-    /// Begins with these.
+    /// Creates a holder with a first snapshot.
     pub fn new(catalog: impl Into<Arc<Catalog>>, rules: R) -> Self {
         let first = Snapshot { number: 0, catalog: catalog.into(), rules };
         Self { now: ArcSwap::from_pointee(first), ahead: OnceLock::new() }
     }
 
-    /// Has `look` see each snapshot before it is in force, on the thread that swaps: what has to be
-    /// worked out of one is ready then when it is first asked for. There is room for one who looks: whoever
-    /// comes later is not told. A snapshot that was looked at may come to nothing, where another was
-    /// swapped in at the same time.
+    /// Registers a hook that runs on each new snapshot before it becomes active, on the thread that
+    /// swaps: derived data is then ready at first use. Only the first hook counts. A snapshot that
+    /// the hook saw may be discarded if another is swapped in concurrently.
     pub fn ahead(&self, look: impl Fn(&Snapshot<R>) + Send + Sync + 'static) {
-        // Who comes later does without.
+        // A second hook is ignored.
         drop(self.ahead.set(Box::new(look)));
     }
 
-    /// The snapshot now, to look at and let go.
+    /// Loads the active snapshot.
     pub fn load(&self) -> Guard<Arc<Snapshot<R>>> {
         self.now.load()
     }
 
-    /// The catalog now.
+    /// Returns the active catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.now.load().catalog)
     }
 
-    /// The rules now.
+    /// Returns the active policy.
     pub fn rules(&self) -> R {
         self.now.load().rules.clone()
     }
 
-    /// Swaps in what is given; what is not given stays as it is. Gives the new number.
+    /// Replaces the catalog, the policy or both; `None` keeps the current one. Returns the new
+    /// version.
     pub fn swap(&self, catalog: Option<&Arc<Catalog>>, rules: Option<&R>) -> u64 {
         let mut number = 0;
-        // Who swaps one half meanwhile is not undone: it is looked at anew.
+        // If another thread swaps concurrently, the update runs again on its result.
         let _before = self.now.rcu(|now| {
             number = now.number + 1;
             let catalog = Arc::clone(catalog.unwrap_or(&now.catalog));

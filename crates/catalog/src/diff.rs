@@ -1,4 +1,4 @@
-//! What changed from one catalog to the next.
+//! Differences between two catalogs.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use tool::{Digest, ToolKey};
 
 use crate::merge::Catalog;
 
-/// Tools that came, went, or changed their definition.
+/// Tools that were added or removed, or changed their definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// New here.
+    /// Tools that were added.
     pub added: Vec<ToolKey>,
-    /// Gone.
+    /// Tools that were removed.
     pub removed: Vec<ToolKey>,
-    /// The same tool with another definition.
+    /// Tools with a changed definition.
     pub changed: Vec<ToolKey>,
 }
 
 impl Diff {
-    /// From `old` to `new`.
+    /// Compares `old` with `new`.
     pub fn between(old: &Catalog, new: &Catalog) -> Self {
         let index = |catalog: &Catalog| -> HashMap<ToolKey, Digest> {
             catalog.tools().map(|entry| (entry.key.clone(), entry.definition)).collect()
@@ -37,7 +37,7 @@ impl Diff {
         diff
     }
 
-    /// Nothing changed.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }

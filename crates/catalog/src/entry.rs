@@ -1,4 +1,4 @@
-//! One tool in a catalog, with all that is worked out once.
+//! A tool of a catalog with its executor, definition digest and compiled schema.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use tool::{Args, Digest, Durability, Executor, Json, Org, SourceName, Tool, Tool
 use crate::canonical;
 use crate::schema::{ArgumentFault, Schema};
 
-/// How often arguments are tried again without the nulls that are at fault.
+/// Maximum number of retries without invalid nulls.
 const ROUNDS: usize = 16;
 
-/// A tool with what runs it: what is shown is bound to what runs.
+/// A tool with its executor: the listed definition is bound to the executor that runs it.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its identity: pins, policy and records go by it.
+    /// Identity of the tool, by which pins, policy and records refer to it.
     pub key: ToolKey,
-    /// The name it is listed and called by in its catalog: its own, or its qualified name where another
-    /// source has that.
+    /// Name by which it is listed and called in its catalog: its own, or its qualified name if
+    /// another source has that.
     pub name: ToolName,
-    /// Its definition.
+    /// Definition of the tool.
     pub tool: Arc<Tool>,
-    /// What runs it.
+    /// Executor of the tool.
     pub executor: Arc<dyn Executor>,
-    /// The hash of its definition as received.
+    /// Digest of its definition as received.
     pub definition: Digest,
-    /// Whether that holds characters that nobody sees. In `tool` they are written out.
+    /// True if the definition contains invisible characters. `tool` holds the escaped form.
     pub hidden: bool,
-    /// How sure its records must be, where the operator says; otherwise its effects decide.
+    /// Durability of its records, if the operator sets it; otherwise its effects decide.
     pub durability: Option<Durability>,
     schema: Schema,
 }
@@ -37,7 +37,7 @@ impl Entry {
     /// Compiles the schema and hashes the definition.
     ///
     /// # Errors
-    /// What is wrong with the schema, in words.
+    /// A message about the invalid schema.
     pub fn new(
         org: Org,
         source: SourceName,
@@ -53,19 +53,19 @@ impl Entry {
         Ok(Self { key, name, tool, executor, definition, hidden, durability: None, schema })
     }
 
-    /// The same with the operator's word on its records.
+    /// Sets the operator's durability for its records.
     #[must_use]
     pub fn durable(mut self, durability: Option<Durability>) -> Self {
         self.durability = durability;
         self
     }
 
-    /// The same tool, run by another executor.
+    /// Returns the same tool with another executor.
     pub(crate) fn run_by(&self, executor: Arc<dyn Executor>) -> Self {
         Self { executor, ..self.called(self.name.clone()) }
     }
 
-    /// The same tool under another name.
+    /// Returns the same tool under another name.
     pub(crate) fn called(&self, name: ToolName) -> Self {
         Self {
             key: self.key.clone(),
@@ -79,7 +79,7 @@ impl Entry {
         }
     }
 
-    /// Whether this is the same definition, run by the very same executor.
+    /// Returns true if the definition and the executor are the same.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
             && self.key == other.key
@@ -89,20 +89,20 @@ impl Entry {
             && self.tool == other.tool
     }
 
-    /// How sure the records of its calls must be: as the operator says, or synced where a call may
-    /// change something by itself.
+    /// Returns the required durability of the call records: the operator's setting, or synced if
+    /// the tool itself may change state.
     pub fn need(&self) -> Durability {
         let effects = self.tool.traits.effects.any() && !self.executor.only_calls();
         self.durability.unwrap_or(if effects { Durability::Synced } else { Durability::Written })
     }
 
-    /// The arguments as they fit the schema. Models send null for what they leave out: a null in the place of an
-    /// optional argument that cannot be null is left out here.
+    /// Validates the arguments against the schema. Models send null for omitted arguments: a null
+    /// for an optional argument that cannot be null is removed.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The validation errors.
     pub fn accept(&self, mut args: Args) -> Result<Args, Vec<ArgumentFault>> {
-        // Each round tells of a few faults only.
+        // Each round reports a few errors only.
         for _ in 0..ROUNDS {
             let Err(faults) = self.schema.check_args(&args) else { return Ok(args) };
             args = self.without_nulls(&args, &faults).ok_or(faults)?;
@@ -110,7 +110,7 @@ impl Entry {
         self.schema.check_args(&args).map(|()| args)
     }
 
-    /// The arguments without optional ones that are null and at fault; `None` where there are none.
+    /// Removes optional arguments that are null and invalid; `None` if there are none.
     fn without_nulls(&self, args: &Args, faults: &[ArgumentFault]) -> Option<Args> {
         let input = self.tool.input.value();
         let required = input.get("required").and_then(Value::as_array);
@@ -128,7 +128,7 @@ impl Entry {
     }
 }
 
-/// The same definition with hidden characters written out; `None` where there are none.
+/// Returns the definition with invisible characters escaped; `None` if it has none.
 fn visible(tool: &Tool) -> Option<Tool> {
     let json = Json::definition_made_visible;
     let (received, input) = (json(&tool.received), json(&tool.input));

@@ -1,8 +1,8 @@
-//! Shelves of offers to one catalog, or problems.
+//! Merges the source catalogs into one immutable catalog and reports name conflicts as problems.
 //!
-//! A shelf holds what one source offers, compiled once. A catalog is all shelves merged: immutable,
-//! numbered, swapped whole, so that a call that began on one ends on it. This crate does no I/O and
-//! knows neither sources nor policy.
+//! A source catalog holds the offers of one source, compiled once. The catalog merges all of them:
+//! immutable, versioned and swapped atomically, so that a call ends on the catalog that it started
+//! with. This crate does no I/O and knows neither sources nor policy.
 
 pub mod arguments;
 mod beside;

@@ -1,4 +1,4 @@
-//! All shelves as one catalog.
+//! The catalog: all source catalogs merged in the operator's order.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
@@ -13,27 +13,28 @@ use crate::shards::Shards;
 use crate::shelf::Shelf;
 use tool::confusables::{look, looks};
 
-/// All items now. Immutable and numbered; a call holds on to the one it began with. What did not change
-/// it shares with the catalog before it.
+/// All current items. Immutable and versioned; a call keeps the catalog that it started with.
+/// Unchanged parts are shared with the previous catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// Grows with every change.
+    /// Version; grows with every change.
     pub number: u64,
-    /// In the operator's order. A source keeps its slot while it is there; one that goes leaves it empty.
+    /// Sources in the operator's order. A source keeps its slot while it exists; a removed one
+    /// leaves it empty.
     parts: Vec<Option<Arc<Part>>>,
     len: usize,
     slots: Arc<Map<SourceName, usize>>,
-    /// Where the tools stand, by their names.
+    /// Positions of tools by the hash of their names.
     names: Shards<At>,
-    /// What the shelves claim, by classes of names that may look alike.
+    /// Claims of the source catalogs, by class of confusable names.
     claims: Shards<Claim>,
-    /// Second names, where no tool has them as its own.
+    /// Positions by alias, if no tool has the alias as its own name.
     aliases: Map<String, At>,
     hashing: Hashing,
 }
 
-/// A tool's place in a catalog: its source's slot, and its place on that shelf. They are in the
-/// catalog's order.
+/// Position of a tool in a catalog: slot of its source, and index in that source catalog. Ordered
+/// like the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At {
     slot: u32,
@@ -46,30 +47,30 @@ impl At {
         Self { slot: number(slot), place: number(place) }
     }
 
-    /// Of its source, among [`Catalog::parts`].
+    /// Returns the slot of its source, an index of [`Catalog::parts`].
     pub fn slot(self) -> usize {
         usize::try_from(self.slot).unwrap_or_default()
     }
 
-    /// On its source's shelf.
+    /// Returns the index in its source catalog.
     pub fn place(self) -> usize {
         usize::try_from(self.place).unwrap_or_default()
     }
 }
 
-/// Empty slots there may be beside as many as there are shelves.
+/// Maximum number of empty slots beyond the number of sources.
 const HOLES: usize = 16;
 
 impl Catalog {
-    /// Merges shelves in the given order, which is the operator's: where two sources offer the same
-    /// name, or names that look the same, the first keeps it, and the other's tool is listed by its qualified
-    /// name, `SOURCE.NAME`, which is shown. There is one shelf a source.
+    /// Merges source catalogs in the operator's order. If two sources offer the same name or
+    /// confusable names, the first keeps it, and the other's tool is listed by its qualified name,
+    /// `SOURCE.NAME`. Each source has one catalog.
     pub fn merge(number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         Self::default().next(number, shelves)
     }
 
-    /// The same, made of this one: what it takes goes by the shelves that are others, and by the tools
-    /// whose names have to do with theirs. Where sources change places all is merged anew.
+    /// Merges incrementally: the cost depends on the changed source catalogs and the tools whose
+    /// names conflict with theirs. If the order of sources changes, everything is merged again.
     #[must_use]
     pub fn next(&self, number: u64, shelves: Vec<Arc<Shelf>>) -> Self {
         if let Some(slots) = self.placed(&shelves) {
@@ -79,7 +80,7 @@ impl Catalog {
         none.changed(number, shelves.into_iter().map(Some).collect())
     }
 
-    /// The shelves by slots; nothing where they are in another order than before.
+    /// Assigns source catalogs to slots; `None` if their order changed.
     fn placed(&self, shelves: &[Arc<Shelf>]) -> Option<Vec<Option<Arc<Shelf>>>> {
         let mut slots = vec![None; self.parts.len()];
         let mut free = 0;
@@ -129,7 +130,7 @@ impl Catalog {
         next
     }
 
-    /// Settles who has which of the names of these classes, which changed since `before`.
+    /// Resolves the names of the classes that changed since `before`.
     fn settle(&mut self, before: &Self, classes: HashSet<u64, Hashing>) {
         let (mut gone, mut come) = (Vec::new(), Vec::new());
         for class in classes {
@@ -162,7 +163,7 @@ impl Catalog {
         settle(self.claims.get(class).collect(), shelf, |name| self.is_unclaimed(name))
     }
 
-    /// Whether no tool has this as its own name, or one that looks like it.
+    /// Returns true if no tool has this as its own name, or one that looks like it.
     fn is_unclaimed(&self, name: &ToolName) -> bool {
         let mut claims = self.claims.get(class(&self.hashing, &look(name.as_str())));
         !claims.any(|claim| {
@@ -171,27 +172,27 @@ impl Catalog {
         })
     }
 
-    /// Where a tool's own name has the form of qualified ones, or looks like one: the classes of the names that
-    /// these qualify. Whoever lost one of those may be called by this name or not, as the tool goes or comes.
+    /// Returns the classes of the names that a qualified-looking name qualifies. Adding or removing
+    /// such a tool decides whether the loser of such a name can use this one.
     fn unqualified(&self, claim: Claim) -> impl Iterator<Item = u64> {
         let part = self.part(claim.slot());
         let name = part.and_then(|part| claim.own_name(part.shelf())).unwrap_or_default();
         halves(name).map(|(_, own)| class(&self.hashing, &look(own)))
     }
 
-    /// The place of a tool that is called by some name, under that name's hash.
+    /// Returns the position of a claim's tool with the hash of its name.
     fn named(&self, claim: Claim) -> Option<(u64, At)> {
         let at = At::of(claim.slot(), claim.place());
         Some((self.hashing.hash_one(self.at(at)?.name.as_str()), at))
     }
 
-    /// They are few: all are looked at again.
+    /// Resolves all aliases again; there are few.
     fn second_names(&self) -> Map<String, At> {
         let mut aliases = Map::<String, At>::default();
         let shelves = self.shelves().filter(|shelf| !shelf.aliases.is_empty());
         for (alias, name) in shelves.flat_map(|shelf| &shelf.aliases) {
             let Some((at, _)) = self.listed(name.as_str()) else { continue };
-            // A name that looks like another's would be a disguise, as it is for tools.
+            // An alias that looks like another tool's name would be a disguise.
             let (taken, _) = self.outcomes(class(&self.hashing, &look(alias.as_str())));
             if taken.is_free(alias.as_str()) {
                 aliases.entry(alias.to_string()).or_insert(at);
@@ -200,8 +201,8 @@ impl Catalog {
         aliases
     }
 
-    /// A tool and its place in the catalog, by the name it is listed by, by a second one that leads to it, or
-    /// by its qualified name, `SOURCE.NAME`.
+    /// Finds a tool and its position by its listed name, by an alias, or by its qualified name,
+    /// `SOURCE.NAME`.
     pub fn find(&self, name: &str) -> Option<(At, &Arc<Entry>)> {
         let second = || {
             let at = *self.aliases.get(name)?;
@@ -212,7 +213,7 @@ impl Catalog {
             .or_else(|| halves(name).find_map(|(source, own)| self.find_of(source, own)))
     }
 
-    /// A tool by its source and its own name there, whatever it is listed by.
+    /// Finds a tool by its source and its own name there, whatever name it is listed by.
     pub fn find_of(&self, source: &str, own: &str) -> Option<(At, &Arc<Entry>)> {
         let slot = self.slot(source)?;
         let is = |entry: &Arc<Entry>| {
@@ -222,7 +223,7 @@ impl Catalog {
         found.or_else(|| self.listed(&format!("{source}.{own}")).filter(|(_, entry)| is(entry)))
     }
 
-    /// A tool by its identity.
+    /// Finds a tool by its key.
     pub fn find_key(&self, key: &ToolKey) -> Option<(At, &Arc<Entry>)> {
         let found = self.find_of(key.source.as_str(), key.name.as_str())?;
         (found.1.key == *key).then_some(found)
@@ -240,23 +241,23 @@ impl Catalog {
         self.part(at.slot())?.tool(at.place())
     }
 
-    /// All tools: sources in the operator's order, tools in their source's.
+    /// Iterates over all tools: sources in the operator's order, tools in their source's.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> + Clone {
         self.parts.iter().flatten().flat_map(|part| part.tools())
     }
 
-    /// How many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no tool.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The parts by slots; nothing where a source has gone. A part that is the same as in another catalog
-    /// has the same tools in the same places.
+    /// Returns the merged sources by slot; `None` for a removed source. A merged source that is
+    /// shared between catalogs has the same tools at the same positions.
     pub fn parts(&self) -> &[Option<Arc<Part>>] {
         &self.parts
     }
@@ -265,7 +266,7 @@ impl Catalog {
         self.parts.get(slot)?.as_ref()
     }
 
-    /// The slot of a source.
+    /// Returns the slot of a source.
     pub fn slot(&self, source: &str) -> Option<usize> {
         self.slots.get(source).copied()
     }
@@ -274,22 +275,22 @@ impl Catalog {
         self.part(self.slot(source)?)
     }
 
-    /// One source's shelf.
+    /// Returns the catalog of one source.
     pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
         self.of(source).map(|part| part.shelf())
     }
 
-    /// A method of one source, by its name of [`tool::METHODS`].
+    /// Finds an MCP method of one source by its name of [`tool::METHODS`].
     pub fn method(&self, source: &str, name: &str) -> Option<&Arc<Entry>> {
         self.shelf(source)?.methods.iter().find(|entry| entry.key.name.as_str() == name)
     }
 
-    /// The shelves, in the operator's order.
+    /// Iterates over the source catalogs in the operator's order.
     pub fn shelves(&self) -> impl Iterator<Item = &Arc<Shelf>> + Clone {
         self.parts.iter().flatten().map(|part| part.shelf())
     }
 
-    /// What is wrong with one source: its own problems, and the names it could not have.
+    /// Iterates over the problems of one source: its own, and the names it lost.
     pub fn problems<'a>(
         &'a self,
         source: &SourceName,
@@ -299,7 +300,7 @@ impl Catalog {
     }
 }
 
-/// What a name may be the qualified one of: a source, and a tool's own name there. Either may have dots.
+/// Splits a qualified name into source and own name at each dot; either may contain dots.
 fn halves(name: &str) -> impl Iterator<Item = (&str, &str)> {
     let dots = name.match_indices('.').map(|(dot, _)| dot);
     dots.filter_map(|dot| Some((name.get(..dot)?, name.get(dot + 1..)?)))

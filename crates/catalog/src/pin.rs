@@ -1,7 +1,8 @@
-//! Pins: which definition of a tool was agreed to, and what becomes of another one.
+//! Pins: the approved definition of each tool, and the state transitions when another definition is
+//! observed.
 //!
-//! Pure: one function from a pin, the source's trust and what was seen to the next pin. Whoever keeps
-//! pins asks here and writes down the answer; nothing is callable that is not active.
+//! Pure functions: a pin, the source's trust and an observed definition give the next pin. The
+//! repository of pins stores the result; only active definitions are callable.
 
 mod changes;
 
@@ -10,28 +11,29 @@ use tool::{Digest, Json, Trust, Wall};
 
 pub use changes::{Difference, between};
 
-/// So many rejected definitions are remembered of one tool; the oldest is forgotten first.
+/// Maximum number of rejected definitions that are remembered per tool; the oldest is dropped
+/// first.
 const REJECTED: usize = 16;
 
-/// How a pin stands.
+/// States of a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinState {
-    /// It was seen, and nobody has looked at it.
+    /// The definition was observed and awaits review.
     Pending,
-    /// Its definition may be called.
+    /// The definition is active and callable.
     Active,
-    /// Its definition changed, or was rejected.
+    /// The definition changed or was rejected.
     Quarantined,
-    /// It was active, and its source offers it no more.
+    /// The definition was active, and the source no longer offers it.
     Retired,
 }
 
 impl PinState {
-    /// All of them.
+    /// Every state of a pin.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Active, Self::Quarantined, Self::Retired];
 
-    /// The word, as it stands in answers.
+    /// Returns the word as it appears in responses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -41,75 +43,75 @@ impl PinState {
         }
     }
 
-    /// Whether it waits for a person.
+    /// Returns true if a person must review it.
     pub const fn waits(self) -> bool {
         matches!(self, Self::Pending | Self::Quarantined)
     }
 }
 
-/// A definition that was seen.
+/// A definition that was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// Its hash, as [`crate::canonical::digest`] makes it.
+    /// Digest, as [`crate::canonical::digest`] computes it.
     #[serde(rename = "d")]
     pub digest: Digest,
-    /// When it was first seen, or agreed to.
+    /// Time at which it was first observed or approved.
     #[serde(rename = "t")]
     pub at: Wall,
-    /// The text as received, where it is kept: a person compares it.
+    /// Text as received, if it is stored, for a person to compare.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Json>,
-    /// Whether it holds characters that nobody sees.
+    /// True if it contains invisible characters.
     #[serde(rename = "h", default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
 
-/// What is kept of one tool of one source.
+/// Pin of one tool of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// How it stands.
+    /// State of the pin.
     #[serde(rename = "s")]
     pub state: PinState,
-    /// What was agreed to last.
+    /// Definition that was approved last.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub active: Option<Sighting>,
-    /// What was seen last, where that waits for a person.
+    /// Last observed definition, if it awaits review.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Sighting>,
-    /// What was rejected, oldest first.
+    /// Rejected definitions, oldest first.
     #[serde(rename = "n", default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<Digest>,
-    /// Who decided last: the subject of a key.
+    /// Subject of the key that decided last.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Why, in their words.
+    /// Reason given for the decision.
     #[serde(rename = "y", default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What happened to a pin.
+/// Changes of a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Change {
-    /// First seen, and active at once.
+    /// First observed, and active at once.
     Activated,
-    /// First seen, and waiting.
+    /// First observed, and awaiting review.
     Pending,
-    /// Another definition than the active one.
+    /// A definition other than the active one was observed.
     Quarantined,
-    /// Another definition, taken because the source has full trust.
+    /// Another definition was accepted because the source has full trust.
     Changed,
-    /// Its source offers it no more.
+    /// The source no longer offers it.
     Retired,
-    /// Its source offers the active definition again.
+    /// The source offers the active definition again.
     Returned,
-    /// A person agreed.
+    /// A person approved the definition.
     Approved,
-    /// A person did not.
+    /// A person rejected the definition.
     Rejected,
 }
 
 impl Change {
-    /// The word in the record.
+    /// Returns the word as recorded.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Activated => "pin_activated",
@@ -124,7 +126,7 @@ impl Change {
     }
 }
 
-/// Whether this definition of a tool may be called: what its pin says, or nothing where there is none.
+/// Returns true if this definition may be called, according to its pin and the source's trust.
 pub fn callable(pin: Option<&Pin>, trust: Trust, digest: Digest) -> bool {
     match pin {
         Some(pin) if trust == Trust::Full => !pin.rejected.contains(&digest),
@@ -133,8 +135,8 @@ pub fn callable(pin: Option<&Pin>, trust: Trust, digest: Digest) -> bool {
     }
 }
 
-/// What becomes of a pin when a definition is seen; `None` where nothing does. `first` says that
-/// nothing at all is known of the source: what it shows then is its first sight.
+/// Computes the next pin when a definition is observed; `None` if nothing changes. `first` means
+/// that the source was never listed before, so trust on first use applies.
 pub fn see(
     pin: Option<&Pin>,
     trust: Trust,
@@ -161,7 +163,7 @@ pub fn see(
         return None;
     }
     let (state, change) = match pin.state {
-        // What waits goes on waiting, as whatever it now is.
+        // A pin that awaits review keeps its state, with the new definition.
         PinState::Pending => (PinState::Pending, None),
         PinState::Quarantined => (PinState::Quarantined, None),
         PinState::Active | PinState::Retired => (PinState::Quarantined, Some(Change::Quarantined)),
@@ -192,48 +194,49 @@ fn first_seen(trust: Trust, seen: Sighting, first: bool) -> (Pin, Option<Change>
     }
 }
 
-/// The pin of a tool that its source offers no more; `None` where nothing changes. What waits for a
-/// person goes on waiting: going away is no way out.
+/// Retires the pin of a tool that its source no longer offers; `None` if nothing changes. A pin
+/// that needs a review keeps its state, so that removing and re-adding a tool does not bypass the
+/// review.
 pub fn gone(pin: &Pin) -> Option<Pin> {
     let active = pin.state == PinState::Active;
     active.then(|| Pin { state: PinState::Retired, ..pin.clone() })
 }
 
-/// Why a pin cannot be decided on.
+/// Errors of a decision on a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undecided {
-    /// Nothing waits.
+    /// No definition awaits review.
     #[error("nothing of it waits for a decision")]
     Nothing,
-    /// Something else waits than was looked at.
+    /// Another definition awaits review than the one that was reviewed.
     #[error("another definition waits now than the one that was looked at")]
     Other,
 }
 
-/// A person's word.
+/// Decision of a reviewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The definition that was looked at.
+    /// Definition that was reviewed.
     pub definition: Digest,
-    /// Who.
+    /// Subject of the reviewer.
     pub by: String,
-    /// When.
+    /// Time of the decision.
     pub at: Wall,
-    /// Why.
+    /// Reason of the decision.
     pub reason: Option<String>,
 }
 
 impl Pin {
-    /// Whether this definition is the active one.
+    /// Returns true if this definition is the active one.
     pub fn is_at(&self, digest: Digest) -> bool {
         let active = self.active.as_ref().filter(|_| self.state == PinState::Active);
         active.is_some_and(|active| active.digest == digest)
     }
 
-    /// The pin after someone agreed to what waits.
+    /// Returns the pin after the pending definition was approved.
     ///
     /// # Errors
-    /// Where nothing waits, or something else.
+    /// If no definition or another one awaits review.
     pub fn approved(&self, word: Word) -> Result<Self, Undecided> {
         let mut next = self.clone();
         let mut agreed = next.waited(word.definition)?;
@@ -244,10 +247,10 @@ impl Pin {
         Ok(next)
     }
 
-    /// The pin after someone refused what waits, or withdrew what is active.
+    /// Returns the pin after the pending definition was rejected, or the active one withdrawn.
     ///
     /// # Errors
-    /// Where neither is this definition.
+    /// If neither is this definition.
     pub fn rejected(&self, word: Word) -> Result<Self, Undecided> {
         let mut next = self.clone();
         if next.state == PinState::Active {

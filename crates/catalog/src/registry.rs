@@ -1,4 +1,4 @@
-//! A registry for those who embed Toolkeep as a library: register, look up, filter. No server, no
+//! A registry for programs that embed Toolkeep: register, look up, filter. It has no server and no
 //! policy beyond the filter.
 
 use std::collections::HashMap;
@@ -10,36 +10,36 @@ use crate::entry::Entry;
 use crate::merge::Catalog;
 use crate::shelf::Shelf;
 
-/// What to do where the name is taken by another definition.
+/// Behaviour if the name is taken by another definition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// Keep the first.
+    /// Keeps the first tool.
     #[default]
     Refuse,
-    /// Take the new one, in the first one's place.
+    /// Replaces the first tool by the new one.
     Replace,
 }
 
-/// Why a tool was not registered.
+/// Errors of registering a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// The name is taken by another definition.
     #[error("Tool {0} already registered")]
     Taken(ToolName),
-    /// Its schema cannot be used.
+    /// The input schema is invalid.
     #[error("tool `{name}`: {reason}")]
     Schema {
-        /// The tool.
+        /// Name of the tool.
         name: ToolName,
-        /// What is wrong.
+        /// Reason, as a message for people.
         reason: String,
     },
-    /// Prompts and resources belong to MCP servers; a registry keeps tools.
+    /// Prompts and resources belong to MCP servers; a registry holds tools only.
     #[error("only tools can be registered")]
     NotATool,
 }
 
-/// Tools by name, in the order they came. Looking one up is one step, whatever their number.
+/// Tools by name, in order of registration. Lookup takes constant time.
 #[derive(Debug)]
 pub struct Registry {
     source: SourceName,
@@ -48,16 +48,16 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty one. `source` names it in keys and records.
+    /// Creates an empty registry. `source` names it in keys and records.
     pub fn new(source: SourceName) -> Self {
         Self { source, tools: Vec::new(), by_name: HashMap::new() }
     }
 
-    /// Registers a tool with what runs it. The same definition again changes nothing, unless it is to replace
-    /// what is there: then the executor is replaced too.
+    /// Registers a tool with its executor. The same definition again changes nothing, unless it
+    /// replaces the first: then the executor is replaced too.
     ///
     /// # Errors
-    /// [`RegisterError`]; the registry is then as it was.
+    /// [`RegisterError`]; the registry is then unchanged.
     pub fn register(
         &mut self,
         tool: Arc<Tool>,
@@ -81,10 +81,10 @@ impl Registry {
         Ok(entry)
     }
 
-    /// Registers what a source offers.
+    /// Registers an offer of a source.
     ///
     /// # Errors
-    /// As [`Registry::register`]; prompts, resources and methods are no tools.
+    /// As [`Registry::register`]; prompts, resources and methods are rejected.
     pub fn offer(&mut self, offer: Offer) -> Result<Arc<Entry>, RegisterError> {
         match offer.item {
             Item::Tool(tool) => self.register(tool, offer.executor, OnConflict::Refuse),
@@ -92,23 +92,23 @@ impl Registry {
         }
     }
 
-    /// A tool, or nothing.
+    /// Returns a tool by name.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).and_then(|&at| self.tools.get(at))
     }
 
-    /// The names, in order.
+    /// Iterates over the names in order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.tools.iter().map(|entry| &entry.key.name)
     }
 
-    /// All tools, in order.
+    /// Returns all tools in order.
     pub fn tools(&self) -> &[Arc<Entry>] {
         &self.tools
     }
 
-    /// Tools at or below a safety limit and in at least one of the categories; both where both are
-    /// given, all where neither is.
+    /// Iterates over tools at or below a safety level and in at least one of the categories, where
+    /// given.
     pub fn filter<'a>(
         &'a self,
         limit: Option<Safety>,
@@ -123,7 +123,8 @@ impl Registry {
         })
     }
 
-    /// The tools as a catalog, which a gateway needs to run them. `number` names it on record; count it up for each.
+    /// Creates a catalog, which a gateway needs to run the tools. `number` is its version in
+    /// records; increase it for each.
     pub fn catalog(&self, number: u64) -> Catalog {
         let offer = |entry: &Arc<Entry>| Offer {
             item: Item::Tool(Arc::clone(&entry.tool)),
@@ -135,12 +136,12 @@ impl Registry {
         Catalog::merge(number, vec![Arc::new(shelf.listed(&Org::default(), listing))])
     }
 
-    /// How many.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// None at all.
+    /// Returns true if there is no tool.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }

@@ -1,7 +1,7 @@
-//! A tool's input schema, compiled once, and what does not fit it, in words a model can act on.
+//! A tool's compiled input schema, and validation errors that a model can act on.
 //!
-//! A schema that cannot be used refuses its tool when it is listed. One that can be used for sure is
-//! compiled at the first call of its tool: of ten thousand tools few are ever called.
+//! A tool with an invalid schema is rejected when it is listed. A schema that certainly compiles is
+//! compiled at the tool's first call: of ten thousand tools few are ever called.
 
 mod cost;
 mod sure;
@@ -17,47 +17,48 @@ use tool::{Args, Json, Limits};
 
 use self::cost::CostModel;
 
-/// The most subschemas a tool may bring; a bomb has more.
+/// Maximum number of subschemas of a tool; a schema bomb has more.
 const SUBSCHEMAS: usize = 2_000;
-/// The most evaluations of subschemas that a check of arguments may take.
+/// Maximum number of subschema evaluations of one validation.
 const EVALUATIONS: u64 = 1_000_000;
-/// From so many on, what does not fit is not told place by place: each fault of a choice holds those of all
-/// its parts.
+/// Number of evaluations from which errors are not detailed: each error of a choice includes those
+/// of all its branches.
 const UNTOLD: u64 = 50_000;
-/// The most faults that are told of one call, and characters of each.
+/// Maximum number of errors per call, and of characters per error.
 const FAULTS: usize = 5;
 const FAULT_TEXT: usize = 240;
 
-/// A JSON Schema that compiles, or is compiled.
+/// A JSON Schema that is compiled on first use.
 pub struct Schema {
     text: Json,
-    /// What it came to, once it is asked for.
+    /// Compiled validator, once it is needed.
     compiled: OnceLock<Result<Validator, String>>,
-    /// What a check may cost, once it is asked for; nothing where no reference can be followed.
+    /// Cost model of a validation, once it is needed; `None` if a reference cannot be resolved.
     cost: OnceLock<Option<CostModel>>,
-    /// The most subschemas that apply to one value, where their number bounds that.
+    /// Maximum number of subschemas per value, if their number bounds it.
     most: Option<u64>,
 }
 
 impl Schema {
-    /// The same, to be compiled anew.
+    /// Returns an uncompiled copy.
     pub(crate) fn again(&self) -> Self {
         let (compiled, cost) = (OnceLock::new(), OnceLock::new());
         Self { text: self.text.clone(), compiled, cost, most: self.most }
     }
 }
 
-/// One thing that does not fit.
+/// One error of the validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentFault {
-    /// Where in the arguments, as a JSON pointer; empty for the whole.
+    /// JSON pointer into the arguments; empty for the whole.
     pub at: String,
-    /// What is wrong.
+    /// Message about the error.
     pub message: String,
 }
 
 impl ArgumentFault {
-    /// The argument that is at fault as a whole; `None` where it is something within one, or all of them.
+    /// Returns the name of the argument that is invalid as a whole; `None` for a nested value or
+    /// all arguments.
     pub fn member(&self) -> Option<String> {
         let name = self.at.strip_prefix('/').filter(|name| !name.contains('/'))?;
         Some(name.replace("~1", "/").replace("~0", "~"))
@@ -74,11 +75,11 @@ impl fmt::Display for ArgumentFault {
 }
 
 impl Schema {
-    /// Judges `schema`: draft 2020-12 unless it names another. Nothing is fetched, and patterns run on
-    /// the linear engine, so look-around is refused here rather than slow later.
+    /// Checks `schema`: draft 2020-12 unless it names another. Nothing is fetched, and patterns run
+    /// on the linear engine, so look-around is rejected here rather than slow later.
     ///
     /// # Errors
-    /// In words, with the place in the schema.
+    /// A message with the location in the schema.
     pub fn compile(schema: &Json) -> Result<Self, String> {
         let value = schema.value();
         let Value::Object(root) = &value else {
@@ -94,7 +95,7 @@ impl Schema {
         let (compiled, cost) = (OnceLock::new(), OnceLock::new());
         let is_bounded = !cost::is_unbounded(root);
         if !sure::compiles(root) {
-            // They are not there yet, so this sets them.
+            // The cells are empty, so this sets them.
             let _first = compiled.set(Ok(build(&value)?));
             if !is_bounded {
                 let _first = cost.set(Some(CostModel::of(&value)?));
@@ -104,8 +105,8 @@ impl Schema {
         Ok(Self { text: schema.clone(), compiled, cost, most })
     }
 
-    /// Nothing where `args` fit, the first few faults where they do not. Of large ones no tree is made
-    /// where the schema is a simple one.
+    /// Validates call arguments and returns the first few errors. For large arguments and a simple
+    /// schema, no tree is built.
     ///
     /// # Errors
     /// [`ArgumentFault`]s, at least one.
@@ -120,7 +121,7 @@ impl Schema {
         self.check_sized(args.value(), args.raw().bytes().len())
     }
 
-    /// The same for a tree.
+    /// Validates a parsed value.
     ///
     /// # Errors
     /// [`ArgumentFault`]s, at least one.
@@ -128,9 +129,9 @@ impl Schema {
         self.check_sized(args, usize::MAX)
     }
 
-    /// Evaluations that a check takes at most.
+    /// Returns the maximum number of evaluations of a validation.
     fn evaluations(&self, args: &Value, bytes: usize) -> Option<u64> {
-        // A value takes two bytes or more.
+        // A value takes at least two bytes.
         let values = u64::try_from(bytes / 2 + 1).unwrap_or(u64::MAX);
         let bound = self.most.map_or(u64::MAX, |most| most.saturating_mul(values));
         if bound <= UNTOLD {
@@ -175,7 +176,7 @@ fn build(schema: &Value) -> Result<Validator, String> {
     })
 }
 
-/// Objects in a schema, as a measure of its size; the depth was bounded when it was checked.
+/// Counts the objects in a schema as a measure of its size; its depth was bounded by validation.
 fn count(value: &Value) -> usize {
     match value {
         Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),

@@ -1,23 +1,23 @@
-//! A table by hash that shares with the one it was made of whatever did not change.
+//! An immutable hash table that shares unchanged shards with its predecessor.
 //!
-//! A catalog is never altered, and one shelf of a thousand changes: what stands under other hashes is
-//! not copied. What the hash is of, who looks must compare himself.
+//! A catalog is never modified, and typically one source of a thousand changes: other shards are
+//! not copied. Readers must compare the hashed value themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Entries of a shard, when the table is made; it is made anew where there are four times as many, or a
-/// fourth of them.
+/// Target number of entries per shard; the table is rebuilt if it has four times as many, or a
+/// quarter.
 const FILL: usize = 16;
-/// The fewest shards.
+/// Minimum number of shards.
 const LEAST: usize = 16;
 
-/// One entry: its hash, and what stands there.
+/// An entry with its hash.
 type Item<T> = (u64, T);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Shards<T> {
-    /// A power of two; each in the order of its hashes.
+    /// Shards, a power of two; each ordered by hash.
     shards: Box<[Arc<[Item<T>]>]>,
     len: usize,
 }
@@ -34,14 +34,14 @@ impl<T> Shards<T> {
         Self { shards: vec![none; shards].into(), len: 0 }
     }
 
-    /// The shard of a hash.
+    /// Returns the shard of a hash.
     fn shard(&self, hash: u64) -> usize {
         usize::try_from(hash % self.shards.len() as u64).unwrap_or_default()
     }
 }
 
 impl<T: Copy + PartialEq> Shards<T> {
-    /// What stands under a hash.
+    /// Returns the entries of a hash.
     pub(crate) fn get(&self, hash: u64) -> impl Iterator<Item = T> {
         let shard = self.shards.get(self.shard(hash)).map_or(&[][..], |shard| shard);
         let from = shard.partition_point(|(other, _)| *other < hash);
@@ -49,7 +49,7 @@ impl<T: Copy + PartialEq> Shards<T> {
         found.take_while(move |(other, _)| *other == hash).map(|(_, item)| *item)
     }
 
-    /// The table without `gone`, which stand there, and with `come`, which do not.
+    /// Returns the table without `gone`, which it contains, and with `come`, which it does not.
     pub(crate) fn changed(&self, gone: Vec<Item<T>>, come: Vec<Item<T>>) -> Self {
         let next = self.applied(gone, come);
         let fitting = (next.len / FILL).next_power_of_two().max(LEAST);

@@ -1,4 +1,4 @@
-//! What one source offers, compiled once per listing.
+//! Offers of one source, compiled once per listing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use tool::{
 use crate::beside::{Beside, Shown};
 use crate::entry::Entry;
 
-/// How a source stands.
+/// States of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It was not listed yet.
+    /// The source was not listed yet.
     Starting,
-    /// It was listed, and that is current.
+    /// The last listing is current.
     Ok,
-    /// It is away; what it offered last is kept.
+    /// The source is unavailable; its last listing stays active.
     Stale,
-    /// It is away, and nothing of it is known.
+    /// The source is unavailable and was never listed.
     Failed(SourceFault),
 }
 
 impl State {
-    /// The word, as it stands in answers.
+    /// Returns the word as it appears in responses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -36,7 +36,7 @@ impl State {
         }
     }
 
-    /// Why it failed.
+    /// Returns the kind of failure.
     pub const fn fault(self) -> Option<SourceFault> {
         match self {
             Self::Failed(fault) => Some(fault),
@@ -45,58 +45,58 @@ impl State {
     }
 }
 
-/// Something that is offered and not to be had: its pin does not let it.
+/// A tool or method that its pin blocks.
 #[derive(Debug, Clone)]
 pub struct Held {
-    /// It.
+    /// Entry of the tool.
     pub entry: Arc<Entry>,
-    /// Whether it is one of the methods.
+    /// True if it is an MCP method.
     pub method: bool,
 }
 
-/// One source's part of the catalog. Immutable.
+/// Catalog of one source. Immutable.
 #[derive(Debug, Clone)]
 pub struct Shelf {
-    /// The source.
+    /// Name of the source.
     pub source: SourceName,
     /// `tool_file`, `module`, `mcp`, `builtin`, …
     pub kind: &'static str,
-    /// How far it is trusted.
+    /// Trust in the source.
     pub trust: Trust,
-    /// How sure the records of its calls must be, where the operator says.
+    /// Durability of its call records, if the operator sets it.
     pub durability: Option<Durability>,
-    /// How it stands.
+    /// State of the source.
     pub state: State,
-    /// Which state of the source this is.
+    /// Revision of its listing.
     pub revision: Revision,
-    /// Its tools, in its order.
+    /// Tools in the source's order.
     pub tools: Vec<Arc<Entry>>,
-    /// Its prompts.
+    /// Prompts of the source.
     pub prompts: Vec<Prompt>,
-    /// Its resources and templates.
+    /// Resources and templates of the source.
     pub resources: Vec<Resource>,
-    /// Methods of MCP's that it answers beside the calls of its tools.
+    /// MCP methods that it answers besides tool calls.
     pub methods: Vec<Arc<Entry>>,
-    /// What it offers and pins hold back: in no list and no call, but its names are taken.
+    /// Tools that pins block. They are neither listed nor callable, but keep their names reserved.
     pub held: Vec<Held>,
-    /// What it says of itself, in MCP's words; without instructions that pins hold back.
+    /// Initialize result of the source, without blocked instructions.
     pub about: Option<Json>,
-    /// All prompts, resources and instructions that it offers, those that pins hold back among them.
+    /// All its prompts, resources and instructions, including blocked ones.
     pub beside: Vec<Arc<Beside>>,
-    /// All that it says of itself.
+    /// Initialize result including blocked instructions.
     said: Option<Json>,
-    /// What is wrong with it.
+    /// Problems of the source.
     pub problems: Vec<Problem>,
-    /// Since when this is only remembered.
+    /// Time since when the listing is stale.
     pub stale_since: Option<Wall>,
-    /// Second names of its tools, each with the tool's own.
+    /// Aliases of its tools, each with the tool's own name.
     pub aliases: Vec<(ToolName, ToolName)>,
-    /// Whether the operator trusts what the annotations of its tools say (MCP).
+    /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
 }
 
 impl Shelf {
-    /// Of a source that was not listed yet.
+    /// Creates the catalog of a source that was not listed yet.
     pub fn starting(source: SourceName, kind: &'static str, trust: Trust) -> Self {
         Self {
             source,
@@ -120,15 +120,15 @@ impl Shelf {
         }
     }
 
-    /// The same with the operator's word on its records.
+    /// Sets the operator's durability for its records.
     #[must_use]
     pub fn durable(mut self, durability: Option<Durability>) -> Self {
         self.durability = durability;
         self
     }
 
-    /// The shelf after a listing. A definition that did not change keeps its compiled entry, unless its
-    /// executor changed.
+    /// Returns the catalog after a listing. An unchanged definition keeps its compiled entry,
+    /// unless its executor changed.
     #[must_use]
     pub fn listed(&self, org: &Org, listing: Listing) -> Self {
         let trusted_annotations = listing.trusted_annotations;
@@ -169,7 +169,8 @@ impl Shelf {
         next
     }
 
-    /// The same definition twice is one tool; another one under the same name does not take its place.
+    /// Adds a tool. A repeated definition is ignored; another definition under the same name is a
+    /// problem.
     fn shelve(&mut self, entry: Arc<Entry>, seen: &mut HashMap<ToolName, Arc<Entry>>) {
         let name = &entry.key.name;
         match seen.get(name) {
@@ -185,8 +186,8 @@ impl Shelf {
         }
     }
 
-    /// Whether this offers what `other` does, run by the same executors, and stands as it does. Nobody who sees
-    /// the one instead of the other could tell, but for the revision.
+    /// Returns true if `other` has the same offers, executors and state. Only their revisions may
+    /// differ.
     pub fn is_same(&self, other: &Self) -> bool {
         let entries = |one: &[Arc<Entry>], two: &[Arc<Entry>]| {
             one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.is_same(two))
@@ -213,7 +214,7 @@ impl Shelf {
             && says(self) == says(other)
     }
 
-    /// Divides all that is offered into what is to be had and what is held back.
+    /// Applies the pins: moves tools whose definition is not active to the blocked ones, and back.
     pub fn divide(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
         self.divide_beside(&callable);
         let callable = |entry: &Entry| callable(&entry.key.name, entry.definition);
@@ -244,15 +245,15 @@ impl Shelf {
         }
     }
 
-    /// Whether a prompt of this name is offered and held back.
+    /// Returns true if a prompt of this name is offered but blocked.
     pub fn holds_prompt_back(&self, name: &str) -> bool {
         let is = |it: &Beside| matches!(&it.shown, Shown::Prompt(it) if it.name.as_str() == name);
         let has = self.prompts.iter().any(|prompt| prompt.name.as_str() == name);
         !has && self.beside.iter().any(|beside| is(beside))
     }
 
-    /// All definitions that are pinned, but for tools that are held back: names, hashes, texts as received,
-    /// and whether there are characters in them that nobody sees.
+    /// Iterates over all pinned definitions except blocked tools: names, digests, texts as
+    /// received, and whether they contain invisible characters.
     pub fn definitions(&self) -> impl Iterator<Item = (&ToolName, Digest, &Json, bool)> {
         let entries =
             self.tools.iter().chain(&self.methods).map(|entry| {
@@ -262,7 +263,7 @@ impl Shelf {
         entries.chain(beside)
     }
 
-    /// The shelf after a listing failed: what is known is kept, and marked.
+    /// Returns the catalog after a failed listing: the last listing stays, marked as stale.
     #[must_use]
     pub fn failed(&self, error: &SourceError, now: Wall) -> Self {
         let known = self.state != State::Starting && !matches!(self.state, State::Failed(_));

@@ -1,27 +1,27 @@
-//! What differs between two definitions, place by place, for a person who decides.
+//! Differences between two definitions as JSON pointers, for a reviewer.
 
 use serde::Serialize;
 use serde_json::Value;
 use tool::Json;
 
-/// So many places are told; the rest is one more line.
+/// Maximum number of reported changes; the rest is counted.
 const PLACES: usize = 100;
 
-/// One place that differs.
+/// One change between two definitions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// Where, as a JSON pointer; empty for the whole.
+    /// JSON pointer to the changed value; empty for the whole definition.
     pub at: String,
-    /// What stood there; absent where nothing did.
+    /// Value before the change; absent if it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What stands there; absent where nothing does.
+    /// Value after the change; absent if it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// What changed from `before` to `after`. Order of keys does not count; numbers are compared as they
-/// are written. At most 100 places, and how many more there are.
+/// Compares two definitions. Key order does not count; numbers are compared as written. Returns at
+/// most 100 changes and the number of further ones.
 pub fn between(before: &Json, after: &Json) -> (Vec<Difference>, usize) {
     let mut found = Found { list: Vec::new(), more: 0 };
     found.compare(String::new(), (Some(&before.value()), Some(&after.value())));

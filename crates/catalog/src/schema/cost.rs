@@ -1,8 +1,8 @@
-//! How many evaluations of subschemas a check of arguments may take, counted before it is done.
+//! Cost model of schema validation: bounds the number of subschema evaluations before they run.
 //!
-//! A validator evaluates a schema as often as it is reached: references that branch, one below the other,
-//! reach the last schema exponentially often. Here each schema that is reached at a value is counted once,
-//! with the number of ways to it, so that counting takes no longer than the budget.
+//! A validator evaluates a schema as often as it is reached, which chains of branching references
+//! make exponential. The model counts each schema reached at a value once, with the number of paths
+//! to it, so that counting stays within the budget.
 
 mod reference;
 
@@ -12,18 +12,18 @@ use serde_json::{Map, Value};
 
 use self::reference::References;
 
-/// Values of an `enum` that are compared in the time of one evaluation.
+/// Number of `enum` values that are compared in the time of one evaluation.
 const COMPARED: usize = 8;
 
 /// A schema as a graph of its subschemas.
 #[derive(Debug)]
 pub(super) struct CostModel {
-    /// In an order in which each stands before those that it applies to the same value.
+    /// Nodes in topological order: each before those that it applies to the same value.
     nodes: Vec<Node>,
     root: usize,
 }
 
-/// One subschema, and those that it applies: to the same value, to members, to elements.
+/// One subschema, and the subschemas it applies to the same value, to members and to elements.
 #[derive(Debug, Default)]
 struct Node {
     evaluations: u64,
@@ -32,18 +32,18 @@ struct Node {
     members: Vec<usize>,
     prefix: Vec<usize>,
     items: Vec<usize>,
-    /// Whether it asks for each member or element what else was evaluated.
+    /// True if it checks which members or elements were not evaluated.
     is_unevaluated: bool,
 }
 
-/// Schemas that are applied to one value, each with the number of ways to it.
+/// Schemas applied to one value, each with its number of paths.
 type Applied = BTreeMap<usize, u64>;
 
 impl CostModel {
-    /// Of this schema.
+    /// Builds the model of a schema.
     ///
     /// # Errors
-    /// In words, where a reference cannot be followed, or leads back to itself at the same value.
+    /// A message, if a reference cannot be resolved or is recursive at the same value.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut builder = Builder {
             references: References::of(schema),
@@ -63,7 +63,7 @@ impl CostModel {
         sorted(builder.nodes, root)
     }
 
-    /// The evaluations that a check of `args` takes at most; `None` where they are more than `budget`.
+    /// Returns the maximum number of evaluations for `args`; `None` if it exceeds `budget`.
     pub(super) fn count(&self, args: &Value, budget: u64) -> Option<u64> {
         let mut left = budget;
         self.visit(Applied::from([(self.root, 1)]), args, &mut left)?;
@@ -123,9 +123,9 @@ fn add<'a>(applied: &mut Applied, nodes: impl IntoIterator<Item = &'a usize>, wa
 struct Builder<'s> {
     references: References<'s>,
     nodes: Vec<Node>,
-    /// Nodes by the address of their schema.
+    /// Node indices by the address of their schema.
     known: HashMap<usize, usize>,
-    /// References to follow: the node, the resource that it stands in, and the text.
+    /// Unresolved references: the node, its enclosing resource, and the reference text.
     open: Vec<(usize, &'s Value, &'s str)>,
 }
 
@@ -201,7 +201,7 @@ fn compared(value: &Value) -> u64 {
     u64::try_from(count / COMPARED).unwrap_or(u64::MAX)
 }
 
-/// The nodes in order, each before those that it applies to the same value.
+/// Sorts the nodes topologically: each before those that it applies to the same value.
 fn sorted(nodes: Vec<Node>, root: usize) -> Result<CostModel, String> {
     let mut users = vec![0_usize; nodes.len()];
     for to in nodes.iter().flat_map(|node| &node.in_place) {
@@ -244,8 +244,8 @@ fn sorted(nodes: Vec<Node>, root: usize) -> Result<CostModel, String> {
     Ok(CostModel { nodes: nodes.collect(), root: moved(&root) })
 }
 
-/// Whether the number of subschemas does not bound what a value may cost: where one refers to another, or
-/// looks at what others evaluated.
+/// Returns true if the number of subschemas does not bound the cost per value: if a schema uses
+/// references or unevaluated keywords.
 pub(super) fn is_unbounded(words: &Map<String, Value>) -> bool {
     fn below(value: &Value) -> bool {
         match value {

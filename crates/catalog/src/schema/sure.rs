@@ -1,9 +1,9 @@
-//! Schemas of which it is sure, without compiling them, that they compile: the words most tools are
-//! described in, each with a value it may have. What is not known here is compiled to be judged.
+//! Recognises schemas that certainly compile, because they use known keywords with valid values.
+//! Other schemas are compiled to find out.
 
 use serde_json::{Map, Value};
 
-/// Drafts in which every word below means the same.
+/// Drafts in which every keyword below has the same meaning.
 const DRAFTS: [&str; 3] = [
     "https://json-schema.org/draft/2020-12/schema",
     "http://json-schema.org/draft-07/schema",
@@ -12,7 +12,7 @@ const DRAFTS: [&str; 3] = [
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// Whether the schema with this root surely compiles.
+/// Returns true if the schema with this root certainly compiles.
 pub(super) fn compiles(root: &Map<String, Value>) -> bool {
     root.iter().all(|(word, value)| match word.as_str() {
         "$schema" => value.as_str().is_some_and(|draft| DRAFTS.contains(&draft)),
@@ -60,7 +60,8 @@ fn kinds(value: &Value) -> bool {
     }
 }
 
-/// The most values that are compared with each other; more are for the compiler to look at.
+/// Maximum number of values that are compared with each other; longer lists are left to the
+/// compiler.
 const FEW: usize = 32;
 
 fn unlike(values: &[Value]) -> bool {

@@ -1,21 +1,21 @@
-//! Whether a text fits a schema, without a tree of it: for arguments that are large.
+//! Validates large arguments against simple schemas without building a tree.
 //!
-//! It knows the words that such tools are described in. What it does not know it is not sure of, and
-//! leaves to the validator.
+//! It knows the keywords that such tools commonly use, and leaves other schemas to the full
+//! validator.
 
 use json::{Look, Pass};
 use serde_json::{Map, Value};
 
 use super::ArgumentFault;
 
-/// Values up to this are compared with those of an `enum`, in bytes.
+/// Maximum size of a value compared with those of an `enum`, in bytes.
 const SHORT: usize = 1_024;
 
-/// Words for people.
+/// Annotation keywords, which do not affect validation.
 const SAYS_NOTHING: [&str; 7] =
     ["$schema", "title", "description", "$comment", "default", "examples", "deprecated"];
 
-/// What does not fit, or that it is not for this one to say.
+/// Error of the streaming validation: invalid, or unsupported here.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     Fault(ArgumentFault),
@@ -24,7 +24,7 @@ pub(super) enum Trouble {
 
 type Fits = Result<(), Trouble>;
 
-/// Judges the value that is next, at the pointer `at`, and passes over it.
+/// Validates the next value at the pointer `at` and advances past it.
 pub(super) fn fits(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
     let words = match schema {
         Value::Bool(true) => {
@@ -45,7 +45,7 @@ pub(super) fn fits(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
                 number((word, value), pass.clone().value(), at)?;
             }
             word if SAYS_NOTHING.contains(&word) => {}
-            // Of other kinds of values; and what is looked at below, all in one pass.
+            // These apply to other types of values, or are checked below in one pass.
             "minLength"
             | "maxLength"
             | "minimum"
@@ -102,7 +102,7 @@ fn length((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
         return Err(Trouble::Unsure);
     };
     let bound = usize::try_from(bound).unwrap_or(usize::MAX);
-    // No more characters are counted than are asked for.
+    // Counts no more characters than needed.
     let counted = found.chars().take(bound.saturating_add(1)).count();
     match word {
         "minLength" if counted < bound => {
@@ -130,7 +130,7 @@ fn number((word, bound): (&str, &Value), text: Look<'_>, at: &str) -> Fits {
     }
 }
 
-/// The members of an object, and that none is missing.
+/// Checks the members of an object, and that no required one is missing.
 fn members(words: &Map<String, Value>, pass: &mut Pass<'_>, at: &str) -> Fits {
     let known = words.get("properties").and_then(Value::as_object);
     let others = words.get("additionalProperties");
@@ -164,7 +164,7 @@ fn items(schema: &Value, pass: &mut Pass<'_>, at: &str) -> Fits {
 }
 
 impl Trouble {
-    /// The same with the place it was found in: written only where it is told.
+    /// Adds a pointer prefix; it is built only for reported errors.
     fn below(self, at: &str) -> Self {
         match self {
             Self::Fault(fault) => {

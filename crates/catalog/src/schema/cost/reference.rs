@@ -1,22 +1,22 @@
-//! References of a schema to its own parts: by pointer, by anchor, by `$id`.
+//! Resolution of a schema's references to its own parts: by pointer, by anchor, by `$id`.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Where the published drafts are. A validator has them at hand, and their size is bounded.
+/// Addresses of the published drafts, which a validator includes and whose size is bounded.
 const DRAFTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
-/// A schema, or a part of it, and the resource that it stands in.
+/// A subschema and its enclosing resource.
 type Target<'s> = (&'s Value, &'s Value);
 
-/// What a schema names in itself.
+/// Anchors and resources of a schema.
 pub(super) struct References<'s> {
     anchors: HashMap<&'s str, Vec<Target<'s>>>,
     resources: Vec<(&'s str, &'s Value)>,
 }
 
-/// Whether these are the words of a resource of its own, which pointers in it begin at.
+/// Returns true if these keywords form a resource of its own, at which pointers start.
 pub(super) fn is_resource(words: &Map<String, Value>) -> bool {
     words.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
 }
@@ -53,7 +53,7 @@ impl<'s> References<'s> {
         self.anchors.entry(name).or_default().push(target);
     }
 
-    /// All that `text`, written in `resource`, may lead to.
+    /// Returns all possible targets of the reference `text` within `resource`.
     pub(super) fn targets(
         &self,
         resource: &'s Value,
@@ -87,7 +87,7 @@ impl<'s> References<'s> {
     }
 }
 
-/// The text of a fragment; one that is no text when it is decoded stays as it is.
+/// Decodes percent-encoding; returns the fragment unchanged if the result is not UTF-8.
 fn percent_decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
@@ -100,8 +100,8 @@ fn percent_decoded(fragment: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| fragment.to_owned())
 }
 
-/// Whether a reference may mean this `$id`: both are resolved against bases that are not worked out here,
-/// so the last part decides.
+/// Returns true if a reference may mean this `$id`. Bases are not resolved here, so the last path
+/// segment decides.
 fn alike(id: &str, base: &str) -> bool {
     let last = |text: &'_ str| text.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
     id == base || last(id) == last(base)

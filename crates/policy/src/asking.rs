@@ -1,4 +1,4 @@
-//! One call, as policy sees it.
+//! The request that policy decides on: one call with its caller, rights, tool and arguments.
 
 use identity::RightsClass;
 use tool::{Args, Caller, CallerType, Scope, Trust, Wall};
@@ -6,52 +6,52 @@ use tool::{Args, Caller, CallerType, Scope, Trust, Wall};
 use crate::Facts;
 use crate::groups::{WEB, marks};
 
-/// Who asks for what, with which arguments, and when.
+/// Caller, rights, tool, arguments, time and taint of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a> {
-    /// Who: for conditions on the subject. What he may is the rights class's to say.
+    /// Caller, for conditions on the subject. Its rights are those of the rights class.
     pub caller: &'a Caller,
-    /// What he may.
+    /// Rights of the caller.
     pub rights: &'a RightsClass,
-    /// Directly or in a chain.
+    /// Whether the call is made directly or in a chain.
     pub by: CallerType,
-    /// The tool.
+    /// Facts about the tool.
     pub tool: Facts<'a>,
-    /// The arguments, as they were validated; their tree is made where a rule looks at it.
+    /// Validated arguments; their tree is built only if a rule reads it.
     pub args: &'a Args,
-    /// Now.
+    /// Time of the decision.
     pub now: Wall,
-    /// What the session has seen.
+    /// Taint of the session.
     pub taint: Taint,
 }
 
-/// What a session has seen that makes its next call more delicate.
+/// Content that a session has seen and that makes its next call more sensitive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taint {
-    /// Content that no one vouches for.
+    /// True after untrusted content.
     pub untrusted: bool,
-    /// Data that is not for everyone.
+    /// True after private data.
     pub private: bool,
 }
 
 impl Taint {
-    /// What a call of this tool gives its caller to see, by what the tool is and never by what it answers:
-    /// untrusted is what reaches the network or comes of a source that is not fully trusted, private what
-    /// reaches for files.
+    /// Returns the taint that a call of this tool causes, judged by the tool and never by its
+    /// result: untrusted if it uses the network or its source is not fully trusted, private if it
+    /// reads files.
     pub fn of(tool: &Facts<'_>, trust: Trust) -> Self {
         let web = marks(tool.name, tool.traits) & WEB != 0;
         let private = tool.traits.scopes.contains(&Scope::Filesystem);
         Self { untrusted: web || trust != Trust::Full, private }
     }
 
-    /// Both.
+    /// Returns the union of both taints.
     #[must_use]
     pub fn and(self, further: Self) -> Self {
         let Self { untrusted, private } = further;
         Self { untrusted: self.untrusted || untrusted, private: self.private || private }
     }
 
-    /// Its words, as conditions have them.
+    /// Returns the names of the taints, as conditions use them.
     pub fn words(self) -> Vec<&'static str> {
         let words = [(self.untrusted, "untrusted"), (self.private, "private")];
         words.into_iter().filter_map(|(is, word)| is.then_some(word)).collect()

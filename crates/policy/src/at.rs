@@ -1,22 +1,22 @@
-//! Where a thing stands in the operator's file.
+//! Positions in the operator's file, and diagnostics with position, message and help.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-/// A line and a column, from 1; 0 where it stands in no file. It says nothing of what a rule is: rules
-/// that differ in it only are the same rules.
+/// A line and a column, from 1; 0 outside a file. All positions compare equal, so that rules
+/// compare without their positions.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct At {
-    /// The line.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
 impl At {
-    /// Whether it is a place at all.
+    /// Returns the position if it is in a file.
     pub fn known(self) -> Option<Self> {
         (self.line > 0).then_some(self)
     }
@@ -38,14 +38,14 @@ impl fmt::Display for At {
     }
 }
 
-/// What is wrong with a policy, where, and what to do.
+/// A diagnostic about the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
-    /// Where it stands.
+    /// Position in the file.
     pub at: At,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do; empty where that is plain.
+    /// Help on the fix; empty if it is obvious.
     pub fix: String,
 }
 
@@ -55,7 +55,7 @@ impl Slip {
     }
 }
 
-/// An operator's word in an error: cut, and with nothing in it that moves the cursor.
+/// Quotes an operator's text in an error: truncated and escaped.
 pub(crate) fn shown(word: &str) -> String {
     const MOST: usize = 60;
     let cut: String = word.chars().take(MOST).collect();

@@ -1,7 +1,7 @@
 //! Conditions on one call, in CEL.
 //!
-//! What a condition may say, and so what it can cost, is settled when it is read: the evaluator has no
-//! step limit of its own. What cannot be worked out about a call is a fault, which denies it.
+//! The cost of a condition is bounded when it is parsed, because the evaluator has no step limit. A
+//! condition that cannot be evaluated denies the call.
 
 mod bound;
 mod given;
@@ -16,30 +16,30 @@ use bound::Bound;
 pub(crate) use given::Given;
 pub(crate) use wants::Wants;
 
-/// The most characters of a condition.
+/// Maximum number of characters of a condition.
 const LENGTH: usize = 1_000;
-/// The deepest its brackets may nest: the parser takes a stack frame of some kilobytes for each.
+/// Maximum nesting of brackets: the parser uses a stack frame of some kilobytes for each.
 const BRACKETS: usize = 16;
 
-/// The functions and operators there are, made once.
+/// Environment of functions and operators, created once.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// A condition that was read and found to be bounded.
+/// A parsed condition with bounded cost.
 pub(crate) struct Condition {
     program: Program,
-    /// What of a call it names.
+    /// Fields of a call that it references.
     pub(crate) wants: Wants,
 }
 
-/// The condition says nothing about this call.
+/// Error of evaluating a condition on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault(pub(crate) String);
 
 impl Condition {
-    /// Reads it.
+    /// Parses and checks a condition.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do.
+    /// The message and the help.
     pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
         let bad = |message: String, fix: &str| Err((message, fix.to_owned()));
         let length = text.chars().count();
@@ -60,16 +60,16 @@ impl Condition {
         Ok(Self { program, wants })
     }
 
-    /// Whether it is true of a call.
+    /// Evaluates the condition on a call.
     ///
     /// # Errors
-    /// Where it cannot be worked out: a key that is not there, types that do not fit, no truth value.
+    /// If it cannot be evaluated: a missing key, mismatched types, no boolean result.
     pub(crate) fn holds(&self, context: &Context<'_, '_>) -> Result<bool, Fault> {
         match self.program.execute(context) {
             Ok(Value::Bool(holds)) => Ok(holds),
             Ok(_) => Err(Fault("the condition is neither true nor false".to_owned())),
             Err(error) => {
-                // An error may quote the arguments whole.
+                // An error may quote all arguments.
                 let told: String = error.to_string().chars().take(200).collect();
                 Err(Fault(told.escape_debug().to_string()))
             }
@@ -77,12 +77,12 @@ impl Condition {
     }
 }
 
-/// A context for conditions, without anything in it.
+/// Returns an empty context for conditions.
 pub(crate) fn context<'v>() -> Context<'v, 'v> {
     Context::with_env(Arc::clone(&ENV))
 }
 
-/// The first line of the parser's error, without what it says of a file; quotes stay as they are.
+/// Returns the first line of the parser's error without its file name; quotes stay as they are.
 fn syntax(error: &str) -> String {
     let line = error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -95,7 +95,7 @@ fn syntax(error: &str) -> String {
     told().unwrap_or(line)
 }
 
-/// How deep brackets nest; those in texts count too, and are rare.
+/// Returns the maximum nesting of brackets; those in strings count too, and are rare.
 fn brackets(text: &str) -> usize {
     let depths = text.chars().scan(0_usize, |depth, c| {
         match c {

@@ -1,4 +1,4 @@
-//! The second stage: what becomes of one call.
+//! Second stage of the policy: decides one call from the residual.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use crate::paths::Outside;
 use crate::ready::ReadyRule;
 use crate::{Asking, Effect, Reason, paths};
 
-/// What the first stage leaves to the second. Where the same is left of two tools, one will do for both.
+/// Remainder of the first stage for the second. Tools with the same remainder can share it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Residual {
-    /// Why each call must be held, where it must.
+    /// First reason why each call needs an approval.
     pub hold: Option<Reason>,
-    /// Whether the call is noted as one to be careful with (spec 1's cautious).
+    /// True if the call is recorded as one that needs caution (safety level cautious).
     pub caution: bool,
-    /// Everything about the tool that holds each call, of which `hold` is the first.
+    /// All reasons of the tool for an approval, of which `hold` is the first.
     pub(crate) holds: Vec<Reason>,
-    /// What only the call can answer.
+    /// Checks that need the call itself.
     pub(crate) later: Option<Arc<Later>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Later {
     rules: Vec<Arc<ReadyRule>>,
-    /// What the conditions of all of them name, where there are several.
+    /// Combined references of all conditions, if there are several.
     wants: Option<Wants>,
-    /// A path of a call lies beneath one folder of each of these lists.
+    /// Lists of allowed folders; each path of a call must lie beneath one folder of each list.
     paths: Vec<Vec<String>>,
     no_approvals: bool,
 }
 
-/// What becomes of one call.
+/// Decision on one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// The call is allowed.
     Allow(Reason),
-    /// It waits for a person.
+    /// The call needs an approval.
     Hold(Reason),
-    /// It does not run, and the caller is told so.
+    /// The call is refused, and the caller is notified.
     Deny(Reason),
 }
 
-/// A decision with what made it.
+/// A decision with the rule that made it.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) decision: Decision,
     pub(crate) rule: Option<Arc<ReadyRule>>,
-    /// Why a condition could not be worked out.
+    /// Error of a condition that could not be evaluated.
     pub(crate) fault: Option<String>,
 }
 
-/// The second stage: a denial counts before a hold, a hold before leave.
+/// Decides one call: a denial precedes an approval, an approval precedes permission.
 pub fn decide(residual: &Residual, asking: &Asking<'_>) -> Decision {
     match &residual.later {
         None => plain(residual),
@@ -68,8 +68,8 @@ fn plain(residual: &Residual) -> Decision {
 }
 
 impl Residual {
-    /// Everything that holds this call, sorted: reason codes for what the tool is, and each rule by its name
-    /// and a hash of what it says. Who agrees to a call agrees to these, and to no other.
+    /// Returns all reasons why this call needs an approval, sorted: reason codes of the tool, and
+    /// each rule by name and content hash. An approval covers these reasons and no others.
     pub fn holds(&self, asking: &Asking<'_>) -> Vec<String> {
         let mut holds: Vec<_> = self.holds.iter().map(|it| it.as_str().to_owned()).collect();
         let rules =
@@ -79,7 +79,7 @@ impl Residual {
             let applies = rule.in_time(asking.now)
                 && rule.condition.as_ref().is_none_or(|condition| {
                     let given = given.get_or_insert_with(|| later.given(asking));
-                    // What cannot be worked out denies, and is no matter for an approval.
+                    // An evaluation error denies the call and is not a matter of approval.
                     given.as_ref().is_ok_and(|it| condition.holds(it.context()).unwrap_or(true))
                 });
             if applies {
@@ -131,7 +131,7 @@ impl Later {
         Self { rules, wants, paths, no_approvals }
     }
 
-    /// What its conditions name of a call.
+    /// Builds the variables that its conditions reference.
     fn given<'v>(&self, asking: &Asking<'v>) -> Result<Given<'v>, Fault> {
         let of_one = || self.rules.iter().find_map(|rule| Some(&rule.condition.as_ref()?.wants));
         match self.wants.as_ref().or_else(of_one) {
@@ -140,12 +140,12 @@ impl Later {
         }
     }
 
-    /// Its rules by where they are: of one policy, each is there once.
+    /// Returns its rules by address: within one policy, each exists once.
     fn places(&self) -> impl Iterator<Item = *const ReadyRule> {
         self.rules.iter().map(Arc::as_ptr)
     }
 
-    /// The path of a call that is not beneath the folders of one of the lists, and that list.
+    /// Returns the path of a call that is outside one of the lists, and that list.
     pub(crate) fn outside<'a>(&self, asking: &Asking<'a>) -> Option<(Outside<'a>, &[String])> {
         let base = asking.tool.traits.base_folders.as_deref();
         self.paths.iter().find_map(|allowed| {

@@ -1,4 +1,4 @@
-//! What changed between two policies, rule by rule.
+//! Changes between two policies, rule by rule.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use tool::Json;
 
 use crate::Rules;
 
-/// One thing that is other than it was.
+/// One change of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Which: `roles.worker.deny`, with a rule's name behind it.
+    /// Path such as `roles.worker.deny`, followed by a rule's name.
     pub path: String,
-    /// As it was; nothing where it is new.
+    /// Value before the change; absent if it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub was: Option<String>,
-    /// As it is; nothing where it is gone.
+    /// Value after the change; absent if it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is: Option<String>,
 }
 
-/// All that is other in `after` than in `before`, by path. The order within a list means nothing.
+/// Lists the changes from `before` to `after` by path. The order within a list does not count.
 pub fn diff(before: &Rules, after: &Rules) -> Vec<Change> {
     let (before, after) = (leaves(before), leaves(after));
     let gone = before.iter().filter(|(path, was)| after.get(*path) != Some(was));
@@ -51,15 +51,15 @@ fn walk(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
                     "" => name.clone(),
                     above => format!("{above}.{name}"),
                 };
-                // What holds for everyone stands at the top of the file.
+                // Global rules stand at the top level of the file.
                 walk(field, below.trim_start_matches("global.").to_owned(), all);
             }
         }
         Value::Array(items) => {
-            // An empty list is not no list.
+            // An empty list differs from an absent one.
             all.insert(path.clone(), format!("{} in all", items.len()));
             for item in items {
-                // Members are their own names; rules have one.
+                // Patterns identify themselves; rules have names.
                 let name = item.get("name").or_else(|| item.get("text"));
                 match (name.and_then(Value::as_str), item) {
                     (Some(name), Value::Object(fields)) if fields.len() > 2 => {

@@ -1,5 +1,5 @@
-//! Why a call would be decided as it would be. The decision is the lens's own; only what is told about
-//! it is looked for anew.
+//! Explanations of decisions. The effective policy makes the decision; only its explanation is
+//! computed here.
 
 use std::borrow::Cow;
 
@@ -10,44 +10,44 @@ use crate::lens::{Gate, Test};
 use crate::select::Seen;
 use crate::{Asking, At, Pattern, Policy, Reason};
 
-/// A decision with its reason.
+/// A decision with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// `hidden`, `allow`, `hold` or `deny`.
     pub decision: &'static str,
-    /// Why, as a code.
+    /// Reason code of the decision.
     pub reason: Reason,
-    /// Why, in words.
+    /// Reason, as a message for people.
     pub text: Cow<'static, str>,
-    /// The layer that decided, such as ``role `worker` ``.
+    /// Layer that decided, such as ``role `worker` ``.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
-    /// The rule: a pattern of a list, or the name of a rule.
+    /// Rule that decided: a pattern of a list, or the name of a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Where it stands in the operator's file.
+    /// Position in the operator's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<At>,
-    /// What could not be worked out.
+    /// Error of a condition that could not be evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
 impl Explanation {
-    /// A bare one.
+    /// Creates an explanation without details.
     pub fn new(decision: &'static str, reason: Reason) -> Self {
         let (layer, rule, place, fault) = (None, None, None, None);
         Self { decision, reason, text: reason.text().into(), layer, rule, place, fault }
     }
 
-    /// What is told of a tool that is not there, or that the asker may not know of.
+    /// Explains a tool that does not exist, or that the caller may not know of.
     pub fn unknown() -> Self {
         Self::new("hidden", Reason::Unknown)
     }
 }
 
 impl Policy {
-    /// What would become of a call, and why.
+    /// Explains the decision on a call.
     pub fn explain(&self, asking: &Asking<'_>) -> Explanation {
         let lens = self.lens(asking.rights, asking.by, asking.now);
         let seen = Seen::of(asking.tool);

@@ -1,22 +1,22 @@
-//! What policy sees of a tool.
+//! Facts about a tool that policy decides on.
 
 use tool::{Org, Tool, ToolKey, Traits};
 
-/// A tool's identity and traits. Nothing of its words: no description changes a decision.
+/// Identity and traits of a tool. No text: descriptions never change a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Whose.
+    /// Organisation of the tool.
     pub org: &'a Org,
-    /// Its source's name.
+    /// Name of its source.
     pub source: &'a str,
-    /// Its name.
+    /// Name of the tool.
     pub name: &'a str,
-    /// Its traits.
+    /// Traits of the tool.
     pub traits: &'a Traits,
 }
 
 impl<'a> Facts<'a> {
-    /// Of a tool in a catalog.
+    /// Returns the facts of a tool in a catalog.
     pub fn of(key: &'a ToolKey, tool: &'a Tool) -> Self {
         let (source, name) = (key.source.as_str(), key.name.as_str());
         Self { org: &key.org, source, name, traits: &tool.traits }

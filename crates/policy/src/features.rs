@@ -1,4 +1,5 @@
-//! Spec 3's feature flags. On is how Toolkeep is; off can only take away.
+//! Feature flags of the tool-file registry. All are enabled by default; disabling one can only
+//! restrict.
 
 use serde::Serialize;
 
@@ -6,18 +7,19 @@ use crate::at::shown;
 
 macro_rules! features {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// The flags that are off.
+        /// Feature flags that are disabled.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
         pub struct Off { $($(#[$doc])* pub $field: bool),+ }
 
         impl Off {
-            /// The flags, as the file and the environment (`ORCHESTRATOR_…`, in capitals) name them.
+            /// Names of the flags in the file and in the environment (`ORCHESTRATOR_…`, upper
+            /// case).
             pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
 
-            /// Switches one off.
+            /// Disables a feature flag.
             ///
             /// # Errors
-            /// Where there is no such flag.
+            /// If there is no such flag.
             pub fn switch_off(&mut self, name: &str) -> Result<(), String> {
                 match name {
                     $(stringify!($field) => self.$field = true,)+
@@ -30,38 +32,39 @@ macro_rules! features {
 }
 
 features! {
-    /// No tool at all.
+    /// Hides every tool there is.
     tools,
-    /// The spec's flat permissions: besides all layers, a caller below the owner's level needs a role that
-    /// the file knows, where the file has roles.
+    /// Uses flat permissions: besides all layers, a caller below the owner's level needs a role of
+    /// the file, if the file has roles.
     cascading_tool_policy,
-    /// Without it the spec ran what is destructive at once; here such tools are taken away.
+    /// Hides destructive tools, which the tool-file registry runs at once without this flag.
     side_effect_tracking,
-    /// As [`Off::side_effect_tracking`]: a pending call could not be said.
+    /// Hides destructive tools, as [`Off::side_effect_tracking`]: a pending call could not be
+    /// reported.
     structured_tool_output,
-    /// What would be held is denied.
+    /// Denies calls that need an approval.
     approval_gates,
-    /// As [`Off::approval_gates`]: a held call could not go on.
+    /// Denies them as [`Off::approval_gates`]: a pending call could not be resumed.
     resume_tokens,
-    /// Calls of programs are taken away.
+    /// Hides tools from programs.
     scripts,
-    /// Nothing: the calls of a turn run in order as it is.
+    /// Has no effect: the calls of a turn run in order anyway.
     parallel_tools,
-    /// Nothing: secrets are taken out of results all the same.
+    /// Has no effect: secrets are removed from results anyway.
     credential_redaction,
-    /// Nothing.
+    /// Has no effect here.
     deferred_tool_results,
-    /// Nothing.
+    /// Has no effect here.
     claude_code_mcp_chat,
 }
 
 impl Off {
-    /// Whether nothing destructive may run.
+    /// Returns true if destructive tools are hidden.
     pub(crate) fn destructive(self) -> bool {
         self.side_effect_tracking || self.structured_tool_output
     }
 
-    /// Whether nothing can be approved.
+    /// Returns true if approvals are denied.
     pub(crate) fn approvals(self) -> bool {
         self.approval_gates || self.resume_tokens
     }

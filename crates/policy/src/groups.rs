@@ -1,29 +1,31 @@
-//! Groups of tools: spec 3's, and the operator's own.
+//! Built-in groups of tools, and their bit mask over names and traits.
 //!
-//! A group of spec 3 holds the names the spec gives it and every tool whose traits match. A name proves
-//! nothing by itself, so a group is never smaller than its traits. What only reads files or data is in
-//! `read`; what computes, runs code or reaches the network is in other groups, although it changes nothing.
+//! A built-in group of the tool-file registry holds the listed names and every tool whose traits
+//! match. A name proves nothing by itself, so a group is never smaller than its traits. Tools that
+//! only read files or data are in `read`; tools that compute, run code or use the network are in
+//! other groups, although they change nothing.
 
 use tool::{Effect, Effects, Scope, Traits};
 
-/// One bit for each group that traits decide.
+/// Bit mask of groups that traits decide.
 pub(crate) type Marks = u16;
 
-/// Declared to change nothing, and to reach for files at most.
+/// Declared to change nothing and to use files at most.
 pub(crate) const READ: Marks = 1;
-/// May change something, or does not say.
+/// May change state, or declares no effects.
 pub(crate) const WRITE: Marks = 1 << 1;
 const CODE: Marks = 1 << 2;
 const DATA: Marks = 1 << 3;
-/// Reaches the network.
+/// Connects to the network.
 pub(crate) const WEB: Marks = 1 << 4;
 const MATH: Marks = 1 << 5;
-/// May change files by itself: its effects are more than `local_exec`, or not declared. Part of [`WRITE`].
+/// May change files itself: its effects exceed `local_exec`, or are not declared. Part of
+/// [`WRITE`].
 pub(crate) const FILES: Marks = 1 << 6;
-/// Every tool.
+/// Holds every tool there is.
 const ALL: Marks = 1 << 15;
 
-/// A group of spec 3.
+/// A built-in group of the tool-file registry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
@@ -31,7 +33,7 @@ pub(crate) struct Known {
     pub(crate) marks: Marks,
 }
 
-/// All of them, with the spec's names; `web_research` came to `web` later.
+/// All built-in groups with their listed names; `web_research` was added to `web` later.
 pub(crate) const KNOWN: &[Known] = &[
     Known {
         name: "read",
@@ -50,22 +52,22 @@ pub(crate) const KNOWN: &[Known] = &[
     Known { name: "all", names: &[], marks: ALL },
 ];
 
-/// The group of this name.
+/// Finds the built-in group of this name.
 pub(crate) fn known(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|group| group.name == name)
 }
 
-/// The groups of spec 3 that a tool is in by its traits and by its name.
+/// Returns the built-in groups of a tool by its traits and its name.
 pub(crate) fn marks(name: &str, traits: &Traits) -> Marks {
     let named = |group: &&Known| group.names.contains(&name);
     let marks = KNOWN.iter().filter(named).fold(0, |marks, group| marks | group.marks);
-    // One that the spec names among those that read, and that declares no effect on this machine, reads.
+    // A listed reader that declares no effect on this machine counts as one.
     let reads = marks & READ != 0 && is_harmless(traits);
     let by_traits = of_traits(traits);
     marks | if reads { by_traits & !(WRITE | FILES) } else { by_traits }
 }
 
-/// Whether all effects are declared, and none of them changes this machine.
+/// Returns true if all effects are declared, and none of them changes this machine.
 fn is_harmless(traits: &Traits) -> bool {
     let harmless = |effect: &Effect| {
         matches!(effect, Effect::ReadOnly | Effect::NetworkAccess | Effect::CallsLlm)

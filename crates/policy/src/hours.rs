@@ -1,4 +1,4 @@
-//! When a rule holds. The time comes in as an argument; the table of time zones is in the binary.
+//! Time windows of rules. The time is an argument; the time zone database is in the binary.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::Serialize;
 use tool::Wall;
 
-/// Minutes of a day.
+/// Number of minutes per day.
 const DAY: u16 = 24 * 60;
-/// How long what was admitted holds where the calendar cannot be asked, in milliseconds.
+/// Validity of an admission if local time cannot be computed, in milliseconds.
 const UNSURE: u64 = 60_000;
-/// Days as they are written, Monday first.
+/// Weekdays as written, Monday first.
 const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
@@ -24,11 +24,11 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sun", Weekday::Sunday),
 ];
 
-/// A span of days and hours in one time zone. What is not said is no limit.
+/// A window of days and hours in one time zone. Absent parts do not limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hours {
     days: BTreeSet<&'static str>,
-    /// In minutes of the day; it may go past midnight, and then ends before it begins.
+    /// Minutes of the day; a window past midnight ends before it begins.
     minutes: Option<Range<u16>>,
     #[serde(skip)]
     zone: TimeZone,
@@ -37,44 +37,44 @@ pub struct Hours {
     until: Option<Wall>,
 }
 
-/// As the file has it.
+/// A time window as written in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HoursText<'a> {
-    /// `mon` to `sun`.
+    /// Weekdays, `mon` to `sun`.
     pub days: &'a [&'a str],
-    /// Such as `22:00-06:00`.
+    /// Hours such as `22:00-06:00`.
     pub hours: Option<&'a str>,
-    /// A name such as `Europe/Berlin`; UTC where absent.
+    /// Time zone such as `Europe/Berlin`; UTC if absent.
     pub zone: Option<&'a str>,
-    /// RFC 3339.
+    /// Start in RFC 3339.
     pub since: Option<&'a str>,
-    /// RFC 3339.
+    /// End in RFC 3339.
     pub until: Option<&'a str>,
 }
 
-/// Which part of a span of days and hours is at fault.
+/// Part of a time window that is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoursPart {
-    /// One of the days, by its place among them.
+    /// A weekday, by its index.
     Day(usize),
-    /// The hours.
+    /// The span of hours.
     Hours,
-    /// The time zone.
+    /// The name of the time zone.
     Zone,
-    /// The beginning.
+    /// The start of the window.
     Since,
-    /// The end.
+    /// The end of the window.
     Until,
 }
 
-/// One thing that is wrong with a span of days and hours.
+/// Error in a time window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoursFault {
-    /// Where.
+    /// Invalid part of the window.
     pub part: HoursPart,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do.
+    /// Help on the fix.
     pub fix: String,
 }
 
@@ -85,10 +85,10 @@ impl HoursFault {
 }
 
 impl Hours {
-    /// Reads it.
+    /// Parses a time window.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All errors of the window.
     pub fn read(text: HoursText<'_>) -> Result<Self, Vec<HoursFault>> {
         let mut faults = Vec::new();
         let mut days = BTreeSet::new();
@@ -118,7 +118,8 @@ impl Hours {
         }
     }
 
-    /// Whether it is now. Where the calendar cannot be asked it is: a rule only takes away.
+    /// Returns true if `now` is in the window, and also if local time cannot be computed, because a
+    /// rule only restricts.
     pub fn holds(&self, now: Wall) -> bool {
         if self.since.is_some_and(|since| now < since)
             || self.until.is_some_and(|until| now >= until)
@@ -132,7 +133,8 @@ impl Hours {
         in_hours && (self.days.is_empty() || self.days.contains(word(local.weekday())))
     }
 
-    /// A moment after `now` up to which [`Hours::holds`] cannot change; `None` where it never does.
+    /// Returns the earliest time after `now` at which [`Hours::holds`] may change; `None` if it
+    /// never changes.
     pub fn changes(&self, now: Wall) -> Option<Wall> {
         let ends = [self.since, self.until].into_iter().flatten();
         let calendar = self.minutes.is_some() || !self.days.is_empty();
@@ -140,7 +142,7 @@ impl Hours {
         ends.chain(turns).filter(|moment| *moment > now).min()
     }
 
-    /// Midnight and the ends of the hours, today and tomorrow.
+    /// Returns midnight and the window's boundaries, today and tomorrow.
     fn turns(&self, now: Wall) -> Vec<Wall> {
         let unsure = || vec![Wall(now.0.saturating_add(UNSURE))];
         let Some(local) = self.local(now) else { return unsure() };
@@ -158,7 +160,7 @@ impl Hours {
             let zoned = turn.to_zoned(self.zone.clone()).ok()?;
             Some(Wall(u64::try_from(zoned.timestamp().as_millisecond()).ok()?))
         });
-        // A clock that is set back may bring an hour again: no view is kept longer than that.
+        // A clock that is set back may repeat an hour: no view is valid longer than that.
         let hour = Wall(now.0.saturating_add(60 * UNSURE));
         turns.chain([hour]).collect()
     }
@@ -176,7 +178,7 @@ fn within(span: &Range<u16>, minute: u16) -> bool {
     minute >= span.start || minute < span.end
 }
 
-/// The word of a day.
+/// Returns the name of a weekday.
 pub(crate) fn word(day: Weekday) -> &'static str {
     DAYS.iter().find(|(_, known)| *known == day).map_or("", |(word, _)| word)
 }
@@ -221,7 +223,7 @@ fn moment(part: HoursPart, text: Option<&str>) -> Result<Option<Wall>, HoursFaul
     })
 }
 
-/// Reads RFC 3339.
+/// Parses an RFC 3339 time.
 pub(crate) fn read_moment(text: &str) -> Option<Wall> {
     let moment: Timestamp = text.parse().ok()?;
     Some(Wall(u64::try_from(moment.as_millisecond()).ok()?))

@@ -1,4 +1,4 @@
-//! The policy for one class: its layers found, its delegations compiled.
+//! The effective policy of one rights class: all layers that apply to it, in order.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::ready::Ready;
 use crate::select::{Seen, Select, delegated};
 use crate::{Facts, Off, Reason, Residual, Rules};
 
-/// The most that act on behalf of one another.
+/// Maximum length of a chain of actors.
 const ACTORS: usize = 16;
 
-/// Whether a tool exists for a rights class.
+/// Admission of a tool for a rights class.
 #[derive(Debug, Clone)]
 pub enum Admission {
-    /// It does not exist: same answer as an unknown name.
+    /// The tool is hidden: same response as for an unknown name.
     Hidden(Reason),
-    /// It exists; the residual is left for the call itself.
+    /// The tool is visible; the residual decides each call.
     Visible(Residual),
 }
 
-/// A policy for one class and one way of calling, at one moment.
+/// The policy for one rights class and one caller type, at one time.
 #[derive(Debug)]
 pub struct Lens<'a> {
     pub(crate) parts: &'a Parts,
@@ -32,37 +32,37 @@ pub struct Lens<'a> {
     now: Wall,
     pub(crate) gates: Vec<Gate<'a>>,
     pub(crate) seeded: Seeded,
-    /// What the layers of this class are called before their names.
+    /// Prefix of the layer names of this class.
     whose: &'static str,
 }
 
-/// One layer, as a class meets it.
+/// A named check of one layer.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
-    /// What it is called when a refusal is told.
+    /// Name of the layer in refusals.
     pub(crate) name: String,
     pub(crate) test: Test<'a>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Test<'a> {
-    /// The tool's own traits, and whose it is.
+    /// Checks the tool's own traits and its organisation.
     Tool(&'a RightsClass),
-    /// Flags that are off.
+    /// Checks the disabled feature flags.
     Off(Off),
-    /// Nothing passes.
+    /// Hides every tool of the class.
     Closed(Reason),
-    /// Rules of the file.
+    /// Checks the rules of a layer.
     Layer(&'a Ready),
-    /// The persona's modules.
+    /// Checks the persona's modules.
     Modules(&'a RightsClass),
     ReadOnly,
     NoWeb,
-    /// A delegation's lists.
+    /// Checks the lists of a delegation.
     Lists(Box<(Option<Select>, Select)>),
 }
 
-/// Faults that tests put in, to see that they are found.
+/// Faults that tests inject, to verify that tests detect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests make them"))]
 pub(crate) enum Seeded {
@@ -94,7 +94,7 @@ impl<'a> Lens<'a> {
         let mut lens = Self { parts, by, now, gates: Vec::new(), seeded, whose: "" };
         lens.global();
         lens.class(rights);
-        // What someone may not do, he may not on behalf of another.
+        // Restrictions of an actor also apply when it acts on behalf of another user.
         lens.whose = "actor's ";
         let actors = std::iter::successors(rights.actor(), |actor| actor.actor());
         actors.take(ACTORS).for_each(|actor| lens.class(actor));
@@ -155,8 +155,8 @@ impl<'a> Lens<'a> {
                 None => self.add(name, Test::Closed(Reason::UnknownRole)),
             }
         }
-        // Spec 3's flat permissions are roles and nothing else: where the file has none, nothing is flat, and
-        // the owner is no role of an agent.
+        // The tool-file registry's flat permissions are roles only: a file without roles has none,
+        // and an owner needs no role.
         let is_flat = parts.rules.off.cascading_tool_policy && !parts.roles.is_empty();
         if is_flat && !known && rights.level() < Level::Owner {
             self.add("role", Test::Closed(Reason::NoRole));
@@ -211,7 +211,8 @@ impl<'a> Lens<'a> {
         }
     }
 
-    /// The first stage. Every test can only hide; none takes back what another hid.
+    /// Decides whether a tool is visible. Each check can only hide; none makes a hidden tool
+    /// visible.
     pub fn admit(&self, tool: &Facts<'_>) -> Admission {
         let seen = Seen::of(*tool);
         match self.refused(&seen) {
@@ -220,7 +221,7 @@ impl<'a> Lens<'a> {
         }
     }
 
-    /// Which layer hides a tool, and why.
+    /// Finds the layer that hides a tool, and the reason.
     pub(crate) fn refused(&self, seen: &Seen<'_>) -> Option<(&Gate<'a>, Reason)> {
         self.gates.iter().find_map(|gate| Some((gate, self.test(&gate.test, seen)?)))
     }
@@ -274,7 +275,7 @@ impl<'a> Lens<'a> {
         let filesystem = self.parts.rules.scopes.get(&Scope::Filesystem);
         let paths = filesystem.and_then(|rule| rule.allowed_paths.as_deref());
         let paths = paths.filter(|_| traits.scopes.contains(&Scope::Filesystem));
-        // The operator's folders and the source's own: a path lies beneath one of each.
+        // A path must lie beneath one of the operator's folders and one of the source's own.
         let both = [paths, traits.allowed_paths.as_deref()].into_iter().flatten();
         let paths: Vec<Vec<String>> = both.map(<[_]>::to_vec).collect();
         let no_approvals =
@@ -284,7 +285,8 @@ impl<'a> Lens<'a> {
         Residual { hold, caution: traits.safety == Safety::Cautious, holds, later }
     }
 
-    /// The permissions of a tool that need an approval: by the operator's setting, or by default.
+    /// Returns the scopes of a tool that need an approval: by the operator's setting, or by
+    /// default.
     fn scope_approvals<'s>(&'s self, seen: &'s Seen<'_>) -> impl Iterator<Item = Reason> + 's {
         let needs_approval = |scope: &Scope| {
             let rule = self.parts.rules.scopes.get(scope);

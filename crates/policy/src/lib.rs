@@ -1,8 +1,8 @@
-//! Who may call what, in two stages of one decision.
+//! Authorisation of calls, in two stages of one decision.
 //!
-//! [`Lens::admit`] asks of a rights class and a tool: hidden, or visible with a residual. It makes the
-//! view, and is cached with it. [`decide`] asks of one call what only the call can answer. Default deny,
-//! deny wins, every layer only narrows, and what a caller sends can only narrow. Pure: no I/O, no clock.
+//! [`Lens::admit`] decides for a rights class whether a tool is hidden or visible with a residual;
+//! the result is cached in the view. [`decide`] evaluates the residual for one call. Default deny,
+//! deny wins, every layer only narrows, and callers' input can only narrow. Pure: no I/O, no clock.
 
 mod asking;
 mod at;

@@ -1,14 +1,14 @@
-//! Whether the paths that a call names lie beneath allowed folders.
+//! Checks that the paths in call arguments lie beneath allowed folders.
 //!
-//! Text is compared, nothing is looked up: what a link leads to is for the file guard. What is doubtful
-//! lies outside. A path that does not begin with `/` begins in a folder of its tool, where that is known.
+//! Paths are compared as text, without file access: the file guard resolves links. A doubtful path
+//! counts as outside. A relative path starts in a folder of its tool, if that is known.
 
 use serde_json::Value;
 use tool::Args;
 
 use crate::Reason;
 
-/// Names of arguments that hold paths, in small letters without `_` and `-`; also where a name ends so.
+/// Argument names that hold paths, lower case without `_` and `-`; also as the last word of a name.
 const NAMES: &[&str] = &[
     "path",
     "paths",
@@ -32,19 +32,20 @@ const NAMES: &[&str] = &[
     "archive",
 ];
 
-/// The longest arguments that are looked through, in bytes; what is longer is doubtful.
+/// Maximum size of scanned arguments in bytes; larger ones are doubtful.
 const LONGEST: usize = 1 << 20;
 
-/// Why a call is denied by its paths.
+/// Violation of the allowed folders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outside<'a> {
     pub(crate) reason: Reason,
-    /// The first path that is not beneath an allowed folder; none where the arguments are too long to be
-    /// searched, or name no path.
+    /// First path that is not beneath an allowed folder; `None` if the arguments are too long to be
+    /// scanned, or contain no path.
     pub(crate) path: Option<&'a str>,
 }
 
-/// Why a call is denied by its paths, where it is. `base` are the folders that a relative path begins in.
+/// Returns the violation of a call's paths, if any. `base` are the folders in which relative paths
+/// start.
 pub(crate) fn outside<'a>(
     args: &'a Args,
     allowed: &[String],
@@ -73,7 +74,7 @@ struct Found<'a, 'b> {
 }
 
 impl<'a> Found<'a, '_> {
-    /// `named`: the argument's name says that it is a path.
+    /// Scans a value; `named` means that the argument's name denotes a path.
     fn walk(&mut self, value: &'a Value, named: bool) {
         match value {
             Value::String(text) if named || is_path(text) => {
@@ -95,7 +96,7 @@ impl<'a> Found<'a, '_> {
             return false;
         }
         let is_allowed = |base: &str| {
-            // The folder that a tool works in may be named itself, as `.`.
+            // The working folder of a tool may be named itself, as `.`.
             let least = |folder: &String| usize::from(!within(base, folder));
             self.allowed.iter().any(|folder| {
                 let deeper = depth_in(&format!("{base}/{path}"), folder);
@@ -118,7 +119,7 @@ fn is_name(name: &str) -> bool {
     NAMES.contains(&last.as_str()) || NAMES.contains(&whole.as_str()) || whole.ends_with("path")
 }
 
-/// Whether a text has the form of a path that leads somewhere by itself.
+/// Returns true if a text has the form of an absolute or escaping path.
 fn is_path(text: &str) -> bool {
     let begins =
         |with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
@@ -130,24 +131,24 @@ fn climbs(text: &str) -> bool {
     text.split('/').any(|part| part == "..")
 }
 
-/// Whether a text may lead elsewhere than it says.
+/// Returns true if a path may lead elsewhere than its text says.
 fn is_doubtful(path: &str) -> bool {
     let other =
         path.starts_with('~') || path.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("file:"));
     climbs(path) || path.contains(['\0', '\\', '%']) || other
 }
 
-/// Things below a folder; not the folder itself (spec 3).
+/// Returns true for paths below a folder, excluding the folder itself.
 fn beneath(path: &str, folder: &str) -> bool {
     depth_in(path, folder).is_some_and(|deeper| deeper > 0)
 }
 
-/// The folder itself, or below it.
+/// Returns true for the folder itself and paths below it.
 fn within(path: &str, folder: &str) -> bool {
     depth_in(path, folder).is_some()
 }
 
-/// How many steps an absolute path lies below a folder; `None` where it does not.
+/// Returns the number of steps of an absolute path below a folder; `None` if it is outside.
 fn depth_in(path: &str, folder: &str) -> Option<usize> {
     let parts = |text: &'_ str| {
         let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");

@@ -1,4 +1,4 @@
-//! Which tools a rule speaks of.
+//! Patterns that select tools.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 use crate::At;
 use crate::at::shown;
 
-/// The most characters of a pattern: names have half as many, and each may stand beside a `*`.
+/// Maximum number of characters of a pattern: twice that of a name, as each may be next to a `*`.
 const MAX: usize = 256;
-/// What a pattern of a whole source begins with.
+/// Prefix of a pattern for a whole source.
 const SOURCE: &str = "source:";
-/// What the name of a group begins with.
+/// Prefix of a group name.
 const GROUP: &str = "group:";
 
-/// A tool's name, where `*` stands for any run of characters; `source:NAME` for a whole source;
+/// A tool's name, in which `*` stands for any run of characters; `source:NAME` for a whole source;
 /// `group:NAME` for a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(into = "String")]
@@ -23,23 +23,23 @@ pub struct Pattern {
     at: At,
 }
 
-/// What a pattern is of.
+/// Target of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of<'a> {
     /// A tool by its name.
     Name(&'a str),
     /// A source by its name.
     Source(&'a str),
-    /// A group.
+    /// A group by name.
     Group(&'a str),
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses and checks a pattern.
     ///
     /// # Errors
-    /// Where it is empty, longer than 256 characters, or holds what no name can hold: a rule that fits
-    /// nothing is a slip, and a slip in a deny rule lets through what it should stop.
+    /// If it is empty, longer than 256 characters, or contains characters that no name has: a rule
+    /// that matches nothing is a mistake, and a mistake in a deny rule admits what it should block.
     pub fn new(text: impl Into<String>) -> Result<Self, String> {
         let text = text.into();
         let name = [SOURCE, GROUP].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(&text);
@@ -55,23 +55,23 @@ impl Pattern {
         Ok(Self { text, at: At::default() })
     }
 
-    /// The same, with its place in the file.
+    /// Sets the position in the file.
     #[must_use]
     pub fn at(self, at: At) -> Self {
         Self { at, ..self }
     }
 
-    /// Its place in the file.
+    /// Returns the position in the file.
     pub fn place(&self) -> At {
         self.at
     }
 
-    /// As it is written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The name it gives, where it names one tool and no other.
+    /// Returns the name if the pattern names exactly one tool.
     pub fn exact(&self) -> Option<&str> {
         match self.of() {
             Of::Name(name) if !name.contains('*') => Some(name),
@@ -86,7 +86,7 @@ impl Pattern {
     }
 }
 
-/// Linear in the name for each star: the last star is the only one that is ever gone back to.
+/// Matches a glob in time linear in the name for each star: only the last star is backtracked.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);

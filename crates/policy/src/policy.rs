@@ -1,4 +1,4 @@
-//! The rules in force.
+//! The validated, compiled policy and its digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::ready::{Reading, Ready, ReadyRule};
 use crate::select::Groups;
 use crate::{Layer, Lens, Pattern, Rules, Slip};
 
-/// The most rules that one list may have: each may be tried on every tool.
+/// Maximum number of rules of one list: each may be tried on every tool.
 const LIST: usize = 1_000;
 
-/// The rules in force, checked and ready, with their hash, which every record carries. Cheap to clone.
+/// The compiled policy with its digest, which every record carries. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Policy(Arc<Parts>);
 
@@ -29,15 +29,15 @@ pub(crate) struct Parts {
     pub(crate) roles: BTreeMap<String, Ready>,
     pub(crate) personas: BTreeMap<String, Ready>,
     pub(crate) tasks: BTreeMap<String, Ready>,
-    /// Whether any rule hides by time: asked with every call.
+    /// True if any rule hides tools by time; read on every call.
     times: bool,
 }
 
 impl Policy {
-    /// Checks rules and makes them ready: whole or not at all.
+    /// Validates and compiles a policy document atomically.
     ///
     /// # Errors
-    /// All that is wrong with them.
+    /// All diagnostics of the document.
     pub fn new(rules: Rules) -> Result<Self, Vec<Slip>> {
         let mut slips = Vec::new();
         let groups = Groups::read(&rules.groups, &mut slips);
@@ -69,17 +69,17 @@ impl Policy {
         Ok(Self(Arc::new(Parts { times, ..parts })))
     }
 
-    /// Names these rules in records.
+    /// Returns the digest that identifies the policy in records.
     pub fn digest(&self) -> Digest {
         self.0.digest
     }
 
-    /// Whether the other is this one: what was worked out under one of them holds under both.
+    /// Returns true if both are the same instance: results computed under one hold under the other.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The rules.
+    /// Returns the policy document.
     pub fn rules(&self) -> &Rules {
         &self.0.rules
     }
@@ -93,33 +93,34 @@ impl Policy {
         &self.0
     }
 
-    /// These rules for one class and one way of calling, at one moment.
+    /// Returns the effective policy for one rights class and caller type, at one time.
     pub fn lens<'a>(&'a self, rights: &'a RightsClass, by: CallerType, now: Wall) -> Lens<'a> {
         Lens::new(&self.0, rights, by, now)
     }
 
-    /// Whether any rule hides by time: only then does what was admitted become old.
+    /// Returns true if any rule hides tools by time; only then do admissions expire.
     pub fn has_times(&self) -> bool {
         self.0.times
     }
 
-    /// Up to when what is admitted now holds; `None` for ever.
+    /// Returns the time until which current admissions are valid; `None` if they never expire.
     pub fn valid_until(&self, now: Wall) -> Option<Wall> {
         self.0.hiding_changes(now).min()
     }
 
-    /// Whether a caller may say that it does a task of this type.
+    /// Returns true if callers may declare a task of this type.
     pub fn knows_task(&self, word: &str) -> bool {
         Rules::TASKS.contains(&word) || self.0.tasks.contains_key(word)
     }
 
-    /// The task types there are.
+    /// Iterates over the known task types.
     pub fn tasks(&self) -> impl Iterator<Item = &str> {
         let own = self.0.tasks.keys().map(String::as_str).filter(|own| !Rules::TASKS.contains(own));
         Rules::TASKS.iter().copied().chain(own)
     }
 
-    /// Patterns of the rules that match nothing of the inventory: slips, or what is yet to come.
+    /// Iterates over patterns that match nothing in the inventory: mistakes, or tools that do not
+    /// exist yet.
     pub fn unmatched<'a>(
         &'a self,
         inventory: &'a Inventory<'a>,
@@ -131,19 +132,19 @@ impl Policy {
     }
 }
 
-/// The tools and the sources there are, as patterns name them.
+/// Existing tools and sources, as patterns name them.
 #[derive(Debug, Clone, Copy)]
 pub struct Inventory<'a> {
-    /// Names of tools: each by its own name and as `SOURCE.NAME`.
+    /// Tool names: each by its own name and as `SOURCE.NAME`.
     pub tools: &'a BTreeSet<String>,
-    /// Names of sources.
+    /// Names of all sources.
     pub sources: &'a BTreeSet<String>,
-    /// Those of them whose tools are not known.
+    /// Sources whose tools are not known.
     pub unlisted: &'a BTreeSet<String>,
 }
 
 impl Inventory<'_> {
-    /// Whether a pattern matches something, or something whose tools are not known may match it.
+    /// Returns true if a pattern matches something, or may match a tool of an unlisted source.
     fn has(&self, pattern: &Pattern) -> bool {
         let of_method = |name: &str| tool::METHODS.iter().any(|(method, _)| name.ends_with(method));
         let of_unlisted = |name: &str| {
@@ -151,25 +152,25 @@ impl Inventory<'_> {
             self.unlisted.iter().filter_map(of).any(|rest| rest.starts_with('.'))
         };
         match pattern.of() {
-            // A pattern of many names is no slip for want of one.
+            // A wildcard pattern is not a mistake if it matches nothing.
             Of::Name(name) | Of::Source(name) if name.contains('*') => true,
             Of::Name(name) => self.tools.contains(name) || of_method(name) || of_unlisted(name),
             Of::Source(name) => self.sources.contains(name),
-            // One that is not there is a fault already.
+            // An unknown group is already an error.
             Of::Group(_) => true,
         }
     }
 }
 
 impl Default for Policy {
-    /// No rules of the operator: levels, personas and what ships.
+    /// Returns a policy without operator rules: levels, personas and defaults apply.
     fn default() -> Self {
         Self::new(Rules::default()).unwrap_or_else(|_| Self::closed())
     }
 }
 
 impl Policy {
-    /// Nothing is allowed.
+    /// Returns a policy that denies everything.
     fn closed() -> Self {
         let rules =
             Rules { off: crate::Off { tools: true, ..Default::default() }, ..Rules::default() };
@@ -183,7 +184,7 @@ impl Policy {
 }
 
 impl Parts {
-    /// The rules of all layers.
+    /// Iterates over the rules of all layers.
     fn ready(&self) -> impl Iterator<Item = &Arc<ReadyRule>> {
         let Self { global, orgs, roles, personas, tasks, .. } = self;
         let named = [orgs, roles, personas, tasks].into_iter().flat_map(BTreeMap::values);
@@ -195,7 +196,7 @@ impl Parts {
     }
 }
 
-/// All lists of patterns of a layer.
+/// Iterates over all pattern lists of a layer.
 fn lists(layer: &Layer) -> impl Iterator<Item = &[Pattern]> {
     let own = layer.permissions.iter();
     let own = own.flat_map(|own| [own.allowed_tools.as_slice(), &own.forbidden_tools]);

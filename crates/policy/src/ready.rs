@@ -1,4 +1,4 @@
-//! A layer made ready to be asked: groups opened, conditions read.
+//! Compiled layers: groups expanded, conditions compiled, examples checked.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::lens::Seeded;
 use crate::select::{Groups, Seen, Select};
 use crate::{Effect, Layer, Permissions, Reason, Rule, Rules, Slip, Word};
 
-/// Rules of one layer, ready.
+/// Compiled rules of one layer.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    /// As the file has them, for telling.
+    /// Definition in the file, for explanations.
     pub(crate) written: Layer,
     safety_limit: Option<Safety>,
     categories: Option<HashSet<String>>,
@@ -34,17 +34,18 @@ struct ReadyPermissions {
     forbidden: Select,
 }
 
-/// A rule, ready.
+/// A rule in compiled form.
 #[derive(Debug)]
 pub(crate) struct ReadyRule {
-    /// As the file has it.
+    /// Definition in the file.
     pub(crate) written: Rule,
     tools: Option<Select>,
     pub(crate) condition: Option<Condition>,
 }
 
 impl ReadyRule {
-    /// Its name, and a hash of what it says: another rule under the same name is another rule.
+    /// Returns its name and a hash of its content: a changed rule under the same name is another
+    /// rule.
     pub(crate) fn id(&self) -> String {
         let text = serde_json::to_vec(&self.written).unwrap_or_default();
         let hash = Digest(Sha256::digest(&text).into());
@@ -53,7 +54,7 @@ impl ReadyRule {
     }
 }
 
-/// What a layer is read with.
+/// Compiles layers and collects diagnostics.
 pub(crate) struct Reading<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) own_categories: &'a [String],
@@ -136,7 +137,7 @@ impl Reading<'_> {
         Some(ready)
     }
 
-    /// Tries the examples.
+    /// Evaluates the examples of a rule.
     fn examples(&mut self, rule: &ReadyRule) {
         for example in &rule.written.examples {
             let Some(condition) = &rule.condition else {
@@ -151,7 +152,7 @@ impl Reading<'_> {
                 Ok(false) => {
                     "the rule does not apply to this example, which says it does".to_owned()
                 }
-                // What cannot be worked out denies: of a rule that denies, it is as if it applied.
+                // An evaluation error denies, so for a rule that denies it counts as applied.
                 Err(_) if example.applies && rule.written.effect == Effect::Deny => continue,
                 Err(fault) => {
                     format!("the condition cannot be worked out on this example: {}", fault.0)
@@ -165,8 +166,8 @@ impl Reading<'_> {
 }
 
 impl Ready {
-    /// Why a tool is hidden by this layer, where it is. Every test only takes away, so their order means
-    /// nothing beyond which is told.
+    /// Returns the reason why this layer hides a tool, if it does. Every check only restricts, so
+    /// their order affects only the reported reason.
     pub(crate) fn refuses(&self, seen: &Seen<'_>, now: Wall, seeded: Seeded) -> Option<Reason> {
         let (traits, tool) = (seen.tool.traits, &self.written);
         let in_category =
@@ -202,7 +203,7 @@ impl Ready {
         self.rules.iter().any(|rule| rule.hides(seen, now)).then_some(Reason::Rule)
     }
 
-    /// What is to be asked of each call of a tool.
+    /// Iterates over the rules that must be evaluated for each call of a tool.
     pub(crate) fn later<'a>(
         &'a self,
         seen: &'a Seen<'_>,
@@ -212,7 +213,7 @@ impl Ready {
 }
 
 impl ReadyPermissions {
-    /// Spec 3's order: forbidden, allowed by name, by category.
+    /// Checks in the tool-file registry's order: forbidden, allowed by name, by category.
     fn refuse(&self, seen: &Seen<'_>, in_category: bool) -> Option<Reason> {
         if self.forbidden.fits(seen) {
             Some(Reason::Forbidden)
@@ -229,7 +230,7 @@ impl ReadyPermissions {
 }
 
 impl ReadyRule {
-    /// Whether it needs no call to be judged.
+    /// Returns true if the rule decides visibility and needs no call.
     fn hiding(&self) -> bool {
         self.written.effect == Effect::Deny && self.condition.is_none()
     }
@@ -242,12 +243,12 @@ impl ReadyRule {
         self.written.time.as_ref().is_none_or(|time| time.holds(now))
     }
 
-    /// Whether it hides a tool now.
+    /// Returns true if the rule hides a tool now.
     pub(crate) fn hides(&self, seen: &Seen<'_>, now: Wall) -> bool {
         self.hiding() && self.speaks_of(seen) && self.in_time(now)
     }
 
-    /// When what it hides may next be other.
+    /// Returns the next time at which its visibility effect may change.
     pub(crate) fn changes(&self, now: Wall) -> Option<Wall> {
         self.written.time.as_ref().filter(|_| self.hiding())?.changes(now)
     }

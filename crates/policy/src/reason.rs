@@ -1,4 +1,4 @@
-//! Why it was decided as it was.
+//! Reason codes of decisions and their texts.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use tool::Scope;
 
 macro_rules! reasons {
     ($($variant:ident = $word:literal, $text:literal;)+) => {
-        /// A reason code: stands in records and explanations.
+        /// A reason code, as recorded and explained.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Reason { $(#[doc = $text] #[serde(rename = $word)] $variant),+ }
 
         impl Reason {
-            /// The code.
+            /// Returns the reason code.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
-            /// The same in words.
+            /// Returns the text of the reason.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -61,7 +61,8 @@ reasons! {
 }
 
 impl Reason {
-    /// Why a tool with this permission needs an approval: its text names the permission and the setting.
+    /// Returns the reason why a tool with this scope needs an approval; its text names the scope
+    /// and the setting.
     pub const fn scope_approval(scope: Scope) -> Self {
         match scope {
             Scope::Network => Self::NetworkApproval,

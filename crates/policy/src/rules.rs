@@ -1,4 +1,4 @@
-//! The operator's rules, as the file has them.
+//! The policy document: the operator's rules as parsed from the file.
 
 use std::collections::BTreeMap;
 
@@ -9,101 +9,104 @@ use tool::{Digest, Json, Safety, Scope};
 
 use crate::{At, Hours, Off, Pattern};
 
-/// What the operator allows, everywhere. What is absent is no rule; an empty list means: none.
+/// The operator's rules for everyone. An absent rule does not restrict; an empty list allows none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rules {
-    /// For everyone.
+    /// Layer for all callers.
     pub global: Layer,
-    /// For the keys of an organisation. One that is neither here nor the machine's own has nothing.
+    /// Layers for keys of an organisation. An organisation that is neither here nor the default has
+    /// no tools.
     pub orgs: BTreeMap<String, Layer>,
-    /// For the keys with a role. Where there are any, a role that is not here has nothing.
+    /// Layers for keys with a role. If there are any, an unknown role has no tools.
     pub roles: BTreeMap<String, Layer>,
-    /// The role of keys without one.
+    /// Role of keys without a role.
     pub default_role: Option<Word>,
-    /// For the keys with a persona, beside its modules.
+    /// Layers for keys with a persona, in addition to its modules.
     pub personas: BTreeMap<String, Layer>,
-    /// For a caller's own task types. Those of [`Rules::TASKS`] take the network away without being here.
+    /// Layers for custom task types. Those of [`Rules::TASKS`] deny the network without being
+    /// listed.
     pub tasks: BTreeMap<String, Layer>,
-    /// The operator's groups.
+    /// Tool groups of the operator.
     pub groups: BTreeMap<String, Group>,
-    /// What a scope asks for (spec 3's `permissions`).
+    /// Requirements of access scopes (`permissions` in tool files).
     pub scopes: BTreeMap<Scope, ScopeRule>,
-    /// Categories beside [`Rules::CATEGORIES`].
+    /// Categories in addition to [`Rules::CATEGORIES`].
     pub own_categories: Vec<String>,
-    /// The feature flags that are off.
+    /// Feature flags that are disabled.
     pub off: Off,
 }
 
-/// Rules of one layer. Each can only take away.
+/// Rules of one layer. Each can only restrict.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Layer {
-    /// The most dangerous a tool may be.
+    /// Maximum safety level of a tool.
     pub safety_limit: Option<Safety>,
-    /// A tool must be in one of these.
+    /// Categories of which a tool must have one.
     pub categories: Option<Vec<Word>>,
-    /// A tool must fit one of these.
+    /// Patterns of which a tool must match one.
     pub allow: Option<Vec<Pattern>>,
-    /// A tool must fit none of these.
+    /// Patterns of which a tool must match none.
     pub deny: Vec<Pattern>,
-    /// Whether tools with effects are taken away.
+    /// True if tools with effects are hidden.
     pub read_only: bool,
-    /// Whether tools that reach the network are taken away.
+    /// True if tools that use the network are hidden.
     pub no_web: bool,
-    /// Spec 3's flat permissions.
+    /// Flat permissions of the tool-file registry.
     pub permissions: Option<Permissions>,
-    /// What is decided with more than names.
+    /// Rules that decide on more than names.
     pub rules: Vec<Rule>,
-    /// Where it stands.
+    /// Position in the file.
     #[serde(skip)]
     pub at: At,
 }
 
-/// A name in the file, with its place.
+/// A name with its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Word {
-    /// The name.
+    /// Text of the name.
     pub text: String,
-    /// Its place.
+    /// Position in the file.
     #[serde(skip)]
     pub at: At,
 }
 
-/// A group of the operator's.
+/// A group defined by the operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// What is in it: tools, sources, other groups.
+    /// Members: tools, sources, other groups.
     pub members: Vec<Pattern>,
-    /// Where it stands.
+    /// Position in the file.
     #[serde(skip)]
     pub at: At,
 }
 
-/// Spec 3's `ToolPermissions`: forbidden, then allowed by name, then by category; nothing else is.
+/// Flat permissions of the tool-file registry: forbidden, then allowed by name, then by category;
+/// all else is denied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Permissions {
-    /// Whether tools that reach the network may be used by their category.
+    /// True if tools that use the network are allowed by category.
     pub web_access: bool,
-    /// The categories.
+    /// Allowed categories of tools.
     pub allowed_categories: Vec<Word>,
-    /// Tools that may be used whatever their category.
+    /// Tools allowed whatever their category.
     pub allowed_tools: Vec<Pattern>,
-    /// Tools that may not. Wins.
+    /// Forbidden tools; takes precedence.
     pub forbidden_tools: Vec<Pattern>,
 }
 
-/// What a scope asks for.
+/// Requirements of an access scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ScopeRule {
-    /// Whether a call needs an approval. Nothing said: as shipped.
+    /// Whether a call needs an approval. Absent: the default.
     pub requires_approval: Option<bool>,
-    /// Folders, absolute: what a call names must lie beneath one. Only for `filesystem`.
+    /// Absolute folders beneath which all paths of a call must lie. Only for `filesystem`.
     pub allowed_paths: Option<Vec<String>>,
 }
 
-/// What a rule does where it applies.
+/// Effect of a rule that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Effect {
-    /// The call does not run.
+    /// The call is denied.
     #[serde(rename = "deny")]
     Deny,
     /// The call needs an approval.
@@ -111,47 +114,48 @@ pub enum Effect {
     Hold,
 }
 
-/// A rule that looks at more than names.
+/// A rule that decides on more than names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rule {
-    /// Its name, for explanations and records.
+    /// Name in explanations and records.
     pub name: String,
-    /// What it does.
+    /// Effect of the rule.
     pub effect: Effect,
-    /// The tools it is for; all where absent.
+    /// Tools to which it applies; all if absent.
     pub tools: Option<Vec<Pattern>>,
-    /// A condition on the call, in CEL.
+    /// Condition on the call, in CEL.
     pub when: Option<Word>,
-    /// When it holds; always where absent.
+    /// Time window of the rule; always if absent.
     pub time: Option<Hours>,
-    /// Tried when the rules are read.
+    /// Examples that are checked when the rules are parsed.
     pub examples: Vec<Example>,
-    /// Where it stands.
+    /// Position in the file.
     #[serde(skip)]
     pub at: At,
 }
 
-/// A call that a rule's condition must be true of, or not.
+/// An example call on which a rule must apply, or not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Example {
-    /// The arguments.
+    /// Arguments of the call.
     pub args: Value,
-    /// Facts beside them: `principal`, `tool`, `now`, `taint`, `via`, as conditions have them.
+    /// Other variables: `principal`, `tool`, `now`, `taint`, `via`, as in conditions.
     pub facts: serde_json::Map<String, Value>,
-    /// Whether the rule applies.
+    /// True if the rule must apply.
     pub applies: bool,
-    /// Where it stands.
+    /// Position in the file.
     #[serde(skip)]
     pub at: At,
 }
 
 impl Rules {
-    /// Categories that every file may name: spec 3's, and spec 1's.
+    /// Categories of the tool-file registry and of the safety-level library, which every file may
+    /// use.
     pub const CATEGORIES: &'static [&'static str] = tool::traits::CATEGORIES;
-    /// Spec 3's task types that use no network.
+    /// Task types of the tool-file registry that use no network.
     pub const TASKS: &'static [&'static str] = &["math", "thinking", "instruction_precision"];
 
-    /// SHA-256 over the rules: the same rules, the same value, wherever they stand in the file.
+    /// Returns the SHA-256 of the rules, independent of their positions in the file.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         hash.update(b"toolkeep policy 2\n");
@@ -159,7 +163,7 @@ impl Rules {
         Digest(hash.finalize().into())
     }
 
-    /// All layers, with what each is called.
+    /// Iterates over all layers with their names.
     pub(crate) fn layers(&self) -> impl Iterator<Item = (String, &Layer)> {
         let named = [
             ("org", &self.orgs),

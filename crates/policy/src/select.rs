@@ -1,4 +1,4 @@
-//! Lists of patterns, made ready to be tried on many tools.
+//! Compiled pattern lists, and the expansion of groups.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,12 +7,13 @@ use crate::groups::{self, Marks};
 use crate::pattern::{Of, glob};
 use crate::{Facts, Group, Pattern, Slip};
 
-/// What policy looks at in a tool, worked out once for all layers.
+/// Properties of a tool that policy checks, computed once for all layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen<'a> {
     pub(crate) tool: Facts<'a>,
     pub(crate) marks: Marks,
-    /// `SOURCE.NAME`, where that is not the name itself: of a method, `SOURCE.mcp.resources.read`.
+    /// Qualified name `SOURCE.NAME`, if that is not the name itself; for a method,
+    /// `SOURCE.mcp.resources.read`.
     qualified: Option<Box<str>>,
 }
 
@@ -25,7 +26,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A list of patterns with its groups opened up. The order of the list means nothing.
+/// A pattern list with expanded groups. The order of the list does not count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Select {
     marks: Marks,
@@ -36,12 +37,12 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// Every tool.
+    /// Returns a selector of every tool.
     fn all() -> Self {
         Self { marks: Marks::MAX, ..Self::default() }
     }
 
-    /// Whether a pattern speaks of the tool.
+    /// Returns true if a pattern matches the tool.
     pub(crate) fn fits(&self, seen: &Seen<'_>) -> bool {
         let source = seen.tool.source;
         self.marks & seen.marks != 0
@@ -67,14 +68,14 @@ impl Select {
     }
 }
 
-/// The groups there are.
+/// Known groups of tools.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups {
     own: BTreeMap<String, Vec<Pattern>>,
 }
 
 impl Groups {
-    /// The operator's, beside spec 3's.
+    /// Reads the operator's groups, in addition to the built-in ones.
     pub(crate) fn read(own: &BTreeMap<String, Group>, slips: &mut Vec<Slip>) -> Self {
         let groups = own.iter().map(|(name, group)| (name.clone(), group.members.clone()));
         let groups = Self { own: groups.collect() };
@@ -96,7 +97,7 @@ impl Groups {
         groups
     }
 
-    /// Tells of groups that are not there.
+    /// Reports groups that do not exist.
     pub(crate) fn check(&self, patterns: &[Pattern], slips: &mut Vec<Slip>) {
         for pattern in patterns {
             if let Of::Group(name) = pattern.of()
@@ -115,7 +116,7 @@ impl Groups {
         groups::known(name).is_some() || self.own.contains_key(name)
     }
 
-    /// Opens the groups of a list up. One that is not there holds nothing.
+    /// Compiles a pattern list with expanded groups. An unknown group has no members.
     pub(crate) fn select(&self, patterns: &[Pattern]) -> Select {
         let mut select = Select::default();
         let mut opened = HashSet::new();
@@ -135,7 +136,7 @@ impl Groups {
         select
     }
 
-    /// The pattern of a list that speaks of the tool, for telling.
+    /// Finds the pattern of a list that matches the tool, for explanations.
     pub(crate) fn which<'p>(
         &self,
         patterns: &'p [Pattern],
@@ -163,8 +164,8 @@ impl Groups {
     }
 }
 
-/// A list of a delegation. It comes from the store, after the file was checked: what cannot be read in
-/// it can only take away more.
+/// Compiles the lists of a delegation. They come from the store, after the file was checked: an
+/// invalid entry can only restrict further.
 pub(crate) fn delegated(
     groups: &Groups,
     allow: Option<&[String]>,

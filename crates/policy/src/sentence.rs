@@ -1,17 +1,17 @@
-//! A reason in words that name what it is about: the path, the permission, the allowed folders.
+//! Messages for decisions that name the path, the permission and the allowed folders.
 
 use std::borrow::Cow;
 
 use crate::decide::{Later, Residual};
 use crate::{Asking, Reason};
 
-/// The most characters of a caller's path that are repeated.
+/// Maximum number of characters of a quoted path.
 const PATH: usize = 200;
-/// The most allowed folders that are named.
+/// Maximum number of listed folders.
 const FOLDERS: usize = 5;
 
 impl Residual {
-    /// Why this call was decided so, in words, with what its caller can do about it.
+    /// Returns the reason of this decision as a message, with what the caller can do about it.
     pub fn sentence(&self, asking: &Asking<'_>, reason: Reason) -> Cow<'static, str> {
         let later = self.later.as_deref();
         let told = match reason {

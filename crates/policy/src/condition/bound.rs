@@ -1,4 +1,4 @@
-//! What a condition may say, and the most that it can cost.
+//! Allowed functions of a condition, and an upper bound for its evaluation cost.
 
 use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
@@ -6,18 +6,18 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 use super::given::{self, ITEMS};
 use crate::at::shown;
 
-/// The most steps that a condition may take, by the worst arguments.
+/// Maximum cost of a condition in steps, with the worst arguments.
 const STEPS: u64 = 200_000;
-/// The deepest a condition may nest.
+/// Maximum nesting of a condition.
 const DEPTH: usize = 24;
-/// The most characters of a regular expression.
+/// Maximum number of characters of a regular expression.
 const REGEX: usize = 200;
-/// Steps that stand for making and running a regular expression.
+/// Cost of compiling and running a regular expression.
 const REGEX_STEPS: u64 = 5_000;
-/// Steps that stand for looking through a text or a list.
+/// Cost of scanning a string or a list.
 const SCAN_STEPS: u64 = 10;
 
-/// What is allowed, with what it costs beside its parts.
+/// Allowed functions and operators with their own cost.
 const CALLS: &[(&str, u64)] = &[
     ("_?_:_", 1),
     ("_&&_", 1),
@@ -49,14 +49,14 @@ const CALLS: &[(&str, u64)] = &[
 
 type Told = (String, String);
 
-/// A walk over a condition.
+/// Computes the cost of a condition.
 pub(super) struct Bound<'a> {
-    /// The loop that a part lies in.
+    /// Enclosing loop of the current part.
     within: Option<&'a ComprehensionExpr>,
 }
 
 impl<'a> Bound<'a> {
-    /// Whether the condition may be said and is bounded.
+    /// Checks that the condition uses allowed functions only and is bounded.
     pub(super) fn check(expression: &'a IdedExpr) -> Result<(), Told> {
         let mut bound = Bound { within: None };
         let steps = bound.steps(expression, 0)?;
@@ -161,13 +161,13 @@ impl<'a> Bound<'a> {
         let parts = [&over.loop_cond, &over.loop_step, &over.result];
         let each = self.all(parts.into_iter(), depth);
         self.within = None;
-        // What is looped over is a list of the arguments or of the file.
+        // The range of a loop is a list of the arguments or of the file.
         let most = u64::try_from(ITEMS).unwrap_or(u64::MAX);
         Ok(range.saturating_add(each?.saturating_mul(most)))
     }
 }
 
-/// A regular expression is made for each call: it must be small, and stand in the rule.
+/// Checks a regular expression, which is compiled for each call: it must be small and a literal.
 fn expression(call: &CallExpr) -> Result<(), Told> {
     let pattern = call.args.last().map(|arg| &arg.expr);
     let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern else {

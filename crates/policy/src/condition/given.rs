@@ -1,4 +1,4 @@
-//! What a condition can ask for.
+//! CEL variables of a condition, built from one call.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use super::wants::{Fields, Wants};
 use super::{Fault, context};
 use crate::{Asking, Taint, hours};
 
-/// The most members that a list or an object of the arguments may have.
+/// Maximum number of members of a list or object in the arguments.
 pub(super) const ITEMS: usize = 1_000;
-/// The most values that what a condition names of the arguments may have in all.
+/// Maximum number of values that a condition may read from the arguments.
 const VALUES: usize = 10_000;
-/// The most bytes of all texts in it.
+/// Maximum number of bytes of all strings in these values.
 const TEXT: usize = 64 << 10;
-/// The most bytes of the arguments as they came, with space and escapes.
+/// Maximum size of the arguments as received, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// The variables, and the fields of those that have settled ones.
+/// Variables of conditions, and their fields if these are fixed.
 pub(super) const VARIABLES: &[(&str, &[&str])] = &[
     ("args", &[]),
     ("principal", &["org", "subject", "key", "level", "roles", "persona", "agent"]),
@@ -38,16 +38,16 @@ pub(super) const VARIABLES: &[(&str, &[&str])] = &[
     ("via", &[]),
 ];
 
-/// The facts of one call, as conditions see them. Texts are those of the call, and no copies.
+/// Variables of one call for conditions. Strings are borrowed from the call.
 pub(crate) struct Given<'v>(Context<'v, 'v>);
 
 type Made<'v> = Box<dyn Val + 'v>;
 
 impl<'v> Given<'v> {
-    /// What is named of a call.
+    /// Builds the referenced variables of a call.
     ///
     /// # Errors
-    /// Where what is named of the arguments is more than a condition may look at.
+    /// If the referenced arguments exceed the limits of a condition.
     pub(crate) fn of(asking: &Asking<'v>, wants: &Wants) -> Result<Self, Fault> {
         let mut given = context();
         let mut add = |name: &str, fields: &Fields, value: &dyn Fn(&Fields) -> Made<'v>| {
@@ -72,10 +72,10 @@ impl<'v> Given<'v> {
         Ok(Self(given))
     }
 
-    /// Of an example: what it does not say is not there, but for the arguments and the usual rest.
+    /// Builds the variables of a rule example: only arguments, taint and `via` have defaults.
     ///
     /// # Errors
-    /// Where it is more than a condition may look at, or names what there is not.
+    /// If it exceeds the limits of a condition, or names an unknown variable.
     pub(crate) fn example(
         args: &'v Json,
         facts: &'v serde_json::Map<String, Json>,
@@ -141,7 +141,7 @@ fn tool<'v>(asking: &Asking<'v>, fields: &Fields) -> Made<'v> {
         .made()
 }
 
-/// In UTC.
+/// Builds the variable `now` in UTC.
 fn now<'v>(now: Wall, fields: &Fields) -> Made<'v> {
     let millis = i64::try_from(now.0).unwrap_or(i64::MAX);
     let moment = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
@@ -164,7 +164,7 @@ fn taint<'v>(taint: Taint, fields: &Fields) -> Made<'v> {
         .made()
 }
 
-/// An object of the fields that are named.
+/// Builds a CEL object of the referenced fields.
 struct Object<'v, 'f> {
     fields: &'f Fields,
     made: HashMap<CelMapKey<'v>, Made<'v>>,
@@ -203,7 +203,7 @@ fn number<'v>(number: i64) -> Made<'v> {
     Box::new(CelInt::from(number))
 }
 
-/// What is left of the bounds.
+/// Remaining budget of values and bytes.
 struct Left {
     values: usize,
     text: usize,
@@ -215,8 +215,8 @@ impl Default for Left {
     }
 }
 
-/// What is named of the arguments; nothing where they are not named at all. No tree is made of a text
-/// that is longer than all its parts may be together.
+/// Builds the referenced arguments; `None` if none are referenced. Text larger than the sum of all
+/// limits is not parsed.
 fn arguments<'v>(args: &'v Args, fields: &Fields) -> Result<Option<Made<'v>>, Fault> {
     if *fields == Fields::None {
         return Ok(None);

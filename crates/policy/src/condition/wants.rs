@@ -1,23 +1,24 @@
-//! What of a call a condition names: no more of it is made when it is asked.
+//! Fields of a call that a condition references. Only these are materialised when the condition is
+//! evaluated.
 
 use std::collections::BTreeSet;
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
-/// What is named of one variable.
+/// Referenced fields of one variable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Fields {
-    /// Not even itself.
+    /// The variable is not referenced.
     #[default]
     None,
-    /// These of its fields.
+    /// Only these fields are referenced.
     These(BTreeSet<String>),
-    /// The whole of it.
+    /// The variable is referenced as a whole.
     All,
 }
 
 impl Fields {
-    /// Whether this field is among them.
+    /// Returns true if this field is referenced.
     pub(super) fn has(&self, field: &str) -> bool {
         match self {
             Self::None => false,
@@ -43,7 +44,7 @@ impl Fields {
     }
 }
 
-/// What a condition, or several, name of the variables.
+/// References of one or more conditions to the variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wants {
     pub(super) args: Fields,
@@ -55,7 +56,7 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    /// Of a condition that was found to be bounded: its depth is.
+    /// Collects the references of a condition whose depth was bounded before.
     pub(super) fn of(expression: &IdedExpr) -> Self {
         let mut wants = Self::default();
         wants.walk(expression);
@@ -68,13 +69,13 @@ impl Wants {
         Self { args: all(), principal: all(), tool: all(), now: all(), taint: all(), via: all() }
     }
 
-    /// Whether nothing but the arguments, and what examples have beside, is named.
+    /// Returns true if only arguments, and variables that examples have, are referenced.
     #[cfg(test)]
     pub(super) fn of_args_alone(&self) -> bool {
         [&self.principal, &self.tool, &self.now].into_iter().all(|fields| *fields == Fields::None)
     }
 
-    /// What either names.
+    /// Adds the references of another condition.
     pub(crate) fn join(&mut self, other: &Self) {
         let Self { args, principal, tool, now, taint, via } = other;
         self.args.join(args);
@@ -85,7 +86,7 @@ impl Wants {
         self.via.join(via);
     }
 
-    /// The variable of a loop may have the same name: then more is made than is needed, and never less.
+    /// A loop variable may have the same name: then more is built than needed, never less.
     fn variable(&mut self, name: &str) -> Option<&mut Fields> {
         Some(match name {
             "args" => &mut self.args,
@@ -126,7 +127,7 @@ impl Wants {
                     self.walk(part);
                 }
             }
-            // None of the others is ever read, but for texts and numbers.
+            // Other expressions are never allowed, except strings and numbers.
             Expr::Literal(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => {}
         }
     }

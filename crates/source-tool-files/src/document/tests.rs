@@ -66,6 +66,26 @@ fn yaml_is_read_as_its_version_1_2() {
 }
 
 #[test]
+fn literal_blocks_flow_collections_and_signs_in_words_are_read() {
+    let text = "tools:\n- name: \"a\"\n  level: 'user'\n  m: -7\n  none:\n  url: http://127.0.0.1:1/x?y=z#part\n  \
+                text: |\n    First line.\n\n      deeper: - line\n  end: |-\n    x\n  tags: [a, \"b c\", 3]\n  \
+                parameters: {type: object, required: []}\n  list:\n  - x\n  - - y\n    - z\n";
+    let expected = json!({
+        "name": "a",
+        "level": "user",
+        "m": -7,
+        "none": null,
+        "url": "http://127.0.0.1:1/x?y=z#part",
+        "text": "First line.\n\n  deeper: - line\n",
+        "end": "x",
+        "tags": ["a", "b c", 3],
+        "parameters": { "type": "object", "required": [] },
+        "list": ["x", ["y", "z"]],
+    });
+    assert_eq!(entries(text, false), [(2, None, expected)]);
+}
+
+#[test]
 fn anchors_and_merges_are_followed() {
     let text = "tools:\n- &base {name: a, type: mock}\n- {<<: *base, name: b}\n";
     assert_eq!(entries(text, false)[1].2, json!({ "name": "b", "type": "mock" }));

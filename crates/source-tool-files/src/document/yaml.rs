@@ -2,7 +2,6 @@
 //! become nodes with their lines; what lies below is written as JSON while it is read.
 
 mod level;
-mod plain;
 mod write;
 
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -12,7 +11,6 @@ use tool::{Json, Problem};
 use level::Root;
 
 /// A node of one of the upper levels. Scalars are what JSON has.
-#[cfg_attr(test, derive(Debug, PartialEq))]
 pub(super) enum Yaml {
     /// Its elements, with their lines.
     List(Vec<(usize, Json)>),
@@ -45,11 +43,6 @@ pub(super) fn read(text: &[u8], place: &str) -> Result<(usize, Yaml), Box<Proble
         let message = format!("not UTF-8 at byte {}", error.valid_up_to() + 1);
         Box::new(Problem::new(place, message).fix("save the file as UTF-8"))
     })?;
-    plain::read(text).map_or_else(|| whole(text, place), Ok)
-}
-
-/// Reads any YAML, and says what is wrong with what is none.
-fn whole(text: &str, place: &str) -> Result<(usize, Yaml), Box<Problem>> {
     let read = std::thread::scope(|scope| {
         let read = || serde_saphyr::from_str_with_options::<Spanned<Root>>(text, bounds());
         let reader =

@@ -1,4 +1,5 @@
-//! Reading bodies and queries, bounded in size and time, with errors that name the place.
+//! Reading and decoding of request bodies and queries, limited in size and time, with errors that
+//! name the position.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,13 +16,13 @@ use super::query;
 use crate::error::ApiError;
 use crate::state::Doors;
 
-/// The longest a body may take to arrive.
+/// The maximum time for a body to arrive.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The whole body.
+/// Reads the complete body.
 ///
 /// # Errors
-/// Where it is too large, too slow, or broke off.
+/// Returns an error if it is too large, too slow, or incomplete.
 pub async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
     let bad = |message: String| ApiError::new(Code::InvalidRequest, message);
     match tokio::time::timeout(WAIT, to_bytes(body, limit)).await {
@@ -35,10 +36,11 @@ pub async fn read(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
     }
 }
 
-/// The same of a caller who has tools that take more: what is more than usual needs room.
+/// Reads the body of a call. If the caller has tools with large arguments, bytes beyond the usual
+/// limit are reserved from the body budget.
 ///
 /// # Errors
-/// As [`read`], and where there is no room.
+/// As [`read`], and if the body budget is exhausted.
 pub async fn read_large(
     doors: &Doors,
     principal: &Principal,
@@ -55,23 +57,24 @@ pub async fn read_large(
     })
 }
 
-/// Levels of a body around the arguments of the call that it is.
+/// Nesting levels around the arguments in the body of a single call.
 pub const AROUND_ARGUMENTS: usize = 1;
-/// The same of a model's message, in whichever format: Gemini's response has seven around an object of arguments.
+/// Nesting levels around the arguments in a model message, for any format: a Gemini response has
+/// seven.
 const AROUND_IN_FORMAT: usize = 8;
 
-/// What a body of this size may hold: a document's limits, or those of large arguments.
+/// The JSON limits for a body of this size: those of a document, or those of large arguments.
 pub fn limits(size: usize) -> Limits {
     let (document, large) = (Limits::DOCUMENT, Limits::arguments(size));
     Limits { bytes: document.bytes.max(size), nodes: document.nodes.max(large.nodes), ..document }
 }
 
-/// A JSON body, checked and not yet read.
+/// A JSON body that was checked against the limits and is not decoded yet.
 #[derive(Debug)]
 pub struct Checked(pub Json);
 
 impl Checked {
-    /// Reads it into `T`.
+    /// Decodes the body into `T`.
     ///
     /// # Errors
     /// What does not fit.
@@ -90,14 +93,15 @@ impl FromRequest<Doors> for Checked {
     }
 }
 
-/// The same, of a caller who has tools that take more, with one member taken out of it in the same pass.
+/// The JSON body of a call, with its `arguments` separated in the same pass. Large arguments are
+/// allowed.
 #[expect(missing_debug_implementations, reason = "what a caller sent is not logged")]
 pub struct Large {
-    /// The rest.
+    /// The body without `arguments`.
     pub body: Checked,
-    /// Its member `arguments`.
+    /// The member `arguments`.
     arguments: Option<Json>,
-    /// What it was held against.
+    /// The limits that the body was checked against.
     limits: Limits,
 }
 
@@ -111,8 +115,8 @@ impl Large {
         Ok(Self { body: Checked(body), arguments, limits })
     }
 
-    /// Reads it into `T`, without its arguments, and these as they were given: they may be large, and are
-    /// neither copied nor checked again. They are `{}` where there are none, or null.
+    /// Decodes the body into `T` and returns the arguments separately, unchanged: they may be
+    /// large, and are neither copied nor checked again. Missing or null arguments become `{}`.
     ///
     /// # Errors
     /// What does not fit.
@@ -142,7 +146,7 @@ impl FromRequest<Doors> for Large {
     }
 }
 
-/// A JSON body, read.
+/// A decoded JSON body.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
@@ -159,7 +163,7 @@ fn bad_body(error: &str) -> ApiError {
         .fix("see /openapi.json for the body's shape")
 }
 
-/// The query's parameters; unknown ones are refused by the types that read them.
+/// The decoded query parameters; the decoded types reject unknown ones.
 #[derive(Debug)]
 pub struct Params<T>(pub T);
 

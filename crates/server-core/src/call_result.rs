@@ -1,4 +1,4 @@
-//! The answer of a call as one value, for interfaces that are not MCP.
+//! The result of a call as a single JSON value, for interfaces other than MCP.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,9 +20,9 @@ struct TextBlock {
     text: String,
 }
 
-/// The answer as one value, and the content blocks of an MCP answer beside it. Of what stands for an answer that was too large:
-/// its beginning and the artefact. Of an MCP answer: its structured content, or its text where that is all there is, or its
-/// content blocks.
+/// Converts a tool result to a single value, and returns MCP content blocks separately. A result
+/// that was too large becomes its preview and the artifact. An MCP result becomes its structured
+/// content, its text if there is nothing else, or its content blocks.
 pub fn shown(outcome: Outcome) -> (Json, Option<Json>) {
     let json = match outcome.body {
         Answered::Value(json) => return (json, None),

@@ -1,7 +1,8 @@
-//! What a caller takes from itself for one request: `read_only`, `no_web` and `task_type`.
+//! Restrictions that a caller applies to one of its own requests: `read_only`, `no_web` and
+//! `task_type`.
 //!
-//! They stand in the query or in headers of every door, and beside the arguments where a door's body has
-//! room for them. They only narrow, so none of them needs a right.
+//! They are sent in the query or in headers of any interface, or beside the arguments if the body
+//! of the interface allows it. They only restrict, so they require no right.
 
 use std::borrow::Cow;
 
@@ -17,30 +18,30 @@ use crate::state::Doors;
 const READ_ONLY: &str = "read_only";
 const NO_WEB: &str = "no_web";
 const TASK_TYPE: &str = "task_type";
-/// The parameters, with the headers that say the same.
+/// The parameters with the equivalent headers.
 const NAMES: [(&str, &str); 3] = [
     (READ_ONLY, "toolkeep-read-only"),
     (NO_WEB, "toolkeep-no-web"),
     (TASK_TYPE, "toolkeep-task-type"),
 ];
-/// What those headers begin with.
+/// Prefix of those headers.
 const OURS: &str = "toolkeep-";
-/// Characters of a task type.
+/// Maximum length of a task type in characters.
 const TASK: usize = 64;
 
-/// The same, for documents of routes.
+/// OpenAPI description of the parameter `read_only`.
 pub const READ_ONLY_PARAM: Param = Param {
     name: READ_ONLY,
     what: "true: only tools without effects; also as the header Toolkeep-Read-Only",
     kind: "boolean",
 };
-/// The same, for documents of routes.
+/// OpenAPI description of the parameter `no_web`.
 pub const NO_WEB_PARAM: Param = Param {
     name: NO_WEB,
     what: "true: no tool that reaches the network; also as the header Toolkeep-No-Web",
     kind: "boolean",
 };
-/// The same, for documents of routes.
+/// OpenAPI description of the parameter `task_type`.
 pub const TASK_TYPE_PARAM: Param = Param {
     name: TASK_TYPE,
     what: "the kind of task: math, thinking, instruction_precision or one of the policy's; also as the \
@@ -48,16 +49,17 @@ pub const TASK_TYPE_PARAM: Param = Param {
     kind: "string",
 };
 
-/// The principal without what its request gives up.
+/// Applies the restrictions of the request to the principal.
 ///
 /// # Errors
-/// Where a word cannot be read: what is meant to narrow and does not is no small matter.
+/// Returns an error for an invalid value: ignoring a restriction would grant more than the caller
+/// wanted.
 pub fn narrowed(
     doors: &Doors,
     principal: Principal,
     (headers, uri): (&HeaderMap, &Uri),
 ) -> Result<Principal, ApiError> {
-    // Nearly nobody sends one: looking at the names is less than looking for each.
+    // Such headers are rare: one scan over the header names is cheaper than one lookup for each.
     let in_headers = headers.keys().any(|name| name.as_str().starts_with(OURS));
     let query = uri.query().unwrap_or_default();
     if !in_headers && query.is_empty() {
@@ -70,7 +72,7 @@ pub fn narrowed(
             words.push((name.to_owned(), text.trim().to_owned()));
         }
     }
-    // A query that cannot be read is for its own door to refuse.
+    // An invalid query is rejected by the route itself.
     if let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) {
         words.extend(pairs.into_iter().filter(|(name, _)| known(name)));
     }
@@ -81,10 +83,10 @@ pub fn narrowed(
     apply(doors, &principal, &narrowing)
 }
 
-/// The same, of words that were read already.
+/// Applies restrictions that were parsed already.
 ///
 /// # Errors
-/// Where there is no such task type.
+/// Returns an error for an unknown task type.
 pub fn apply(
     doors: &Doors,
     principal: &Principal,
@@ -106,7 +108,7 @@ pub fn apply(
     Ok(principal.narrowed(narrowing))
 }
 
-/// An address without these parameters: its door reads the others strictly.
+/// Removes these parameters from a URI, since the route rejects unknown ones.
 pub(crate) fn without(uri: &Uri) -> Cow<'_, Uri> {
     let of_ours = |part: &&str| known(part.split('=').next().unwrap_or_default());
     let query = uri.query().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Counts calls where they are recorded, each exactly once, however it ends: a door does not learn how a
-//! call ended whose caller went away, the record does.
+//! Call counters by interface and status. Each call is counted exactly once, when its end is
+//! recorded, even if its client disconnected.
 
 mod known;
 
@@ -19,18 +19,18 @@ pub(crate) struct Ended {
     status: &'static str,
 }
 
-/// Calls by door and how they ended; clones share their numbers.
+/// Calls counted by interface and status. Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     family: Family<Ended, Counter>,
     known: Arc<ByDoor<OfDoor>>,
 }
 
-/// Counters of one door, in the order of [`Status::ALL`].
+/// The counters of one interface, in the order of [`Status::ALL`].
 type OfDoor = [OnceLock<Counter>; Status::ALL.len()];
 
 impl Counts {
-    /// The same ledger, counted.
+    /// Wraps a ledger so that finished calls are counted.
     pub fn over(&self, ledger: Arc<dyn Ledger>) -> Arc<dyn Ledger> {
         let counts = self.clone();
         ledger::watched(ledger, move |door, status| counts.add(door, status))

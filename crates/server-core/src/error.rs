@@ -1,4 +1,4 @@
-//! The error envelope of the REST door.
+//! The error response of the REST API.
 
 use axum::Json;
 use axum::http::HeaderValue;
@@ -41,51 +41,51 @@ struct Envelope {
 }
 
 impl ApiError {
-    /// With a code and words.
+    /// Creates an error from a code and a message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let error = Envelope { code, message: message.into(), fix: None, call_id: None };
         Self { error, detail: None, challenge: None }
     }
 
-    /// The key lacks a right: which one, and how to come by it.
+    /// The error for a key without a required right, with how to get it.
     pub fn lacks(right: Right) -> Self {
         Self::new(Code::Forbidden, format!("the key lacks the right `{right}`")).fix(right.remedy())
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.error.fix = Some(fix.into());
         self
     }
 
-    /// Adds another system's words beside ours.
+    /// Adds the error text of the compatibility interface.
     #[must_use]
     pub fn detail(mut self, detail: &'static str) -> Self {
         self.detail = Some(detail);
         self
     }
 
-    /// Says how to come by a credential.
+    /// Sets the `WWW-Authenticate` challenge.
     #[must_use]
     pub(crate) fn challenge(mut self, value: String) -> Self {
         self.challenge = Some(value.into());
         self
     }
 
-    /// Of a call.
+    /// Creates the error of a failed call, with its id.
     pub fn of(call: CallId, failure: Failure) -> Self {
         let mut error = Self::new(failure.code, failure.message);
         error.error.call_id = Some(call);
         error
     }
 
-    /// What is wrong, in words.
+    /// The error message.
     pub fn message(&self) -> &str {
         &self.error.message
     }
 
-    /// The code.
+    /// The error code.
     pub fn code(&self) -> Code {
         self.error.code
     }

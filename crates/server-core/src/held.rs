@@ -1,4 +1,5 @@
-//! What callers are told of a call that is held: for doors that have no words of their own for it.
+//! Responses for calls that wait for an approval, for interfaces without a response format of their
+//! own for this.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use tool::{CallId, Code, Json};
 
 use crate::error::ApiError;
 
-/// The longest that a caller may ask to be kept waiting.
+/// Maximum time that a caller may ask to wait.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// Spec 3's pending result, with the id by which it is found again.
+/// The pending result in the `ToolResult` format, with the id to query it again.
 pub fn pending(tool: &str, args: &Json, (call, approval): (CallId, &Approval)) -> Json {
     let metadata = json!({
         "tool_name": tool,
@@ -32,7 +33,7 @@ pub fn pending(tool: &str, args: &Json, (call, approval): (CallId, &Approval)) -
     }))
 }
 
-/// The same for a model or a person to read.
+/// The message about a pending call, for a model or a person.
 pub fn sentence(call: CallId, approval: &Approval) -> String {
     if approval.approved {
         return format!("call {call} was approved and goes on; its answer is not there yet");
@@ -46,7 +47,8 @@ pub fn sentence(call: CallId, approval: &Approval) -> String {
     )
 }
 
-/// Who can approve a pending call and how, as the end of a sentence. Every interface takes it from here.
+/// Explains who can approve a pending call and how, as the end of a sentence. All interfaces use
+/// it.
 pub fn how_to_approve(call: CallId, approval: &Approval) -> String {
     let command = format!("with `toolkeep approval approve {call}`");
     if approval.by_agent {
@@ -58,10 +60,10 @@ pub fn how_to_approve(call: CallId, approval: &Approval) -> String {
     )
 }
 
-/// `30s`, `500ms`, `2m`, or seconds alone.
+/// Parses a wait time such as `30s`, `500ms`, `2m`, or plain seconds.
 ///
 /// # Errors
-/// Where it is none of these, or too long.
+/// Returns an error for another form or a wait that is too long.
 pub fn patience(text: &str) -> Result<Duration, ApiError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits).unwrap_or(("", ""));

@@ -1,7 +1,7 @@
-//! JSON responses hold no character that a reader does not see: a person may read them in a terminal.
+//! Escaping of hidden characters in JSON responses, because a person may read them in a terminal.
 //!
-//! Names and texts of callers stand in records, approvals and errors. There they are escaped as JSON has
-//! it, which no program notices.
+//! Records, approvals and errors contain names and texts from callers. Hidden characters in them
+//! are written as JSON escapes, which does not change the value.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -17,7 +17,7 @@ pub async fn escape(response: Response) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // Memory that is there already: nothing is waited for.
+    // The body is in memory: this does not wait.
     let Ok(body) = body.collect().await else { return Response::from_parts(parts, Body::empty()) };
     let bytes = body.to_bytes();
     let escaped = std::str::from_utf8(&bytes).ok().and_then(json::hidden_escaped);

@@ -1,7 +1,8 @@
-//! Tokens of configured issuers: whose keys are known, and what a client without a token is told.
+//! Verification of tokens from configured issuers, and the OAuth metadata for clients without a
+//! token.
 //!
-//! Keys come in through a port, are kept for an hour at most and asked for anew once a minute at most,
-//! whatever callers send.
+//! Signing keys are fetched through a port, kept for at most one hour and fetched at most once a
+//! minute, independent of what callers send.
 
 mod kept;
 
@@ -18,32 +19,32 @@ use tool::{Boxed, Clock, Code};
 use crate::error::ApiError;
 use kept::Kept;
 
-/// Where the keys of issuers come from.
+/// Port to the JWKS documents of token issuers.
 pub trait KeySource: Send + Sync + std::fmt::Debug {
-    /// The set that this issuer publishes, within ten seconds.
+    /// Fetches the JWKS of this issuer, within ten seconds.
     ///
     /// # Errors
-    /// Why it cannot be had, in words for the log.
+    /// Returns the reason for the failure, for the log.
     fn fetch<'a>(&'a self, issuer: &'a str) -> Boxed<'a, Result<Bytes, String>>;
 
-    /// Where the operator says that they are; nothing where the issuer's own word counts.
+    /// The JWKS URL that the operator configured; `None` uses the issuer's metadata.
     fn place(&self, _issuer: &str) -> Option<&str> {
         None
     }
 }
 
-/// Which issuers are believed, and what this server is for them.
+/// The trusted token issuers and the resource that this server is for them.
 #[derive(Debug)]
 pub struct Trusted {
-    /// The address of `/mcp` as clients see it: what tokens must be for. Ends with `/mcp`.
+    /// The public URL of `/mcp`, which is the required audience of tokens. It ends with `/mcp`.
     pub resource: String,
-    /// The issuers.
+    /// The trusted issuers.
     pub issuers: Vec<Issuer>,
-    /// Where their keys come from.
+    /// The provider of their signing keys.
     pub keys: Arc<dyn KeySource>,
 }
 
-/// The issuers now; changed whole.
+/// The trusted issuers, which can be replaced at runtime.
 #[derive(Debug, Default)]
 pub struct Issuers {
     now: ArcSwapOption<Inner>,
@@ -58,8 +59,7 @@ struct Inner {
 }
 
 impl Issuers {
-    /// From here on these are believed, and no others. Keys of an issuer that is the same, in the same
-    /// place, are kept.
+    /// Replaces the trusted issuers. The keys of an issuer with an unchanged JWKS URL are kept.
     pub fn set(&self, trusted: Option<Trusted>) {
         let before = self.now.load_full();
         let inner = trusted.map(|Trusted { resource, issuers, keys }| {
@@ -81,11 +81,12 @@ impl Issuers {
         self.now.store(inner);
     }
 
-    /// Who presents this token, at the endpoint of `source` where it is one's.
+    /// Verifies a token and returns its principal; `source` is the source of the endpoint, if any.
     ///
     /// # Errors
-    /// [`Code::Unauthenticated`] with one face for all reasons, [`Code::Forbidden`] where it holds and
-    /// nothing is granted for it, [`Code::UpstreamLost`] where its issuer's keys cannot be had.
+    /// [`Code::Unauthenticated`] with the same message for all reasons, [`Code::Forbidden`] for a
+    /// valid token without grants, [`Code::UpstreamLost`] if the keys of its issuer are
+    /// unavailable.
     pub(crate) async fn verify(
         &self,
         presented: &str,
@@ -125,7 +126,7 @@ impl Issuers {
         Err(self.challenged(error, source, Some("invalid_token")))
     }
 
-    /// An error that says where tokens are to be had, where there are issuers.
+    /// Adds the challenge that names the authorization metadata, if there are issuers.
     pub(crate) fn challenged(
         &self,
         error: ApiError,
@@ -138,8 +139,8 @@ impl Issuers {
         }
     }
 
-    /// What a client must know to get a token for `/mcp`, or for the endpoint of one source (RFC 9728);
-    /// nothing where no issuer is configured.
+    /// The protected resource metadata (RFC 9728) for `/mcp` or for the endpoint of one source;
+    /// `None` if no issuer is configured.
     pub fn metadata(&self, source: Option<&str>) -> Option<Metadata> {
         let inner = self.now.load_full()?;
         let issuers = inner.all.iter().map(|kept| kept.issuer.issuer.clone());
@@ -167,10 +168,10 @@ pub struct Metadata {
     bearer_methods_supported: [&'static str; 1],
 }
 
-/// Why a token gave no principal.
+/// Why a token was rejected.
 enum Refused {
     Fault(TokenFault),
-    /// No key of its issuer is known.
+    /// The keys of its issuer are not available.
     NoKeys,
 }
 
@@ -197,7 +198,7 @@ impl Inner {
         if !matches!(first, None | Some(Err(TokenFault::UnknownKey))) {
             return first.ok_or(Refused::NoKeys)?.map_err(Refused::Fault);
         }
-        // A key that is not known may be new.
+        // An unknown key may be a new one.
         let judged = if kept.renewed(&self.keys, clock).await { judge() } else { first };
         judged.ok_or(Refused::NoKeys)?.map_err(Refused::Fault)
     }
@@ -213,14 +214,14 @@ impl Inner {
     fn challenge(&self, source: Option<&str>, fault: Option<&str>) -> String {
         let mut told = "Bearer realm=\"toolkeep\"".to_owned();
         let mut add = |name: &str, value: &str| {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             write!(told, ", {name}=\"{value}\"").unwrap_or_default();
         };
         if let Some(fault) = fault {
             add("error", fault);
         }
         let base = self.resource.strip_suffix("/mcp").unwrap_or(&self.resource);
-        // What cannot stand in a header's text is no name of a source.
+        // A name that is invalid in a header value is not a source name.
         let source = source.filter(|source| tool::SourceName::new(*source).is_ok());
         let tail = source.map(|source| format!("/{source}")).unwrap_or_default();
         let place = format!("{base}/.well-known/oauth-protected-resource/mcp{tail}");
@@ -232,7 +233,7 @@ impl Inner {
     }
 }
 
-/// The scopes that something is granted for.
+/// The scopes that have grants.
 fn scopes(issuer: &Issuer) -> Vec<String> {
     let scopes =
         issuer.grants.iter().filter(|grant| matches!(grant.claim.as_str(), "scope" | "scp"));

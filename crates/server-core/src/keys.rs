@@ -1,4 +1,4 @@
-//! The keys in the store with all that stands beside them, and the ring that is verified against.
+//! The store of keys and of the user directory, and the key ring that verifies against it.
 
 mod change;
 mod creation;
@@ -21,40 +21,41 @@ use tool::{Code, Json, Level, Problem, Secret, Store, StoreError, Wall};
 use crate::error::ApiError;
 pub use creation::refused;
 
-/// Keys that hold; an installation with more needs another store.
+/// Maximum number of active keys.
 const KEYS: usize = 100_000;
-/// Personas.
+/// Maximum number of personas.
 const PERSONAS: usize = 1_000;
-/// Roles, users, organisations, of each.
+/// Maximum number of roles, of users and of organizations.
 const BESIDE: usize = 10_000;
-/// Keys that hold, of those that came of one.
+/// Maximum number of active keys that are delegated from one key.
 const HANDED_ON: usize = 256;
-/// Keys that ended and are removed when one is handed on.
+/// Maximum number of ended keys that are removed during a delegation.
 const FORGOTTEN: usize = 16;
-/// How long the store may fail before nobody is let in any more.
+/// How long the store may be unavailable before authentication fails.
 pub const STALE: Duration = Duration::from_mins(1);
 
-/// Keys and all that stands beside them, kept in the store and held as a ring.
+/// The keys and the directory records, persisted in the store and cached as a key ring.
 #[derive(Debug)]
 pub struct Keys {
     store: Arc<dyn Store>,
     ring: ArcSwap<KeyRing>,
     open: Option<Level>,
     guests: ArcSwapOption<BTreeSet<String>>,
-    /// Numbers the readings as they begin.
+    /// Numbers the reloads in the order in which they start.
     begun: AtomicU64,
-    /// The latest change of the ring, told to who listens.
+    /// The latest change of the ring, for subscribers.
     read: watch::Sender<u64>,
     seen: Mutex<change::Seen>,
-    /// Since when the store fails, in milliseconds of the clock; 0 where it does not.
+    /// Since when the store is unavailable, in milliseconds of the monotonic clock; 0 if it is
+    /// available.
     failing: AtomicU64,
 }
 
 impl Keys {
-    /// Reads the keys. `open` lets callers without a credential in at that level.
+    /// Loads the keys from the store. `open` is the level of callers without a credential.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn read(
         store: Arc<dyn Store>,
         open: Option<Level>,
@@ -73,36 +74,36 @@ impl Keys {
         Ok((keys, problems))
     }
 
-    /// From here on, those who have no persona may use these sources alone, the owner apart (spec 0's
-    /// `default_guest_modules`); `None` is no limit.
+    /// Restricts users without a persona to these sources, except for the owner
+    /// (`default_guest_modules` of the module API); `None` means no restriction.
     ///
     /// # Errors
-    /// Where the store does not answer; the ring then stays as it is.
+    /// Returns an error if the store is unavailable; the ring then stays unchanged.
     pub async fn set_guests(&self, modules: Option<BTreeSet<String>>) -> Result<(), StoreError> {
         self.guests.store(modules.map(Arc::new));
         self.reload_directory().await.map(drop)
     }
 
-    /// Where they are kept.
+    /// The underlying store.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
-    /// The ring now.
+    /// The current key ring.
     pub fn ring(&self) -> Arc<KeyRing> {
         self.ring.load_full()
     }
 
-    /// Makes a key and keeps its record.
+    /// Creates a key and stores its record.
     ///
     /// # Errors
-    /// Where it cannot be made as asked, or the store does not answer.
+    /// Returns an error if the request is invalid or the store is unavailable.
     pub async fn create(&self, new: NewKey, now: Wall) -> Result<(Secret, KeyRecord), ApiError> {
         let (secret, record) = new
             .issue(random()?, now)
             .map_err(|fault| ApiError::new(Code::InvalidRequest, fault.to_string()))?;
         let ring = self.ring();
-        // Those that ended count no more, and are looked for only where it matters.
+        // Ended keys do not count; they are searched only near the limit.
         if ring.len() >= KEYS && live(ring, now).await >= KEYS {
             let told =
                 format!("there are {KEYS} keys already that are neither revoked nor expired");
@@ -113,11 +114,11 @@ impl Keys {
         Ok((secret, record))
     }
 
-    /// Hands the key of `maker` on, narrower.
+    /// Delegates the key of `maker` with fewer permissions.
     ///
     /// # Errors
-    /// Where its credential is no key, it has not what is asked for, too many keys came of it already, or
-    /// the store does not answer.
+    /// Returns an error if its credential is not a key, it lacks what is requested, too many keys
+    /// were delegated from it, or the store is unavailable.
     pub async fn delegate(
         &self,
         maker: &Principal,
@@ -143,18 +144,19 @@ impl Keys {
         self.create(new, now).await
     }
 
-    /// Revokes a key; it does not hold from here on, nor does any that came of it.
+    /// Revokes a key and all keys that were delegated from it, effective immediately.
     ///
     /// # Errors
-    /// Where there is no such key, or the store does not answer.
+    /// Returns an error if the key does not exist or the store is unavailable.
     pub async fn revoke(&self, id: &str, now: Wall) -> Result<KeyRecord, ApiError> {
         self.change(id, |record| record.revoked = record.revoked.or(Some(now))).await
     }
 
-    /// Uses a key up that is good for one thing, once: of two who try, one is refused.
+    /// Consumes a single-use key atomically: of two concurrent attempts, one fails.
     ///
     /// # Errors
-    /// Where there is no such key, it is used up or revoked, or the store does not answer.
+    /// Returns an error if the key does not exist, is consumed or revoked, or the store is
+    /// unavailable.
     pub async fn use_up(&self, id: &str, now: Wall) -> Result<(), ApiError> {
         let mut first = false;
         let used = self.change(id, |record| {
@@ -171,10 +173,10 @@ impl Keys {
         }
     }
 
-    /// Gives a key the level that it has after its user's goes from `former` to `new`.
+    /// Changes the level of a key after the level of its user changed from `former` to `new`.
     ///
     /// # Errors
-    /// Where there is no such key, or the store does not answer.
+    /// Returns an error if the key does not exist or the store is unavailable.
     pub async fn relevel(&self, id: &str, former: Level, new: Level) -> Result<(), ApiError> {
         let change = |record: &mut KeyRecord| {
             (record.level, record.level_fixed) = record.level_after(former, new);
@@ -182,11 +184,12 @@ impl Keys {
         self.change(id, change).await.map(drop)
     }
 
-    /// Gives the installation's owner the rights that came since its key was made. Only for who holds the
-    /// data directory. A key that was revoked, handed on or lowered stays as it is; whether it was changed.
+    /// Grants the owner key the rights that were introduced after it was created. Requires access
+    /// to the data directory. Revoked, delegated or lowered keys stay unchanged; returns whether it
+    /// changed.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn complete(&self, presented: &str, now: Wall) -> Result<bool, ApiError> {
         let ring = self.ring();
         let Ok(owner) = ring.verify(Some(presented), now) else { return Ok(false) };
@@ -207,7 +210,7 @@ impl Keys {
         let missing = || ApiError::new(Code::NotFound, format!("no key `{}`", id.escape_debug()));
         let key = self.ring().get(id).map(KeyRecord::store_key).ok_or_else(missing)?;
         let stored = self.store.get(&key).await?.ok_or_else(missing)?;
-        // What stands there now, not what was read before.
+        // The current row, not the one that was read before.
         let mut record: KeyRecord = serde_json::from_slice(&stored.bytes).map_err(|_| missing())?;
         change(&mut record);
         self.write(&record, Expect::Version(stored.version)).await?;
@@ -221,27 +224,27 @@ impl Keys {
         Ok(())
     }
 
-    /// A fresh id.
+    /// Generates a random key id.
     ///
     /// # Errors
-    /// Where the operating system gives no random bytes.
+    /// Returns an error if the operating system provides no random bytes.
     pub fn fresh_id() -> Result<KeyId, ApiError> {
         Ok(KeyId::random(random()?))
     }
 
-    /// One value that is made once and kept, such as the key of the records' hashes.
+    /// Returns a secret that is generated once and stored, such as the hash key of the records.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn once(&self, name: &str) -> Result<Secret, ApiError> {
         let fresh = tool::Digest(random()?).to_string();
         self.once_made(name, fresh).await
     }
 
-    /// The same with a value that the caller has made, where there is none yet.
+    /// Returns a stored secret, or stores `fresh` if there is none yet.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn once_made(&self, name: &str, fresh: String) -> Result<Secret, ApiError> {
         let put = self.store.put(name, Expect::Absent, Some(Bytes::from(fresh))).await;
         match put {
@@ -256,14 +259,14 @@ impl Keys {
     }
 }
 
-/// Certificates of nodes count for as long as the keys that they were issued with.
+/// Node certificates are valid for as long as the keys that they were issued with.
 impl tool::node::KeyState for Keys {
     fn has_ended(&self, key: &str, now: Wall) -> bool {
         self.ring().over(key, now).is_some()
     }
 }
 
-/// Held calls go on for whoever their caller is when they do.
+/// Pending calls resume with the current permissions of their caller.
 impl gateway::Holders for Keys {
     fn holder(&self, caller: &tool::Caller, now: Wall) -> gateway::Holder {
         match self.ring().standing(caller, now) {
@@ -274,10 +277,10 @@ impl gateway::Holders for Keys {
     }
 }
 
-/// How many keys hold. Looks at all of them.
+/// Counts the active keys by scanning all of them.
 async fn live(ring: Arc<KeyRing>, now: Wall) -> usize {
     let counted = tokio::task::spawn_blocking(move || ring.live(now)).await;
-    // Only where the process ends.
+    // This only happens during shutdown.
     counted.unwrap_or(KEYS)
 }
 

@@ -1,7 +1,8 @@
-//! What every interface of the server stands on: its state, who asks, hosts and origins, errors, keys and
-//! issuers, and how routes and bodies are declared and read.
+//! The foundation that all server interfaces share: the server state, authentication, allowed hosts
+//! and origins, errors, keys and token issuers, and how routes and request bodies are declared and
+//! decoded.
 //!
-//! It holds no decision: whoever may do a thing is the gateway's and the policy's to say.
+//! It makes no authorization decision: those belong to the gateway and the policy.
 
 pub mod auth;
 pub mod body;

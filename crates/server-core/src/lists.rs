@@ -1,5 +1,5 @@
-//! Lists of tools as bytes. Each tool is rendered when it is first asked for, once per catalog and format;
-//! each list is joined once per view. Rendered tools and whole lists are kept in caches with caps in bytes.
+//! Serialized tool lists. Each tool is rendered on first use, once per catalog and format; each
+//! list is joined once per view. Rendered tools and complete lists are cached with limits in bytes.
 
 mod rendered;
 
@@ -16,29 +16,30 @@ use tool::Json;
 use crate::packed::{self, Packed};
 pub use rendered::Rendered;
 
-/// Bytes of whole lists that are kept; past that the cache starts anew.
+/// Maximum size of cached lists in bytes; beyond it the cache is cleared.
 const CAP: usize = 64 << 20;
-/// Tools whose rendering takes about a millisecond: where there are more, other calls go on meanwhile.
+/// Number of tools that render in about a millisecond; more are rendered on a blocking thread.
 const MANY: usize = 500;
-/// Views whose names are kept apart; past that they are made anew.
+/// Maximum number of views with separate name tables; beyond it they are cleared.
 const APART: usize = 64;
-/// Bytes of rendered tools that are kept of one format, and of one of such a view; past that they begin anew.
-/// There are eight formats with their ways of names: 128 MiB and 64 MiB in all.
+/// Maximum size of the rendered tools of one format, and of one separate view, in bytes; beyond it
+/// they are cleared. There are eight combinations of format and name style: 128 MiB and 64 MiB in
+/// all.
 const RENDERED: (usize, usize) = (16 << 20, 1 << 20);
-/// The most tools of one page, at every door.
+/// Maximum number of tools per page, for all interfaces.
 pub const PAGE: usize = 1_000;
 
-/// Part of a view.
+/// One page of a view.
 #[derive(Debug)]
 pub struct Page<'a> {
-    /// Its tools.
+    /// The tools of the page.
     pub tools: Vec<&'a Arc<Entry>>,
-    /// The cursor of the page after it; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
-/// The next tools of a view that fit, at most `limit`. A cursor is the name of the last tool of the page
-/// before: it holds across catalogs, as long as that tool is there. `None` where it is not.
+/// The next matching tools of a view, at most `limit`. A cursor is the name of the last tool of the
+/// previous page: it is valid across catalogs while that tool exists. `None` if it does not exist.
 pub fn page<'a>(
     view: &'a View,
     limit: usize,
@@ -52,7 +53,7 @@ pub fn page<'a>(
     Some(Page { tools: page, next })
 }
 
-/// The tools of a view behind a cursor, which is the name of one of them; all where there is no cursor.
+/// The tools of a view after a cursor, which is a tool name; all without a cursor.
 pub fn behind<'a>(
     view: &'a View,
     cursor: Option<&str>,
@@ -64,16 +65,16 @@ pub fn behind<'a>(
     Some(all.into_iter().flatten().chain(after.into_iter().flatten()))
 }
 
-/// How names are written.
+/// The style of tool names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Names {
-    /// As every provider takes them.
+    /// Names that all providers accept.
     Safe,
-    /// As the source gave them.
+    /// Names as given by the source.
     Native,
 }
 
-/// Does what takes long for so many tools where no other call waits for it.
+/// Runs work on a blocking thread if it is long for this number of tools.
 pub fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
     let many = tools > MANY;
     let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -83,58 +84,58 @@ pub fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// With the number of the catalog it was made of.
+/// A value with the number of the catalog that it was built from.
 type OfCatalog<T> = (u64, Arc<T>);
 
-/// A list that is kept: of a view, of what, and from where on.
+/// The cache key of a list: view, kind and cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The view's id.
+    /// The id of the view.
     pub view: u64,
-    /// What of it.
+    /// The kind of the list.
     pub what: What,
-    /// The cursor of a page; `None` from the beginning.
+    /// The cursor of the page; `None` for the first page.
     pub from: Option<String>,
 }
 
-/// What a list is of.
+/// The content of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum What {
-    /// All tools, without pages.
+    /// All tools, without pagination.
     Whole(Format, Names),
-    /// A page of all tools, as MCP has them.
+    /// A page of all tools, in the MCP format.
     Tools(Names),
-    /// A page of one source's: its `tools`, `prompts`, `resources` or `resourceTemplates`.
+    /// A page of one source: its `tools`, `prompts`, `resources` or `resourceTemplates`.
     Of(&'static str, String),
 }
 
-/// A list as bytes.
+/// A serialized list.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// A JSON array.
+    /// The JSON array.
     pub list: Bytes,
-    /// The cursor of the page after it.
+    /// The cursor of the next page.
     pub next: Option<String>,
-    /// What stands behind the array in an answer of the REST door.
+    /// The bytes after the array in the REST response.
     pub tail: Bytes,
-    /// The entity tag of that answer.
+    /// The entity tag of that response.
     pub tag: Option<Arc<str>>,
-    /// List and tail as gzip, from the first client on that takes it.
+    /// The compressed array and suffix, created for the first client that accepts gzip.
     packed: Arc<OnceLock<Option<Packed>>>,
 }
 
 impl Kept {
-    /// As it is sent, and as it goes on.
+    /// Creates a cached list with its pagination state.
     pub fn new(list: Bytes, next: Option<String>, tail: Bytes, tag: Option<Arc<str>>) -> Self {
         Self { list, next, tail, tag, packed: Arc::default() }
     }
 
-    /// Packed or not.
+    /// Size in bytes, with the compressed form.
     fn size(&self) -> usize {
         2 * self.list.len() + self.tail.len()
     }
 
-    /// List and tail as gzip; `None` where that is not worth it.
+    /// The compressed array and suffix; `None` if compression is not worthwhile.
     pub fn packed(&self) -> Option<&Packed> {
         if self.list.len() < packed::WORTH {
             return None;
@@ -145,7 +146,7 @@ impl Kept {
         made.as_ref()
     }
 
-    /// The next items behind the cursor, at most [`PAGE`]; `None` where nothing has the cursor's name.
+    /// The next items after the cursor, at most [`PAGE`]; `None` for an unknown cursor.
     pub fn page<'a>(
         items: impl Iterator<Item = (&'a str, Json)>,
         cursor: Option<&str>,
@@ -164,12 +165,12 @@ impl Kept {
     }
 }
 
-/// Lists that were written once and are sent often.
+/// Cache of serialized tool lists.
 #[derive(Debug, Default)]
 pub struct Lists {
     names: Mutex<HashMap<Names, OfCatalog<AliasMap>>>,
     rendered: Mutex<HashMap<(Format, Names), OfCatalog<Rendered>>>,
-    /// Of views whose names are others, by their ids.
+    /// Separate renderings for views with their own names, by view id.
     apart: Mutex<Apart>,
     whole: Mutex<Whole>,
 }
@@ -187,7 +188,8 @@ struct Whole {
 }
 
 impl Lists {
-    /// The view's tools in this format, and maybe more than those: no name tells of what is hidden.
+    /// The rendered tools of the view in this format, and maybe others; names do not disclose
+    /// hidden tools.
     pub fn rendered(&self, view: &View, format: Format, names: Names) -> Arc<Rendered> {
         let Some(own) = self.own_names(view, names) else {
             return self.of_catalog(view.catalog(), format, names);
@@ -206,7 +208,7 @@ impl Lists {
         apart
     }
 
-    /// The names of the view's tools, where they are others than in the catalog.
+    /// The name table of the view, if it differs from the catalog's.
     fn own_names(&self, view: &View, names: Names) -> Option<Arc<AliasMap>> {
         let has = |name: &str| view.find(name).is_some();
         if names == Names::Native || !self.names_of(view.catalog(), names).differs_among(has) {
@@ -226,7 +228,7 @@ impl Lists {
         Some(own)
     }
 
-    /// The names of the catalog's tools. Only the newest catalog's are kept.
+    /// The name table of the catalog. Only the newest catalog is cached.
     fn names_of(&self, catalog: &Arc<Catalog>, names: Names) -> Arc<AliasMap> {
         let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = lock().get(&names).filter(|(of, _)| *of == catalog.number) {
@@ -244,7 +246,7 @@ impl Lists {
         made
     }
 
-    /// The catalog's tools in this format. Only the newest catalog's are kept.
+    /// The rendered tools of the catalog in this format. Only the newest catalog is cached.
     fn of_catalog(&self, catalog: &Arc<Catalog>, format: Format, names: Names) -> Arc<Rendered> {
         let key = (format, names);
         let before = {
@@ -256,7 +258,8 @@ impl Lists {
         };
         let aliases = self.names_of(catalog, names);
         let tools = before.as_ref().map_or(0, |before| before.len());
-        // Made outside the lock: two callers may do it at once after a change, and agree.
+        // Built outside the lock: after a change two callers may do it at once, with the same
+        // result.
         let rendered = aside(tools, || {
             let of = (format, aliases);
             Arc::new(Rendered::new(catalog, of, RENDERED.0, before.as_deref()))
@@ -268,33 +271,34 @@ impl Lists {
         rendered
     }
 
-    /// A list that is kept, or made and kept.
+    /// Returns the cached list, or builds and caches it.
     pub fn kept(&self, key: Key, join: impl FnOnce() -> Option<Kept>) -> Option<Kept> {
         if let Some(found) =
             self.whole.lock().unwrap_or_else(PoisonError::into_inner).lists.get(&key)
         {
             return Some(found.clone());
         }
-        // It may render a thousand tools.
+        // This may render a thousand tools.
         let kept = aside(PAGE, join)?;
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if whole.bytes + kept.size() > CAP {
             gateway::away(true, std::mem::take(&mut *whole));
         }
         whole.bytes += kept.size();
-        // Two callers may have joined the same list at once; it is kept, and counted, once.
+        // Two callers may have built the same list at once; it is cached and counted once.
         let before = whole.lists.insert(key, kept.clone());
         whole.bytes -= before.map_or(0, |before| before.size());
         Some(kept)
     }
 
-    /// The tool's own name for a name a model used: an alias is resolved before anything is decided.
-    /// The alias of a tool outside the view is no alias: what is told of it would be the tool's name.
+    /// Resolves the name that a model used to the native tool name: aliases are resolved before any
+    /// decision. Aliases of tools outside the view are not resolved, so that their names are not
+    /// disclosed.
     pub fn native(&self, view: &View, name: &str) -> String {
         if view.find(name).is_some() {
             return name.to_owned();
         }
-        // The names alone: nothing is rendered for a name that somebody mistyped.
+        // Only the name table is used: a mistyped name renders nothing.
         let own = self.own_names(view, Names::Safe);
         let names = own.unwrap_or_else(|| self.names_of(view.catalog(), Names::Safe));
         let found = names.name(name).filter(|found| view.find(found).is_some());

@@ -1,4 +1,5 @@
-//! Counters in Prometheus' text form. No tool names and no subjects: labels stay few.
+//! Metrics in the Prometheus text format. There are no labels for tool names or subjects, to keep
+//! cardinality low.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +23,7 @@ fn seconds() -> Histogram {
     Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0])
 }
 
-/// The counters of a server.
+/// The metrics of a server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -54,23 +55,23 @@ impl Metrics {
     }
 }
 
-/// What is read at the moment of asking.
+/// Gauge values that are read during a scrape.
 #[derive(Debug)]
 pub struct Now {
-    /// Calls that run.
+    /// Running calls.
     pub running: usize,
     /// Tools in the catalog.
     pub tools: usize,
-    /// The catalog's number.
+    /// The number of the current catalog.
     pub catalog: u64,
     /// Sources that are stale or failed.
     pub away: usize,
-    /// Whether calls can be recorded.
+    /// Whether the ledger is available.
     pub ledger_up: bool,
 }
 
 impl Metrics {
-    /// A call was answered. How calls end is counted where they are recorded.
+    /// Observes the latency of an answered call. Statuses are counted when calls are recorded.
     pub fn ended(&self, door: Interface, answer: &Answer) {
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
         let of = || self.seconds.get_or_create_owned(&By { door: door.as_str() });
@@ -80,7 +81,7 @@ impl Metrics {
         }
     }
 
-    /// All counters in Prometheus' text form.
+    /// All metrics in the Prometheus text format.
     pub fn text(&self, now: &Now) -> String {
         let as_gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.running.set(as_gauge(now.running));
@@ -89,7 +90,7 @@ impl Metrics {
         self.sources_away.set(as_gauge(now.away));
         self.ledger_up.set(i64::from(now.ledger_up));
         let mut text = String::new();
-        // Writing to a string does not fail; an empty page is what a scraper would notice.
+        // Writing to a string cannot fail; a scraper would notice an empty page.
         match encode(&mut text, &self.registry) {
             Ok(()) => text,
             Err(_) => String::new(),

@@ -1,10 +1,11 @@
-//! For which nodes a key speaks.
+//! Which nodes a key may act for.
 
 use identity::{Principal, Right};
 use tool::Org;
 use tool::node::Speaks;
 
-/// For which nodes a key speaks. Those of other organisations have no say over this installation's.
+/// Which nodes a key may act for. Keys of other organizations have no access to the nodes of this
+/// installation.
 pub fn speaks(principal: &Principal) -> Speaks {
     if *principal.org() != Org::default() {
         Speaks::None

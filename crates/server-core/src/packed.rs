@@ -1,9 +1,9 @@
-//! Kept bytes for clients that take gzip: packed once, and sent with other words around them without
-//! being packed again.
+//! Cached bytes for clients that accept gzip: compressed once, and sent between other bytes without
+//! compressing them again.
 //!
-//! A deflate stream is made of blocks, and a block ends where its writer says. What is kept is packed
-//! up to such an end; what stands before and behind it goes in blocks that are stored as they are, and
-//! the checksum of the whole is put together from those of its parts (RFC 1951 and 1952).
+//! A deflate stream consists of blocks, which end where the writer chooses. The cached part is
+//! compressed up to such an end; the bytes before and after it are added as stored blocks, and the
+//! checksum is combined from those of the parts (RFC 1951 and 1952).
 
 use bytes::Bytes;
 use crc32fast::Hasher;
@@ -11,20 +11,20 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
-/// Less than this is not worth it.
+/// Smaller lists are not compressed.
 pub(crate) const WORTH: usize = 8 << 10;
-/// The head of a gzip stream: deflate, no name, no time, an unknown system.
+/// The header of a gzip stream: deflate, no name, no time, an unknown system.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// The most bytes of a stored block.
+/// Maximum size of a stored block.
 const STORED: usize = u16::MAX as usize;
 
-/// Whether the client takes gzip.
+/// Whether the client accepts gzip.
 pub fn wanted(headers: &HeaderMap) -> bool {
     let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).any(takes)
 }
 
-/// Whether one coding is gzip, and not with a weight of nothing.
+/// Whether one content coding is gzip with a nonzero weight.
 fn takes(coding: &str) -> bool {
     let mut parts = coding.split(';').map(str::trim);
     let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
@@ -32,18 +32,18 @@ fn takes(coding: &str) -> bool {
     named && weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
 }
 
-/// The middle of an answer, packed.
+/// The compressed middle part of a response.
 #[derive(Debug)]
 pub struct Packed {
-    /// Deflate blocks up to the end of a byte, none of them the last.
+    /// Deflate blocks up to a byte boundary, none of them the last.
     blocks: Bytes,
-    /// The checksum of what is in them.
+    /// The checksum of the uncompressed bytes.
     sum: Hasher,
     len: u32,
 }
 
 impl Packed {
-    /// Packs `pieces` as one. `None` where they cannot be: then they go as they are.
+    /// Compresses `pieces` as one. `None` on failure: they are then sent uncompressed.
     pub(crate) fn of(pieces: &[Bytes]) -> Option<Self> {
         let (mut sum, mut len) = (Hasher::new(), 0u32);
         let mut packer = Compress::new(Compression::default(), false);
@@ -57,13 +57,13 @@ impl Packed {
         Some(Self { blocks: blocks.into(), sum, len })
     }
 
-    /// The whole stream: `head`, what is kept, `tail`.
+    /// The complete gzip stream: `head`, the compressed part, `tail`.
     pub fn between(&self, head: &[u8], tail: &[u8]) -> [Bytes; 3] {
         let mut sum = Hasher::new();
         sum.update(head);
         sum.combine(&self.sum);
         sum.update(tail);
-        // The format counts the bytes modulo 2^32.
+        // The format stores the length modulo 2^32.
         let around = u32::try_from(head.len() + tail.len()).unwrap_or_default();
         let mut before = HEAD.to_vec();
         for block in head.chunks(STORED) {
@@ -83,7 +83,7 @@ impl Packed {
     }
 }
 
-/// Packs all of `piece`; with `flush`, up to the end of a byte.
+/// Compresses all of `piece`; with `flush`, up to a byte boundary.
 fn write(packer: &mut Compress, piece: &[u8], flush: bool, out: &mut Vec<u8>) -> Option<()> {
     let flush = if flush { FlushCompress::Sync } else { FlushCompress::None };
     let begun = packer.total_in();
@@ -92,14 +92,14 @@ fn write(packer: &mut Compress, piece: &[u8], flush: bool, out: &mut Vec<u8>) ->
         let done = usize::try_from(packer.total_in() - begun).ok()?;
         let status = packer.compress_vec(piece.get(done..)?, out, flush).ok()?;
         let done = usize::try_from(packer.total_in() - begun).ok()?;
-        // Room that is left says that nothing more wanted to be written.
+        // Unused capacity means that there is no more output.
         if done == piece.len() && out.len() < out.capacity() {
             return matches!(status, Status::Ok | Status::BufError).then_some(());
         }
     }
 }
 
-/// A block of at most [`STORED`] bytes as they are.
+/// Writes a stored block of at most [`STORED`] bytes.
 fn store(bytes: &[u8], last: bool, out: &mut Vec<u8>) {
     let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     out.push(u8::from(last));
@@ -118,7 +118,7 @@ mod tests {
 
     use super::{Packed, wanted};
 
-    /// What a client reads: one member, and nothing behind it.
+    /// Decompresses as a client does: one member, and nothing after it.
     fn read(parts: &[Bytes]) -> Vec<u8> {
         let whole = parts.concat();
         let mut reader = flate2::bufread::GzDecoder::new(whole.as_slice());

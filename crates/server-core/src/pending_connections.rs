@@ -1,5 +1,5 @@
-//! Connections on which no credential has been accepted yet. Their number is bounded: where there are too
-//! many, the oldest is closed for the newest, so that silent connections keep nobody out.
+//! Connections without an accepted credential. Their number is limited: beyond it the oldest is
+//! closed for the newest, so that idle connections cannot block new ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 tokio::task_local! {
-    /// The connection that a request came on, within the task of that connection.
+    /// The connection of the current task.
     static CONNECTION: PendingConnection;
 }
 
-/// All such connections, by their order.
+/// All unauthenticated connections, in order.
 #[derive(Debug)]
 pub struct PendingConnections {
     most: usize,
@@ -25,7 +25,7 @@ struct List {
     all: BTreeMap<u64, CancellationToken>,
 }
 
-/// One of them; it leaves the list once it has authenticated, and where this is dropped.
+/// One unauthenticated connection; it leaves the list after authentication or when dropped.
 #[derive(Debug)]
 pub struct PendingConnection {
     number: u64,
@@ -35,7 +35,7 @@ pub struct PendingConnection {
 }
 
 impl PendingConnections {
-    /// None yet, and `most` at once.
+    /// Creates an empty list with a maximum of `most`.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most: most.max(1), list: Mutex::default() })
     }
@@ -44,7 +44,7 @@ impl PendingConnections {
         change(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A new connection. Where there are too many, the oldest is told to end.
+    /// Registers a new connection. Beyond the limit, the oldest is evicted.
     pub fn enter(self: &Arc<Self>) -> PendingConnection {
         let evicted = CancellationToken::new();
         let (number, oldest) = self.with(|list| {
@@ -62,12 +62,12 @@ impl PendingConnections {
 }
 
 impl PendingConnection {
-    /// Fires where the connection is to end for a newer one.
+    /// Cancelled when the connection is to close for a newer one.
     pub fn evicted(&self) -> CancellationToken {
         self.evicted.clone()
     }
 
-    /// Runs the connection's own task, in which [`mark_authenticated`] means this connection.
+    /// Runs the task of the connection, in which [`mark_authenticated`] refers to it.
     pub async fn scope<F: Future>(self, serving: F) -> F::Output {
         CONNECTION.scope(self, serving).await
     }
@@ -85,9 +85,9 @@ impl Drop for PendingConnection {
     }
 }
 
-/// A credential was accepted on this task's connection: it is no longer closed for others.
+/// Marks the connection of this task as authenticated: it is no longer evicted.
 pub(crate) fn mark_authenticated() {
-    // Where there is no connection there is nothing to note.
+    // Without a connection there is nothing to mark.
     let _none = CONNECTION.try_with(|connection| {
         if connection.listed.load(Ordering::Relaxed) {
             connection.leave();
@@ -112,7 +112,7 @@ mod tests {
         drop(third);
         let fifth = pending.enter();
         assert!(!fourth.evicted().is_cancelled() && !fifth.evicted().is_cancelled());
-        // Outside of a connection nothing is noted.
+        // Outside of a connection nothing is marked.
         mark_authenticated();
         assert_eq!(pending.with(|list| list.all.len()), 2);
     }

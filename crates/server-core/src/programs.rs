@@ -1,5 +1,5 @@
-//! The port to programs: what interfaces ask of those that have begun, and how the tool that runs them is
-//! described.
+//! The port to program execution: operations on started programs, and the description of the tool
+//! that runs them.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use tool::{Boxed, CallId, Json, Tool};
 
 use crate::state::Doors;
 
-/// The tool that begins one, of the built-in ones.
+/// The built-in tool that starts a program.
 pub const RUN: &str = "run_program";
 
-/// What is asked of programs that have begun.
+/// Operations on programs that were started.
 pub trait Programs: Send + Sync + fmt::Debug {
-    /// A program of this caller, after at most `wait`.
+    /// Shows a program of this caller, after at most `wait`.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for another's alike.
+    /// [`Code::NotFound`] for unknown programs and for those of others alike.
     fn show<'a>(
         &'a self,
         who: &'a Principal,
@@ -30,10 +30,10 @@ pub trait Programs: Send + Sync + fmt::Debug {
         wait: Duration,
     ) -> Boxed<'a, Result<Value, Failure>>;
 
-    /// Lets one go on that can, and shows it after at most `wait`.
+    /// Resumes a program and shows it after at most `wait`.
     ///
     /// # Errors
-    /// As [`Programs::show`], and [`Code::Conflict`] where it has ended.
+    /// As [`Programs::show`], and [`Code::Conflict`] if it has ended.
     fn resume<'a>(
         &'a self,
         who: &'a Principal,
@@ -41,7 +41,7 @@ pub trait Programs: Send + Sync + fmt::Debug {
         wait: Duration,
     ) -> Boxed<'a, Result<Value, Failure>>;
 
-    /// A program of this caller as it is, and after each change until it ends.
+    /// Streams a program of this caller: its current state, and each change until it ends.
     ///
     /// # Errors
     /// As [`Programs::show`].
@@ -51,34 +51,34 @@ pub trait Programs: Send + Sync + fmt::Debug {
         id: CallId,
     ) -> Boxed<'a, Result<BoxStream<'static, Value>, Failure>>;
 
-    /// This caller's programs, the newest first.
+    /// Lists the programs of this caller, the newest first.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     fn list<'a>(
         &'a self,
         who: &'a Principal,
         limit: usize,
     ) -> Boxed<'a, Result<Vec<Value>, Failure>>;
 
-    /// Ends one.
+    /// Cancels a program.
     ///
     /// # Errors
-    /// As [`Programs::show`], and [`Code::Conflict`] where it has ended.
+    /// As [`Programs::show`], and [`Code::Conflict`] if it has ended.
     fn cancel<'a>(&'a self, who: &'a Principal, id: CallId) -> Boxed<'a, Result<Value, Failure>>;
 
-    /// The tools that this caller's programs can call.
+    /// Lists the tools that programs of this caller can call.
     ///
     /// # Errors
-    /// Where the server is starting.
+    /// Returns an error during server start.
     fn chainable(&self, who: &Principal) -> Result<Value, Failure>;
 
-    /// The same as a description has them: what follows that of the tool that runs programs. The same for all
-    /// whose view is the same.
+    /// These tools as function descriptions, appended to the description of the tool that runs
+    /// programs. The text is equal for equal views.
     fn described(&self, who: &Principal) -> Option<String>;
 }
 
-/// The tool that runs programs, with the functions of this caller in its description.
+/// Adds the functions of this caller to the description of the tool that runs programs.
 pub fn described(
     (doors, who): (&Doors, &Principal),
     entry: &Entry,

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::context;
 
-/// What the HTTP library writes before the error of the parameter itself.
+/// Prefix that axum adds to query errors.
 const LEAD: &str = "Failed to deserialize query string: ";
 /// Characters of a parameter's name or value in an error.
 const SHOWN: usize = 100;

@@ -1,5 +1,5 @@
-//! Room for bodies that are larger than usual: so many bytes in all, for as long as anything of them is
-//! held. Nobody waits for it.
+//! Memory budget for bodies beyond the usual size: a total number of bytes, reserved while any part
+//! of the body is alive. Nobody waits for it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use tool::Code;
 
 use crate::error::ApiError;
 
-/// Bytes of all such bodies together: two of the largest.
+/// Total size of such bodies in bytes: two of the largest.
 const ROOM: usize = 2 * (tool::Limits::MOST_ARGUMENTS + crate::state::AROUND);
-/// What is counted at once.
+/// Bytes per semaphore permit.
 const UNIT: usize = 1 << 10;
 
-/// The room there is.
+/// The budget.
 #[derive(Debug)]
 pub struct Room(Arc<Semaphore>);
 
@@ -26,7 +26,7 @@ impl Default for Room {
     }
 }
 
-/// A body with the room it takes.
+/// A body with its reserved bytes.
 struct Held {
     bytes: Vec<u8>,
     _room: OwnedSemaphorePermit,
@@ -47,11 +47,11 @@ impl Room {
         })
     }
 
-    /// The whole body, of `most` bytes at the longest. One of more than `usual` takes room from the
-    /// moment that this is known until the last of its bytes is dropped.
+    /// Reads a body of at most `most` bytes. A body beyond `usual` reserves bytes from then until
+    /// its last byte is dropped.
     ///
     /// # Errors
-    /// Where it is too large or broke off, or there is no room.
+    /// Returns an error if it is too large or incomplete, or the budget is exhausted.
     pub async fn taken(
         &self,
         mut body: Body,
@@ -75,7 +75,7 @@ impl Room {
                 return Err(large());
             }
             if size > usual && room.is_none() {
-                // How much will come is not known.
+                // The final size is unknown.
                 room = Some(self.enter(most)?);
             }
             bytes.extend_from_slice(&data);

@@ -1,4 +1,4 @@
-//! One route: how it is mounted and what is said of it.
+//! Declaration of a route: its handler and its OpenAPI description.
 
 use axum::http::Uri;
 use axum::routing::MethodRouter;
@@ -9,7 +9,7 @@ use tool::Code;
 use crate::error::ApiError;
 use crate::state::Doors;
 
-/// Makes a type's schema.
+/// Function that generates the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of `T`.
@@ -17,40 +17,40 @@ pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// A parameter of the query.
+/// A query parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
-    /// As it is written.
+    /// The parameter name.
     pub name: &'static str,
-    /// What it means, for the document.
+    /// The description in the OpenAPI document.
     pub what: &'static str,
-    /// Its type in JSON Schema.
+    /// The JSON Schema type.
     pub kind: &'static str,
 }
 
-/// A route.
+/// A route of the REST API.
 #[expect(missing_debug_implementations, reason = "its handler has none")]
 pub struct Route {
-    /// In lower case, as OpenAPI writes it.
+    /// The method in lower case, as in OpenAPI.
     pub method: &'static str,
-    /// With `{name}` for parts that vary, as both axum and OpenAPI write it.
+    /// The path with `{name}` for parameters, as in axum and OpenAPI.
     pub path: &'static str,
-    /// What it does, for the document.
+    /// The summary in the OpenAPI document.
     pub summary: &'static str,
-    /// Its parameters.
+    /// The query parameters.
     pub query: &'static [Param],
-    /// The schema of its body.
+    /// The schema of the request body.
     pub body: Option<SchemaOf>,
-    /// The schema of its answer.
+    /// The schema of the response body.
     pub reply: Option<SchemaOf>,
-    /// Whether it needs a key.
+    /// Whether the route requires a key.
     pub keyed: bool,
-    /// What answers.
+    /// The handler.
     pub answer: MethodRouter<Doors>,
 }
 
 impl Route {
-    /// A route that needs a key.
+    /// Creates a route that requires a key.
     pub fn new(
         method: &'static str,
         path: &'static str,
@@ -60,28 +60,28 @@ impl Route {
         Self { method, path, summary, query: &[], body: None, reply: None, keyed: true, answer }
     }
 
-    /// With these parameters.
+    /// Sets the query parameters.
     #[must_use]
     pub fn query(mut self, query: &'static [Param]) -> Self {
         self.query = query;
         self
     }
 
-    /// With a body.
+    /// Sets the schema of the request body.
     #[must_use]
     pub fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(schema::<T>);
         self
     }
 
-    /// With an answer.
+    /// Sets the schema of the response body.
     #[must_use]
     pub fn reply<T: JsonSchema>(mut self) -> Self {
         self.reply = Some(schema::<T>);
         self
     }
 
-    /// Without a key.
+    /// Makes the route public.
     #[must_use]
     pub fn open(mut self) -> Self {
         self.keyed = false;
@@ -89,12 +89,12 @@ impl Route {
     }
 }
 
-/// The beginning of what a client sent, as it is named in an error.
+/// The escaped and truncated client input, for error messages.
 pub fn shown(text: &str, most: usize) -> String {
     text.chars().take(most).flat_map(char::escape_debug).collect()
 }
 
-/// The answer at a path that is none.
+/// The error for an unknown path.
 pub fn nothing_here(uri: &Uri) -> ApiError {
     let path = shown(uri.path(), 200);
     ApiError::new(Code::NotFound, format!("there is nothing at `{path}`"))

@@ -1,8 +1,8 @@
-//! Sealed facts: what a client carries for us and can neither read nor change.
+//! Sealed state that a client carries for the server and can neither read nor change.
 //!
-//! AES-256-GCM-SIV, which forgives a nonce that comes twice, under a key that is derived from the
-//! installation's secret: every server of an installation opens what another one sealed. The library is
-//! the one that TLS already brings.
+//! AES-256-GCM-SIV, which tolerates a repeated nonce, with a key derived from the installation's
+//! secret: every server of an installation opens what another one sealed. The library is already
+//! used for TLS.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tool::Secret;
 
-/// The longest sealed text that is opened, in bytes.
+/// Maximum length of a sealed text in bytes.
 pub(crate) const LONGEST: usize = 128 << 10;
 
-/// A key for one purpose.
+/// A sealing key for one purpose.
 pub struct Seal(Option<RandomizedNonceKey>);
 
 impl Seal {
-    /// `label` names the purpose: keys of different labels tell nothing of each other.
+    /// Derives the key. `label` names the purpose: keys of different labels are independent.
     pub fn new(secret: &Secret, label: &str) -> Self {
         let root = hmac::Key::new(hmac::HMAC_SHA256, secret.open().as_bytes());
         let derived = hmac::sign(&root, label.as_bytes());
         Self(RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok())
     }
 
-    /// Seals `plain`. It opens only with the same `bound`.
+    /// Seals `plain`, bound to `bound`: opening requires the same values.
     pub fn close(&self, bound: &[&str], plain: &[u8]) -> Option<String> {
         let mut text = plain.to_vec();
         let key = self.0.as_ref()?;
@@ -35,8 +35,8 @@ impl Seal {
         Some(URL_SAFE_NO_PAD.encode(text))
     }
 
-    /// What was sealed; nothing where it was not sealed here, was changed, or is bound to something
-    /// else.
+    /// Opens a sealed text; `None` if it was not sealed by this installation, was changed, or is
+    /// bound to other values.
     pub fn open(&self, bound: &[&str], text: &str) -> Option<Vec<u8>> {
         let text = Some(text).filter(|text| text.len() <= LONGEST)?;
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -47,7 +47,7 @@ impl Seal {
     }
 }
 
-/// Each part behind its length, so that no two lists of parts are one text.
+/// Encodes each part after its length, so that different lists differ.
 fn joined(parts: &[&str]) -> Vec<u8> {
     let mut text = Vec::new();
     for part in parts {
@@ -57,7 +57,7 @@ fn joined(parts: &[&str]) -> Vec<u8> {
     text
 }
 
-/// SHA-256 over parts that cannot be mistaken for others.
+/// SHA-256 over unambiguously encoded parts.
 pub fn hash(parts: &[&str]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, &joined(parts)).as_ref());

@@ -1,4 +1,4 @@
-//! What the doors share.
+//! The server state that all interfaces share.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,89 +19,89 @@ use crate::metrics::Metrics;
 use crate::room::Room;
 use crate::streams::Streams;
 
-/// Bytes of a request's body where nothing else is said: arguments of 1 MiB and what stands around them.
+/// The default maximum body size in bytes: arguments of 1 MiB and what surrounds them.
 pub const MAX_BODY: usize = 2 << 20;
 
-/// What may stand around the arguments of a call, in bytes.
+/// The bytes allowed around the arguments of a call.
 pub(crate) const AROUND: usize = 64 << 10;
 
-/// What the doors are made of.
+/// The components of the server.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The pipeline.
+    /// The gateway with the call pipeline.
     pub gateway: Arc<Gateway>,
-    /// The sources.
+    /// The ingestion of sources.
     pub intake: Arc<Intake>,
-    /// The keys.
+    /// The key store.
     pub keys: Arc<Keys>,
-    /// The issuers whose tokens are believed.
+    /// The trusted token issuers.
     pub issuers: Arc<Issuers>,
-    /// The record, for reading.
+    /// The call records, for reading.
     pub records: Arc<dyn Records>,
-    /// How calls ended: of the ledger that the gateway writes to.
+    /// Call counters of the gateway's ledger.
     pub counts: Counts,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Which hosts and origins may ask.
+    /// The allowed hosts and origins.
     pub hosts: Hosts,
-    /// Bytes of a request's body.
+    /// The maximum size of a request body in bytes.
     pub max_body: usize,
-    /// How callers are told of calls that are held.
+    /// Options for calls that wait for an approval.
     pub notices: Notices,
-    /// Programs, where they are run.
+    /// The program runner, if programs are enabled.
     pub programs: Option<Arc<dyn crate::Programs>>,
-    /// The registry of nodes' tools, where there is one.
+    /// The node registry, if there is one.
     pub nodes: Option<Arc<dyn tool::node::Nodes>>,
-    /// The catalogue of tools, where there is one.
+    /// The package registry, if there is one.
     pub catalogue: Option<Arc<dyn tool::catalogue::Catalogue>>,
-    /// The plugins, where there are any.
+    /// The plugins, if there are any.
     pub plugins: Option<Arc<dyn tool::plugin::Plugins>>,
-    /// The installation's secret: keys for what clients carry for us are derived from it.
+    /// The secret of the installation: keys that seal client-side state are derived from it.
     pub secret: Secret,
 }
 
-/// How callers are told of calls that are held.
+/// Options for the responses of calls that wait for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notices {
-    /// The page that a person is sent to, with `{id}` where the call's id belongs; this server's own
-    /// where nothing is said.
+    /// The URL of the approval page, with `{id}` as a placeholder for the call id; `None` uses the
+    /// page of this server.
     pub page: Option<String>,
-    /// How long a stateless MCP client that asks again is kept waiting.
+    /// How long a polling stateless MCP client waits for a response.
     pub poll: Duration,
-    /// How long a call of a client that cannot ask again stays open.
+    /// How long the request of a client that cannot poll stays open.
     pub open: Duration,
 }
 
 impl Default for Notices {
-    /// This server's page, 20 s and 50 s: clients give a request up after a minute.
+    /// The page of this server, 20 s and 50 s: clients give up after a minute.
     fn default() -> Self {
         Self { page: None, poll: Duration::from_secs(20), open: Duration::from_secs(50) }
     }
 }
 
-/// The doors' state; cheap to clone.
+/// The shared server state; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Doors(Arc<Inner>);
 
-/// What every door reads.
+/// The content of the server state.
 #[derive(Debug)]
 pub struct Inner {
-    /// What it is made of.
+    /// The components.
     pub parts: Parts,
-    /// Lists that are kept.
+    /// The cached tool lists.
     pub lists: Lists,
-    /// Counters.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Room for large bodies.
+    /// The memory budget for large bodies.
     pub room: Room,
-    /// Streams that are open.
+    /// The limits for open streams.
     pub streams: Streams,
-    /// The page for approvals, as it is now.
+    /// The current URL of the approval page.
     page: ArcSwapOption<String>,
 }
 
 impl Doors {
-    /// Puts the parts together.
+    /// Creates the state from its components.
     pub fn new(parts: Parts) -> Self {
         let (lists, metrics) = (Lists::default(), Metrics::new(&parts.counts));
         let page = ArcSwapOption::from(parts.notices.page.clone().map(Arc::new));
@@ -109,19 +109,20 @@ impl Doors {
         Self(Arc::new(Inner { parts, lists, metrics, room, streams, page }))
     }
 
-    /// Ends what would otherwise last as long as its clients do. For the end of the server; calls that run
-    /// are not touched.
+    /// Closes streams that would otherwise last as long as their clients, for shutdown. Running
+    /// calls are not affected.
     pub fn close(&self) {
         self.0.parts.gateway.release();
     }
 
-    /// Looks for ever whether others changed the keys. Without it only what is changed here counts.
+    /// Watches the key store for changes of other processes, forever. Without it only local changes
+    /// take effect.
     pub async fn tend(&self) {
         self.0.parts.keys.tend(Arc::clone(&self.0.parts.clock)).await;
     }
 
-    /// Bytes of the largest body of a call by this caller: as its largest tool wants it. Where the
-    /// operator has all bodies smaller than usual, these are too.
+    /// The maximum body size for calls of this caller, by its largest tool. A limit below the
+    /// default set by the operator applies to all bodies.
     pub(crate) fn largest_body(&self, principal: &Principal) -> usize {
         let usual = self.0.parts.max_body;
         let most = self.0.parts.gateway.view(principal, CallerType::Direct).arguments();
@@ -131,22 +132,22 @@ impl Doors {
         usual.max(most + AROUND)
     }
 
-    /// The page that a person is sent to for approvals from here on.
+    /// Sets the URL of the approval page.
     pub fn set_page(&self, page: Option<String>) {
         self.0.page.store(page.map(Arc::new));
     }
 
-    /// That page; this server's own where nothing is said.
+    /// The URL of the approval page; `None` for the page of this server.
     pub fn page(&self) -> Option<String> {
         self.0.page.load().as_deref().cloned()
     }
 
-    /// Whose tokens are believed from here on.
+    /// Sets the trusted token issuers.
     pub fn believe(&self, trusted: Option<Trusted>) {
         self.0.parts.issuers.set(trusted);
     }
 
-    /// For work that ends with it.
+    /// A weak reference, for background work that ends with the server.
     pub fn weak(&self) -> Weak<Inner> {
         Arc::downgrade(&self.0)
     }

@@ -1,9 +1,9 @@
-//! The one table from codes to HTTP statuses.
+//! The mapping from error codes to HTTP statuses.
 
 use axum::http::StatusCode;
 use tool::Code;
 
-/// The status that goes with a code.
+/// The HTTP status of an error code.
 pub const fn status(code: Code) -> StatusCode {
     match code {
         Code::UnknownTool | Code::NotFound => StatusCode::NOT_FOUND,

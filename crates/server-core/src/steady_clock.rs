@@ -1,9 +1,9 @@
-//! The clock that judges ends of keys, tokens and delegations. It never goes back.
+//! The clock for expiry of keys, tokens and delegations. It never goes back.
 //!
-//! The machine's clock may be set back, by hand or by a correction, and what had ended would hold again. This
-//! clock is the later of the machine's and of the latest time it has shown, which the store keeps over a
-//! restart. While the machine's clock is behind, this one goes on at half its speed: an end comes in at most
-//! twice its time, and both clocks meet again.
+//! The system clock may be set back, manually or by a correction, and expired credentials would
+//! become valid again. This clock is the later of the system clock and the latest time that it has
+//! shown, which is persisted in the store. While the system clock is behind, this clock runs at
+//! half speed: an expiry takes at most twice as long, and the clocks converge.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,55 +14,56 @@ use bytes::Bytes;
 use tool::store::Expect;
 use tool::{Clock, Mono, Store, StoreError, Wall};
 
-/// Where the store has the latest time, in milliseconds since 1970, as text.
+/// Store key of the latest time, in milliseconds since 1970, as text.
 const STORE_KEY: &str = "clock/latest";
-/// How often it is stored, where it went on.
+/// Interval for storing the latest time.
 const EVERY: Duration = Duration::from_mins(1);
-/// How far apart, in milliseconds, threads may read the machine's clock that ask at once.
+/// Tolerated difference between concurrent reads of the system clock, in milliseconds.
 const AT_ONCE: u64 = 10;
-/// How far behind the machine's clock is reported, in milliseconds.
+/// How far the system clock may be behind before it is reported, in milliseconds.
 const BEHIND: u64 = 60_000;
 
-/// A clock over another one, which never goes back.
+/// A monotonic wall clock over another clock.
 #[derive(Debug)]
 pub struct SteadyClock {
     machine: Arc<dyn Clock>,
-    /// The latest time that it has shown.
+    /// The latest time that was shown.
     latest: AtomicU64,
     slow: Mutex<Slow>,
 }
 
-/// How far it went on while the machine's clock was behind.
+/// Progress while the system clock was behind.
 #[derive(Debug, Default)]
 struct Slow {
-    /// The latest time when this was written. Another one means that the machine's clock caught up since.
+    /// The latest time at the last update. Another value means that the system clock caught up
+    /// since.
     latest: u64,
     at: Option<Mono>,
 }
 
 impl SteadyClock {
-    /// Over this clock. It has seen no other time yet.
+    /// Creates a clock over this one, without any history.
     pub fn new(machine: Arc<dyn Clock>) -> Self {
         Self { machine, latest: AtomicU64::new(0), slow: Mutex::default() }
     }
 
-    /// From here on it is at least as late as the store says.
+    /// Restores the latest time from the store.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn restore(&self, store: &dyn Store) -> Result<(), StoreError> {
         let there = store.get(STORE_KEY).await?;
         let text = there.and_then(|there| String::from_utf8(there.bytes.to_vec()).ok());
-        // What cannot be read is no time; the machine's clock counts.
+        // An invalid value is ignored; the system clock counts.
         let latest = text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         self.latest.fetch_max(latest, Ordering::AcqRel);
         Ok(())
     }
 
-    /// Stores the latest time, where that is later than what the store has.
+    /// Stores the latest time, if it is later than the stored one.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn store(&self, store: &dyn Store) -> Result<(), StoreError> {
         let now = self.wall().0;
         let there = store.get(STORE_KEY).await?;
@@ -72,22 +73,22 @@ impl SteadyClock {
         }
         let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
         match store.put(STORE_KEY, expect, Some(Bytes::from(now.to_string()))).await {
-            // Another server on this store wrote its own.
+            // Another server on this store wrote its own time.
             Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Forgets the latest time: for a machine whose clock was ahead, and is right now.
+    /// Removes the latest time: for a machine whose clock was ahead and is correct now.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn forget(store: &dyn Store) -> Result<(), StoreError> {
         let Some(there) = store.get(STORE_KEY).await? else { return Ok(()) };
         store.put(STORE_KEY, Expect::Version(there.version), None).await.map(drop)
     }
 
-    /// Stores the latest time once a minute, for ever, and reports a machine's clock that is behind.
+    /// Stores the latest time once a minute, forever, and reports a system clock that is behind.
     pub async fn tend(&self, store: &dyn Store) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -113,7 +114,7 @@ impl SteadyClock {
         }
     }
 
-    /// The time while the machine's clock is behind `latest`.
+    /// The time while the system clock is behind `latest`.
     fn slowly(&self, latest: u64) -> u64 {
         let now = self.machine.mono();
         let mut slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +137,7 @@ impl Clock for SteadyClock {
     fn wall(&self) -> Wall {
         let (machine, latest) = (self.machine.wall().0, self.latest.load(Ordering::Acquire));
         Wall(match machine.cmp(&latest) {
-            // Each request asks: within a millisecond nothing is written.
+            // On the path of every request: nothing is written within a millisecond.
             Equal => machine,
             Greater => self.latest.fetch_max(machine, Ordering::AcqRel).max(machine),
             Less if latest - machine <= AT_ONCE => latest,
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(steady.wall(), machine.wall());
         machine.advance(Duration::from_secs(1));
         assert_eq!(steady.wall(), machine.wall(), "and is the machine's again");
-        // Set back once more, it begins anew from there.
+        // After another step back it starts again from there.
         machine.step_back(Duration::from_hours(1));
         assert_eq!(steady.wall(), before_of(&machine, Duration::from_hours(1)));
     }
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(again.wall(), machine.wall(), "what forgot is behind");
         again.restore(&store).await.unwrap();
         assert_eq!(again.wall(), latest);
-        // A clock that was wrong is forgotten where the operator says so.
+        // The operator can reset a wrong clock.
         SteadyClock::forget(&store).await.unwrap();
         let accepted = SteadyClock::new(Arc::clone(&machine) as _);
         accepted.restore(&store).await.unwrap();

@@ -1,5 +1,5 @@
-//! Event streams that are open and requests that wait, by root key. Each keeps a connection of the port for as
-//! long as its client likes, so that no key may have most of them.
+//! Limits for open event streams and waiting requests by root key. Each occupies a connection for
+//! as long as its client wants, so no key may have most of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use identity::Principal;
 
-/// Streams and waiting requests of one root key, and of all keys that were delegated from it: a tenth of the
-/// connections of a port.
+/// Maximum number of streams and waiting requests of one root key with all keys delegated from it:
+/// a tenth of the connections of a port.
 pub(crate) const OF_KEY: usize = 1_000;
 
-/// The streams that are open.
+/// The number of open streams by root key.
 #[derive(Debug, Clone, Default)]
 pub struct Streams(Arc<Mutex<HashMap<Box<str>, usize>>>);
 
-/// A stream is open as long as this is there.
+/// An open stream; it counts until dropped.
 #[derive(Debug)]
 pub struct OpenStream {
     streams: Streams,
@@ -27,10 +27,10 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens one for this caller, or says why it has none.
+    /// Registers a stream for this caller.
     ///
     /// # Errors
-    /// In words, where its key has as many as it may.
+    /// Returns a message if its key has the maximum.
     pub fn open(&self, who: &Principal) -> Result<OpenStream, String> {
         let key: Box<str> = format!("{}/{}", who.org().as_str(), who.root_key()).into();
         let mut all = self.open_streams();
@@ -44,18 +44,19 @@ impl Streams {
         Ok(OpenStream { streams: self.clone(), key })
     }
 
-    /// How long a request of this caller may wait, of the `time` that it asked for. No time where its key has as
-    /// many streams and waiting requests open as it may: the request then answers as things stand.
+    /// How long a request of this caller may wait, out of the requested `time`. It is zero if its
+    /// key has the maximum of streams and waiting requests: the request then returns the current
+    /// state.
     pub fn allowed_wait(&self, who: &Principal, time: Duration) -> AllowedWait {
         let open = if time.is_zero() { None } else { self.open(who).ok() };
         AllowedWait { time: if open.is_some() { time } else { Duration::ZERO }, _open: open }
     }
 }
 
-/// A request may wait for this time, and counts among those of its key as long as this is there.
+/// The permitted wait of a request, which counts for its key until dropped.
 #[derive(Debug)]
 pub struct AllowedWait {
-    /// How long.
+    /// The permitted time.
     pub time: Duration,
     _open: Option<OpenStream>,
 }
@@ -79,7 +80,7 @@ mod tests {
 
     use super::{OF_KEY, Streams};
 
-    /// A key, and one that was delegated from it.
+    /// A key, and one delegated from it.
     fn keys() -> [Principal; 2] {
         let now = Wall(1);
         let first = NewKey::user(KeyId::new("first").unwrap(), "ann");
@@ -99,7 +100,7 @@ mod tests {
             .map(|number| streams.open(if number % 2 == 0 { &first } else { &second }).unwrap())
             .collect();
         assert!(streams.open(&first).is_err() && streams.open(&second).is_err());
-        // The controls: another key has its own, and one that is closed makes room.
+        // Controls: another key has its own limit, and a closed stream frees its place.
         let other = KeyRing::default().open(tool::Level::User).verify(None, Wall(1)).unwrap();
         let theirs = streams.open(&other).unwrap();
         open.pop();

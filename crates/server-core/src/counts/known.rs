@@ -1,11 +1,11 @@
-//! What is counted with each call, found without its labels being hashed.
+//! Cached metric handles for each interface, which avoid hashing labels for each call.
 
 use std::sync::OnceLock;
 
 use tool::Interface;
 
-/// One of something for each interface; made when it is first asked for, so that a page of metrics shows
-/// what there was.
+/// One value for each interface, created on first use, so that the metrics page only shows
+/// interfaces that were used.
 #[derive(Debug)]
 pub(crate) struct ByDoor<T>([OnceLock<T>; Interface::ALL.len()]);
 
@@ -16,9 +16,9 @@ impl<T> Default for ByDoor<T> {
 }
 
 impl<T> ByDoor<T> {
-    /// That of this interface.
+    /// Returns the value of this interface, created on first use.
     pub(crate) fn of(&self, door: Interface, make: impl FnOnce() -> T) -> Option<&T> {
-        // Interfaces stand in `ALL` as they are declared.
+        // The discriminants follow the order of `ALL`.
         Some(self.0.get(door as usize)?.get_or_init(make))
     }
 }

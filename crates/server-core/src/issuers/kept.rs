@@ -1,4 +1,4 @@
-//! One issuer with the keys that are known of it.
+//! One issuer with its cached signing keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,25 +11,25 @@ use tool::{Clock, Mono};
 
 use super::KeySource;
 
-/// Older keys are asked for anew, while they still count.
+/// Keys that are older are refreshed, but remain valid.
 const FRESH: Duration = Duration::from_mins(10);
-/// Older keys do not count: one of them may have been taken back.
+/// Keys that are older are not used: one of them may have been revoked.
 const OLDEST: Duration = Duration::from_hours(1);
-/// The least time from one asking to the next.
+/// Minimum time between two refreshes.
 const PAUSE: Duration = Duration::from_mins(1);
-/// The same where nothing came of it.
+/// Minimum time to the next refresh after a failed one.
 const PAUSE_FAILED: Duration = Duration::from_secs(5);
-/// How long one asking may take.
+/// Timeout of one refresh.
 const LONG: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) issuer: Issuer,
-    /// Where the operator says that its keys are.
+    /// The JWKS URL that the operator configured.
     place: Option<String>,
     keys: ArcSwapOption<(KeySet, Mono)>,
     asking: Mutex<Asking>,
-    /// Told whenever an asking ends.
+    /// Notified whenever a refresh ends.
     ended: watch::Sender<u64>,
     tasks: TaskTracker,
 }
@@ -37,7 +37,7 @@ pub(super) struct Kept {
 #[derive(Debug, Clone, Copy, Default)]
 struct Asking {
     running: bool,
-    /// When it was begun last, and whether keys came.
+    /// When the last refresh began, and whether it succeeded.
     last: Option<(Mono, bool)>,
 }
 
@@ -47,12 +47,12 @@ impl Kept {
         Self { issuer, place, keys, asking: Mutex::default(), ended, tasks: TaskTracker::new() }
     }
 
-    /// Whether the keys of this are those of `issuer` in `place`.
+    /// Whether these are the keys of `issuer` at the URL `place`.
     pub(super) fn same(&self, issuer: &Issuer, place: Option<&str>) -> bool {
         self.issuer.issuer == issuer.issuer && self.place.as_deref() == place
     }
 
-    /// An issuer as it is believed in from here on, with the keys that were known of it.
+    /// The keys for a new issuer configuration, which reuse known keys of the same endpoint.
     pub(super) fn after(
         known: Option<Arc<Self>>,
         issuer: Issuer,
@@ -70,7 +70,7 @@ impl Kept {
         Arc::new(new)
     }
 
-    /// The keys, where they are not too old.
+    /// The current keys, unless they are too old. Starts a refresh if needed.
     pub(super) fn keys(
         self: &Arc<Self>,
         from: &Arc<dyn KeySource>,
@@ -84,19 +84,21 @@ impl Kept {
         (age <= OLDEST).then_some(kept)
     }
 
-    /// Asks for the keys anew, where that is not too soon, and waits; whether an asking ended.
+    /// Refreshes the keys, unless the last refresh was too recent, and waits; returns whether a
+    /// refresh ended.
     pub(super) async fn renewed(
         self: &Arc<Self>,
         from: &Arc<dyn KeySource>,
         clock: &Arc<dyn Clock>,
     ) -> bool {
-        // Before looking whether one runs, so that its end is not missed.
+        // Subscribed before checking for a running refresh, so that its end is not missed.
         let mut ended = self.ended.subscribe();
         self.ask(from, clock) && tokio::time::timeout(LONG, ended.changed()).await.is_ok()
     }
 
-    /// Begins to ask, unless somebody does or it is too soon; whether an asking runs now. It runs by
-    /// itself, so that a caller who goes away does not end it for the others.
+    /// Starts a refresh, unless one is running or the last was too recent; returns whether one is
+    /// running. It runs as its own task, so that a disconnecting caller does not cancel it for the
+    /// others.
     fn ask(self: &Arc<Self>, from: &Arc<dyn KeySource>, clock: &Arc<dyn Clock>) -> bool {
         let now = clock.mono();
         {

@@ -1,4 +1,5 @@
-//! One change of a key: it is put into the ring without reading anything else, whoever wrote it.
+//! Incremental changes of keys: each is applied to the ring without a reload, no matter who wrote
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,25 +12,27 @@ use tool::{StoreError, Version, Versioned};
 use super::Keys;
 use crate::error::ApiError;
 
-/// What is known of the store, beside what is in the ring.
+/// The synchronization state of the ring with the store.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The last write that news told of, and no reading: one may see a late write and miss an early one.
+    /// The last version from change notifications, not from reloads: a reload may see a late write
+    /// and miss an early one.
     pub(super) version: Version,
-    /// The reading that the ring is of.
+    /// The number of the reload that produced the ring.
     reading: u64,
-    /// Readings that are on their way.
+    /// The number of running reloads.
     under_way: usize,
-    /// Changes of keys that news have not passed, by id: a reading or older news must not undo them.
+    /// Key changes newer than the processed notifications, by id: a reload or older notifications
+    /// must not undo them.
     recent: HashMap<String, Change>,
-    /// Writes of ours beside the keys.
+    /// Versions of directory records that this process wrote.
     beside: HashSet<Version>,
 }
 
 #[derive(Debug, Clone)]
 struct Change {
     version: Version,
-    /// `None` where it was removed.
+    /// `None` if it was removed.
     record: Option<KeyRecord>,
 }
 
@@ -44,7 +47,7 @@ impl Change {
     }
 }
 
-/// A reading that is on its way; ends with it, also where it is given up.
+/// A running reload; it ends when this value is dropped, including cancellation.
 pub(super) struct Reading<'a> {
     keys: &'a Keys,
     number: u64,
@@ -57,13 +60,13 @@ impl Drop for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Its ring is that of the server, unless a reading that began later was faster; whether it is.
+    /// Installs the ring, unless a later reload finished first; returns whether it was installed.
     pub(super) fn install(self, ring: KeyRing) -> bool {
         let mut seen = self.keys.seen();
         let newest = seen.reading < self.number;
         if newest {
             seen.reading = self.number;
-            // What changed meanwhile.
+            // Changes during the reload.
             let changes = seen.recent.iter();
             let ring =
                 changes.fold(ring, |ring, (id, change)| change.applied(&ring, id).unwrap_or(ring));
@@ -86,7 +89,8 @@ impl Keys {
         self.read.send_modify(|number| *number += 1);
     }
 
-    /// Takes one change of a key into the ring: what this process wrote, or what news tell of.
+    /// Applies one change of a key to the ring, written by this process or reported by a
+    /// notification.
     pub(super) fn changed(&self, id: &str, version: Version, record: Option<KeyRecord>) {
         let mut seen = self.seen();
         if seen.recent.get(id).is_some_and(|change| change.version >= version) {
@@ -102,7 +106,7 @@ impl Keys {
         }
     }
 
-    /// What news tell of a key.
+    /// Applies a change notification for a key.
     pub(super) fn take_news(&self, id: &str, row: &Versioned) {
         if row.removed {
             return self.changed(id, row.version, None);
@@ -116,7 +120,7 @@ impl Keys {
         self.changed(id, row.version, record.ok());
     }
 
-    /// This process wrote something beside the keys; news of it are no news.
+    /// Records a directory write of this process, so that its notification is ignored.
     pub(super) fn wrote_beside(&self, version: Version) {
         self.seen().beside.insert(version);
     }
@@ -125,7 +129,7 @@ impl Keys {
         self.seen().beside.contains(&version)
     }
 
-    /// All up to this write is known.
+    /// Marks all writes up to this version as processed.
     pub(super) fn passed(&self, version: Version) {
         let mut seen = self.seen();
         seen.version = seen.version.max(version);
@@ -136,7 +140,7 @@ impl Keys {
         seen.beside.retain(|version| *version > passed);
     }
 
-    /// Takes the record of a key that ended for good out of the store.
+    /// Removes the record of an ended key from the store.
     pub(super) async fn forget(&self, id: &str) -> Result<(), ApiError> {
         let key = format!("{}{id}", KeyRecord::STORE_PREFIX);
         let Some(there) = self.store.get(&key).await? else { return Ok(()) };

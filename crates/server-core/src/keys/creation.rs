@@ -1,4 +1,4 @@
-//! Keys that keys create, and how many may come of one.
+//! Creation of keys on behalf of other keys, and the limit for delegated keys.
 
 use identity::{KeyFault, KeyRecord, NewKey, Principal};
 use tool::{Code, Secret, Wall};
@@ -7,11 +7,12 @@ use super::{FORGOTTEN, HANDED_ON, Keys};
 use crate::error::ApiError;
 
 impl Keys {
-    /// Creates a key as `maker` may: bound to its key, where that is delegated. Its record names the creator.
+    /// Creates a key with permissions that `maker` may grant. If the key of `maker` is delegated,
+    /// the new key depends on it. The record names the creator.
     ///
     /// # Errors
-    /// Where the maker may not, the key does not fit, too many keys came of the maker's already, or the store
-    /// does not answer.
+    /// Returns an error if the maker is not permitted, the request is invalid, too many keys were
+    /// delegated from the maker's root key, or the store is unavailable.
     pub async fn create_by(
         &self,
         maker: &Principal,
@@ -25,10 +26,10 @@ impl Keys {
         self.create(new, now).await
     }
 
-    /// Forgets keys that ended of those that came of the same first key as this one's.
+    /// Removes ended keys that were delegated from the same root key as this one.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] where too many of them hold, and where the store does not answer.
+    /// [`Code::TooLarge`] if too many of them are active, or an error if the store is unavailable.
     pub(super) async fn make_room(&self, maker: &Principal, now: Wall) -> Result<(), ApiError> {
         let (ring, first) = (self.ring(), maker.root_key());
         let (over, hold): (Vec<_>, Vec<_>) =
@@ -45,7 +46,7 @@ impl Keys {
     }
 }
 
-/// A key that may not be created.
+/// Converts a key creation fault into an API error.
 pub fn refused(fault: &KeyFault) -> ApiError {
     let code = if fault.is_malformed() { Code::InvalidRequest } else { Code::Forbidden };
     ApiError::new(code, fault.to_string())

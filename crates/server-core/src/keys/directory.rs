@@ -1,4 +1,4 @@
-//! What stands beside the keys: writing personas, roles, users, organisations and their tools.
+//! Writes of directory records: personas, roles, users, organizations and their tools.
 
 use bytes::Bytes;
 use identity::{OrgRecord, Persona, Personas, Role, User};
@@ -10,10 +10,10 @@ use super::{BESIDE, Keys, PERSONAS};
 use crate::error::ApiError;
 
 impl Keys {
-    /// Keeps a persona. `new`: there must be none of its name yet; otherwise there must be one.
+    /// Stores a persona. With `new` it must not exist yet, otherwise it must exist.
     ///
     /// # Errors
-    /// Where that does not hold, there are too many, or the store does not answer.
+    /// Returns an error if that does not hold, there are too many, or the store is unavailable.
     pub async fn keep_persona(&self, persona: &Persona, new: bool) -> Result<(), ApiError> {
         let key = Personas::store_key(&persona.name);
         let name = persona.name.escape_debug();
@@ -38,10 +38,10 @@ impl Keys {
         self.put_beside(&key, expect, Json::of(persona).bytes().clone()).await
     }
 
-    /// Makes a persona that of all who have none.
+    /// Sets the default persona for users without one.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn set_default_persona(&self, name: &str) -> Result<(), ApiError> {
         let there = self.store.get(Personas::STORE_DEFAULT).await?;
         let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
@@ -49,16 +49,17 @@ impl Keys {
         self.put_beside(Personas::STORE_DEFAULT, expect, name).await
     }
 
-    /// Keeps a role, in the place of what stands there.
+    /// Creates or replaces a role.
     ///
     /// # Errors
-    /// Where there are too many, somebody else wrote it at the same moment, or the store does not answer.
+    /// Returns an error if there are too many, on a concurrent write, or if the store is
+    /// unavailable.
     pub async fn keep_role(&self, role: &Role) -> Result<(), ApiError> {
         let many = self.ring().directory().roles().count();
         self.keep(&Role::store_key(&role.name), role, (many, "roles")).await
     }
 
-    /// Keeps a user, in the place of what stands there.
+    /// Creates or replaces a user.
     ///
     /// # Errors
     /// As [`Keys::keep_role`].
@@ -67,7 +68,7 @@ impl Keys {
         self.keep(&User::store_key(&user.org, &user.subject), user, (many, "users")).await
     }
 
-    /// Keeps an organisation, in the place of what stands there.
+    /// Creates or replaces an organization.
     ///
     /// # Errors
     /// As [`Keys::keep_role`].
@@ -76,7 +77,7 @@ impl Keys {
         self.keep(&OrgRecord::store_key(&org.name), org, (many, "organisations")).await
     }
 
-    /// Keeps the patterns of the tools that an organisation may use.
+    /// Stores the patterns of the tools that an organization may use.
     ///
     /// # Errors
     /// As [`Keys::keep_role`].
@@ -101,7 +102,7 @@ impl Keys {
         self.put_beside(key, expect, Json::of(one).bytes().clone()).await
     }
 
-    /// Writes one row beside the keys, and makes all keys' principals anew.
+    /// Writes one directory row and rebuilds the principals of all keys.
     async fn put_beside(&self, key: &str, expect: Expect, bytes: Bytes) -> Result<(), ApiError> {
         let version = self.store.put(key, expect, Some(bytes)).await?;
         self.wrote_beside(version);

@@ -1,5 +1,6 @@
-//! Reading the store: at the start, and as soon as somebody else wrote beside the keys. Where the store
-//! does not answer for too long, nobody is let in: a key may have been revoked meanwhile.
+//! Synchronization with the store: the initial load, and polling for writes of other processes. If
+//! the store is unavailable for too long, authentication fails, because a key may have been revoked
+//! meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -14,15 +15,15 @@ use super::change::Seen;
 use super::{BESIDE, KEYS, Keys, PERSONAS, STALE};
 use crate::error::ApiError;
 
-/// Rows read at once.
+/// Rows per scan page.
 const PAGE: usize = 5_000;
-/// Rows of keys, with those that ended and are not removed yet.
+/// Maximum number of key rows, including ended keys that are not removed yet.
 const ROWS: usize = 4 * KEYS;
-/// How often keys that ended long ago are looked for.
+/// Interval of the removal of ended keys.
 const PURGE: Duration = Duration::from_mins(1);
-/// How often the store is asked what others wrote.
+/// Polling interval for writes of other processes.
 const EVERY: Duration = Duration::from_millis(500);
-/// How long it may take to answer.
+/// Timeout of a store request.
 const LONG: Duration = Duration::from_secs(5);
 
 impl Keys {
@@ -30,13 +31,14 @@ impl Keys {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all of it again.
+    /// Reloads everything from the store.
     ///
     /// # Errors
-    /// Where the store does not answer, or holds more than can be read; the ring then stays as it is.
+    /// Returns an error if the store is unavailable or has too many rows; the ring then stays
+    /// unchanged.
     pub async fn reload(&self) -> Result<Vec<Problem>, StoreError> {
         loop {
-            // A reading of what stands beside the keys that began later does not replace this one.
+            // A later reload of only the directory does not replace this one.
             let (newest, problems) = self.reload_once().await?;
             if newest {
                 return Ok(problems);
@@ -47,7 +49,7 @@ impl Keys {
     async fn reload_once(&self) -> Result<(bool, Vec<Problem>), StoreError> {
         let reading = self.begin_reading();
         let beside = self.beside().await?;
-        // Last, so that a key never stands beside less than was there when it was made.
+        // Read last, so that a key never refers to a directory record that was not read.
         let keys = self.all(KeyRecord::STORE_PREFIX, ROWS).await?;
         let open = self.open;
         let made = away(move || {
@@ -66,7 +68,7 @@ impl Keys {
         Ok((reading.install(ring), problems))
     }
 
-    /// Reads what stands beside the keys again, and makes all principals anew.
+    /// Reloads the directory records and rebuilds all principals.
     ///
     /// # Errors
     /// As [`Keys::reload`].
@@ -78,7 +80,7 @@ impl Keys {
             (ring.under(directory), problems)
         });
         let (ring, problems) = made.await?;
-        // Where one that began later was faster, it has seen all of this.
+        // A later reload that finished first has seen all of this.
         let _newest = reading.install(ring);
         Ok(problems)
     }
@@ -87,13 +89,14 @@ impl Keys {
         let personas = self.all(Personas::STORE_PREFIX, PERSONAS).await?;
         let mut rows = self.all(Role::STORE_PREFIX, BESIDE).await?;
         rows.extend(self.all(User::STORE_PREFIX, BESIDE).await?);
-        // Each may have a list of tools beside its record.
+        // Each organization may have a row for its tools beside its record.
         rows.extend(self.all(OrgRecord::STORE_PREFIX, 2 * BESIDE).await?);
         let default = self.store.get(Personas::STORE_DEFAULT).await?;
         Ok(Beside { personas, rows, default, guests: self.guests.load_full() })
     }
 
-    /// All rows of a kind. Where there are more than `most` none is left out in silence.
+    /// All rows with a key prefix. More than `most` rows are an error, so that none is dropped
+    /// silently.
     async fn all(&self, prefix: &str, most: usize) -> Result<Vec<Versioned>, StoreError> {
         let mut rows: Vec<Versioned> = Vec::new();
         loop {
@@ -113,17 +116,17 @@ impl Keys {
         }
     }
 
-    /// Looks whether others wrote, and reads anew where they did.
+    /// Polls for writes of other processes and applies them.
     ///
     /// # Errors
-    /// Where the store does not answer, or not within five seconds.
+    /// Returns an error if the store does not answer within five seconds.
     pub async fn look(&self, clock: &dyn Clock) -> Result<(), StoreError> {
         let late = || StoreError::Unavailable(format!("no answer within {LONG:?}"));
         let looked =
             tokio::time::timeout(LONG, self.looked()).await.unwrap_or_else(|_| Err(late()));
         match &looked {
             Ok(()) => self.failing.store(0, Ordering::Release),
-            // The first of several counts.
+            // The first failure counts.
             Err(_) => drop(self.failing.compare_exchange(
                 0,
                 millis(clock.mono()),
@@ -139,7 +142,7 @@ impl Keys {
             let since = self.seen().version;
             let news = match self.store.news(since).await {
                 Ok(news) => news,
-                // So much was removed meanwhile that not all of it is remembered.
+                // There were more removals than the store remembers.
                 Err(error) if since.0 > 0 => {
                     self.reload().await.map_err(|_| error)?;
                     self.seen().version = Version(0);
@@ -160,7 +163,8 @@ impl Keys {
         }
     }
 
-    /// Looks for ever, twice a second: what others write counts within a second.
+    /// Polls the store forever, twice a second: writes of other processes take effect within a
+    /// second.
     pub async fn tend(&self, clock: Arc<dyn Clock>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -187,12 +191,12 @@ impl Keys {
         }
     }
 
-    /// Whether what is known of the keys may still be gone by.
+    /// Checks that the cached keys are recent enough for authentication.
     ///
     /// # Errors
-    /// [`Code::StoreUnavailable`] once the store has failed for [`STALE`].
+    /// [`Code::StoreUnavailable`] after the store was unavailable for [`STALE`].
     pub(crate) fn fresh(&self, clock: &dyn Clock) -> Result<(), ApiError> {
-        // Every request comes by here.
+        // This is on the path of every request.
         let since = self.failing.load(Ordering::Acquire);
         let stale = u64::try_from(STALE.as_millis()).unwrap_or(u64::MAX);
         if since == 0 || millis(clock.mono()).saturating_sub(since) < stale {
@@ -203,18 +207,18 @@ impl Keys {
             .fix("see the server's log; it goes on by itself once the store is back"))
     }
 
-    /// Tells of each reading.
+    /// Subscribes to reloads.
     pub fn readings(&self) -> watch::Receiver<u64> {
         self.read.subscribe()
     }
 }
 
-/// Milliseconds and one: 0 stands for none.
+/// Milliseconds plus one, because 0 means none.
 fn millis(at: Mono) -> u64 {
     u64::try_from(at.0.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// What stands beside the keys, as it was read.
+/// The directory rows as read from the store.
 struct Beside {
     personas: Vec<Versioned>,
     rows: Vec<Versioned>,
@@ -235,7 +239,7 @@ impl Beside {
     }
 }
 
-/// On a thread that nobody's connection is on.
+/// Runs work on a blocking thread, so that connections are not delayed.
 async fn away<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {

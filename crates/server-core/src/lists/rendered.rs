@@ -1,4 +1,4 @@
-//! Tools as one format writes them: each when it is first asked for, and no more bytes of them kept than a bound.
+//! Tools rendered in one format: each on first use, with a limit for the cached bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,18 +7,18 @@ use catalog::{Catalog, Entry};
 use formats::{AliasMap, Format};
 use tool::Json;
 
-/// What a rendered tool counts for beside its text, in bytes.
+/// Overhead of a rendered tool beside its text, in bytes.
 const AROUND: usize = 256;
 
-/// Tools of one catalog in one format, under these names.
+/// The rendered tools of one catalog in one format and name style.
 #[derive(Debug)]
 pub struct Rendered {
-    /// The names.
+    /// The name table.
     pub names: Arc<AliasMap>,
-    /// Who asks has a view of it: what is kept of an older catalog does not keep that.
+    /// Weak, so that cached tools do not keep an old catalog alive; the caller holds a view of it.
     catalog: Weak<Catalog>,
     format: Format,
-    /// Bytes of written tools that are kept.
+    /// Maximum size of the rendered tools in bytes.
     most: usize,
     written: Mutex<Written>,
 }
@@ -27,12 +27,12 @@ pub struct Rendered {
 struct Written {
     bytes: usize,
     tools: HashMap<Box<str>, One>,
-    /// How many were written.
+    /// How many tools were rendered.
     #[cfg(test)]
     count: usize,
 }
 
-/// A tool, and how it was written.
+/// A tool with its rendering.
 #[derive(Debug, Clone)]
 struct One {
     entry: Arc<Entry>,
@@ -46,8 +46,8 @@ impl One {
 }
 
 impl Rendered {
-    /// Nothing is written yet, but for what was written of the catalog before and is the same, under the same
-    /// name. At most so many bytes are kept.
+    /// Creates the cache with a limit in bytes. Renderings of the previous catalog are reused for
+    /// unchanged tools with the same name.
     pub(super) fn new(
         catalog: &Arc<Catalog>,
         (format, names): (Format, Arc<AliasMap>),
@@ -73,7 +73,7 @@ impl Rendered {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One tool with what its format does not say.
+    /// Renders one tool, with the losses of the format.
     pub fn tool(&self, name: &str) -> Option<Arc<formats::Rendered>> {
         if let Some(one) = self.written().tools.get(name) {
             return Some(Arc::clone(&one.rendered));
@@ -81,12 +81,12 @@ impl Rendered {
         let catalog = self.catalog.upgrade()?;
         let entry = own(&catalog, name)?;
         let alias = self.names.alias(name).unwrap_or(name);
-        // Outside the lock: two callers may write one tool at once, and agree.
+        // Outside the lock: two callers may render one tool at once, with the same result.
         let rendered = Arc::new(formats::render(self.format, &entry.tool, alias));
         let one = One { entry: Arc::clone(entry), rendered: Arc::clone(&rendered) };
         let mut written = self.written();
         if written.bytes + one.bytes() > self.most {
-            // Begun anew, as lists are.
+            // Cleared, as lists are.
             let gone = std::mem::take(&mut written.tools);
             written.bytes = 0;
             gateway::away(true, gone);
@@ -101,17 +101,17 @@ impl Rendered {
         Some(rendered)
     }
 
-    /// One tool; `None` where there is none, or the format cannot say it.
+    /// The JSON of one tool; `None` if it does not exist or the format cannot represent it.
     pub fn fragment(&self, name: &str) -> Option<Json> {
         self.tool(name)?.json.clone()
     }
 
-    /// How many tools are kept.
+    /// How many tools are cached.
     pub(super) fn len(&self) -> usize {
         self.written().tools.len()
     }
 
-    /// How many were written, and the bytes that are kept.
+    /// How many tools were rendered, and the cached bytes.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
         let written = self.written();
@@ -119,7 +119,7 @@ impl Rendered {
     }
 }
 
-/// The tool that is listed by this very name.
+/// Finds the tool with this listed name.
 fn own<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Arc<Entry>> {
     let (_, entry) = catalog.find(name)?;
     (entry.name.as_str() == name).then_some(entry)

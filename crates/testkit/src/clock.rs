@@ -1,26 +1,26 @@
-//! A clock that moves only when told.
+//! A fake clock that only advances on request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tool::{Clock, Mono, Wall};
 
-/// Both times in milliseconds; wall time begins at 1,000,000,000,000.
+/// Wall and monotonic time in milliseconds; wall time starts at 1,000,000,000,000.
 #[derive(Debug, Default)]
 pub struct FakeClock {
     ms: AtomicU64,
-    /// How far the wall's time was set back.
+    /// How far the wall time was set back.
     back: AtomicU64,
 }
 
 impl FakeClock {
-    /// Moves both times on.
+    /// Advances both times.
     pub fn advance(&self, by: Duration) {
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Sets the wall's time back, and not the other.
+    /// Sets only the wall time back.
     pub fn step_back(&self, by: Duration) {
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.back.fetch_add(ms, Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! Waiting for a condition that the system offers nothing to wait on.
+//! Polling for a condition that provides no notification.
 
 use std::time::Duration;
 
-/// Waits until `holds`, looking every 10 ms.
+/// Waits until `holds` is true, polling every 10 ms.
 ///
 /// # Panics
-/// After 20 s, with `what`.
+/// Panics after 20 s with `what`.
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if holds() {

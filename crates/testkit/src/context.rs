@@ -1,9 +1,9 @@
-//! Contexts for running an executor without a pipeline.
+//! Call contexts for running an executor without the pipeline.
 
 use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
 use tool::{Boxed, Caller, Context, Level, Mono, Org, SourceName};
 
-/// Nothing is cancelled, progress goes nowhere, there are no credentials.
+/// A context without cancellation, progress or credentials.
 #[derive(Debug)]
 pub struct Quiet;
 
@@ -24,7 +24,7 @@ impl Credentials for Quiet {
     }
 }
 
-/// A user of the default organisation.
+/// A user of the default organization.
 pub fn caller() -> Caller {
     Caller {
         org: Org::default(),
@@ -37,7 +37,7 @@ pub fn caller() -> Caller {
     }
 }
 
-/// A client that can nothing.
+/// The capabilities of a client without any.
 static NOTHING: ClientCan = ClientCan {
     elicit: false,
     sample: false,
@@ -47,7 +47,7 @@ static NOTHING: ClientCan = ClientCan {
     declared: None,
 };
 
-/// A context for `caller` that expects nothing.
+/// Creates a context for `caller` without any services.
 pub fn context(caller: &Caller) -> Context<'_> {
     Context {
         caller,

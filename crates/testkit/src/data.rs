@@ -1,5 +1,5 @@
-//! Attack inputs and other data that is kept outside of this repository, in the folder that `TOOLKEEP_DATA`
-//! names, or else `shared/data` beside it.
+//! Attack inputs and other data that is stored outside of this repository, in the directory named
+//! by `TOOLKEEP_DATA`, or in `shared/data` beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,21 +7,22 @@ use std::process::Command;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Where it is.
+/// The data directory.
 pub fn folder() -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     std::env::var_os("TOOLKEEP_DATA").map_or_else(beside, PathBuf::from)
 }
 
-/// The rows of a file there: JSON, one on each line, packed where its name ends with `.gz`.
+/// Reads the rows of a data file: one JSON value per line, compressed if its name ends with `.gz`.
 ///
 /// # Panics
-/// Where the file is not there, has no row, or a line is no row: a test that judged nothing proves nothing.
+/// Panics if the file does not exist, has no rows, or has an invalid line: a test without data
+/// proves nothing.
 pub fn rows(file: &str) -> Vec<Value> {
     rows_as(file)
 }
 
-/// The same, each row read as what it is.
+/// Reads the rows of a data file, decoded as `T`.
 ///
 /// # Panics
 /// As [`rows`].

@@ -1,4 +1,4 @@
-//! Scripted executors.
+//! Mock executors for tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tool::{Args, Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
 
-/// Answers with its arguments.
+/// An executor that returns its arguments.
 pub fn echo() -> Arc<dyn Executor> {
     Arc::new(Scripted::new(|args| Ok(Step::Done(Outcome::value(args)))))
 }
 
-/// What a script gives for its arguments.
+/// The result of a scripted call.
 pub type Result = std::result::Result<Step, ExecuteError>;
 
-/// Answers by a function, and counts.
+/// An executor that runs a function and counts its calls.
 pub struct Scripted {
     script: Box<dyn Fn(Json) -> Result + Send + Sync>,
     check: Option<Check>,
     calls: AtomicUsize,
 }
 
-/// What a script says of arguments before it runs with them.
+/// Checks arguments before execution.
 type Check = Box<dyn Fn(&Args) -> std::result::Result<(), String> + Send + Sync>;
 
 impl Scripted {
-    /// With this script.
+    /// Creates an executor with this function.
     pub fn new(script: impl Fn(Json) -> Result + Send + Sync + 'static) -> Self {
         Self { script: Box::new(script), check: None, calls: AtomicUsize::new(0) }
     }
 
-    /// The same, which rejects arguments by `check` before it runs.
+    /// Creates an executor that also validates arguments with `check`.
     #[must_use]
     pub fn checked(
         self,
@@ -39,7 +39,7 @@ impl Scripted {
         Self { check: Some(Box::new(check)), ..self }
     }
 
-    /// How often it ran.
+    /// The number of executions.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -62,10 +62,10 @@ impl Executor for Scripted {
     }
 }
 
-/// Never answers; ends when it is cancelled, if it listens.
+/// An executor that never returns; it ends on cancellation if it honors that.
 #[derive(Debug)]
 pub struct Hanging {
-    /// Whether it listens to its cancel signal.
+    /// Whether it honors the cancel signal.
     pub listens: bool,
 }
 

@@ -1,13 +1,13 @@
-//! Comparison of an answer with the members that an example expects of it.
+//! Comparison of a JSON response with the expected members of an example.
 
 use serde_json::Value;
 
-/// Whether all that is wanted is in the answer; it may have more members.
+/// Whether the response contains everything expected; it may have more members.
 pub fn holds(answered: &Value, wanted: &Value) -> bool {
     holds_by(answered, wanted, &|answered, wanted| answered == wanted)
 }
 
-/// As [`holds`], with `is_same` for what is neither an object nor an array on both sides.
+/// As [`holds`], with `is_same` comparing everything that is not an object or array on both sides.
 pub fn holds_by(
     answered: &Value,
     wanted: &Value,

@@ -1,6 +1,6 @@
-//! Documents that are written by the code they describe: the test that holds them to it.
+//! Golden files: generated documents that a test compares with the code.
 
-/// Compares the document with what the code says; with `TOOLKEEP_BLESS=1`, writes it.
+/// Compares a document with the generated text; with `TOOLKEEP_BLESS=1`, updates it.
 pub fn agrees(document: &str, written: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     if std::env::var_os("TOOLKEEP_BLESS").is_some_and(|word| word == "1") {

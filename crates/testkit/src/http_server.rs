@@ -1,4 +1,4 @@
-//! A small HTTP server that does as it is told, well or badly.
+//! A mock HTTP server with scripted responses and failures.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -8,52 +8,52 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What to do with a request.
+/// The scripted response to one request.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// Status and body.
+    /// Responds with a status and a body.
     Body(u16, String),
-    /// A status that sends the caller on.
+    /// Responds with a redirect status and location.
     Elsewhere(u16, String),
-    /// Read it and say nothing.
+    /// Reads the request and never responds.
     Hang,
-    /// Read it and close.
+    /// Reads the request and closes the connection.
     Die,
-    /// Begin a body and close.
+    /// Starts a body and closes the connection.
     Break,
-    /// A body without end.
+    /// Sends an endless body.
     Endless,
 }
 
 impl Answer {
-    /// Status 200 with this body.
+    /// A response with status 200 and a JSON body.
     pub fn json(value: &Value) -> Self {
         Self::Body(200, value.to_string())
     }
 }
 
-/// What came.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The request line, in lower case.
+    /// The request line in lower case.
     pub line: String,
-    /// `name: value`, in lower case.
+    /// The headers as `name: value` in lower case.
     pub headers: Vec<String>,
-    /// The body.
+    /// The request body.
     pub body: String,
 }
 
-/// Gives its answers in turn, the last one for ever. Gone when dropped.
+/// A server that sends its responses in order and repeats the last one. It stops when dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Server {
-    /// Listens on a free port of the loopback.
+    /// Starts the server on a free loopback port.
     pub async fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -71,12 +71,12 @@ impl Server {
         Self { address, seen, _tasks: tasks }
     }
 
-    /// Its address as a URL.
+    /// The base URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far.
+    /// All requests received so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }

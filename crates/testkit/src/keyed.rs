@@ -1,5 +1,5 @@
-//! A door that adds a key: for programs that can be given an address and nothing else. Everything
-//! besides the key goes through as it came, `Host` and `Origin` too.
+//! A reverse proxy that adds a key, for programs that only accept a URL. Everything except the key
+//! is forwarded unchanged, including `Host` and `Origin`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,13 +19,13 @@ use tokio::task::JoinSet;
 
 use crate::wire;
 
-/// Most bytes of a request.
+/// Maximum size of a request in bytes.
 const MOST: usize = 16 << 20;
 
-/// A door that stands open until this is dropped.
+/// A running proxy; it stops when dropped.
 #[derive(Debug)]
 pub struct Keyed {
-    /// Where: `http://127.0.0.1:PORT/mcp`, whatever the path behind it is.
+    /// The proxy URL: `http://127.0.0.1:PORT/mcp`, independent of the target's path.
     pub url: String,
     _task: JoinSet<()>,
 }
@@ -37,10 +37,10 @@ struct Behind {
     bearer: HeaderValue,
 }
 
-/// Opens a door on a free port of the loopback; behind it is `target`, which wants `key`.
+/// Starts a proxy on a free loopback port for `target`, which requires `key`.
 ///
 /// # Errors
-/// Where no port can be had, or the key or the target is none.
+/// Returns an error if no port is available or the key or the target is invalid.
 pub async fn start(target: &str, key: &str) -> io::Result<Keyed> {
     let (authority, path) = wire::split(target);
     let behind = Arc::new(Behind {
@@ -59,7 +59,7 @@ pub async fn start(target: &str, key: &str) -> io::Result<Keyed> {
             let behind = Arc::clone(&behind);
             open.spawn(async move {
                 let answer = service_fn(|request| pass(Arc::clone(&behind), request));
-                // A caller that goes away is no news.
+                // A disconnected client is expected.
                 drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
             });
         }

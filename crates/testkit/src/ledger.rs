@@ -1,4 +1,4 @@
-//! A ledger in memory.
+//! An in-memory ledger.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use tool::{
 
 type Frames = Arc<Mutex<Vec<Record>>>;
 
-/// Keeps records in a list; can be told to fail.
+/// A ledger that stores records in a list and can be made to fail.
 #[derive(Debug, Default)]
 pub struct MemoryLedger {
     frames: Frames,
@@ -18,17 +18,17 @@ pub struct MemoryLedger {
 }
 
 impl MemoryLedger {
-    /// From now on, intents that need at least this are refused.
+    /// Makes all intents fail that require at least this durability.
     pub fn fail_from(&self, need: Option<Durability>) {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = need;
     }
 
-    /// What was kept, in order.
+    /// All records in order.
     pub fn frames(&self) -> Vec<Record> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The kinds that were kept of one call.
+    /// The record kinds of one call.
     pub fn kinds(&self, call: CallId) -> Vec<Kind> {
         let of_call = |record: &Record| (record.call == Some(call)).then_some(record.kind);
         self.frames().iter().filter_map(of_call).collect()

@@ -1,5 +1,6 @@
-//! Fakes of the ports for tests: scripted executors and sources, a clock that stands still, a ledger
-//! and a store in memory; an MCP server that judges; what is installed, and data from elsewhere. Never a dependency of what ships.
+//! Test doubles and test utilities: mock executors and sources, a fake clock, an in-memory ledger
+//! and a store with faults, a validating MCP server, installed programs and shared data. Never a
+//! dependency of shipped code.
 
 pub mod clock;
 pub mod condition;
@@ -23,10 +24,10 @@ mod wire;
 use serde_json::{Value, json};
 use tool::{Json, Tool, ToolName, Traits};
 
-/// A tool with this input schema and traits that say: read-only.
+/// Creates a read-only tool with this input schema.
 ///
 /// # Panics
-/// Where the name is no name.
+/// Panics if the name is invalid.
 pub fn tool(name: &str, description: &str, input: &Value) -> Tool {
     let received = json!({"name": name, "description": description, "inputSchema": input});
     Tool {

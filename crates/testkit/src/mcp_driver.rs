@@ -1,6 +1,6 @@
-//! The client half of the conformance suites, with Toolkeep as the client: a program that the suite
-//! starts with the address of a server. It starts a Toolkeep whose one source is that server, and
-//! does through it what the scenario wants.
+//! The client side of the conformance suites, with Toolkeep as the client: a program that the suite
+//! starts with the URL of a server. It starts a Toolkeep with that server as its only source and
+//! runs the scenario through it.
 
 mod authorized;
 mod door;
@@ -14,8 +14,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-/// `driver TOOLKEEP URL`, or `driver direct URL` to ask the server without a Toolkeep, as the control
-/// that the driver does what a scenario wants. The suite names the scenario and what belongs to it in the environment.
+/// Runs `driver TOOLKEEP URL`, or `driver direct URL` to call the server without Toolkeep, as a
+/// control that the driver runs the scenario correctly. The suite passes the scenario and its data
+/// in the environment.
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::disallowed_methods, reason = "the suite speaks by variables")]
 pub async fn main() -> ExitCode {

@@ -1,8 +1,9 @@
-//! An MCP server that judges others: every tool, prompt and resource that the conformance suites ask
-//! for, in both eras of the protocol, written from the specification with plain JSON.
+//! An MCP server that validates its clients: every tool, prompt and resource that the conformance
+//! suites require, in both eras of the protocol, implemented from the specification with plain
+//! JSON.
 //!
-//! It knows nothing of Toolkeep's own MCP code, because it stands on the other side of it. It binds
-//! nothing itself and listens only where it is told to.
+//! It shares no code with Toolkeep's own MCP implementation, because it is the counterpart. It only
+//! listens where requested.
 
 mod calls;
 mod content;
@@ -30,39 +31,39 @@ use tokio::task::JoinSet;
 
 use world::World;
 
-/// Which eras of the protocol a fixture speaks.
+/// The protocol eras that a fixture supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Era {
     /// 2024-11-05 to 2025-11-25: `initialize` and sessions.
     Legacy,
-    /// 2026-07-28: neither.
+    /// 2026-07-28: without either.
     Modern,
-    /// Both on one address.
+    /// Both at one URL.
     #[default]
     Both,
 }
 
-/// How a fixture behaves.
+/// The options of a fixture.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// The eras it speaks.
+    /// The supported eras.
     pub era: Era,
-    /// Entries of a page of a list; 0 for all of them in one.
+    /// Entries per list page; 0 for one page with all of them.
     pub page: usize,
 }
 
-/// A fixture that answers until this is dropped.
+/// A running fixture; it stops when dropped.
 #[derive(Debug)]
 pub struct Running {
-    /// Where: `http://127.0.0.1:PORT/mcp`.
+    /// The URL: `http://127.0.0.1:PORT/mcp`.
     pub url: String,
     _task: JoinSet<()>,
 }
 
-/// Starts a fixture on a free port of the loopback.
+/// Starts a fixture on a free loopback port.
 ///
 /// # Errors
-/// Where no port can be had.
+/// Returns an error if no port is available.
 pub async fn start(options: Options) -> io::Result<Running> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
@@ -71,7 +72,7 @@ pub async fn start(options: Options) -> io::Result<Running> {
     Ok(Running { url, _task: task })
 }
 
-/// Answers on `listener` for ever; connections end when this is dropped.
+/// Serves on `listener` forever; connections end when this is dropped.
 pub async fn serve(listener: TcpListener, options: Options) {
     let world = Arc::new(World::new(options));
     let mut open = JoinSet::new();
@@ -81,7 +82,7 @@ pub async fn serve(listener: TcpListener, options: Options) {
         let world = Arc::clone(&world);
         open.spawn(async move {
             let answer = service_fn(|request| http::answer(Arc::clone(&world), request));
-            // A caller that goes away is no news.
+            // A disconnected client is expected.
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
         });
     }

@@ -1,6 +1,8 @@
-//! An authorization server and an MCP server that wants its tokens, both on loopback and both speaking
-//! the real protocol: OAuth 2.1 with PKCE, registration, refresh tokens that rotate, scopes, audiences.
-//! What they do wrong is set by the test.
+//! An authorization server and an MCP server that requires its tokens, both on loopback and both
+//! with the real protocol: OAuth 2.1 with PKCE, registration, rotating refresh tokens, scopes,
+//! audiences.
+//!
+//! Tests configure their faults.
 
 mod authority;
 mod resource;

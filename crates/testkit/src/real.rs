@@ -1,4 +1,4 @@
-//! What `cargo xtask provision` installs: files of its folder, Debian's Redis, and Helm.
+//! Programs installed by `cargo xtask provision`: files of its directory, Debian's Redis, and Helm.
 
 mod chart;
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 pub use chart::rendered;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A file of the folder that `TOOLKEEP_REAL` names.
+/// The path of a file in the directory named by `TOOLKEEP_REAL`.
 ///
 /// # Panics
-/// Where nothing is installed: what has not been tried proves nothing.
+/// Panics if nothing is installed: an untested feature proves nothing.
 pub fn installed(path: &str) -> PathBuf {
     let folder = std::env::var_os("TOOLKEEP_REAL").expect(
         "TOOLKEEP_REAL names no folder of installed programs: run `cargo xtask provision`, set what it \
@@ -24,22 +24,22 @@ pub fn installed(path: &str) -> PathBuf {
     path
 }
 
-/// A Redis on the loopback that keeps nothing on the disk. Killed when dropped.
+/// A Redis process on loopback without persistence. Killed when dropped.
 #[derive(Debug)]
 pub struct Redis {
     port: u16,
-    /// Empty where it asks for none.
+    /// The password; empty without authentication.
     password: String,
     child: Child,
 }
 
 impl Redis {
-    /// One that asks for no password, and answers.
+    /// Starts a Redis without a password and waits until it is ready.
     pub fn start() -> Self {
         Self::with_password("")
     }
 
-    /// One that asks for this password, and answers.
+    /// Starts a Redis with this password and waits until it is ready.
     pub fn with_password(password: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
         let port = port.expect("a free port").port();
@@ -48,31 +48,31 @@ impl Redis {
         redis
     }
 
-    /// `redis://…`, with the password, without a database.
+    /// The URL `redis://…` with the password, without a database.
     pub fn url(&self) -> String {
         let login =
             if self.password.is_empty() { String::new() } else { format!(":{}@", self.password) };
         format!("redis://{login}127.0.0.1:{}", self.port)
     }
 
-    /// Without a chance to say goodbye.
+    /// Kills the process without a shutdown.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
-    /// Started again, empty, at the same port; it answers.
+    /// Restarts it, empty, on the same port, and waits until it is ready.
     pub fn again(&mut self) {
         self.child = run(self.port, &self.password);
         self.answers();
     }
 
-    /// Stops it in the middle of what it does, or lets it go on.
+    /// Sends a signal, for example to stop or continue it.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// What `redis-cli` says to these words.
+    /// Runs `redis-cli` with these arguments and returns its output.
     pub fn cli(&self, words: &[&str]) -> String {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
         let mut cli = Command::new("redis-cli");

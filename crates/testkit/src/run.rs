@@ -1,4 +1,4 @@
-//! One call of an executor without a pipeline, with a switch that cancels it.
+//! Calls of an executor without the pipeline, with a switch that cancels them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use tool::{
 
 use crate::context::context;
 
-/// Gives up when told.
+/// A cancel signal that the test triggers.
 #[derive(Debug, Default)]
 pub struct Switch {
     off: AtomicBool,
@@ -22,7 +22,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Tells whoever waits.
+    /// Triggers the cancellation.
     pub fn cancel(&self) {
         self.off.store(true, Ordering::SeqCst);
         self.told.notify_waiters();
@@ -43,7 +43,7 @@ impl Cancel for Switch {
     }
 }
 
-/// The agent of a user of the default organisation.
+/// An agent of a user of the default organization.
 fn caller() -> Caller {
     Caller {
         org: Org::default(),
@@ -56,7 +56,7 @@ fn caller() -> Caller {
     }
 }
 
-/// Runs one call to its end.
+/// Runs one call to completion.
 pub async fn run(
     tool: &Arc<Tool>,
     executor: &dyn Executor,
@@ -65,7 +65,7 @@ pub async fn run(
     run_until(tool, executor, args, &Switch::default()).await
 }
 
-/// The same, unless it is given up.
+/// Runs one call to completion or cancellation.
 pub async fn run_until(
     tool: &Arc<Tool>,
     executor: &dyn Executor,
@@ -94,7 +94,7 @@ pub async fn run_until(
     }
 }
 
-/// A tool of a listing and what runs it.
+/// Finds a tool of a listing with its executor.
 pub fn offered(listing: &Listing, name: &str) -> (Arc<Tool>, Arc<dyn Executor>) {
     let named = |offer: &Offer| match &offer.item {
         Item::Tool(tool) if tool.name.as_str() == name => {
@@ -105,7 +105,7 @@ pub fn offered(listing: &Listing, name: &str) -> (Arc<Tool>, Arc<dyn Executor>) 
     listing.offers.iter().find_map(named).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The names of a listing, in its order.
+/// The tool names of a listing, in order.
 pub fn names(listing: &Listing) -> Vec<String> {
     let name = |offer: &Offer| match &offer.item {
         Item::Tool(tool) => tool.name.to_string(),
@@ -114,7 +114,7 @@ pub fn names(listing: &Listing) -> Vec<String> {
     listing.offers.iter().map(name).collect()
 }
 
-/// The JSON of an outcome.
+/// The JSON value of an outcome.
 pub fn value(outcome: &Outcome) -> Value {
     match &outcome.body {
         Body::Value(json) | Body::Mcp(json) => json.value(),

@@ -1,4 +1,4 @@
-//! A source that lists what it is told to.
+//! A mock source with scripted listings.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,20 +7,20 @@ use tokio::sync::watch;
 use tool::source::Consent;
 use tool::{Boxed, Listing, Problem, Revision, Source, SourceError, SourceName};
 
-/// What a scripted source answers next.
+/// The next response of a mock source.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// This listing.
+    /// Returns this listing.
     Listing(Listing),
-    /// This error.
+    /// Returns this error.
     Error(SourceError),
-    /// Nothing, ever.
+    /// Never returns.
     Hang,
-    /// A panic, as a fault in a source's own code would be.
+    /// Panics, as a bug in a source would.
     Panic,
 }
 
-/// A source by script.
+/// A source with a scripted response.
 #[derive(Debug)]
 pub struct Scripted {
     name: SourceName,
@@ -29,16 +29,16 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// A source named `name` that answers `answer`.
+    /// Creates a source named `name` with this response.
     ///
     /// # Panics
-    /// Where the name is no name.
+    /// Panics if the name is invalid.
     pub fn new(name: &str, answer: Answer) -> Self {
         let name = SourceName::new(name).expect("a name");
         Self { name, answer: Mutex::new(answer), revision: watch::Sender::new(1) }
     }
 
-    /// From now on answers `answer`, and says that it changed.
+    /// Sets the response and reports a change.
     pub fn set(&self, answer: Answer) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
         self.revision.send_modify(|revision| *revision += 1);
@@ -85,7 +85,7 @@ impl Source for Scripted {
     }
 }
 
-/// Whoever asks is sent to one address, and any answer but `no` is consent.
+/// Redirects to a fixed URL; any answer except `no` is consent.
 impl Consent for Scripted {
     fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>> {
         Box::pin(async move { Ok(format!("https://login.example/?to={redirect}")) })

@@ -1,4 +1,4 @@
-//! A store over another one that counts what is asked of it, and fails or falls silent as a test says.
+//! A store wrapper that counts requests, and fails or hangs on request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,31 +8,31 @@ use bytes::Bytes;
 use tool::store::Expect;
 use tool::{Boxed, Store, StoreError, Version, Versioned};
 
-/// The store.
+/// A store with fault injection.
 #[derive(Debug)]
 pub struct FaultyStore {
     inner: Box<dyn Store>,
     down: AtomicBool,
     silent: AtomicBool,
-    /// Writes before all later ones fail; `None` where none fails.
+    /// The number of writes before all later ones fail; `None` if none fails.
     good_writes: Mutex<Option<usize>>,
-    /// Gets, puts, scans and news.
+    /// The number of gets, puts, scans and change requests.
     requests: [AtomicUsize; 4],
     answered_news: AtomicUsize,
-    /// By the kind of a row, which is what stands before the first `/` of its key.
+    /// Row counts by kind, which is the key prefix before the first `/`.
     rows: Mutex<HashMap<String, RowCount>>,
 }
 
-/// Rows of one kind that were read.
+/// The rows of one kind that were read.
 #[derive(Debug, Default, Clone, Copy)]
 struct RowCount {
-    /// Since they were asked for last.
+    /// The count since the last query.
     read: usize,
-    /// The most that one scan gave.
+    /// The most rows of one scan.
     largest_page: usize,
 }
 
-/// What is asked of a store: its place among the requests that are counted.
+/// The kind of a store request, as an index of the counters.
 #[derive(Debug, Clone, Copy)]
 enum Request {
     Get,
@@ -42,7 +42,7 @@ enum Request {
 }
 
 impl FaultyStore {
-    /// A store over this one, which answers as it does.
+    /// Wraps a store without faults.
     pub fn new(inner: impl Store + 'static) -> Self {
         Self {
             inner: Box::new(inner),
@@ -55,43 +55,43 @@ impl FaultyStore {
         }
     }
 
-    /// The store below, of which nothing is counted.
+    /// The wrapped store, whose requests are not counted.
     pub fn inner(&self) -> &dyn Store {
         self.inner.as_ref()
     }
 
-    /// Whether each request fails from here on.
+    /// Makes all requests fail, or succeed again.
     pub fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
     }
 
-    /// From here on no request is answered.
+    /// Makes all requests hang.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
     }
 
-    /// After so many writes each further one fails; with `None` none does.
+    /// Makes each write fail after this number of writes; `None` disables it.
     pub fn fail_writes_after(&self, writes: Option<usize>) {
         *self.good_writes.lock().unwrap_or_else(PoisonError::into_inner) = writes;
     }
 
-    /// Gets, puts, scans and news since this was called last.
+    /// Takes the number of gets, puts, scans and change requests since the last call.
     pub fn take_requests(&self) -> [usize; 4] {
         self.requests.each_ref().map(|count| count.swap(0, Ordering::SeqCst))
     }
 
-    /// How often the store answered what is new.
+    /// The number of answered change requests.
     pub fn answered_news(&self) -> usize {
         self.answered_news.load(Ordering::SeqCst)
     }
 
-    /// The rows of this kind that were read since this was called last.
+    /// Takes the number of rows of this kind that were read since the last call.
     pub fn take_rows_read(&self, kind: &str) -> usize {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         rows.get_mut(kind).map_or(0, |count| std::mem::take(&mut count.read))
     }
 
-    /// The most rows of this kind that one scan gave.
+    /// The most rows of this kind in one scan.
     pub fn largest_page(&self, kind: &str) -> usize {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         rows.get(kind).map_or(0, |count| count.largest_page)

@@ -1,4 +1,4 @@
-//! One request of HTTP over a connection of its own, for programs that stand around Toolkeep.
+//! A minimal HTTP client with one connection per request, for programs around Toolkeep.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
 
-/// Sends a request to `authority` (`host:port`), whatever its `Host` says. The connection ends with
-/// the answer's body.
+/// Sends a request to `authority` (`host:port`), independent of its `Host`. The connection ends
+/// with the response body.
 ///
 /// # Errors
-/// Where nobody answers there.
+/// Returns an error if the server is unreachable.
 #[expect(clippy::disallowed_methods, reason = "a caller from outside, not a part of Toolkeep")]
 pub(crate) async fn send(
     authority: &str,
@@ -28,7 +28,7 @@ pub(crate) async fn send(
     sender.send_request(request).await.map_err(io::Error::other)
 }
 
-/// `host:port` and path of an address.
+/// Splits a URL into `host:port` and path.
 pub(crate) fn split(url: &str) -> (&str, &str) {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))

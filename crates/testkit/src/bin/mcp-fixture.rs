@@ -1,4 +1,5 @@
-//! The MCP fixture as a program: prints its address as a line of JSON and answers until it is ended.
+//! The MCP fixture as a program: prints its URL as a line of JSON and serves until it is
+//! terminated.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use tokio::net::TcpListener;
 
 const USAGE: &str = "mcp-fixture [--port N] [--era legacy|modern|both] [--page N]";
 
-/// A port and options.
+/// Parses the port and the options.
 fn parse(words: &[String]) -> Option<(u16, Options)> {
     let (mut port, mut options) = (0, Options::default());
     for pair in words.chunks(2) {

@@ -1,6 +1,6 @@
-//! A server that wants tokens, and a person who does what Toolkeep says: where it names
-//! `toolkeep source login`, the person runs that and follows the address that it prints. The browser is
-//! a plain HTTP client.
+//! Scenarios for a server that requires tokens, with a simulated user who follows Toolkeep's
+//! instructions: if it names `toolkeep source login`, the user runs it and opens the printed URL.
+//! The browser is a plain HTTP client.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -17,14 +17,14 @@ use super::steps;
 use super::toolkeep::{SOURCE, Toolkeep};
 use crate::wire;
 
-/// How often the person agrees: more often than any server should ask.
+/// Maximum number of logins, more than any server should need.
 const TIMES: usize = 5;
-/// Where the suite's description of a client would be.
+/// The URL of the client metadata document of the suite.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
-/// What Toolkeep says.
+/// The command that Toolkeep prints for a login.
 const COMMAND: &str = "toolkeep source login it";
 
-/// The source's `oauth`: what belongs to the scenario, as an operator would write it down.
+/// The `oauth` settings of the source for the scenario, as an operator would configure them.
 pub(super) fn configured(context: &Value, folder: &Path) -> Result<Option<Value>, String> {
     let get = |name: &str| context[name].as_str();
     let scenario = get("scenario").unwrap_or_default();
@@ -47,15 +47,15 @@ pub(super) fn configured(context: &Value, folder: &Path) -> Result<Option<Value>
         oauth["client_metadata"] = json!(DOCUMENT);
     }
     if scenario.starts_with("auth/") {
-        // The suite's authorization servers get free ports.
+        // The authorization servers of the suite use random ports.
         oauth["any_loopback_port"] = json!(true);
     }
     Ok(oauth.as_object().filter(|members| !members.is_empty()).map(|_| oauth.clone()))
 }
 
-/// Uses the server until it works or nobody can do anything more about it.
+/// Uses the server until it works or no further login is possible.
 pub(super) async fn take(toolkeep: &Toolkeep, door: &Door, scenario: &str) -> Result<(), String> {
-    // A server that changes its mind shows that only to who comes twice.
+    // A server that changes its requirements shows that only on the second use.
     let mut more = usize::from(scenario == "auth/authorization-server-migration");
     let mut done = Err("not tried".to_owned());
     for _ in 0..TIMES {
@@ -69,7 +69,7 @@ pub(super) async fn take(toolkeep: &Toolkeep, door: &Door, scenario: &str) -> Re
     done
 }
 
-/// Lists and calls; what is wrong, where something is.
+/// Lists and calls the tools; returns the problem, if any.
 async fn attempt(toolkeep: &Toolkeep, door: &Door) -> Result<(), String> {
     let problems = door.problems(&toolkeep.owner()).await?;
     if problems.contains(COMMAND) {
@@ -79,7 +79,7 @@ async fn attempt(toolkeep: &Toolkeep, door: &Door) -> Result<(), String> {
     if said.contains(COMMAND) { Err(said) } else { Ok(()) }
 }
 
-/// The person's part.
+/// Performs the login as the user.
 async fn log_in(toolkeep: &Toolkeep) -> Result<(), String> {
     let mut command = toolkeep.command(&["source", "login", SOURCE]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -105,7 +105,7 @@ async fn log_in(toolkeep: &Toolkeep) -> Result<(), String> {
     if ended.success() { Ok(()) } else { Err(format!("login: {heard}{}", rest.join("\n"))) }
 }
 
-/// Goes where it is sent, as a browser does.
+/// Follows redirects, as a browser does.
 async fn browse(url: &str) -> Result<(), String> {
     let mut at = url.to_owned();
     for _ in 0..TIMES {

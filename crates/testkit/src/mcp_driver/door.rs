@@ -1,4 +1,4 @@
-//! A caller at Toolkeep's doors: REST to look, MCP of 2026-07-28 to act.
+//! A client of Toolkeep: REST for inspection, MCP 2026-07-28 for calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +13,10 @@ use crate::wire;
 
 const REVISION: &str = "2026-07-28";
 
-/// A caller with a key.
+/// A client with a key.
 pub(super) struct Door {
     address: String,
-    /// Where MCP is spoken.
+    /// The path of the MCP endpoint.
     path: String,
     bearer: String,
     last: AtomicU64,
@@ -32,13 +32,13 @@ impl Door {
         }
     }
 
-    /// What is wrong with the source, for its operator.
+    /// The problems of the source, as shown to its operator.
     pub(super) async fn problems(&self, owner: &str) -> Result<String, String> {
         let owner = Self::new(self.address.clone(), owner);
         Ok(owner.get("/v1/sources").await?.to_string())
     }
 
-    /// Of a server that is no Toolkeep.
+    /// A client for a server other than Toolkeep.
     pub(super) fn direct(url: &str) -> Self {
         let (address, path) = wire::split(url);
         Self { path: path.to_owned(), ..Self::new(address.to_owned(), "none") }
@@ -51,7 +51,7 @@ impl Door {
         let status = answer.status();
         let body = answer.into_body().collect().await.map_err(text)?.to_bytes();
         let body = String::from_utf8_lossy(&body);
-        // Of a stream, the last message is the answer.
+        // In a stream, the last message is the response.
         let last = body.lines().rev().find_map(|line| line.strip_prefix("data:"));
         let message = serde_json::from_str(last.unwrap_or(&body));
         message.map_err(|_| format!("{status}: {body}"))
@@ -61,17 +61,17 @@ impl Door {
         self.last.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Looks at something by REST.
+    /// Sends a REST GET request.
     pub(super) async fn get(&self, path: &str) -> Result<Value, String> {
         self.send(Request::builder().method(Method::GET).uri(path), String::new()).await
     }
 
-    /// Sends one request by MCP; its result.
+    /// Sends an MCP request and returns its result.
     pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, String> {
         self.ask_with(method, params, Vec::new()).await
     }
 
-    /// The same with more headers; those that cannot be headers are left out.
+    /// Sends an MCP request with additional headers; invalid ones are skipped.
     pub(super) async fn ask_with(
         &self,
         method: &str,

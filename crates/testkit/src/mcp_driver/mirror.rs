@@ -1,8 +1,8 @@
-//! Arguments that a header has to repeat, because the tool's schema says `x-mcp-header`.
+//! Headers that repeat arguments, as required by `x-mcp-header` in the tool's schema.
 
 use serde_json::Value;
 
-/// Names and values of the headers for a call of a tool with this schema.
+/// The header names and values for a call of a tool with this schema.
 pub(super) fn headers(schema: &Value, arguments: &Value) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     for (key, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -17,7 +17,7 @@ pub(super) fn headers(schema: &Value, arguments: &Value) -> Vec<(String, String)
     headers
 }
 
-/// A value as a header can hold it.
+/// Encodes a value for a header.
 fn wrapped(value: &str) -> String {
     let printable = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if printable && value.trim() == value && !value.starts_with("=?base64?") {
@@ -26,7 +26,7 @@ fn wrapped(value: &str) -> String {
     format!("=?base64?{}?=", base64(value.as_bytes()))
 }
 
-/// With padding (RFC 4648 4).
+/// Base64 with padding (RFC 4648, section 4).
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

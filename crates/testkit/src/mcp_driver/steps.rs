@@ -1,20 +1,20 @@
-//! What a scenario wants to be done through Toolkeep.
+//! The steps of a scenario, run through Toolkeep.
 
 use serde_json::{Map, Value, json};
 
 use super::door::Door;
 use super::mirror;
 
-/// Most rounds of questions of one call.
+/// Maximum number of input rounds per call.
 const ROUNDS: usize = 8;
-/// A tool that is to be called between two rounds of another, where there is one.
+/// The tool that is called between two rounds of another, if it exists.
 const UNRELATED: &str = "test_mrtr_unrelated";
 
-/// Does all that the server offers: lists, calls every tool, reads every resource, fetches every
-/// prompt; with the arguments that the scenario gives, where it gives some.
+/// Uses everything that the server offers: lists, calls every tool, reads every resource, gets
+/// every prompt, with the arguments of the scenario if there are any.
 ///
 /// # Errors
-/// Where the tools cannot be listed, or the one call that the scenario is about does not work.
+/// Returns an error if the tools cannot be listed or the call that the scenario tests fails.
 pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result<(), String> {
     let tools = list(door, "tools/list", "tools").await?;
     match scenario {
@@ -34,8 +34,8 @@ pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result
         let name = it["name"].as_str().unwrap_or_default();
         let mut done = calls.call(name, it["arguments"].clone()).await;
         if done.as_ref().is_ok_and(|result| result["isError"] == true) {
-            // A gateway that holds arguments to their schema refuses a null where a boolean stands: what
-            // is null is left out then, as its error says.
+            // A gateway that validates arguments rejects null for a boolean: nulls are then
+            // omitted, as its error suggests.
             done = calls.call(name, without_nulls(&it["arguments"])).await;
         }
         note(done);
@@ -44,7 +44,7 @@ pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result
         let name = tool["name"].as_str().unwrap_or_default();
         note(calls.call(name, arguments(&tool["inputSchema"])).await);
     }
-    // Not every server has these.
+    // Not every server supports these.
     for resource in list(door, "resources/list", "resources").await.unwrap_or_default() {
         note(door.ask("resources/read", json!({ "uri": resource["uri"] })).await);
     }
@@ -57,10 +57,10 @@ pub(super) async fn take(door: &Door, scenario: &str, context: &Value) -> Result
     Ok(())
 }
 
-/// Lists and calls every tool; all that was said.
+/// Lists and calls every tool; returns all output.
 ///
 /// # Errors
-/// Where the tools cannot be listed.
+/// Returns an error if the tools cannot be listed.
 pub(super) async fn called(door: &Door) -> Result<String, String> {
     let tools = list(door, "tools/list", "tools").await?;
     let calls = Calls::of(door, &tools);
@@ -85,7 +85,7 @@ fn without_nulls(arguments: &Value) -> Value {
     arguments
 }
 
-/// What one of many did; the suite judges by what arrived at its server.
+/// Reports the result of one step; the suite evaluates what its server received.
 fn note(done: Result<Value, String>) {
     match done {
         Ok(result) => println!("{result}"),
@@ -114,7 +114,7 @@ async fn echo(door: &Door, tools: &[Value]) -> Result<(), String> {
     Calls::of(door, tools).call("json_schema_echo", echo).await.map(drop)
 }
 
-/// Calls of listed tools.
+/// Calls of the listed tools.
 struct Calls<'a> {
     door: &'a Door,
     tools: &'a [Value],
@@ -129,7 +129,7 @@ impl<'a> Calls<'a> {
         self.tools.iter().find(|tool| tool["name"] == name).map(|tool| &tool["inputSchema"])
     }
 
-    /// Calls a tool and answers what it asks.
+    /// Calls a tool and answers its input requests.
     async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
         let schema = self.schema(name).cloned().unwrap_or_default();
         let headers = mirror::headers(&schema, &arguments);
@@ -167,7 +167,7 @@ fn reply(question: &Value) -> Value {
     }
 }
 
-/// An object of a schema: defaults where there are some, else something for what is required.
+/// Creates arguments for a schema: defaults where present, else placeholders for required members.
 fn arguments(schema: &Value) -> Value {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let mut object = Map::new();

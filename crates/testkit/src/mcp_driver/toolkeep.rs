@@ -1,4 +1,4 @@
-//! A Toolkeep with one source, in a folder of its own.
+//! A Toolkeep process with one source, in its own directory.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::door::Door;
 
-/// The longest that it may take to start, or to stop.
+/// Timeout for start and stop.
 const SOON: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
-/// What the source is called.
+/// The name of the source.
 pub(super) const SOURCE: &str = "it";
 
 pub(super) struct Toolkeep {
@@ -24,7 +24,7 @@ pub(super) struct Toolkeep {
 }
 
 impl Toolkeep {
-    /// Starts one whose source is the MCP server at `url`.
+    /// Starts a process whose source is the MCP server at `url`.
     #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
     pub(super) fn start(program: &str, url: &str, context: &Value) -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("toolkeep-driver-{}", Uuid::new_v4()));
@@ -45,13 +45,13 @@ impl Toolkeep {
         Ok(Self { child, folder, program: program.to_owned() })
     }
 
-    /// The owner's key.
+    /// The owner key.
     pub(super) fn owner(&self) -> String {
         let key = fs::read_to_string(self.folder.join("data/owner.key"));
         key.unwrap_or_default().trim().to_owned()
     }
 
-    /// The command line of an operator of this Toolkeep.
+    /// A CLI command of the operator of this process.
     #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -60,7 +60,7 @@ impl Toolkeep {
         command
     }
 
-    /// Its door, once it has listed the source or failed to.
+    /// Connects a client after the source was listed or failed.
     pub(super) async fn door(&self) -> Result<Door, String> {
         let ready = timeout(SOON, async {
             loop {
@@ -84,7 +84,7 @@ impl Toolkeep {
         listed.then(|| Door::new(address, read("agent.key").unwrap_or_default().trim()))
     }
 
-    /// Ends it; the end of what it said.
+    /// Stops the process; returns the end of its output.
     #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
     pub(super) async fn stop(mut self) -> String {
         let pid = self.child.id().to_string();

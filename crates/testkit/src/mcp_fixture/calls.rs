@@ -1,4 +1,4 @@
-//! What the tools do.
+//! The tool implementations of the fixture.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,26 +17,26 @@ use super::world::{Change, World};
 static ANSWERS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("answers.json")).expect("our own JSON"));
 
-/// Between two steps of a tool that takes its time.
+/// Time between two steps of a slow tool.
 const STEP: Duration = Duration::from_millis(50);
 
-/// A call that takes long.
+/// Duration of a slow call.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done(Value),
-    /// It needs `inputRequests` answered and `requestState` back.
+    /// It needs answers to `inputRequests` and `requestState` back.
     Ask(Value, Option<String>),
-    /// It goes on by itself: the members of the task.
+    /// It continues as a task with these members.
     Task(Value),
 }
 
-/// What a request for a tool or a prompt brings.
+/// Parses the input of a tool call or a prompt request.
 ///
 /// # Errors
-/// Where it has not the right shape.
+/// Returns an error for an invalid request.
 pub(super) fn given(request: &Request, capabilities: &Value) -> Result<Given, Fault> {
     let object = |key: &str| match request.params.get(key) {
         None => Ok(None),
@@ -52,7 +52,7 @@ pub(super) fn given(request: &Request, capabilities: &Value) -> Result<Given, Fa
     })
 }
 
-/// Whether the tool says something before it answers.
+/// Whether the tool sends notifications before its result.
 pub(super) fn speaks(name: &str) -> bool {
     matches!(
         name,
@@ -64,10 +64,10 @@ pub(super) fn speaks(name: &str) -> bool {
     )
 }
 
-/// Runs a tool as far as it comes.
+/// Runs a tool until it ends or needs input.
 ///
 /// # Errors
-/// Where there is no such tool, or the call cannot be answered at all.
+/// Returns an error if the tool does not exist or the call cannot be answered.
 pub(super) async fn call(world: &World, given: &Given, link: &Link) -> Result<Outcome, Fault> {
     let name = given.name.as_str();
     if content::tool(world, name).is_none() {
@@ -88,7 +88,8 @@ pub(super) async fn call(world: &World, given: &Given, link: &Link) -> Result<Ou
             if link.session.is_none() {
                 return tasks::begin_for(world, given, &got);
             }
-            // Before 2026-07-28 the caller says what is a task; this call is none, and takes its time.
+            // Before 2026-07-28 the client decides what is a task; this call is not one, and is
+            // slow.
             sleep(LONG).await;
             return Ok(Outcome::Done(received(name, &got)));
         }
@@ -98,10 +99,10 @@ pub(super) async fn call(world: &World, given: &Given, link: &Link) -> Result<Ou
     plain(world, given, link).await.map(Outcome::Done)
 }
 
-/// A prompt, which may need input too.
+/// Gets a prompt, which may need input too.
 ///
 /// # Errors
-/// Where there is no such prompt, or an argument is missing.
+/// Returns an error if the prompt does not exist or an argument is missing.
 pub(super) fn prompt(world: &World, request: &Request, given: &Given) -> Result<Outcome, Fault> {
     Ok(match input::next(world, given)? {
         Round::Ask { requests, state } => Outcome::Ask(requests, state),
@@ -124,7 +125,7 @@ pub(super) fn failure(message: impl Into<String>) -> Value {
     answer
 }
 
-/// What a tool says of the answers that it got.
+/// The tool result for received answers.
 fn received(name: &str, got: &Map<String, Value>) -> Value {
     let all = Value::Object(got.clone());
     match name {
@@ -204,7 +205,7 @@ fn changed(world: &World, change: Change, more: &AtomicBool) -> Value {
     text("Mutation triggered")
 }
 
-/// Counts a call that is dropped before its time.
+/// Counts a call that is dropped before it ends.
 struct Unfinished<'a>(Option<&'a AtomicU64>);
 
 impl Drop for Unfinished<'_> {

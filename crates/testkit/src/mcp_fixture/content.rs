@@ -1,4 +1,4 @@
-//! What the fixture offers: lists, prompts, resources, completions.
+//! The content of the fixture: lists, prompts, resources, completions.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,10 @@ static TOOLS: LazyLock<Value> = LazyLock::new(|| read(include_str!("tools.json")
 static PROMPTS: LazyLock<Value> = LazyLock::new(|| read(include_str!("prompts.json")));
 static RESOURCES: LazyLock<Value> = LazyLock::new(|| read(include_str!("resources.json")));
 
-/// A page of a list.
+/// Returns a page of a list.
 ///
 /// # Errors
-/// Where the cursor is none of ours.
+/// Returns an error for an unknown cursor.
 pub(super) fn list(world: &World, request: &Request) -> Result<Value, Fault> {
     let (key, mut all) = match request.method.as_str() {
         "tools/list" => ("tools", tools(world)),
@@ -71,13 +71,13 @@ fn prompts(world: &World) -> Vec<Value> {
     prompts
 }
 
-/// The tool of a name, where it is offered now.
+/// Finds a currently listed tool by name.
 pub(super) fn tool(world: &World, name: &str) -> Option<Value> {
     tools(world).into_iter().find(|tool| tool["name"] == name)
 }
 
 /// # Errors
-/// Where there is no such resource.
+/// Returns an error if the resource does not exist.
 pub(super) fn read_resource(world: &World, request: &Request) -> Result<Value, Fault> {
     let uri = request.text("uri")?;
     let of = |kind: &str, key: &str, content: Value| json!({ "contents": [{ "uri": uri, "mimeType": kind, key: content }] });
@@ -100,15 +100,15 @@ pub(super) fn read_resource(world: &World, request: &Request) -> Result<Value, F
     })
 }
 
-/// Whether a resource can be watched.
+/// Whether clients can subscribe to a resource.
 pub(super) fn is_resource(uri: &str) -> bool {
     RESOURCES["resources"].as_array().is_some_and(|all| all.iter().any(|it| it["uri"] == uri))
 }
 
-/// A prompt that needs nothing but its arguments.
+/// Renders a prompt from its arguments only.
 ///
 /// # Errors
-/// Where there is no such prompt, or an argument is missing.
+/// Returns an error if the prompt does not exist or an argument is missing.
 pub(super) fn prompt(world: &World, request: &Request) -> Result<Value, Fault> {
     let name = request.text("name")?;
     let known = prompts(world).into_iter().find(|prompt| prompt["name"] == name);
@@ -146,10 +146,10 @@ pub(super) fn prompt(world: &World, request: &Request) -> Result<Value, Fault> {
     Ok(json!({ "description": known["description"], "messages": messages }))
 }
 
-/// Completes the first argument of a prompt, and ids of the template.
+/// Completes the first argument of a prompt, and the ids of the resource template.
 ///
 /// # Errors
-/// Where what to complete is not known.
+/// Returns an error for an unknown completion reference.
 pub(super) fn complete(request: &Request) -> Result<Value, Fault> {
     let param = |path: &str| {
         let value = request.params.get(path.split('/').next()?)?;

@@ -1,17 +1,17 @@
-//! Headers of the modern era that repeat what the body says, and must not differ from it.
+//! Validation of modern-era headers that repeat the body and must equal it.
 
 use http::HeaderMap;
 use serde_json::Value;
 
 use super::rpc::{Fault, Request};
 
-/// A header as text.
+/// Returns a header as text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
 /// # Errors
-/// Where `Mcp-Method` is not the method.
+/// Returns an error if `Mcp-Method` differs from the method.
 pub(super) fn method(headers: &HeaderMap, method: &str) -> Result<(), Fault> {
     match text(headers, "mcp-method") {
         Some(said) if said == method => Ok(()),
@@ -21,7 +21,7 @@ pub(super) fn method(headers: &HeaderMap, method: &str) -> Result<(), Fault> {
 }
 
 /// # Errors
-/// Where `Mcp-Name` is not what the request names.
+/// Returns an error if `Mcp-Name` differs from the name in the request.
 pub(super) fn name(headers: &HeaderMap, request: &Request) -> Result<(), Fault> {
     let member = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
@@ -39,7 +39,7 @@ pub(super) fn name(headers: &HeaderMap, request: &Request) -> Result<(), Fault> 
 }
 
 /// # Errors
-/// Where an argument that a header mirrors is not what the header says.
+/// Returns an error if a mirrored argument differs from its header.
 pub(super) fn params(headers: &HeaderMap, request: &Request, tool: &Value) -> Result<(), Fault> {
     let properties = tool["inputSchema"]["properties"].as_object();
     for (key, schema) in properties.into_iter().flatten() {
@@ -66,7 +66,7 @@ pub(super) fn params(headers: &HeaderMap, request: &Request, tool: &Value) -> Re
     Ok(())
 }
 
-/// A value that may be wrapped, because a header cannot hold every letter.
+/// Decodes a header value that may be encoded, because headers cannot hold every character.
 fn decoded(value: &str) -> Option<String> {
     let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match wrapped {
@@ -75,7 +75,7 @@ fn decoded(value: &str) -> Option<String> {
     }
 }
 
-/// Strict: the whole alphabet and the padding, nothing else.
+/// Strict base64 decoding: only the alphabet and the padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if !text.len().is_multiple_of(4) {

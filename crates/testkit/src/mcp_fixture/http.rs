@@ -1,5 +1,5 @@
-//! One address for both eras: what is refused before anybody looks at the message, and which era a
-//! message belongs to.
+//! One URL for both eras: request validation before the message is parsed, and the choice of the
+//! era.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::rpc::{Fault, Message};
 use super::stream::{Answer, json, plain};
 use super::world::World;
 
-/// Most bytes of a message.
+/// Maximum size of a message in bytes.
 const MOST: usize = 8 << 20;
 
-/// Answers one request of HTTP.
+/// Responds to one HTTP request.
 pub(super) async fn answer(
     world: Arc<World>,
     request: Request<Incoming>,
@@ -41,7 +41,7 @@ pub(super) async fn answer(
     })
 }
 
-/// What is wrong with a request whatever it says.
+/// Rejects a request that is invalid regardless of its message.
 fn refused(path: &str, method: &Method, headers: &HeaderMap) -> Option<Answer> {
     if path != "/mcp" {
         return Some(plain(StatusCode::NOT_FOUND, "the address is /mcp"));
@@ -102,7 +102,7 @@ async fn post(world: &Arc<World>, headers: &HeaderMap, body: &[u8]) -> Answer {
     }
 }
 
-/// Whether a message belongs to the modern era: by what its header or its `_meta` names.
+/// Whether a message belongs to the modern era, by its header or its `_meta`.
 fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
     let named = text(headers, "mcp-protocol-version");
     let meta = match message {

@@ -1,5 +1,4 @@
-//! Calls that need something from the caller before they can answer: in rounds, with a state that
-//! comes back signed.
+//! Calls that need input from the client before they can return: in rounds, with a signed state.
 
 use std::sync::LazyLock;
 
@@ -14,7 +13,7 @@ use super::world::World;
 static QUESTIONS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("questions.json")).expect("our own JSON"));
 
-/// Those that keep a state on the caller's side.
+/// Tools that keep state on the client.
 const STATEFUL: &[&str] = &[
     "test_input_required_result_request_state",
     "test_input_required_result_multiple_inputs",
@@ -23,34 +22,35 @@ const STATEFUL: &[&str] = &[
     "test_input_required_result_capabilities",
 ];
 
-/// What the caller gave with its call.
+/// The input of a call.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// The tool or prompt.
+    /// The name of the tool or prompt.
     pub(super) name: String,
     pub(super) arguments: Map<String, Value>,
-    /// What it answers to our questions; absent in a first call.
+    /// The answers to the input requests; absent in the first call.
     pub(super) responses: Option<Map<String, Value>>,
     pub(super) state: Option<String>,
-    /// What it declared it can do.
+    /// The declared client capabilities.
     pub(super) capabilities: Value,
 }
 
-/// Where a call in rounds stands.
+/// The progress of a call with input rounds.
 #[derive(Debug)]
 pub(super) enum Round {
-    /// It needs no input.
+    /// The call needs no input.
     None,
-    /// `inputRequests` and `requestState`.
+    /// The call needs answers: `inputRequests` and `requestState`.
     Ask { requests: Value, state: Option<String> },
-    /// All answers of all rounds.
+    /// All answers of all rounds are present.
     Complete(Map<String, Value>),
 }
 
-/// Decides what comes next.
+/// Determines the next round.
 ///
 /// # Errors
-/// Where the state is not ours, an answer has no right shape, or the caller cannot be asked.
+/// Returns an error if the state is invalid, an answer has the wrong shape, or the client cannot be
+/// asked.
 pub(super) fn next(world: &World, given: &Given) -> Result<Round, Fault> {
     let Some(rounds) = QUESTIONS[&given.name].as_array() else { return Ok(Round::None) };
     let (round, mut got) = match &given.state {
@@ -80,12 +80,12 @@ pub(super) fn next(world: &World, given: &Given) -> Result<Round, Fault> {
     Ok(Round::Ask { requests: Value::Object(requests), state })
 }
 
-/// The questions of a task, which are asked in its own way.
+/// The input requests of a task, which are sent differently.
 pub(super) fn of_task(name: &str) -> Map<String, Value> {
     QUESTIONS[name][0].as_object().cloned().unwrap_or_default()
 }
 
-/// The questions with the caller's words in them, where it can be asked.
+/// The input requests that the client supports, with its values inserted.
 fn possible(given: &Given, round: &Value) -> Result<Map<String, Value>, Fault> {
     let text = |key: &str| given.arguments.get(key).and_then(Value::as_str).unwrap_or_default();
     let (mut questions, mut lacking) = (Map::new(), Map::new());
@@ -109,7 +109,7 @@ fn possible(given: &Given, round: &Value) -> Result<Map<String, Value>, Fault> {
         }
         questions.insert(key.clone(), question);
     }
-    // This one takes what it can get.
+    // This tool accepts any subset.
     let picky = given.name != "test_input_required_result_capabilities" || questions.is_empty();
     if picky && !lacking.is_empty() { Err(Fault::needs(&lacking.into())) } else { Ok(questions) }
 }

@@ -1,4 +1,5 @@
-//! 2024-11-05 to 2025-11-25: `initialize`, sessions, and requests that go both ways.
+//! The legacy era, 2024-11-05 to 2025-11-25: `initialize`, sessions, and requests in both
+//! directions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +21,16 @@ use super::stream::{self, Answer, Sender};
 use super::tasks;
 use super::world::{Change, World};
 
-/// The revisions, from the oldest.
+/// The supported revisions, from the oldest.
 pub(super) const REVISIONS: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// The first revision that knows how to come back to a stream.
+/// The first revision with stream resumption.
 const RESUMABLE: &str = "2025-11-25";
-/// Most sessions at a time.
+/// Maximum number of sessions.
 const MOST: usize = 10_000;
-/// Most rounds of questions of one call.
+/// Maximum number of input rounds per call.
 const ROUNDS: usize = 8;
 
-/// What this server is called.
+/// The server info.
 pub(super) fn info() -> Value {
     json!({ "name": "mcp-fixture", "title": "Fixture", "version": "1.0.0" })
 }
@@ -38,7 +39,7 @@ fn refuse(id: &Value, fault: &Fault) -> Answer {
     stream::json(fault.status, &fault.message(id))
 }
 
-/// The session that a request names.
+/// Finds the session of a request.
 fn session(world: &World, headers: &HeaderMap) -> Result<Arc<Session>, Fault> {
     let id = text(headers, "mcp-session-id")
         .ok_or_else(|| Fault::bad(-32000, "`Mcp-Session-Id` is missing"))?;
@@ -53,7 +54,7 @@ fn session(world: &World, headers: &HeaderMap) -> Result<Arc<Session>, Fault> {
     }
 }
 
-/// Answers one message that was posted.
+/// Responds to one posted message.
 pub(super) fn post(world: &Arc<World>, headers: &HeaderMap, message: Message) -> Answer {
     if let Message::Request(request) = &message
         && request.method == "initialize"
@@ -126,10 +127,10 @@ fn answer(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
     }
     let message = match result(world, session, &request) {
         Ok(result) => rpc::result(&request.id, &result),
-        // A fault of a request is no fault of the transport in this era.
+        // In this era a request error is not a transport error.
         Err(fault) => fault.message(&request.id),
     };
-    // One kind of answer that is short comes on a stream all the same, as it may.
+    // One kind of short result is sent as a stream anyway, which is allowed.
     if request.method == "tools/list" {
         return stream::events(|out| async move { out.message(&message).await });
     }
@@ -145,7 +146,7 @@ fn result(world: &World, session: &Session, request: &Request) -> Result<Value, 
         }
         "tasks/get" | "tasks/cancel" => tasks::answer_older(world, request)?,
         "resources/read" => content::read_resource(world, request).map_err(|fault| Fault {
-            // The number that this era has for it.
+            // The error code of this era.
             code: if fault.data.is_some() { -32002 } else { fault.code },
             ..fault
         })?,
@@ -168,7 +169,7 @@ fn result(world: &World, session: &Session, request: &Request) -> Result<Value, 
     })
 }
 
-/// With what each tool says of tasks.
+/// Adds the task support of each tool.
 fn supporting(mut list: Value) -> Value {
     for tool in list["tools"].as_array_mut().into_iter().flatten() {
         if let Some(word) = tool["name"].as_str().and_then(tasks::support) {
@@ -178,7 +179,7 @@ fn supporting(mut list: Value) -> Value {
     list
 }
 
-/// A call, on a stream of its own, until it ends or is cancelled.
+/// Responds to a call with its own stream, until it ends or is cancelled.
 fn called(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answer {
     let (world, session) = (Arc::clone(world), Arc::clone(session));
     stream::events(|out| async move {
@@ -187,7 +188,7 @@ fn called(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
         let ended = token.run_until_cancelled(run(&world, &request, &link)).await;
         session.end(&request.id);
         let message = match ended {
-            // Who cancels wants no answer.
+            // A cancelled call gets no response.
             None => return,
             Some(Ok(result)) => rpc::result(&request.id, &result),
             Some(Err(fault)) => fault.message(&request.id),
@@ -202,7 +203,7 @@ fn called(world: &Arc<World>, session: &Arc<Session>, request: Request) -> Answe
     })
 }
 
-/// Runs a call to its end, asking the caller on the way.
+/// Runs a call to its end, with requests to the client in between.
 async fn run(world: &World, request: &Request, link: &Link) -> Result<Value, Fault> {
     if request.method == "tasks/result" {
         return tasks::result(world, request, link).await;
@@ -223,7 +224,7 @@ async fn run(world: &World, request: &Request, link: &Link) -> Result<Value, Fau
         };
         match outcome {
             Ok(Outcome::Done(result) | Outcome::Task(result)) => return Ok(result),
-            // This era has no number for it; the tool says what it lacks.
+            // This era has no error code for this; the tool result names what is missing.
             Err(fault) if fault.code == -32021 && request.method == "tools/call" => {
                 let lacks = fault.data.unwrap_or_default();
                 return Ok(failure(format!("{}: {lacks}", fault.message)));
@@ -245,7 +246,7 @@ async fn run(world: &World, request: &Request, link: &Link) -> Result<Value, Fau
     Ok(failure("asked too often"))
 }
 
-/// The stream of a session, or the rest of a stream that broke off.
+/// Opens the stream of a session, or resumes a broken stream.
 pub(super) fn get(world: &Arc<World>, headers: &HeaderMap) -> Answer {
     let session = match session(world, headers) {
         Ok(session) => session,
@@ -270,7 +271,7 @@ async fn changed(
     session: Arc<Session>,
     mut changes: tokio::sync::broadcast::Receiver<Change>,
 ) {
-    // Headers go out with the first bytes.
+    // Headers are sent with the first bytes.
     out.raw(": open\n\n".to_owned()).await;
     loop {
         let (method, params) = match changes.recv().await {
@@ -286,7 +287,7 @@ async fn changed(
     }
 }
 
-/// Ends a session.
+/// Deletes a session.
 pub(super) fn delete(world: &World, headers: &HeaderMap) -> Answer {
     if let Err(fault) = session(world, headers) {
         return refuse(&Value::Null, &fault);

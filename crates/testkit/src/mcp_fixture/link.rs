@@ -1,4 +1,4 @@
-//! What a running call can say to its caller before it answers.
+//! Messages from a running call to its client before the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use super::rpc::{Fault, Request, notification};
 use super::session::Session;
 use super::stream::Sender;
 
-/// The levels of a log, from the least.
+/// The log levels, from the lowest.
 pub(super) const LEVELS: &[&str] =
     &["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// How long a person or a model may take to answer.
+/// Timeout for answers of a person or a model.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// One call's way back to its caller.
+/// The connection of one call to its client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Link {
     out: Option<Sender>,
     token: Option<Value>,
-    /// From which level on the caller wants logs; none at all where nothing is said.
+    /// The minimum log level that the client requested; no logs without one.
     level: Option<usize>,
-    /// Whom to ask, where requests can go that way.
+    /// The session for requests to the client, if that is possible.
     pub(super) session: Option<Arc<Session>>,
 }
 
 impl Link {
-    /// For a request without sessions.
+    /// The connection of a request without a session.
     pub(super) fn modern(out: Option<Sender>, request: &Request) -> Self {
         let level = request.meta("io.modelcontextprotocol/logLevel").and_then(Value::as_str);
         let level = level.and_then(|wanted| LEVELS.iter().position(|level| *level == wanted));
         Self { out, token: request.meta("progressToken").cloned(), level, session: None }
     }
 
-    /// For a request of a session.
+    /// The connection of a request in a session.
     pub(super) fn legacy(out: Sender, request: &Request, session: Arc<Session>) -> Self {
         let token = request.meta("progressToken").cloned();
         Self { out: Some(out), token, level: Some(session.level()), session: Some(session) }
@@ -48,7 +48,7 @@ impl Link {
         }
     }
 
-    /// Tells how far it is, where the caller wants to know.
+    /// Reports progress, if the client requested it.
     pub(super) async fn progress(&self, progress: f64, total: f64, message: &str) {
         let Some(token) = &self.token else { return };
         let params = json!({ "progressToken": token, "progress": progress, "total": total,
@@ -56,7 +56,7 @@ impl Link {
         self.send("notifications/progress", &params).await;
     }
 
-    /// Logs, where the caller wants logs of `info`.
+    /// Logs at `info`, if the client requested that level.
     pub(super) async fn info(&self, data: &str) {
         if self.level.is_some_and(|level| level <= 1) {
             let params = json!({ "level": "info", "logger": "mcp-fixture", "data": data });
@@ -64,7 +64,7 @@ impl Link {
         }
     }
 
-    /// Sends the caller a request and waits for what it answers.
+    /// Sends a request to the client and waits for its answer.
     pub(super) async fn ask(&self, method: &str, params: &Value) -> Result<Value, Fault> {
         let (Some(out), Some(session)) = (&self.out, &self.session) else {
             return Err(Fault::new(-32603, "there is nobody to ask"));

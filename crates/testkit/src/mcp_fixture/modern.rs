@@ -1,4 +1,4 @@
-//! 2026-07-28: every request stands for itself.
+//! The modern era, 2026-07-28: every request is self-contained.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::stream::{self, Answer, Sender};
 use super::tasks;
 use super::world::{Change, World};
 
-/// The revision.
+/// The protocol revision of this era.
 pub(super) const REVISION: &str = "2026-07-28";
 
 const META: &str = "io.modelcontextprotocol/";
 
-/// Answers one message.
+/// Responds to one message.
 pub(super) async fn answer(world: &Arc<World>, headers: &HeaderMap, message: Message) -> Answer {
     match message {
         Message::Request(request) => {
@@ -43,7 +43,7 @@ fn refuse(id: &Value, fault: &Fault) -> Answer {
     stream::json(fault.status, &fault.message(id))
 }
 
-/// The versions that a request may name.
+/// The protocol versions that a request may use.
 pub(super) fn supported(world: &World) -> Vec<&'static str> {
     let mut all = vec![REVISION];
     if world.speaks(Era::Legacy) {
@@ -57,7 +57,7 @@ pub(super) fn unsupported(world: &World, requested: &str) -> Fault {
         .with(json!({ "supported": supported(world), "requested": requested }))
 }
 
-/// What the caller declared it can do, where headers and body agree.
+/// Validates that headers and body agree; returns the client capabilities.
 fn checked(world: &World, headers: &HeaderMap, request: &Request) -> Result<Value, Fault> {
     headers::method(headers, &request.method)?;
     let missing = |name: &str| {
@@ -167,7 +167,7 @@ async fn called(
     })
 }
 
-/// What every result says of itself and its server.
+/// Adds the result type and the server info to a result.
 fn signed(mut result: Value, kind: &str) -> Value {
     result["resultType"] = json!(kind);
     result["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": legacy::info() });
@@ -184,7 +184,7 @@ fn cached(mut result: Value) -> Value {
     complete(result)
 }
 
-/// A stream of changes, of those kinds that the caller names.
+/// Opens a stream of the change notifications that the client requested.
 fn listen(world: &Arc<World>, request: &Request) -> Answer {
     let filter = request.params.get("notifications").cloned().unwrap_or_default();
     if !filter.is_object() {

@@ -1,15 +1,15 @@
-//! JSON-RPC: faults, and messages made of parts.
+//! JSON-RPC messages and errors.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-/// Why a request is not answered with a result.
+/// A JSON-RPC error.
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
     pub(super) code: i64,
     pub(super) message: String,
     pub(super) data: Option<Value>,
-    /// What HTTP says beside it.
+    /// The HTTP status.
     pub(super) status: StatusCode,
 }
 
@@ -18,7 +18,7 @@ impl Fault {
         Self { code, message: message.into(), data: None, status: StatusCode::OK }
     }
 
-    /// A fault that HTTP calls a bad request, too.
+    /// An error with HTTP status 400.
     pub(super) fn bad(code: i64, message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, ..Self::new(code, message) }
     }
@@ -37,12 +37,12 @@ impl Fault {
         Self { status, ..Self::new(-32601, format!("there is no method `{method}`")) }
     }
 
-    /// Header and body disagree.
+    /// The error for a header that differs from the body.
     pub(super) fn mismatch(message: impl Into<String>) -> Self {
         Self::bad(-32020, message)
     }
 
-    /// The caller has not declared what this needs.
+    /// The error for a missing client capability.
     pub(super) fn needs(capabilities: &Value) -> Self {
         Self::bad(-32021, "this needs a capability that the client did not declare")
             .with(json!({ "requiredCapabilities": capabilities }))
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// A request that came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) id: Value,
@@ -65,18 +65,18 @@ pub(super) struct Request {
     pub(super) params: Map<String, Value>,
 }
 
-/// What one message is.
+/// A received message.
 #[derive(Debug)]
 pub(super) enum Message {
     Request(Request),
     Notification(String, Map<String, Value>),
-    /// The whole message; it has `result` or `error`.
+    /// The complete message with `result` or `error`.
     Response(Value),
 }
 
 impl Message {
     /// # Errors
-    /// Where it is no message of JSON-RPC.
+    /// Returns an error for an invalid JSON-RPC message.
     pub(super) fn read(body: &[u8]) -> Result<Self, Fault> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| Fault::bad(-32700, format!("no JSON: {error}")))?;
@@ -108,13 +108,13 @@ impl Message {
 }
 
 impl Request {
-    /// A text of the params.
+    /// Returns a string parameter.
     pub(super) fn text(&self, name: &str) -> Result<&str, Fault> {
         let found = self.params.get(name).and_then(Value::as_str);
         found.ok_or_else(|| Fault::params(format!("`{name}` is missing or no text")))
     }
 
-    /// A member of `_meta`.
+    /// Returns a member of `_meta`.
     pub(super) fn meta(&self, name: &str) -> Option<&Value> {
         self.params.get("_meta")?.get(name)
     }

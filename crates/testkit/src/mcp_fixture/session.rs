@@ -1,4 +1,4 @@
-//! A session of the legacy era.
+//! Sessions of the legacy era.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -8,22 +8,22 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// What one client and this server remember of each other.
+/// The state of the session with one client.
 #[derive(Debug)]
 pub struct Session {
-    /// The revision they agreed on.
+    /// The negotiated revision.
     pub(super) revision: String,
-    /// What the client said it can do.
+    /// The client capabilities.
     pub(super) capabilities: Value,
     level: AtomicUsize,
     next: AtomicU64,
-    /// Our requests that wait for the client's answer.
+    /// Server requests that wait for the client's answer.
     waiting: Mutex<HashMap<String, oneshot::Sender<Value>>>,
-    /// The client's requests that run, by the text of their id.
+    /// Running client requests, by the text of their id.
     running: Mutex<HashMap<String, CancellationToken>>,
-    /// Resources whose changes it wants to hear of.
+    /// Resources that the client subscribed to.
     watched: Mutex<HashSet<String>>,
-    /// What a stream that was closed early still has to say, by its last event id.
+    /// The remaining messages of closed streams, by last event id.
     rest: Mutex<HashMap<String, Value>>,
 }
 
@@ -49,7 +49,7 @@ impl Session {
         self.level.store(level, Ordering::SeqCst);
     }
 
-    /// An id for a request of ours, and where its answer will come.
+    /// Registers a server request; returns its id and the receiver of its answer.
     pub(super) fn expect(&self) -> (String, oneshot::Receiver<Value>) {
         let id = format!("ask-{}", self.next.fetch_add(1, Ordering::SeqCst));
         let (sender, receiver) = oneshot::channel();
@@ -61,14 +61,14 @@ impl Session {
         self.waiting.lock().unwrap().remove(id);
     }
 
-    /// Hands on an answer; says whether anybody waited for it.
+    /// Delivers an answer; returns whether anybody waited for it.
     pub(super) fn answered(&self, message: Value) -> bool {
         let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
         let waiting = self.waiting.lock().unwrap().remove(id);
         waiting.is_some_and(|waiting| waiting.send(message).is_ok())
     }
 
-    /// Notes a request that runs.
+    /// Registers a running request.
     pub(super) fn begin(&self, id: &Value) -> CancellationToken {
         let token = CancellationToken::new();
         self.running.lock().unwrap().insert(id.to_string(), token.clone());
@@ -98,7 +98,7 @@ impl Session {
         self.watched.lock().unwrap().contains(uri)
     }
 
-    /// Keeps what a closed stream still has to say; the id of the event that comes before it.
+    /// Stores the remaining message of a closed stream; returns the id of the event before it.
     pub(super) fn keep(&self, message: Value) -> String {
         let id = format!("stream-{}", self.next.fetch_add(1, Ordering::SeqCst));
         self.rest.lock().unwrap().insert(id.clone(), message);

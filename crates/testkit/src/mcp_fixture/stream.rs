@@ -1,4 +1,4 @@
-//! Bodies: one JSON text, or server-sent events with the work that makes them.
+//! Response bodies: one JSON text, or server-sent events with the work that produces them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Events, and the work that sends them. A caller that goes away drops both.
+/// An event body with the work that produces it. Both are dropped when the client disconnects.
 struct Events {
     work: Option<Work>,
     lines: mpsc::Receiver<Bytes>,
@@ -39,24 +39,24 @@ impl Body for Events {
     }
 }
 
-/// Sends events of one stream.
+/// Sender of the events of one stream.
 #[derive(Debug, Clone)]
 pub(super) struct Sender(mpsc::Sender<Bytes>);
 
 impl Sender {
-    /// A message as an event.
+    /// Sends a message as an event.
     pub(super) async fn message(&self, message: &Value) {
         self.raw(format!("event: message\ndata: {message}\n\n")).await;
     }
 
-    /// Lines as they are.
+    /// Sends raw lines.
     pub(super) async fn raw(&self, lines: String) {
-        // The caller may be gone.
+        // The client may have disconnected.
         let _sent = self.0.send(Bytes::from(lines)).await;
     }
 }
 
-/// A stream of events that ends with `work`.
+/// Creates an event stream that ends with `work`.
 pub(super) fn events<F>(work: impl FnOnce(Sender) -> F) -> Answer
 where
     F: Future<Output = ()> + Send + 'static,

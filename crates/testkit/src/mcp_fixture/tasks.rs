@@ -1,7 +1,7 @@
-//! Calls that go on after they were answered: the extension `io.modelcontextprotocol/tasks`, and the
-//! tasks that 2025-11-25 had before it.
+//! Calls that continue after their response: the extension `io.modelcontextprotocol/tasks`, and the
+//! earlier tasks of 2025-11-25.
 //!
-//! Nothing runs here: a task's time is compared with the clock when it is asked for.
+//! Nothing runs in the background: a task's end time is compared with the clock on request.
 
 use std::time::Duration;
 
@@ -18,24 +18,24 @@ use super::world::World;
 
 /// The name of the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// Names the task that a message of 2025-11-25 belongs to.
+/// The metadata key with the task of a message in 2025-11-25.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
-/// Most tasks that are kept; the next one is refused.
+/// Maximum number of tasks; further ones are rejected.
 const MOST: usize = 1_000;
-/// When a task is said to have been made; nothing here depends on the time of day.
+/// The fixed creation time of tasks; nothing depends on the time of day.
 const MADE: &str = "2026-07-28T00:00:00Z";
 
-/// One task.
+/// A task of the fixture.
 #[derive(Debug)]
 pub(super) struct Task {
     until: Instant,
     end: End,
-    /// Questions without an answer.
+    /// Unanswered input requests.
     open: Map<String, Value>,
     cancelled: bool,
 }
 
-/// What a task comes to.
+/// The end of a task.
 #[derive(Debug, Clone)]
 enum End {
     Result(Value),
@@ -50,7 +50,7 @@ fn needed() -> Fault {
     Fault::needs(&json!({ "extensions": { EXTENSION: {} } }))
 }
 
-/// Whether a tool is called as a task, in the words of 2025-11-25.
+/// The task support of a tool, in the format of 2025-11-25.
 pub(super) fn support(name: &str) -> Option<&'static str> {
     match name {
         "slow_compute" | "test_tool_with_task" => Some("optional"),
@@ -59,7 +59,7 @@ pub(super) fn support(name: &str) -> Option<&'static str> {
     }
 }
 
-/// How long a tool takes that may become a task, and what it comes to.
+/// The duration and the end of a tool that may become a task.
 fn plan(given: &Given) -> Option<(Duration, End)> {
     let seconds = given.arguments.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
     let seconds = Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
@@ -75,10 +75,10 @@ fn plan(given: &Given) -> Option<(Duration, End)> {
     })
 }
 
-/// A call of a tool that may become a task; nothing where the tool is none of these.
+/// Calls a tool that may become a task; `None` for other tools.
 ///
 /// # Errors
-/// Where the tool must become a task and the caller knows none.
+/// Returns an error if the tool requires a task and the client does not support tasks.
 pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>, Fault> {
     let name = given.name.as_str();
     if name == "greet" {
@@ -98,10 +98,10 @@ pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>
     }
 }
 
-/// A task for a call that has its answers already.
+/// Starts a task for a call with complete answers.
 ///
 /// # Errors
-/// Where the caller knows no tasks, or there are too many.
+/// Returns an error if the client does not support tasks or there are too many.
 pub(super) fn begin_for(
     world: &World,
     given: &Given,
@@ -127,7 +127,7 @@ fn begin(
     let id = Uuid::new_v4().to_string();
     let task = Task { until: Instant::now() + long, end, open, cancelled: false };
     let mut members = task.members(&id);
-    // What came of it is for `tasks/get` alone.
+    // The result is only available through `tasks/get`.
     for late in ["result", "error", "inputRequests"] {
         members.remove(late);
     }
@@ -147,7 +147,7 @@ impl Task {
         }
     }
 
-    /// What it came to, where it has.
+    /// The result, if it has ended.
     fn ended(&self) -> Option<Result<Value, Fault>> {
         match (self.status(), &self.end) {
             ("completed", End::Result(result)) => Some(Ok(result.clone())),
@@ -177,10 +177,10 @@ impl Task {
     }
 }
 
-/// `tasks/get`, `tasks/update`, `tasks/cancel`.
+/// Responds to `tasks/get`, `tasks/update` and `tasks/cancel`.
 ///
 /// # Errors
-/// Where the caller has not declared the extension, or there is no such task.
+/// Returns an error if the client has not declared the extension or the task does not exist.
 pub(super) fn answer(
     world: &World,
     request: &Request,
@@ -206,10 +206,10 @@ pub(super) fn answer(
     Ok(json!({}))
 }
 
-/// The same as 2025-11-25 has it: the caller says that a call is to be a task.
+/// Starts a task as in 2025-11-25: the client requests it.
 ///
 /// # Errors
-/// Where the tool cannot be one, or there are too many.
+/// Returns an error if the tool does not support tasks or there are too many.
 pub(super) fn begin_older(world: &World, given: &Given) -> Result<Value, Fault> {
     let no = || Fault::no_method("tools/call with `task`");
     let (long, end) = plan(given).ok_or_else(no)?;
@@ -219,7 +219,7 @@ pub(super) fn begin_older(world: &World, given: &Given) -> Result<Value, Fault> 
     Ok(json!({ "task": older(&members) }))
 }
 
-/// A task in the words of 2025-11-25.
+/// A task in the format of 2025-11-25.
 fn older(members: &Value) -> Value {
     let mut task = json!({ "ttl": members["ttlMs"], "pollInterval": members["pollIntervalMs"] });
     for key in ["taskId", "status", "createdAt", "lastUpdatedAt"] {
@@ -228,10 +228,10 @@ fn older(members: &Value) -> Value {
     task
 }
 
-/// `tasks/get` and `tasks/cancel` of 2025-11-25.
+/// Responds to `tasks/get` and `tasks/cancel` of 2025-11-25.
 ///
 /// # Errors
-/// Where there is no such task, or it has ended and is to be given up.
+/// Returns an error if the task does not exist, or it has ended and is to be cancelled.
 pub(super) fn answer_older(world: &World, request: &Request) -> Result<Value, Fault> {
     let id = request.text("taskId")?;
     let mut tasks = world.tasks.lock().unwrap();
@@ -246,10 +246,10 @@ pub(super) fn answer_older(world: &World, request: &Request) -> Result<Value, Fa
     Ok(older(&Value::Object(task.members(id))))
 }
 
-/// `tasks/result`: asks what the task wants to know, and answers when it has ended.
+/// Responds to `tasks/result`: requests the input that the task needs, and returns after its end.
 ///
 /// # Errors
-/// Where there is no such task, or that is what it came to.
+/// Returns an error if the task does not exist or ended with one.
 pub(super) async fn result(world: &World, request: &Request, link: &Link) -> Result<Value, Fault> {
     let id = request.text("taskId")?;
     let unknown = || Fault::params(format!("there is no task `{id}`"));

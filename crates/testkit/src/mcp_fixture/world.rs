@@ -1,4 +1,4 @@
-//! What a fixture remembers between requests.
+//! The state of a fixture between requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -11,28 +11,28 @@ use super::session::Session;
 use super::tasks::Task;
 use super::{Era, Options};
 
-/// Something changed that others may want to hear of.
+/// A change that clients can be notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     Tools,
     Prompts,
-    /// The resource of this URI.
+    /// The resource with this URI.
     Resource(String),
 }
 
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) options: Options,
-    /// Signs `requestState`.
+    /// The key that signs `requestState`.
     pub(super) secret: [u8; 16],
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) sessions: Mutex<HashMap<String, Arc<Session>>>,
     pub(super) tasks: Mutex<HashMap<String, Task>>,
     pub(super) more_tools: AtomicBool,
     pub(super) more_prompts: AtomicBool,
-    /// How often the watched resource changed.
+    /// How often the subscribed resource changed.
     pub(super) watched: AtomicU64,
-    /// Calls of `test_wait` that ended before their time.
+    /// Calls of `test_wait` that were cancelled.
     pub(super) cancelled: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ impl World {
     }
 
     pub(super) fn tell(&self, change: Change) {
-        // Nobody may listen.
+        // There may be no receivers.
         let _heard = self.changes.send(change);
     }
 }

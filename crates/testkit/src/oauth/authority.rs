@@ -1,4 +1,4 @@
-//! The authorization server.
+//! The authorization server for tests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,32 +12,32 @@ use sha2::{Digest as _, Sha256};
 
 use super::site::{Answers, Seen, Site, free, json as answer, reply};
 
-/// What an authorization server does, and does wrong.
+/// The behavior of an authorization server, with its faults.
 #[derive(Debug, Clone)]
 pub struct Habits {
-    /// Members that are put over those of its metadata; `null` takes one out.
+    /// Members that override its metadata; `null` removes one.
     pub metadata: Value,
-    /// Its metadata as they stand, whatever they are.
+    /// Its raw metadata document, valid or not.
     pub raw_metadata: Option<String>,
-    /// Where a request for metadata is redirected to.
+    /// The redirect target of metadata requests.
     pub redirect_metadata: Option<String>,
-    /// Where a request for a token is redirected to.
+    /// The redirect target of token requests.
     pub redirect_token: Option<String>,
-    /// How long each token request takes.
+    /// The delay of each token request.
     pub slow: Duration,
-    /// Seconds that tokens hold; `None`: it does not say.
+    /// The lifetime of tokens in seconds; `None` omits it.
     pub expires_in: Option<u64>,
-    /// Whether refresh tokens are given, each good for once.
+    /// Whether it issues refresh tokens, each for a single use.
     pub refresh: bool,
-    /// What tokens are for, whatever was asked.
+    /// The audience of tokens, regardless of the request.
     pub audience: Option<String>,
-    /// `iss` of its redirects: `None` for the right one, `Some(None)` for none.
+    /// `iss` of its redirects: `None` for the correct one, `Some(None)` to omit it.
     pub iss: Option<Option<String>>,
-    /// The only scopes that are ever granted.
+    /// The only scopes that are granted.
     pub grants: Option<BTreeSet<String>>,
-    /// The status with which every token request fails.
+    /// The error status of every token request.
     pub broken: Option<u16>,
-    /// The clients it knows, with their secrets.
+    /// The registered clients with their secrets.
     pub clients: BTreeMap<String, String>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Habits {
     }
 }
 
-/// What a token is good for.
+/// The grant of a token.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) audience: String,
@@ -91,7 +91,7 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// A running authorization server.
+/// A running authorization server; it stops when dropped.
 #[derive(Debug, Clone)]
 pub struct Authority {
     inner: Arc<Inner>,
@@ -99,7 +99,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Starts one. Needs a tokio runtime.
+    /// Starts the server. Requires a tokio runtime.
     pub fn start(habits: Habits) -> Self {
         let listener = free();
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -109,32 +109,32 @@ impl Authority {
         Self { inner, site }
     }
 
-    /// Its identifier.
+    /// The issuer URL.
     pub fn url(&self) -> &str {
         &self.inner.url
     }
 
-    /// Changes what it does.
+    /// Changes its behavior.
     pub fn change(&self, change: impl FnOnce(&mut Habits)) {
         change(&mut self.inner.state().habits);
     }
 
-    /// What it was asked at paths that begin with this.
+    /// The requests at paths with this prefix.
     pub fn seen(&self, path: &str) -> Vec<Seen> {
         self.site.seen(path)
     }
 
-    /// Takes all access tokens back.
+    /// Revokes all access tokens.
     pub fn revoke_access(&self) {
         self.inner.state().tokens.clear();
     }
 
-    /// Takes all refresh tokens back.
+    /// Revokes all refresh tokens.
     pub fn revoke_refresh(&self) {
         self.inner.state().refresh.clear();
     }
 
-    /// What a token is good for.
+    /// Returns the grant of a token.
     pub(super) fn facts(&self, token: &str) -> Option<Facts> {
         self.inner.state().tokens.get(token).cloned()
     }
@@ -210,7 +210,7 @@ impl Inner {
         )
     }
 
-    /// Whoever asks has already agreed.
+    /// The user has always consented already.
     fn authorize(&self, seen: &Seen) -> Response<Full<Bytes>> {
         let asked = seen.fields();
         let get = |name: &str| asked.get(name).cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The MCP server: of 2025-11-25, with the tools `read` and `write`, of which the second wants a scope of
-//! its own.
+//! The protected MCP server: 2025-11-25, with the tools `read` and `write`; `write` requires its
+//! own scope.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,13 +15,13 @@ use super::site::{Answers, Seen, Site, free, json as answer, reply};
 struct Inner {
     url: String,
     authorities: Mutex<Vec<Authority>>,
-    /// Members that are put over those of its metadata.
+    /// Members that override its metadata.
     metadata: Mutex<Value>,
-    /// Whether the place of the metadata stands in the challenge.
+    /// Whether the challenge names the metadata URL.
     tells: Mutex<bool>,
 }
 
-/// A running server.
+/// A running MCP server; it stops when dropped.
 #[derive(Debug, Clone)]
 pub struct Resource {
     inner: Arc<Inner>,
@@ -29,7 +29,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Starts one that takes tokens of `authority`. Needs a tokio runtime.
+    /// Starts a server that accepts tokens of `authority`. Requires a tokio runtime.
     pub fn start(authority: &Authority) -> Self {
         let listener = free();
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
@@ -40,33 +40,33 @@ impl Resource {
         Self { inner, site }
     }
 
-    /// Its address.
+    /// The URL of the server.
     pub fn url(&self) -> &str {
         &self.inner.url
     }
 
-    /// From now on it takes tokens of this one.
+    /// Changes the authorization server that it trusts.
     pub fn move_to(&self, authority: &Authority) {
         *self.inner.authorities.lock().unwrap_or_else(PoisonError::into_inner) =
             vec![authority.clone()];
     }
 
-    /// Puts members over those of its metadata.
+    /// Overrides members of its metadata.
     pub fn says(&self, members: Value) {
         *self.inner.metadata.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
-    /// Does not say in its challenges where its metadata are.
+    /// Omits the metadata URL from its challenges.
     pub fn hush(&self) {
         *self.inner.tells.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// What it was asked at paths that begin with this.
+    /// The requests at paths with this prefix.
     pub fn seen(&self, path: &str) -> Vec<Seen> {
         self.site.seen(path)
     }
 
-    /// Calls of tools that came through, with their tokens.
+    /// The accepted tool calls, with their tokens.
     pub fn calls(&self) -> Vec<Seen> {
         let calls = self.site.seen("/mcp").into_iter();
         let of_tool = |seen: &Seen| {
@@ -104,7 +104,7 @@ impl Inner {
         answer(200, &said)
     }
 
-    /// Whether a request's token is good for it; the status and the challenge where it is not.
+    /// Checks the token of a request; returns the status and the challenge on failure.
     fn takes(&self, seen: &Seen, message: &Value) -> Result<(), (u16, &'static str)> {
         let bearer = seen.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
         let facts = bearer.and_then(|token| self.authority().facts(token));

@@ -1,4 +1,4 @@
-//! A small HTTP server that writes down what it was asked.
+//! A small HTTP server that records its requests.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,21 +15,21 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// One request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Its method.
+    /// The request method.
     pub method: Method,
-    /// Its path and query.
+    /// The path and query.
     pub uri: Uri,
-    /// Its headers.
+    /// The request headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The request body.
     pub body: Bytes,
 }
 
 impl Seen {
-    /// The fields of a form, or of the query.
+    /// The form or query fields.
     pub fn fields(&self) -> HashMap<String, String> {
         let text = match self.method {
             Method::GET => self.uri.query().unwrap_or_default().to_owned(),
@@ -39,13 +39,13 @@ impl Seen {
         pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
     }
 
-    /// A header.
+    /// Returns a header as text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Percent-decoding, with `+` for a space.
+/// Percent decoding, with `+` as a space.
 pub(super) fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
@@ -64,12 +64,12 @@ pub(super) fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What answers.
+/// Produces the responses of a server.
 pub(super) trait Answers: Send + Sync + 'static {
     fn answer(&self, seen: Seen) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 }
 
-/// A server that runs until it is dropped.
+/// A running server; it stops when dropped.
 #[derive(Debug)]
 pub(super) struct Site {
     log: Arc<Mutex<Vec<Seen>>>,
@@ -77,7 +77,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Serves on a port of its own.
+    /// Serves requests on the listener.
     pub(super) fn serve(listener: std::net::TcpListener, what: Arc<impl Answers>) -> Self {
         listener.set_nonblocking(true).expect("a socket");
         let stop = CancellationToken::new();
@@ -117,7 +117,7 @@ impl Site {
         Self { log, _stop: stop.drop_guard() }
     }
 
-    /// What it was asked at paths that begin with this.
+    /// The requests at paths with this prefix.
     pub(super) fn seen(&self, path: &str) -> Vec<Seen> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.iter().filter(|seen| seen.uri.path().starts_with(path)).cloned().collect()
@@ -130,12 +130,12 @@ async fn read(request: Request<Incoming>) -> Seen {
     Seen { method: head.method, uri: head.uri, headers: head.headers, body }
 }
 
-/// A socket on a free port of loopback.
+/// Binds a free loopback port.
 pub(super) fn free() -> std::net::TcpListener {
     std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")
 }
 
-/// An answer.
+/// Builds a response.
 pub(super) fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status.try_into().expect("a status");
@@ -145,7 +145,7 @@ pub(super) fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response
     response
 }
 
-/// An answer of JSON.
+/// Builds a JSON response.
 pub(super) fn json(status: u16, body: &serde_json::Value) -> Response<Full<Bytes>> {
     reply(status, "application/json", body.to_string())
 }

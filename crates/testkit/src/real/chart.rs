@@ -1,4 +1,4 @@
-//! The chart of this repository, as Helm renders it.
+//! Rendering of this repository's Helm chart.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,14 +17,14 @@ enum Said {
     Refused { error: String },
 }
 
-/// The documents of a release of this name in the namespace `toolkeep`, with these values beside the
-/// chart's own.
+/// Renders the documents of a release with this name in the namespace `toolkeep`, with these values
+/// over the chart's defaults.
 ///
 /// # Errors
-/// What Helm says where it does not render it.
+/// Returns Helm's message if rendering fails.
 ///
 /// # Panics
-/// Where Helm is not installed, and where its linter finds something.
+/// Panics if Helm is not installed or its linter reports a problem.
 pub fn rendered(name: &str, values: &Value) -> Result<Vec<String>, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     #[expect(clippy::disallowed_methods, reason = "a test starts programs")]

@@ -1,49 +1,49 @@
-//! Who may change a role or a persona. Both narrow what keys may do, so who is narrowed by one does not lift it,
-//! and nobody changes what keys above its own level have.
+//! Rules for changing roles and personas. Both restrict keys: a key cannot lift a restriction of
+//! its own, and cannot change keys above its own level.
 
 use tool::Level;
 
 use crate::{KeyRecord, KeyRing, Principal, Right, Role};
 
-/// Why a role or a persona may not be changed so.
+/// Errors of a change to a role or a persona.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeFault {
-    /// A right that who changes it does not have.
+    /// The caller lacks a right that the role grants.
     #[error("your own key lacks the right `{0}`, so no role of yours can give it")]
     Right(Right),
-    /// The role of who changes it.
+    /// The caller's own key has the role.
     #[error("your own key has the role `{0}`, so that only an owner may change it")]
     Held(String),
-    /// It was revoked.
+    /// The role was revoked.
     #[error("the role `{0}` was revoked, so that only an owner may set it again")]
     Revoked(String),
-    /// A cap above the level of who lifts it.
+    /// The new cap exceeds the caller's level.
     #[error("your own level is `{own}`, so you cannot lift the role's cap to `{asked}`")]
     Cap {
-        /// The level of who asks.
+        /// Level of the caller.
         own: Level,
-        /// The new cap; no cap is `owner`.
+        /// The new cap; no cap counts as `owner`.
         asked: Level,
     },
-    /// What a key of a higher level has.
+    /// A key above the caller's level is affected.
     #[error("a key above your own level has the {what} `{name}`")]
     Above {
-        /// Role or persona.
+        /// Kind of item: role or persona.
         what: &'static str,
-        /// Its name.
+        /// Name of the role or persona.
         name: String,
     },
 }
 
 impl KeyRing {
-    /// Whether `by` may put this role in the place of the one of its name.
+    /// Checks that `by` may replace the role of this name.
     ///
     /// # Errors
     /// [`ChangeFault`].
     pub fn may_set_role(&self, role: &Role, by: &Principal) -> Result<(), ChangeFault> {
         self.may_touch_role(&role.name, by)?;
         let before = self.directory().role(&role.name);
-        // Both what it gave and what it is to give: who takes a cap off gives as well.
+        // Checks the rights before and after: removing a cap grants rights too.
         let rights = before.into_iter().flat_map(|role| &role.rights).chain(&role.rights);
         if let Some(right) = rights.into_iter().find(|right| !by.may(**right)) {
             return Err(ChangeFault::Right(*right));
@@ -62,7 +62,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Whether `by` may revoke the role.
+    /// Checks that `by` may revoke the role.
     ///
     /// # Errors
     /// [`ChangeFault`].
@@ -70,7 +70,7 @@ impl KeyRing {
         self.may_touch_role(name, by)
     }
 
-    /// Whether `by` may change the persona.
+    /// Checks that `by` may change the persona.
     ///
     /// # Errors
     /// [`ChangeFault::Above`].
@@ -83,7 +83,7 @@ impl KeyRing {
     }
 
     fn may_touch_role(&self, name: &str, by: &Principal) -> Result<(), ChangeFault> {
-        // The roles of all keys that its own was delegated from are among them.
+        // These include the roles of all keys that its own was delegated from.
         if by.roles().iter().any(|role| role == name) && !by.is_owner() {
             return Err(ChangeFault::Held(name.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! What stands beside the keys: personas, roles, users and organisations, all at one moment.
+//! The personas, roles, users and organisations of an installation at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -12,104 +12,105 @@ use tool::{Digest, Level, Org, Problem, Wall};
 use crate::subjects::NameIndex;
 use crate::{Personas, Right};
 
-/// The longest name of a role, in bytes.
+/// Maximum length of a role name in bytes.
 const NAME_LEN: usize = 64;
 
-/// A named set of rights with a cap. Keys name roles; policy may refer to them by the same name.
+/// A named set of rights with a level cap. Keys name roles; policy may refer to them by the same
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
-    /// Its name.
+    /// Name of the role.
     pub name: String,
-    /// A line for people.
+    /// Description of it for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The highest level of a key that has it; `None` is no cap.
+    /// Maximum level of a key with this role; `None` is no cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// Rights that its keys have beside their own.
+    /// Rights that its keys have in addition to their own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rights: BTreeSet<Right>,
-    /// When it was taken back: keys that name it may use nothing from then on.
+    /// Time of revocation; keys that name a revoked role can use nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Wall>,
 }
 
 impl Role {
-    /// What all names of roles in the store begin with.
+    /// Store prefix of all roles.
     pub const STORE_PREFIX: &str = "role/";
 
-    /// A role's name in the store.
+    /// Returns the store key of a role.
     pub fn store_key(name: &str) -> String {
         format!("{}{name}", Self::STORE_PREFIX)
     }
 
-    /// Whether a role may have this name: 1 to 64 letters, digits, `_`, `.` and `-`.
+    /// Returns true for a valid role name: 1 to 64 letters, digits, `_`, `.` and `-`.
     pub fn fits(name: &str) -> bool {
         let letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
         (1..=NAME_LEN).contains(&name.len()) && name.bytes().all(letter)
     }
 }
 
-/// A user: whom keys stand for, and for whom others may act.
+/// A user that keys represent, and for whom others may act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Organisation.
+    /// Organisation of the user.
     pub org: Org,
-    /// The name, as records have it.
+    /// Subject name, as in records.
     pub subject: String,
-    /// Its level: what those who act for it have at most.
+    /// Level of the user: the maximum for those who act for it.
     pub level: Level,
-    /// Its roles, for those who act for it.
+    /// Roles of the user, for those who act for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// The name of its persona.
+    /// Name of the user's persona.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
-    /// Since when none of its keys holds.
+    /// Time since when all its keys are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Wall>,
 }
 
 impl User {
-    /// What all names of users in the store begin with.
+    /// Store prefix of all users.
     pub const STORE_PREFIX: &str = "user/";
 
-    /// A user's name in the store.
+    /// Returns the store key of a user.
     pub fn store_key(org: &Org, subject: &str) -> String {
         format!("{}{org}/{subject}", Self::STORE_PREFIX)
     }
 }
 
-/// An organisation.
+/// Record of an organisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrgRecord {
-    /// Its name.
+    /// Name of the organisation.
     pub name: Org,
-    /// A line for people.
+    /// Description of it for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Since when none of its keys holds.
+    /// Time since when all its keys are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Wall>,
 }
 
 impl OrgRecord {
-    /// What all names of organisations in the store begin with.
+    /// Store prefix of all organisations.
     pub const STORE_PREFIX: &str = "org/";
 
-    /// An organisation's name in the store.
+    /// Returns the store key of an organisation.
     pub fn store_key(org: &Org) -> String {
         format!("{}{org}", Self::STORE_PREFIX)
     }
 
-    /// Where the store has the patterns of the tools it may use (spec 4), as a JSON list of texts.
+    /// Returns the store key of the patterns of its allowed tools (cluster tools), a JSON list of
+    /// strings.
     pub fn tools_key(org: &Org) -> String {
         format!("{}{org}/tools", Self::STORE_PREFIX)
     }
 }
 
-/// Patterns and groups of the tools that an organisation may use. Cheap to clone, hash and compare: what
-/// decides is a digest.
+/// Tool patterns of an organisation. Cheap to clone, hash and compare by digest.
 #[derive(Debug, Clone)]
 pub struct ToolList(Arc<(Digest, Vec<String>)>);
 
@@ -123,7 +124,7 @@ impl ToolList {
         Self(Arc::new((Digest(hasher.finalize().into()), patterns)))
     }
 
-    /// The patterns, as the list has them.
+    /// Returns the patterns in the order of the list.
     pub fn patterns(&self) -> &[String] {
         &self.0.1
     }
@@ -142,14 +143,14 @@ impl Hash for ToolList {
     }
 }
 
-/// All that stands beside the keys. What cannot be read is there, and good for nothing: a record that
-/// took something away must not give it back by breaking.
+/// Roles, users, organisations and personas. An unreadable record stays present and grants nothing:
+/// a restriction must not disappear because its record is damaged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directory {
     pub(crate) personas: Personas,
     roles: BTreeMap<String, Option<Role>>,
     users: BTreeMap<String, Option<User>>,
-    /// Of all users, of those too whose record cannot be read.
+    /// Names of all users, including those with unreadable records.
     user_names: NameIndex,
     orgs: BTreeMap<String, Option<OrgRecord>>,
     tools: BTreeMap<String, ToolList>,
@@ -162,8 +163,8 @@ impl From<Personas> for Directory {
 }
 
 impl Directory {
-    /// What the store holds beside personas, as pairs of name and JSON text. One that cannot be read is a
-    /// problem beside the others.
+    /// Builds the directory from the store, as pairs of key and JSON text. An unreadable record
+    /// becomes a problem.
     pub fn read<'a>(
         personas: Personas,
         stored: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -194,62 +195,63 @@ impl Directory {
         };
         let read = serde_json::from_slice::<Vec<String>>(text);
         let told = read.as_ref().err().map(|error| unreadable(key, error));
-        // A list that cannot be read allows nothing.
+        // An unreadable list allows nothing.
         self.tools.insert(org.to_owned(), ToolList::new(read.unwrap_or_default()));
         told.map_or(Ok(()), Err)
     }
 
-    /// The personas.
+    /// Returns the persona set.
     pub fn personas(&self) -> &Personas {
         &self.personas
     }
 
-    /// One role; `None` also where it cannot be read.
+    /// Returns a role; `None` also if it is unreadable.
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.get(name)?.as_ref()
     }
 
-    /// All roles that can be read, by name.
+    /// Iterates over all readable roles, by name.
     pub fn roles(&self) -> impl Iterator<Item = &Role> {
         self.roles.values().flatten()
     }
 
-    /// One user; `None` also where it cannot be read.
+    /// Returns a user; `None` also if it is unreadable.
     pub fn user(&self, org: &Org, subject: &str) -> Option<&User> {
         self.users.get(&User::store_key(org, subject))?.as_ref()
     }
 
-    /// Whether there is a user of this name, also where its record cannot be read.
+    /// Returns true if a user of this name exists, even if it is unreadable.
     pub(crate) fn has_user(&self, org: &Org, subject: &str) -> bool {
         self.users.contains_key(&User::store_key(org, subject))
     }
 
-    /// The names of all users by what they look like, of those too whose record cannot be read.
+    /// Returns the index of all user names, including those with unreadable records.
     pub(crate) fn user_names(&self) -> &NameIndex {
         &self.user_names
     }
 
-    /// All users that can be read, by organisation and name.
+    /// Iterates over all readable users, by organisation and name.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.users.values().flatten()
     }
 
-    /// One organisation; `None` also where it cannot be read.
+    /// Returns an organisation; `None` also if it is unreadable.
     pub fn org(&self, org: &Org) -> Option<&OrgRecord> {
         self.orgs.get(org.as_str())?.as_ref()
     }
 
-    /// All organisations that can be read, by name.
+    /// Iterates over all readable organisations, by name.
     pub fn orgs(&self) -> impl Iterator<Item = &OrgRecord> {
         self.orgs.values().flatten()
     }
 
-    /// The tools that an organisation may use, where it has a list of its own. An empty list allows none.
+    /// Returns the tool patterns of an organisation, if it has its own list. An empty list allows
+    /// none.
     pub fn org_tools(&self, org: &Org) -> Option<&ToolList> {
         self.tools.get(org.as_str())
     }
 
-    /// The rights that come with these roles.
+    /// Returns the rights that these roles grant.
     pub fn rights_of(&self, roles: &[String]) -> BTreeSet<Right> {
         roles
             .iter()
@@ -259,19 +261,21 @@ impl Directory {
             .collect()
     }
 
-    /// Whether a key that names these roles may use nothing: one of them was revoked, or cannot be read.
+    /// Returns true if one of these roles was revoked or is unreadable, so that a key can use
+    /// nothing.
     pub(crate) fn bars(&self, roles: &[String]) -> bool {
         let gone = |role: &Option<Role>| role.as_ref().is_none_or(|role| role.revoked.is_some());
         roles.iter().any(|name| self.roles.get(name).is_some_and(gone))
     }
 
-    /// The highest level with these roles.
+    /// Returns the level, capped by these roles.
     pub(crate) fn capped(&self, roles: &[String], level: Level) -> Level {
         let caps = roles.iter().filter_map(|name| self.role(name)?.level);
         caps.fold(level, Level::min)
     }
 
-    /// Whether keys of this user are out of force: it or its organisation was disabled, or cannot be read.
+    /// Returns true if the user or its organisation was disabled or is unreadable, so that its keys
+    /// are invalid.
     pub(crate) fn disables(&self, org: &Org, subject: &str) -> bool {
         let org_gone =
             |org: &Option<OrgRecord>| org.as_ref().is_none_or(|it| it.disabled.is_some());

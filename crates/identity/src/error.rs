@@ -1,4 +1,4 @@
-//! Why a credential does not hold, and why a key cannot be made.
+//! Errors of credentials, and of issuing keys.
 
 use std::fmt;
 
@@ -7,52 +7,52 @@ use tool::{Level, Org};
 
 use crate::Right;
 
-/// A credential that does not hold. What it shows tells a guesser nothing: whether the id exists,
+/// Error of an invalid credential. Its text reveals nothing to a guesser: whether the id exists,
 /// has expired or was revoked is only in [`CredentialError::reason`], for the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CredentialError {
     reason: Reason,
 }
 
-/// The true reason. For logs; never for answers.
+/// The actual reason, for logs; never for responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// There was none.
+    /// No credential was presented.
     Missing,
-    /// It is not written as a key of this program.
+    /// The text is not in the format of a key.
     Malformed,
-    /// No key has its id.
+    /// No key has this id.
     UnknownId,
-    /// The id is there, the secret is another.
+    /// The id exists, but the secret is wrong.
     WrongSecret,
-    /// It was good until its time ran out.
+    /// The credential has expired.
     Expired,
-    /// It was good until it was taken back.
+    /// The credential was revoked.
     Revoked,
-    /// Its user or its organisation was disabled.
+    /// The user or its organisation was disabled.
     Disabled,
-    /// The key it was delegated from is not there, or may not delegate so any more.
+    /// The parent key does not exist, or may no longer delegate this way.
     Orphaned,
-    /// A token of an issuer that is not configured.
+    /// The token's issuer is not configured.
     UnknownIssuer,
-    /// A token signed in a way that its issuer may not use, or that does not fit its key.
+    /// The token's algorithm is not allowed for its issuer, or does not fit its key.
     Algorithm,
-    /// A token for somebody else.
+    /// The token has another audience.
     Audience,
-    /// A token that is no access token.
+    /// The token is not an access token.
     TokenKind,
-    /// A token without a user, or of an organisation that is not known.
+    /// The token has no valid user, or an unknown organisation.
     Subject,
-    /// A token that does not say when it ends.
+    /// The token has no expiry time.
     NoExpiry,
-    /// A token that does not hold yet.
+    /// The token is not valid yet.
     NotYet,
-    /// A token that lives longer than its issuer's may.
+    /// The token's lifetime exceeds the issuer's maximum.
     TooLong,
 }
 
 impl Reason {
-    /// The word, for logs.
+    /// Returns the word for logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -76,12 +76,12 @@ impl Reason {
 }
 
 impl CredentialError {
-    /// With its true reason.
+    /// Creates an error with its actual reason.
     pub fn new(reason: Reason) -> Self {
         Self { reason }
     }
 
-    /// The true reason, for the log.
+    /// Returns the actual reason, for the log.
     pub fn reason(&self) -> Reason {
         self.reason
     }
@@ -104,111 +104,111 @@ impl fmt::Debug for CredentialError {
 
 impl std::error::Error for CredentialError {}
 
-/// Why a key cannot be made as asked.
+/// Errors of issuing a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// An id that cannot stand in a key.
+    /// The id has characters that a key cannot contain.
     #[error("`{}` is no key id; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
     Id(String),
-    /// A text that is empty, too long, or holds what a reader does not see or takes for something else.
+    /// A text is empty, too long, or has invisible or confusable characters.
     #[error("the {what} {fault}")]
     Text {
-        /// Which text.
+        /// Name of the text.
         what: &'static str,
-        /// What is wrong with it.
+        /// Error of the text.
         fault: IdentifierFault,
     },
-    /// A new subject that a reader takes for another one.
+    /// A new subject looks like an existing one.
     #[error("`{}` looks like the subject `{}`", .asked.escape_debug(), .there.escape_debug())]
     Confusable {
-        /// The new one.
+        /// The subject that was requested.
         asked: String,
-        /// The one that is there.
+        /// The subject that exists.
         there: String,
     },
-    /// A key for a subject that exists, by somebody who may not act for it.
+    /// The subject exists, and the caller may not act for it.
     #[error(
         "the subject `{}` exists already; a key for it needs the right `act_as` or an owner's key",
         .0.escape_debug()
     )]
     Foreign(String),
-    /// A delegated key for a subject that has keys and is no user.
+    /// A delegated key is requested for a subject that has keys but is not a user.
     #[error("there is no user `{}` to act for", .0.escape_debug())]
     NoUser(String),
-    /// Level `owner`, by a key that is not an owner's own.
+    /// Only an owner's own key can create a key of level `owner`.
     #[error("only an owner's own key creates a key of the level `owner`")]
     Owner,
-    /// What a delegated key never does.
+    /// The action is not allowed for delegated keys.
     #[error("a delegated key cannot {0}; use the key that it was delegated from")]
     Delegated(&'static str),
-    /// A list that is too long.
+    /// A list is too long.
     #[error("{found} {what} are too many; {limit} are allowed")]
     TooMany {
-        /// Of what.
+        /// Kind of list items.
         what: &'static str,
-        /// How many there are.
+        /// Actual number of items.
         found: usize,
-        /// How many may be.
+        /// Maximum number of items.
         limit: usize,
     },
-    /// A right that an agent's key never has.
+    /// The right is never granted to an agent's key.
     #[error("a key marked `agent` cannot carry the right `{0}`; make a key for a person")]
     AgentRight(Right),
-    /// More than its maker has himself.
+    /// The requested level exceeds the creator's.
     #[error("your own level is `{own}`, so the key's cannot be `{asked}`")]
     Level {
-        /// The maker's.
+        /// Level of the creator.
         own: Level,
-        /// The one asked for.
+        /// Level that was requested.
         asked: Level,
     },
-    /// Of another organisation than its maker.
+    /// The creator belongs to another organisation.
     #[error("your key belongs to the organisation `{own}`, not to `{asked}`")]
     Org {
-        /// The maker's.
+        /// Organisation of the creator.
         own: Org,
-        /// The one asked for.
+        /// Organisation that was requested.
         asked: Org,
     },
-    /// A right its maker does not have.
+    /// The creator lacks the right.
     #[error("your own key lacks the right `{0}`, so it cannot give it")]
     Right(Right),
-    /// A role its maker does not have.
+    /// The creator lacks the role.
     #[error("your own key lacks the role `{0}`, so it cannot give it")]
     Role(String),
-    /// Modules its maker's persona does not allow.
+    /// The creator's persona does not allow the module.
     #[error("your persona does not allow the module `{0}`, so your key cannot give it")]
     Module(String),
-    /// No list of modules, where its maker's persona has one.
+    /// A list of modules is required, because the creator's persona has one.
     #[error("your own persona is limited to some modules; name those that the key may use")]
     Unlimited,
-    /// A person's key, made by an agent.
+    /// An agent requested a key for a person.
     #[error("an agent cannot make a key for a person; mark the key as `agent`")]
     Person,
-    /// A key that went through too many hands.
+    /// The delegation chain is too long.
     #[error("the key went through {0} hands already; a key may go through no more")]
     Hands(usize),
-    /// A list of patterns, too long or with a text that does not fit.
+    /// A tool pattern is invalid.
     #[error("`{0}` cannot be a pattern of tools; use 1 to 256 printable characters")]
     Pattern(String),
-    /// Acting on behalf of another, without the right.
+    /// The creator lacks the right `act_as`.
     #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
     ActAs(String),
-    /// An invitation of a node, made of another key or by hand.
+    /// A node invitation cannot be delegated or created directly.
     #[error(
         "an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`"
     )]
     Invitation,
-    /// It would end after the key it is delegated from.
+    /// The key would outlive its parent key.
     #[error("your own key ends before the one it would make; ask for less time")]
     Outlives,
-    /// It would expire before it is made.
+    /// The requested expiry time is in the past.
     #[error("the key would have expired already")]
     Expired,
 }
 
 impl KeyFault {
-    /// Whether the key is refused whoever asks for it, rather than for what its maker lacks.
+    /// Returns true if the request is invalid for every caller, not only for this one.
     pub const fn is_malformed(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! Tokens of configured issuers (RFC 7519, RFC 9068): who asks, by somebody else's word.
+//! Verification of JWTs from configured issuers (RFC 7519, RFC 9068), and the rights they grant.
 //!
-//! An issuer is believed in what its configuration grants and in nothing else. The algorithm is one of
-//! those pinned for it and fits the key; where a header says where a key is, nobody looks there. Keys are
-//! fetched elsewhere: this is pure.
+//! An issuer is trusted only within its configured grants. The algorithm must be one of those
+//! configured for it and fit the key; key locations in headers are ignored. Keys are fetched
+//! elsewhere: this module is pure.
 
 mod claims;
 mod jws;
@@ -21,54 +21,55 @@ use crate::{Directory, Narrowing, Principal, standing};
 pub use jws::{Algorithm, Jws, Token};
 pub use keys::{KeySet, KeySetError};
 
-/// How far two clocks may differ, in milliseconds.
+/// Tolerated clock skew in milliseconds.
 const LEEWAY: u64 = 30_000;
 
-/// What an issuer is believed in.
+/// A trusted issuer with the operator's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
-    /// Its name here: 1 to 32 lower-case letters, digits, `_` and `-`. Its users' names begin with it.
+    /// Name of the issuer: 1 to 32 lower-case letters, digits, `_` and `-`. It prefixes the names
+    /// of its users.
     pub name: String,
-    /// Its `iss`, compared letter by letter.
+    /// Value of `iss`, compared exactly.
     pub issuer: String,
-    /// The algorithms its tokens may be signed with.
+    /// Allowed signature algorithms of its tokens.
     pub algorithms: BTreeSet<Algorithm>,
-    /// The organisation of its users.
+    /// Organisation of its users.
     pub org: Org,
-    /// A claim that says which organisation, with the ones that are known by its values. Another value
-    /// is refused.
+    /// Claim that selects the organisation, with the organisation of each known value. Other values
+    /// are rejected.
     pub orgs: Option<(String, BTreeMap<String, Org>)>,
-    /// The claim that names the user; `sub` as a rule.
+    /// Claim that names the user; usually `sub`.
     pub subject: String,
-    /// Whether its tokens are people's, rather than agents'.
+    /// True if its tokens belong to people rather than agents.
     pub person: bool,
-    /// What its tokens may do; one that none of these fits may do nothing.
+    /// Grants for its tokens; a token without a matching grant has no rights.
     pub grants: Vec<Grant>,
-    /// The longest life of a token, in milliseconds.
+    /// Maximum lifetime of a token in milliseconds.
     pub longest: u64,
 }
 
-/// What a token may do whose claim has a value.
+/// Level and roles for tokens with a claim value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The claim: its name, or the way to it with dots.
+    /// Claim name, or a path to the claim with dots.
     pub claim: String,
-    /// The value: the claim's own, one of its list, or of a `scope` one of its words.
+    /// Required value: the claim itself, a list element, or one word of a `scope`.
     pub value: String,
-    /// The level it gives.
+    /// Level that is granted.
     pub level: Level,
-    /// The roles it gives.
+    /// Roles that are granted.
     pub roles: Vec<String>,
 }
 
-/// Why a token gives no principal.
+/// Errors of verifying a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenFault {
-    /// It does not hold.
+    /// The token is invalid.
     Refused(Reason),
-    /// It may hold: no key that is known signed it, and its issuer may have a new one.
+    /// No known key signed the token; its issuer may have a new one.
     UnknownKey,
-    /// It holds, and nothing is granted for it.
+    /// The token is valid, but has no matching grant.
     NoGrant,
 }
 
@@ -79,7 +80,7 @@ impl From<Reason> for TokenFault {
 }
 
 impl Issuer {
-    /// Who presents `token`, which names this issuer, signed with one of `keys`, for one of `audiences`.
+    /// Verifies `token` of this issuer against `keys` and `audiences`, and returns its principal.
     ///
     /// # Errors
     /// [`TokenFault`].
@@ -102,20 +103,20 @@ impl Issuer {
         if !claims::for_one_of(claims, audiences) {
             return Err(Reason::Audience.into());
         }
-        // What only an ID token has (OpenID Connect, 3.1.3.6 and 3.3.2.11): it says who logged in to a
-        // client, and is for nobody else.
+        // These claims occur only in ID tokens (OpenID Connect, 3.1.3.6 and 3.3.2.11), which are
+        // for the client that logged in and for nobody else.
         if claims.get("at_hash").or_else(|| claims.get("c_hash")).is_some() {
             return Err(Reason::TokenKind.into());
         }
         let subject = claims::subject(claims, &self.subject).ok_or(Reason::Subject)?;
         let org = self.org_of(claims).ok_or(Reason::Subject)?;
         let (level, roles) = self.granted(claims).ok_or(TokenFault::NoGrant)?;
-        // Two issuers may know different people by one name, and so may this server.
+        // Issuers and this server may use the same name for different people.
         let named = format!("{}:{subject}", self.name);
         if directory.disables(&org, &named) {
             return Err(Reason::Disabled.into());
         }
-        // Whatever the configuration grants: no token makes an owner.
+        // Regardless of grants, no token has level owner.
         let level = directory.capped(&roles, level.min(Level::Admin));
         let barred_by_role = directory.bars(&roles);
         let level = if barred_by_role { Level::Guest } else { level };
@@ -141,7 +142,7 @@ impl Issuer {
         Ok(Principal::new(who, class))
     }
 
-    /// The same for all tokens of one user, so that sessions outlive a token.
+    /// Returns an id that is equal for all tokens of one user, so that sessions outlive a token.
     fn mark(&self, subject: &str) -> String {
         let mut hasher = Sha256::new();
         hasher.update(self.issuer.as_bytes());
@@ -156,7 +157,7 @@ impl Issuer {
         known.get(claims::at(claims, claim)?.as_str()?).cloned()
     }
 
-    /// All that fits, together.
+    /// Combines all matching grants.
     fn granted(&self, claims: &claims::Claims) -> Option<(Level, Vec<String>)> {
         let fits = |grant: &&Grant| claims::has(claims, &grant.claim, &grant.value);
         let fitting: Vec<_> = self.grants.iter().filter(fits).collect();

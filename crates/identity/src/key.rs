@@ -1,4 +1,4 @@
-//! API keys: `tk_<id>_<secret>`, and what is kept of them.
+//! API keys `tk_<id>_<secret>` and their records.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,26 +16,26 @@ mod hand;
 
 pub use hand::Hand;
 
-/// What every key begins with, so that scanners for leaked secrets find it.
+/// Prefix of every key, so that scanners for leaked secrets find it.
 const PREFIX: &str = "tk_";
-/// Base64url digits of 256 bits.
+/// Number of base64url digits of 256 bits.
 const SECRET_LEN: usize = 43;
-/// The longest id.
+/// Maximum length of an id.
 const ID_LEN: usize = 32;
-/// The longest subject, role, persona name or label, in bytes.
+/// Maximum length of a subject, role, persona name or label in bytes.
 const TEXT_LEN: usize = 256;
-/// The most roles of one key.
+/// Maximum number of roles of one key.
 const ROLES: usize = 64;
-/// The most modules of one persona.
+/// Maximum number of modules of one persona.
 const MODULES: usize = 1_000;
 
-/// Names a key. Public: it stands in records and lists.
+/// Public id of a key, used in records and lists.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(String);
 
 impl KeyId {
-    /// Checks it.
+    /// Creates an id from text and validates it.
     ///
     /// # Errors
     /// [`KeyFault::Id`] for anything but 1 to 32 lower-case letters and digits.
@@ -44,13 +44,14 @@ impl KeyId {
         if fits(&id) { Ok(Self(id)) } else { Err(KeyFault::Id(id.chars().take(64).collect())) }
     }
 
-    /// From randomness: 12 hexadecimal digits. Two may meet, which the store's compare-and-set shows.
+    /// Creates an id of 12 hexadecimal digits from random bytes. The store's compare-and-set
+    /// detects a collision.
     pub fn random(random: [u8; 6]) -> Self {
         let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
         Self(random.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 
-    /// The text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -89,49 +90,49 @@ impl FromStr for KeyId {
     }
 }
 
-/// What is kept of a key: everything but the key. Stored as JSON under [`KeyRecord::store_key`].
+/// Stored record of a key, without its secret. Stored as JSON under [`KeyRecord::store_key`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
-    /// Its id.
+    /// Id of the key.
     pub id: KeyId,
-    /// SHA-256 of the whole key text. The key has 256 random bits, so that no slow hash is needed.
+    /// SHA-256 of the complete key text. The key has 256 random bits, so no slow hash is needed.
     pub hash: Digest,
-    /// Organisation.
+    /// Organisation of the key.
     pub org: Org,
-    /// The user it stands for.
+    /// User that the key represents.
     pub subject: String,
-    /// Permission level.
+    /// Permission level of the key.
     pub level: Level,
-    /// Whether the level was chosen below its user's: another level of the user does not raise it.
+    /// True if the level was set below its user's: a change of the user's level does not raise it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub level_fixed: bool,
-    /// Roles.
+    /// Roles of the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// The persona it is bound to.
+    /// Persona of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<Persona>,
-    /// Rights beside calling tools.
+    /// Rights of the key, besides calling tools.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rights: BTreeSet<Right>,
-    /// What was lost on the way from the first key to this one, the eldest first.
+    /// Restrictions by each delegation, from the first key to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delegations: Vec<Delegation>,
-    /// Whether an agent holds it, rather than a person. A record that does not say is an agent's.
+    /// True if an agent holds the key rather than a person. The default is an agent.
     #[serde(default = "yes")]
     pub agent: bool,
-    /// The subject whose key created this one, where one did: a call by this key counts as its own too.
+    /// Subject whose key created this one, if any: a call by this key also counts as its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator: Option<String>,
-    /// A line for people.
+    /// Label of the key for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// When it was made.
+    /// Time at which it was created.
     pub created: Wall,
-    /// From when on it does not hold.
+    /// Time at which the key expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Wall>,
-    /// When it was taken back. It does not hold from the moment this is set.
+    /// Time of revocation; the key is invalid from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Wall>,
 }
@@ -141,24 +142,24 @@ fn yes() -> bool {
 }
 
 impl KeyRecord {
-    /// What all keys' names in the store begin with.
+    /// Store prefix of all keys.
     pub const STORE_PREFIX: &str = "key/";
 
-    /// Its name in the store.
+    /// Returns the store key of the record.
     pub fn store_key(&self) -> String {
         format!("{}{}", Self::STORE_PREFIX, self.id)
     }
 
-    /// Its level, and whether that is fixed, after its user's level goes from `former` to `new`. A key that
-    /// was below its user stays where it is, unless the user is to have less.
+    /// Returns the key's level, and whether it is fixed, after its user's level changes from
+    /// `former` to `new`. A key below its user keeps its level, unless the new level is lower.
     pub fn level_after(&self, former: Level, new: Level) -> (Level, bool) {
         let fixed = self.level_fixed || self.level < former;
         let level = if fixed { self.level.min(new) } else { new };
         (level, fixed)
     }
 
-    /// What is wrong with its subject, where an older program created it with a name that is refused now.
-    /// The key holds all the same.
+    /// Reports a subject that is invalid by current rules, from an earlier version. The key stays
+    /// valid.
     pub fn name_problem(&self) -> Option<Problem> {
         let fault = check_name(&self.subject, TEXT_LEN).err()?;
         let told = format!("the subject `{}` {fault}", self.subject.escape_debug());
@@ -166,16 +167,16 @@ impl KeyRecord {
         Some(Problem::new(self.store_key(), told).fix(fix))
     }
 
-    /// Whether it is an invitation: good for the one join of the node that its subject names, and for
-    /// nothing else. A key that came of another one never is.
+    /// Returns true if it is an invitation: valid only for one join of the node that its subject
+    /// names. A delegated key never is.
     pub fn is_invitation(&self) -> bool {
         self.delegations.is_empty() && invites(&self.rights)
     }
 
-    /// The record that the store has by this name.
+    /// Parses the stored record of a key.
     ///
     /// # Errors
-    /// Where it cannot be read, or is that of another key.
+    /// If it is unreadable, or belongs to another key.
     pub fn read(name: &str, text: &[u8]) -> Result<Self, Problem> {
         let record: Self = serde_json::from_slice(text).map_err(|error| {
             Problem::new(name, format!("the key's record cannot be read: {error}"))
@@ -188,44 +189,44 @@ impl KeyRecord {
     }
 }
 
-/// Whether these rights are an invitation's.
+/// Returns true if these are the rights of an invitation.
 fn invites(rights: &BTreeSet<Right>) -> bool {
     rights.iter().eq([&Right::NodesJoin])
 }
 
-/// A key to be made.
+/// Request for a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// Its id.
+    /// Id of the key.
     pub id: KeyId,
-    /// Organisation.
+    /// Organisation of the key.
     pub org: Org,
-    /// The user it stands for.
+    /// User that the key represents.
     pub subject: String,
-    /// Permission level.
+    /// Permission level of the key.
     pub level: Level,
-    /// Whether another level of its user leaves this one as it is.
+    /// True if changes of its user's level do not affect it.
     pub level_fixed: bool,
-    /// Roles.
+    /// Roles of the key.
     pub roles: Vec<String>,
-    /// The persona it is bound to.
+    /// Persona of the key.
     pub persona: Option<Persona>,
-    /// Rights beside calling tools.
+    /// Rights of the key, besides calling tools.
     pub rights: BTreeSet<Right>,
-    /// What is lost on the way from the first key to this one, the eldest first.
+    /// Restrictions by each delegation, from the first key to this one.
     pub delegations: Vec<Delegation>,
-    /// Whether an agent will hold it.
+    /// True if an agent will hold the key.
     pub agent: bool,
-    /// The subject whose key creates it, where one does.
+    /// Subject whose key creates it, if any.
     pub creator: Option<String>,
-    /// A line for people; may be empty.
+    /// Label for people; may be empty.
     pub label: String,
-    /// From when on it does not hold.
+    /// Time at which the key expires.
     pub expires: Option<Wall>,
 }
 
 impl NewKey {
-    /// A user's key with no rights beside calling tools, for an agent, that does not expire.
+    /// Requests a user's key for an agent, without further rights and without expiry.
     pub fn user(id: KeyId, subject: impl Into<String>) -> Self {
         Self {
             id,
@@ -244,7 +245,7 @@ impl NewKey {
         }
     }
 
-    /// The first key of an installation: a person's, with every right.
+    /// Requests the first key of an installation: a person's, with every right.
     pub fn owner(id: KeyId) -> Self {
         Self {
             level: Level::Owner,
@@ -255,15 +256,15 @@ impl NewKey {
         }
     }
 
-    /// The second key of an installation: for the owner's agent, which approves nothing.
+    /// Requests the second key of an installation: for the owner's agent, which approves nothing.
     pub fn agent(id: KeyId) -> Self {
         Self { label: "made on first start".to_owned(), ..Self::user(id, "agent") }
     }
 
-    /// Whether `maker` may make this key: it can give only what it has itself.
+    /// Checks that `maker` may create this key: it can grant only what it has.
     ///
     /// # Errors
-    /// [`KeyFault`] with the first thing it lacks.
+    /// [`KeyFault`] with the first missing grant.
     pub(crate) fn within(&self, maker: &Principal, directory: &Directory) -> Result<(), KeyFault> {
         if self.org != *maker.org() {
             return Err(KeyFault::Org { own: maker.org().clone(), asked: self.org.clone() });
@@ -278,7 +279,7 @@ impl NewKey {
             return Err(KeyFault::Person);
         }
         let given = directory.rights_of(&self.roles);
-        // A role's rights that no agent has are not given with it.
+        // Rights that no agent may have are not granted by a role.
         let given = given.iter().filter(|right| !self.agent || right.fits_agent());
         if let Some(right) = self.rights.iter().chain(given).find(|right| !maker.may(**right)) {
             return Err(KeyFault::Right(*right));
@@ -294,12 +295,12 @@ impl NewKey {
         asked.difference(own).next().map_or(Ok(()), |module| Err(KeyFault::Module(module.clone())))
     }
 
-    /// Makes it: the key itself, to be shown once, and what is kept of it.
+    /// Issues the key: returns the secret, to be shown once, and its record.
     ///
-    /// `random` must come fresh from the operating system; it is the whole of the key's strength.
+    /// `random` must come fresh from the operating system; it is the entire entropy of the key.
     ///
     /// # Errors
-    /// [`KeyFault`] where a text, a list or a right does not fit.
+    /// [`KeyFault`] if a text, a list or a right is invalid.
     pub fn issue(self, random: [u8; 32], now: Wall) -> Result<(Secret, KeyRecord), KeyFault> {
         self.check(now)?;
         let text = format!("{PREFIX}{}_{}", self.id, base64url(&random));
@@ -347,12 +348,12 @@ impl NewKey {
     }
 }
 
-/// What names something.
+/// Validates a text as a name.
 fn name(what: &'static str, text: &str) -> Result<(), KeyFault> {
     check_name(text, TEXT_LEN).map_err(|fault| KeyFault::Text { what, fault })
 }
 
-/// A line for people.
+/// Validates a display line.
 fn line(what: &'static str, text: &str) -> Result<(), KeyFault> {
     check_line(text, TEXT_LEN).map_err(|fault| KeyFault::Text { what, fault })
 }
@@ -361,20 +362,21 @@ fn count(what: &'static str, found: usize, limit: usize) -> Result<(), KeyFault>
     if found > limit { Err(KeyFault::TooMany { what, found, limit }) } else { Ok(()) }
 }
 
-/// The id within a key, where the text is written as a key at all.
+/// Returns the id of a key, if the text has the format of a key.
 pub(crate) fn id_of(presented: &str) -> Option<&str> {
-    // Base64url has `_` too, so the first one after the prefix ends the id, which has none.
+    // Base64url contains `_` too, so the first one after the prefix ends the id, which has none.
     let (id, secret) = presented.strip_prefix(PREFIX)?.split_once('_')?;
     let digits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (fits(id) && secret.len() == SECRET_LEN && secret.bytes().all(digits)).then_some(id)
 }
 
-/// SHA-256 of the whole text, id and all: a hash moved to another record fits nothing.
+/// Returns the SHA-256 of the complete key text with its id: a hash moved to another record matches
+/// nothing.
 pub(crate) fn digest(key: &str) -> Digest {
     Digest(Sha256::digest(key.as_bytes()).into())
 }
 
-/// Base64 with `-` and `_`, without padding (RFC 4648, section 5).
+/// Encodes base64 with `-` and `_`, without padding (RFC 4648, section 5).
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let group = |chunk: &[u8]| {

@@ -1,8 +1,8 @@
-//! Credentials to principals. The only place where a [`Principal`] is made.
+//! Verifies credentials and derives principals. A [`Principal`] is created only here.
 //!
-//! Who asks, and what he may do, comes from the credential and from the server's own table of keys;
-//! never from a body, a header or an argument that a caller can choose. This crate is pure: the time,
-//! the randomness and the table come in as arguments, and it keeps no secret, only hashes.
+//! Identity and rights come from the credential and from the server's key table, never from a body,
+//! a header or an argument that a caller can choose. This crate is pure: time, randomness and the
+//! table are arguments, and it stores hashes instead of secrets.
 
 mod changes;
 mod directory;

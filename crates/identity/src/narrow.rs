@@ -1,41 +1,41 @@
-//! What a caller has lost: by delegation, and by its own word for one request. Nothing here gives.
+//! Restrictions of a caller: by delegation, and by its own request. They never grant anything.
 
 use serde::{Deserialize, Serialize};
 
-/// What a key lost when it was delegated; each of its parts only narrows. What is kept of it is read
-/// strictly: a record with a part this program does not know does not hold, rather than hold too much.
+/// Restrictions of a delegated key. Stored delegations are parsed strictly: a record with an
+/// unknown field is invalid rather than too broad.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delegation {
-    /// Id of the key that delegated.
+    /// Id of the delegating key.
     pub by: String,
-    /// Patterns and groups of the tools that are left; `None` is no limit, an empty list allows none.
+    /// Patterns and groups of the allowed tools; `None` is no limit, an empty list allows none.
     pub allow: Option<Vec<String>>,
-    /// Patterns and groups of the tools that were taken away.
+    /// Patterns and groups of the denied tools.
     pub deny: Vec<String>,
-    /// Whether tools with effects were taken away.
+    /// True if tools with effects are denied.
     pub read_only: bool,
-    /// Whether tools that reach the network were taken away.
+    /// True if tools that use the network are denied.
     pub no_web: bool,
-    /// Whether the key was created, with a subject, roles and a persona of its own, rather than delegated.
-    /// It is bound to its creator all the same.
+    /// True if the key was created with its own subject, roles and persona, rather than delegated.
+    /// It is still bound to its creator.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
 }
 
-/// What a caller takes from itself for one request; it only narrows.
+/// Restrictions that a caller sets for one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Narrowing {
-    /// No tool with effects.
+    /// True if tools with effects are denied.
     pub read_only: bool,
-    /// No tool that reaches the network.
+    /// True if tools that use the network are denied.
     pub no_web: bool,
-    /// The kind of task, for the policy's task layer (spec 3).
+    /// Task type, for the policy's task layer.
     pub task_type: Option<String>,
 }
 
 impl Narrowing {
-    /// Both at once: a flag of either counts, and the task type that is there already stays.
+    /// Returns the union: a flag of either counts, and an existing task type stays.
     #[must_use]
     pub fn and(&self, further: &Self) -> Self {
         Self {

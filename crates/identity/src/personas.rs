@@ -1,4 +1,4 @@
-//! The personas of an installation, and which one a key has.
+//! The personas of an installation, and the persona of each key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use tool::{Level, Problem};
 use crate::Persona;
 use crate::key::KeyRecord;
 
-/// All personas at one moment, with what holds for those who have none.
+/// All personas at one moment, with the defaults for keys without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Personas {
     named: BTreeMap<String, Persona>,
@@ -16,18 +16,18 @@ pub struct Personas {
 }
 
 impl Personas {
-    /// What all names of personas in the store begin with.
+    /// Store prefix of all personas.
     pub const STORE_PREFIX: &str = "persona/";
-    /// Where the store has the name of the default persona.
+    /// Store key of the default persona's name.
     pub const STORE_DEFAULT: &str = "default_persona";
 
-    /// A persona's name in the store.
+    /// Returns the store key of a persona.
     pub fn store_key(name: &str) -> String {
         format!("{}{name}", Self::STORE_PREFIX)
     }
 
-    /// What the store holds, as pairs of name and JSON text. One that cannot be read is a problem beside
-    /// the others; keys that name it may use nothing.
+    /// Builds the set from the store, as pairs of key and JSON text. An unreadable persona becomes
+    /// a problem; keys that name it can use nothing.
     pub fn read<'a>(stored: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> (Self, Vec<Problem>) {
         let (mut named, mut problems) = (BTreeMap::new(), Vec::new());
         for (key, text) in stored {
@@ -45,32 +45,32 @@ impl Personas {
         (Self { named, ..Self::default() }, problems)
     }
 
-    /// With a default persona, by its name.
+    /// Sets the default persona by name.
     #[must_use]
     pub fn with_default(mut self, name: Option<String>) -> Self {
         self.default = name;
         self
     }
 
-    /// With the sources of those who have no persona (spec 0's `default_guest_modules`).
+    /// Sets the sources for keys without a persona (`default_guest_modules` of the module API).
     #[must_use]
     pub fn guests(mut self, modules: Option<BTreeSet<String>>) -> Self {
         self.guests = modules;
         self
     }
 
-    /// One of them.
+    /// Returns a persona by name.
     pub fn get(&self, name: &str) -> Option<&Persona> {
         self.named.get(name)
     }
 
-    /// All of them, by name, and whether each is the default.
+    /// Iterates over all personas by name, each with whether it is the default.
     pub fn all(&self) -> impl Iterator<Item = (&Persona, bool)> {
         self.named.values().map(|persona| (persona, self.default.as_ref() == Some(&persona.name)))
     }
 
-    /// The persona of a key: its own list where it has one, else the persona it names. One that is not
-    /// there allows nothing.
+    /// Returns the persona of a key: its own list, else the persona it names. An unknown persona
+    /// allows nothing.
     pub(crate) fn of(&self, record: &KeyRecord) -> Option<Persona> {
         match &record.persona {
             Some(own) if own.allowed_modules.is_some() => Some(own.clone()),
@@ -79,7 +79,8 @@ impl Personas {
         }
     }
 
-    /// For those who have none: the default, else the guests' sources. The owner is not limited so.
+    /// Returns the persona of keys without one: the default, else the guest modules. Owners are not
+    /// limited.
     pub(crate) fn of_none(&self, level: Level) -> Option<Persona> {
         if level == Level::Owner {
             return None;
@@ -91,7 +92,7 @@ impl Personas {
         Some(Persona { name: "default_guest_modules".to_owned(), allowed_modules: Some(guests) })
     }
 
-    /// One by its name; one that is not there allows nothing.
+    /// Returns a persona by name; an unknown one allows nothing.
     pub(crate) fn named(&self, name: &str) -> Persona {
         let none = || Persona { name: name.to_owned(), allowed_modules: Some(BTreeSet::new()) };
         self.named.get(name).cloned().unwrap_or_else(none)

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The verified caller of a request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::rights::Facts;
 use crate::standing::Standing;
 use crate::{Directory, Narrowing, Persona, Right, RightsClass};
 
-/// Who asks, with the rights the credential carries. It cannot be built from outside this crate and
-/// cannot be read from JSON: having one is the proof that a credential was verified. Cheap to clone.
+/// A verified caller with the rights of its credential. It can be created only by this crate and
+/// not from JSON: having one proves that a credential was verified. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal(Arc<Parts>);
 
@@ -23,20 +23,20 @@ struct Parts {
     until: Option<Wall>,
 }
 
-/// Who asks, without what it may do.
+/// Identity of a caller without its rights.
 pub(crate) struct Who<'a> {
     pub(crate) subject: &'a str,
     pub(crate) key: &'a str,
     pub(crate) actors: Vec<Actor>,
-    /// Id of the first key of the delegation chain, where there is one.
+    /// Id of the first key of the delegation chain, if any.
     pub(crate) root: Option<&'a str>,
-    /// The subject that created the key, where one did.
+    /// Subject that created the key, if any.
     pub(crate) creator: Option<&'a str>,
     pub(crate) until: Option<Wall>,
 }
 
 impl Principal {
-    /// What a record comes to, once its secret was presented.
+    /// Creates the principal of a record, once its secret was verified.
     pub(crate) fn of(record: &KeyRecord, standing: Standing) -> Self {
         let Standing { facts, actors, until, .. } = standing;
         let root = record.delegations.first().map(|delegation| delegation.by.as_str());
@@ -45,10 +45,10 @@ impl Principal {
         Self::new(who, RightsClass::new(facts))
     }
 
-    /// Whoever comes without a credential, where the operator opened the door.
+    /// Creates the principal of callers without a credential, if the operator allows them.
     pub(crate) fn anonymous(level: Level, directory: &Directory) -> Self {
         let (org, persona) = (Org::default(), directory.personas.of_none(level));
-        // Nothing shows that a person is there, so it counts as an agent.
+        // Nothing proves that a person is there, so it counts as an agent.
         let class = RightsClass::new(Facts {
             org_tools: directory.org_tools(&org).cloned(),
             org,
@@ -81,7 +81,7 @@ impl Principal {
         Self(Arc::new(Parts { caller, rights, creator, until: who.until }))
     }
 
-    /// The same asker with other rights.
+    /// Returns the same identity with other rights.
     fn with(&self, facts: Facts) -> Self {
         let Caller { subject, key, actors, root, .. } = &self.0.caller;
         let (actors, root, creator) = (actors.clone(), root.as_deref(), self.0.creator.as_deref());
@@ -89,90 +89,90 @@ impl Principal {
         Self::new(who, RightsClass::new(facts))
     }
 
-    /// Whether a token of an issuer was its credential, rather than a key of this program.
+    /// Returns true if the credential was a token of an issuer rather than an API key.
     pub fn is_token(&self) -> bool {
-        // No key's id has a colon.
+        // Key ids contain no colon.
         self.key().contains(':')
     }
 
-    /// From when on the credential does not hold.
+    /// Returns the expiry time of the credential.
     pub fn until(&self) -> Option<Wall> {
         self.0.until
     }
 
-    /// The facts that executors and records may see.
+    /// Returns the facts that executors and records may see.
     pub fn caller(&self) -> &Caller {
         &self.0.caller
     }
 
-    /// All that decides, without who it is: the key of every cache.
+    /// Returns everything that decides, without the identity: the key of all caches.
     pub fn rights(&self) -> &RightsClass {
         &self.0.rights
     }
 
-    /// Organisation.
+    /// Returns the organisation of the key.
     pub fn org(&self) -> &Org {
         &self.0.caller.org
     }
 
-    /// The user, as the key names it.
+    /// Returns the user, as the key names it.
     pub fn subject(&self) -> &str {
         &self.0.caller.subject
     }
 
-    /// Id of the key; never the key.
+    /// Returns the key id; never the key.
     pub fn key(&self) -> &str {
         &self.0.caller.key
     }
 
-    /// Whether its key was delegated, created by a delegated key, or acts for another: the key has less than a
-    /// key of its own, and ends with the one before it.
+    /// Returns true if its key was delegated, created by a delegated key, or acts for another user:
+    /// it has fewer rights, and ends with its parent key.
     pub fn is_delegated(&self) -> bool {
         !self.0.rights.delegations().is_empty() || !self.0.caller.actors.is_empty()
     }
 
-    /// Whether its key is an owner's own: of level `owner`, and not delegated.
+    /// Returns true for an owner's own key: of level `owner`, and not delegated.
     pub fn is_owner(&self) -> bool {
         self.level() == Level::Owner && !self.is_delegated()
     }
 
-    /// Id of the key that limits count by: the first of the delegation chain.
+    /// Returns the key id that limits count by: the first of the delegation chain.
     pub fn root_key(&self) -> &str {
         self.0.caller.root_key()
     }
 
-    /// The subject that created the key, where it was created by another key of this installation.
+    /// Returns the subject that created the key, if a key of this installation did.
     pub fn creator(&self) -> Option<&str> {
         self.0.creator.as_deref()
     }
 
-    /// Permission level.
+    /// Returns the permission level.
     pub fn level(&self) -> Level {
         self.0.caller.level
     }
 
-    /// Roles, sorted.
+    /// Returns the roles, sorted.
     pub fn roles(&self) -> &[String] {
         self.0.rights.roles()
     }
 
-    /// The persona, where the key has one.
+    /// Returns the persona, if the key has one.
     pub fn persona(&self) -> Option<&Persona> {
         self.0.rights.persona()
     }
 
-    /// Whether the key belongs to an agent rather than a person.
+    /// Returns true if the key belongs to an agent rather than a person.
     pub fn agent(&self) -> bool {
         self.0.caller.agent
     }
 
-    /// Whether the key carries this right.
+    /// Returns true if the key has this right.
     pub fn may(&self, right: Right) -> bool {
         self.0.rights.may(right)
     }
 
-    /// The same asker with a lower level, where he asks for it himself (spec 0's `?permission=`). A
-    /// higher word changes nothing.
+    /// Returns the principal with a lower level, at its own request (`?permission=` of the module
+    /// API). A higher level changes nothing.
     #[must_use]
     pub fn lowered(&self, to: Level) -> Self {
         if to >= self.level() {
@@ -182,8 +182,8 @@ impl Principal {
         self.with(facts)
     }
 
-    /// The same asker with less, where it takes so much from itself for one request. What is taken
-    /// already stays taken.
+    /// Returns the principal with further restrictions, at its own request. Existing restrictions
+    /// stay.
     #[must_use]
     pub fn narrowed(&self, by: &Narrowing) -> Self {
         let own = self.0.rights.narrowing();

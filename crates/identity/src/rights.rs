@@ -1,4 +1,4 @@
-//! Rights, personas, and the rights class: all of a principal that decides, without who it is.
+//! Rights, personas, and the rights class: everything about a principal that decides.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,15 +13,16 @@ use crate::{Delegation, Narrowing, ToolList};
 
 macro_rules! rights {
     ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
-        /// What a key may do beside calling tools. Levels decide about tools; rights about the server.
+        /// A right of a key, besides calling tools. Levels decide about tools; rights about the
+        /// server.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Right { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
 
         impl Right {
-            /// All of them.
+            /// Every right there is.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word as it is written.
+            /// Returns the word as it is serialised.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -30,34 +31,34 @@ macro_rules! rights {
 }
 
 rights! {
-    /// Approve calls that are held. Never an agent's.
+    /// Approve pending calls. Never an agent's.
     Approve = "approve",
-    /// Make and revoke keys. Never an agent's.
+    /// Create and revoke keys. Never an agent's.
     KeysWrite = "keys:write",
     /// Approve and reject definitions of tools. Never an agent's.
     PinsWrite = "pins:write",
     /// Read the record of other subjects' calls.
     RecordsRead = "records:read",
-    /// Have sources listed anew.
+    /// Refresh the listings of sources.
     SourcesRefresh = "sources:refresh",
-    /// Have decisions explained for other keys, and of tools that are hidden.
+    /// Explain decisions for other keys, and for hidden tools.
     PolicyExplain = "policy:explain",
-    /// Make keys that act on behalf of other users, at the lesser of both.
+    /// Create keys that act on behalf of other users, with the lesser rights of both.
     ActAs = "act_as",
-    /// Make, change and disable organisations, with the tools they may use. Never an agent's.
+    /// Create, change and disable organisations, with the tools they may use. Never an agent's.
     OrgsWrite = "orgs:write",
-    /// Have the node that the key's user names join, once: it gets a certificate and a key of its own.
+    /// Join the node that the key's user names, once: it gets a certificate and a key of its own.
     NodesJoin = "nodes:join",
-    /// Register the tools of the node that the key's user names (spec 4).
+    /// Register the tools of the node that the key's user names (cluster tools).
     NodesRegister = "nodes:register",
     /// Register and remove tools of all nodes. Never an agent's.
     NodesWrite = "nodes:write",
-    /// Be told where nodes are.
+    /// Resolve the addresses of nodes.
     NodesResolve = "nodes:resolve",
 }
 
 impl Right {
-    /// Whether a key marked `agent` may carry it: one who acts for a person does not decide for him.
+    /// Returns true if an agent's key may have it: an agent does not decide on behalf of a person.
     pub const fn fits_agent(self) -> bool {
         match self {
             Self::Approve
@@ -77,7 +78,7 @@ impl Right {
 }
 
 impl Right {
-    /// What to do where a key lacks it: for every interface.
+    /// Returns a remedy for a missing right, for every interface.
     pub fn remedy(self) -> String {
         if self.fits_agent() {
             format!("use owner.key, or a key made with `toolkeep key create --right {self}`")
@@ -106,37 +107,36 @@ impl FromStr for Right {
     }
 }
 
-/// A face that the assistant shows in one place, with the modules that belong to it (spec 0).
+/// A persona of the assistant, with the modules that it may use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Persona {
-    /// Its name.
+    /// Name of the persona.
     pub name: String,
-    /// The sources whose tools it may use, by the names the operator gave them. No list is no limit;
-    /// an empty list allows none.
+    /// Names of the sources whose tools it may use. No list is no limit; an empty list allows none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_modules: Option<BTreeSet<String>>,
 }
 
 impl Persona {
-    /// Whether the tools of this source belong to it.
+    /// Returns true if it may use the tools of this source.
     pub fn allows(&self, source: &str) -> bool {
         self.allowed_modules.as_ref().is_none_or(|modules| modules.contains(source))
     }
 }
 
-/// Everything of a principal that a decision may use, and nothing of who it is: principals of one
-/// class see and may do the same, so that the class keys the caches. Cheap to clone, hash and compare.
+/// Everything about a principal that decides, without its identity. Principals of one class see and
+/// may do the same, so the class is the key of caches. Cheap to clone, hash and compare.
 #[derive(Clone)]
 pub struct RightsClass(Arc<Class>);
 
-/// The facts of a class, as they are put together.
+/// Attributes of a rights class.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Facts {
     pub(crate) org: Org,
     pub(crate) level: Level,
     pub(crate) roles: Vec<String>,
     pub(crate) persona: Option<Persona>,
-    /// Names of other personas that were met on the way to this one: their layers hold too.
+    /// Names of other personas in the delegation chain: their layers apply too.
     pub(crate) faces: BTreeSet<String>,
     pub(crate) agent: bool,
     pub(crate) rights: BTreeSet<Right>,
@@ -148,13 +148,13 @@ pub(crate) struct Facts {
 
 #[derive(PartialEq, Eq)]
 struct Class {
-    /// Over all the facts, made once.
+    /// Hash over all attributes, computed once.
     hash: u64,
     facts: Facts,
 }
 
 impl RightsClass {
-    /// Sorts what has no order and takes from an agent what an agent never has.
+    /// Normalises the order of attributes and removes rights that an agent may not have.
     pub(crate) fn new(mut facts: Facts) -> Self {
         facts.roles.sort_unstable();
         facts.roles.dedup();
@@ -165,77 +165,77 @@ impl RightsClass {
         Self(Arc::new(Class { hash: hasher.finish(), facts }))
     }
 
-    /// The facts, to make another class of them.
+    /// Returns the attributes, to derive another class.
     pub(crate) fn facts(&self) -> &Facts {
         &self.0.facts
     }
 
-    /// Organisation.
+    /// Returns the organisation of the key.
     pub fn org(&self) -> &Org {
         &self.0.facts.org
     }
 
-    /// Permission level.
+    /// Returns the permission level.
     pub fn level(&self) -> Level {
         self.0.facts.level
     }
 
-    /// Roles, sorted, each once.
+    /// Returns the roles, sorted and unique.
     pub fn roles(&self) -> &[String] {
         &self.0.facts.roles
     }
 
-    /// The persona, where the key has one.
+    /// Returns the persona, if the key has one.
     pub fn persona(&self) -> Option<&Persona> {
         self.0.facts.persona.as_ref()
     }
 
-    /// The names of all personas that were met on the way to this class, its own first: of a key that was
-    /// handed on, or acts for another, each narrows.
+    /// Iterates over the names of all personas in the delegation chain, its own first: each of them
+    /// restricts.
     pub fn personas(&self) -> impl Iterator<Item = &str> {
         let own = self.persona().map(|persona| persona.name.as_str());
         let faces = self.0.facts.faces.iter().map(String::as_str);
         own.into_iter().chain(faces.filter(move |face| Some(*face) != own))
     }
 
-    /// Whether the key belongs to an agent rather than a person.
+    /// Returns true if the key belongs to an agent rather than a person.
     pub fn agent(&self) -> bool {
         self.0.facts.agent
     }
 
-    /// The rights, in order.
+    /// Iterates over the rights in order.
     pub fn rights(&self) -> impl Iterator<Item = Right> + '_ {
         self.0.facts.rights.iter().copied()
     }
 
-    /// Whether this right is among them.
+    /// Returns true if the class has this right.
     pub fn may(&self, right: Right) -> bool {
         self.0.facts.rights.contains(&right)
     }
 
-    /// What was lost on the way from the first key to this one, the eldest first.
+    /// Returns the restrictions by each delegation, from the first key to this one.
     pub fn delegations(&self) -> &[Delegation] {
         &self.0.facts.delegations
     }
 
-    /// What the caller took from itself for this request.
+    /// Returns the restrictions of this request.
     pub fn narrowing(&self) -> &Narrowing {
         &self.0.facts.narrowing
     }
 
-    /// The patterns of the tools that the organisation may use, where it has a list in the store (spec 4).
-    /// An empty list allows none.
+    /// Returns the tool patterns of the organisation, if it has a list in the store (cluster
+    /// tools). An empty list allows none.
     pub fn org_tools(&self) -> Option<&[String]> {
         self.0.facts.org_tools.as_ref().map(ToolList::patterns)
     }
 
-    /// The class of who acts on behalf of another, where someone does: what it may not do, this class may
-    /// not either.
+    /// Returns the class of the actor on whose behalf it acts, if any: the actor's restrictions
+    /// apply too.
     pub fn actor(&self) -> Option<&Self> {
         self.0.facts.actor.as_ref()
     }
 
-    /// Whether tools of this source may be used at all.
+    /// Returns true if tools of this source may be used.
     pub fn allows_source(&self, source: &str) -> bool {
         self.0.facts.persona.as_ref().is_none_or(|persona| persona.allows(source))
     }

@@ -1,4 +1,4 @@
-//! From a presented key to a principal.
+//! The key ring: all keys at one moment, and verification of a presented key.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::{Directory, Personas, Principal};
 
 mod queries;
 
-/// Verifies one key against a table, which is asked for the keys it was delegated from too.
+/// Verifies one key against a table, which is also asked for its parent keys.
 ///
 /// # Errors
-/// [`CredentialError`]: one face for all reasons.
+/// [`CredentialError`], which looks the same for all reasons.
 pub fn verify(
     presented: &str,
     lookup: impl Fn(&str) -> Option<KeyRecord>,
@@ -30,10 +30,10 @@ pub fn verify(
     KeyRing::new(record.into_iter().chain(hands)).verify(Some(presented), now)
 }
 
-/// The secret first, in constant time, and only then what became of the key: who does not hold the
-/// secret learns nothing of the key's state.
+/// Checks the secret in constant time, and only then the state of the key: without the secret,
+/// nothing about the state is revealed.
 fn judge(presented: &str, held: Option<&Held>, now: Wall) -> Result<(), CredentialError> {
-    // An unknown id costs the same hash and compare as a known one.
+    // An unknown id costs the same hash and comparison as a known one.
     let kept = held.map_or(Digest([0; 32]), |held| held.hash);
     let same = bool::from(digest(presented).0.ct_eq(&kept.0));
     let reason = match held {
@@ -47,14 +47,14 @@ fn judge(presented: &str, held: Option<&Held>, now: Wall) -> Result<(), Credenti
     Err(CredentialError::new(reason))
 }
 
-/// A key's record, and the write of the store that it is of.
+/// A key's record with its store version.
 #[derive(Debug, Clone)]
 struct Row {
     record: KeyRecord,
     version: u64,
 }
 
-/// What a key comes to.
+/// A key with its principal, and the reason if it is invalid.
 #[derive(Debug, Clone)]
 struct Held {
     hash: Digest,
@@ -63,21 +63,21 @@ struct Held {
 }
 
 impl Held {
-    /// Why it does not hold, where it does not.
+    /// Returns the reason if the key is invalid.
     fn over(&self, now: Wall) -> Option<Reason> {
         let expired = self.principal.until().is_some_and(|until| until <= now);
         self.ended.or(expired.then_some(Reason::Expired))
     }
 }
 
-/// All keys at one moment. Immutable: a server swaps it whole. Principals are made once, with the
-/// ring, so that verifying costs one hash and no copy. A ring of which one record changed shares all else with the
-/// one before.
+/// All keys at one moment. Immutable: a server swaps it atomically. Principals are computed once,
+/// so that verification costs one hash and no copy. A ring with one changed record shares
+/// everything else with its predecessor.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     rows: Shards<Row>,
     held: Shards<Held>,
-    /// The ids of all keys that came of a first one by being handed on, by its id.
+    /// Ids of all delegated keys, by the id of the first key of their chain.
     handed_on: Shards<Vec<String>>,
     subjects: SubjectIndex,
     directory: Arc<Directory>,
@@ -92,12 +92,12 @@ impl Records for Shards<Row> {
 }
 
 impl KeyRing {
-    /// A ring of these keys. Of two records with one id the later counts.
+    /// Builds a ring of these keys. Of two records with one id the later counts.
     pub fn new(records: impl IntoIterator<Item = KeyRecord>) -> Self {
         Self::with(records, Personas::default())
     }
 
-    /// The same, in an installation that has all this beside them.
+    /// Builds a ring with a directory.
     pub fn with(
         records: impl IntoIterator<Item = KeyRecord>,
         directory: impl Into<Directory>,
@@ -105,7 +105,7 @@ impl KeyRing {
         Self::of_rows(records.into_iter().map(|record| (record, 0)), directory)
     }
 
-    /// The same, of records with the versions that the store has of them.
+    /// Builds a ring of records with their store versions.
     pub fn of_rows(
         rows: impl IntoIterator<Item = (KeyRecord, u64)>,
         directory: impl Into<Directory>,
@@ -117,7 +117,7 @@ impl KeyRing {
         ring.under(directory)
     }
 
-    /// The same keys beside another directory. Works through all of them.
+    /// Returns the same keys with another directory. Recomputes all keys.
     #[must_use]
     pub fn under(&self, directory: impl Into<Directory>) -> Self {
         let mut ring = Self { directory: Arc::new(directory.into()), ..self.clone() };
@@ -129,8 +129,8 @@ impl KeyRing {
         ring
     }
 
-    /// The ring once one record was written, which is of this version. Works through the keys that came of this one
-    /// and no others.
+    /// Returns the ring after one record was written with this version. Recomputes only the keys
+    /// derived from it.
     #[must_use]
     pub fn with_record(&self, record: KeyRecord, version: u64) -> Self {
         let (mut ring, id) = (self.clone(), record.id.to_string());
@@ -140,7 +140,7 @@ impl KeyRing {
         ring
     }
 
-    /// The ring once one record was removed.
+    /// Returns the ring after one record was removed.
     #[must_use]
     pub fn without(&self, id: &str) -> Self {
         let (mut ring, first) = (self.clone(), self.first_of(id));
@@ -149,7 +149,7 @@ impl KeyRing {
         ring
     }
 
-    /// The first key of the chain of one.
+    /// Returns the first key of a delegation chain.
     fn first_of(&self, id: &str) -> String {
         let first = self.get(id).and_then(|record| record.delegations.first());
         first.map_or(id, |hand| hand.by.as_str()).to_owned()
@@ -183,7 +183,7 @@ impl KeyRing {
         self.held.remove(id);
     }
 
-    /// What a key comes to, and all that came of it.
+    /// Recomputes a key and all keys derived from it.
     fn settle_from(&mut self, id: &str, first: &str) {
         let came_of = |key: &&KeyRecord| key.delegations.iter().any(|hand| hand.by == id);
         let came = self.handed_on(first).filter(came_of).chain(self.get(id));
@@ -201,8 +201,8 @@ impl KeyRing {
         self.held.insert(record.id.as_str(), held);
     }
 
-    /// A ring of what the store holds, as pairs of name and JSON text. A record that cannot be read is
-    /// a problem beside the others, and its key does not hold.
+    /// Builds a ring from the store, as pairs of key and JSON text. An unreadable record becomes a
+    /// problem, and its key is invalid.
     pub fn read<'a>(
         stored: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         directory: impl Into<Directory>,
@@ -220,29 +220,30 @@ impl KeyRing {
         (Self::with(records, directory), problems)
     }
 
-    /// The store's version of a key's record.
+    /// Returns the store version of a key's record.
     pub fn version(&self, id: &str) -> Option<u64> {
         self.rows.get(id).map(|row| row.version)
     }
 
-    /// How many keys there are, whether they hold or not.
+    /// Returns the number of keys, valid or not.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no key.
     pub fn is_empty(&self) -> bool {
         self.rows.len() == 0
     }
 
-    /// The records of all keys that came of this first one by being handed on.
+    /// Iterates over the records of all keys delegated from this first one.
     pub fn handed_on(&self, first: &str) -> impl Iterator<Item = &KeyRecord> {
         let ids = self.handed_on.get(first).into_iter().flatten();
         ids.filter_map(|id| self.get(id))
     }
 
-    /// Opens the door: whoever brings no credential gets `level`, as an agent, with no rights. Only
-    /// for loopback, and only where the operator said so. A credential that is brought must still hold.
+    /// Allows anonymous access: callers without a credential get `level`, as agents without rights.
+    /// Only for loopback, and only if the operator sets it. A presented credential must still be
+    /// valid.
     #[must_use]
     pub fn open(mut self, level: Level) -> Self {
         self.open = Some(level);
@@ -250,15 +251,15 @@ impl KeyRing {
         self
     }
 
-    /// Whether no credential is needed.
+    /// Returns true if anonymous access is allowed.
     pub fn is_open(&self) -> bool {
         self.anonymous.is_some()
     }
 
-    /// Who presents this; `None` where nothing was presented.
+    /// Verifies a presented key; `None` means that nothing was presented.
     ///
     /// # Errors
-    /// [`CredentialError`]: one face for all reasons.
+    /// [`CredentialError`], which looks the same for all reasons.
     pub fn verify(&self, presented: Option<&str>, now: Wall) -> Result<Principal, CredentialError> {
         let Some(presented) = presented else {
             return self.anonymous.clone().ok_or(CredentialError::new(Reason::Missing));
@@ -270,8 +271,8 @@ impl KeyRing {
         Ok(held.principal.clone())
     }
 
-    /// Whether a credential that was verified before still holds. Of a token it only says whether its
-    /// time ran out and its user or organisation was disabled.
+    /// Returns true if a verified credential is still valid. For a token, checks only its expiry
+    /// and whether its user or organisation was disabled.
     pub fn holds(&self, principal: &Principal, now: Wall) -> bool {
         if let Some(held) = self.held.get(principal.key()) {
             return held.over(now).is_none();
@@ -283,24 +284,24 @@ impl KeyRing {
         self.anonymous.as_ref().is_some_and(|open| open.key() == principal.key())
     }
 
-    /// What stands beside the keys.
+    /// Returns the directory beside the keys.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The subjects of all keys.
+    /// Returns the subjects of all keys.
     pub(crate) fn subjects(&self) -> &SubjectIndex {
         &self.subjects
     }
 
-    /// The personas.
+    /// Returns the persona set.
     pub fn personas(&self) -> &Personas {
         &self.directory.personas
     }
 
-    /// The principal that the key of a caller makes at `now`, without its secret: for what its holder
-    /// began while it held. `None`: the key is not one of these; `Some(None)`: it holds no more, or is a
-    /// token of a user or an organisation that was disabled.
+    /// Returns the principal of a caller's key at `now` without its secret, to continue work that
+    /// began while it was valid. `None`: the key is unknown; `Some(None)`: it is invalid, or a
+    /// token of a disabled user or organisation.
     pub fn standing(&self, caller: &Caller, now: Wall) -> Option<Option<&Principal>> {
         if let Some(held) = self.held.get(&caller.key) {
             let own = held.principal.caller();
@@ -316,17 +317,17 @@ impl KeyRing {
         (open.key() == caller.key).then_some(Some(open))
     }
 
-    /// One key's record.
+    /// Returns the record of one key.
     pub fn get(&self, id: &str) -> Option<&KeyRecord> {
         self.rows.get(id).map(|row| &row.record)
     }
 
-    /// What a key comes to, with its roles, the keys it was delegated from and all that stands beside them.
+    /// Returns the principal of a key, from its roles, its parent keys and the directory.
     pub fn principal(&self, id: &str) -> Option<&Principal> {
         self.held.get(id).map(|held| &held.principal)
     }
 
-    /// Why a key does not hold, where it does not.
+    /// Returns the reason if a key is invalid.
     pub fn over(&self, id: &str, now: Wall) -> Option<Reason> {
         self.held.get(id).and_then(|held| held.over(now))
     }

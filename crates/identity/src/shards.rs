@@ -1,10 +1,10 @@
-//! A map that is cheap to copy and to change: a copy shares with the one before all shards but those that changed.
+//! A map that is cheap to copy and change: copies share all unchanged shards.
 
 use std::sync::Arc;
 
 use tool::Map;
 
-/// How many shards. Of 100,000 entries a change copies some 400 pointers.
+/// Number of shards. With 100,000 entries a change copies about 400 pointers.
 const SHARDS: usize = 256;
 
 type Shard<T> = Map<Arc<str>, Arc<T>>;
@@ -54,7 +54,7 @@ impl<T> Shards<T> {
         self.len
     }
 
-    /// In no order.
+    /// Iterates over the values in no order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let all = self.shards.iter().flat_map(|shard| shard.values()).map(Arc::as_ref);
         #[cfg(test)]
@@ -62,7 +62,7 @@ impl<T> Shards<T> {
         all
     }
 
-    /// How many shards are the very ones of another.
+    /// Counts the shards that are shared with another map.
     #[cfg(test)]
     pub(crate) fn shared_with(&self, other: &Self) -> usize {
         self.shards.iter().zip(&other.shards).filter(|(a, b)| Arc::ptr_eq(a, b)).count()
@@ -77,7 +77,7 @@ fn shard_of(key: &str) -> usize {
     usize::try_from(hash >> 56).unwrap_or_default() % SHARDS
 }
 
-/// How many entries of all maps this thread has read.
+/// Counts the entries of all maps that this thread has read.
 #[cfg(test)]
 pub(crate) mod visits {
     use std::cell::Cell;
@@ -90,7 +90,7 @@ pub(crate) mod visits {
         COUNT.set(COUNT.get() + 1);
     }
 
-    /// The entries that `work` reads, and what it returns.
+    /// Returns the number of entries that `work` reads, and its result.
     pub(crate) fn count<R>(work: impl FnOnce() -> R) -> (usize, R) {
         let before = COUNT.get();
         let returned = work();

@@ -1,4 +1,4 @@
-//! What a key comes to: its own record, that of every hand it went through, and the directory.
+//! The effective rights of a key, from its record, its delegation chain and the directory.
 
 use std::collections::BTreeSet;
 
@@ -9,32 +9,32 @@ use crate::key::KeyRecord;
 use crate::rights::{Facts, RightsClass};
 use crate::{Directory, Narrowing, Persona, Right};
 
-/// How many hands a key may go through.
+/// Maximum length of a delegation chain.
 pub(crate) const HANDS: usize = 8;
 
-/// What a key comes to at one moment.
+/// Effective rights of a key at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     pub(crate) facts: Facts,
     pub(crate) actors: Vec<Actor>,
-    /// Why it does not hold, where it does not.
+    /// Reason if the key is invalid.
     pub(crate) ended: Option<Reason>,
-    /// From when on it does not hold.
+    /// Time at which the key expires.
     pub(crate) until: Option<Wall>,
 }
 
-/// All records, by id.
+/// Looks up key records by id.
 pub(crate) trait Records {
     fn get(&self, id: &str) -> Option<&KeyRecord>;
 }
 
-/// What `record` comes to. Each hand it went through still counts: what the first lost, the last has
-/// lost too.
+/// Computes the effective rights of `record`. Every delegation counts: a restriction of the first
+/// applies to the last.
 pub(crate) fn of(record: &KeyRecord, all: &dyn Records, directory: &Directory) -> Standing {
     let own = first(record, directory);
     let Some(hand) = record.delegations.last() else { return own };
     let before = record.delegations.len() - 1;
-    // The chain of the key before this one is this one's without its last, so that chains end.
+    // The parent's chain is this chain without its last link, so that recursion ends.
     let parent = all.get(&hand.by).filter(|parent| {
         before < HANDS && record.delegations.get(..before) == Some(parent.delegations.as_slice())
     });
@@ -46,9 +46,9 @@ pub(crate) fn of(record: &KeyRecord, all: &dyn Records, directory: &Directory) -
     on_behalf((record, own), (parent, above), directory)
 }
 
-/// By its own record alone.
+/// Computes the rights from its own record alone.
 fn first(record: &KeyRecord, directory: &Directory) -> Standing {
-    // A key that was created has a persona and roles of its own, whoever created it.
+    // A created key has its own persona and roles, whoever created it.
     let created = record.delegations.last().is_none_or(|hand| hand.created);
     let persona = if created { directory.personas.of(record) } else { record.persona.clone() };
     let given = if created { directory.rights_of(&record.roles) } else { BTreeSet::new() };
@@ -76,7 +76,7 @@ fn first(record: &KeyRecord, directory: &Directory) -> Standing {
     Standing { facts, actors: Vec::new(), ended, until: record.expires }
 }
 
-/// Nothing is left to a key one of whose roles was revoked.
+/// Removes all modules from a key with a revoked role.
 pub(crate) fn barred(
     persona: Option<Persona>,
     roles: &[String],
@@ -89,7 +89,7 @@ pub(crate) fn barred(
     Some(Persona { name, allowed_modules: Some(BTreeSet::new()) })
 }
 
-/// The lesser of both, of one user.
+/// Intersects the rights of two keys of one user.
 fn below(own: Standing, above: Standing) -> Standing {
     let mut facts = own.facts;
     let same_org = facts.org == above.facts.org;
@@ -98,7 +98,7 @@ fn below(own: Standing, above: Standing) -> Standing {
     facts.rights = facts.rights.intersection(&above.facts.rights).copied().collect();
     facts.faces.extend(above.facts.faces);
     facts.meet(above.facts.persona);
-    // More roles are never more: policy has a caller pass all of them.
+    // Further roles never grant more: policy requires all of them to allow.
     facts.roles.extend(above.facts.roles);
     facts.actor = above.facts.actor;
     let until = own.until.into_iter().chain(above.until).min();
@@ -106,7 +106,8 @@ fn below(own: Standing, above: Standing) -> Standing {
     Standing { facts, actors: above.actors, ended, until }
 }
 
-/// The lesser of the user acted for and of who acts, who must still have the right to.
+/// Intersects the rights of the represented user and of the actor, who must still have the right to
+/// act.
 fn on_behalf(
     (record, own): (&KeyRecord, Standing),
     (parent, above): (&KeyRecord, Standing),
@@ -138,7 +139,7 @@ fn on_behalf(
 }
 
 impl Facts {
-    /// Another persona is met: what both allow is left, under its name, and the layers of both hold.
+    /// Intersects with another persona, and applies the layers of both.
     fn meet(&mut self, first: Option<Persona>) {
         let own = self.persona.take();
         self.faces.extend(own.iter().map(|persona| persona.name.clone()));
@@ -146,7 +147,7 @@ impl Facts {
     }
 }
 
-/// A persona with what both allow, under the name of the first.
+/// Intersects two personas under the name of the first.
 fn both(first: Option<Persona>, second: Option<Persona>) -> Option<Persona> {
     let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
     let allowed_modules = match (&first.allowed_modules, &second.allowed_modules) {

@@ -9,10 +9,10 @@ use tool::{Level, Org};
 use crate::KeyRecord;
 use crate::shards::Shards;
 
-/// The subjects of all keys of a ring, revoked and expired ones included. Derived from the records.
+/// Subjects of all keys of a ring, including revoked and expired ones. Derived from the records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubjectIndex {
-    /// How many keys of each level a subject has.
+    /// Number of keys by level for each subject.
     levels: Shards<BTreeMap<Level, usize>>,
     names: NameIndex,
 }
@@ -43,18 +43,18 @@ impl SubjectIndex {
         }
     }
 
-    /// The highest level of the keys with this subject; `None` where there is no such key.
+    /// Returns the highest level of the keys with this subject; `None` if there are none.
     pub(crate) fn highest_level(&self, org: &Org, subject: &str) -> Option<Level> {
         self.levels.get(&scoped(org, subject))?.keys().next_back().copied()
     }
 
-    /// The subjects by what they look like.
+    /// Returns the index of subject names.
     pub(crate) fn names(&self) -> &NameIndex {
         &self.names
     }
 }
 
-/// Names of subjects by organisation and by what they look like.
+/// Subject names by organisation and confusable skeleton.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NameIndex(Shards<BTreeSet<String>>);
 
@@ -79,9 +79,10 @@ impl NameIndex {
         }
     }
 
-    /// A name of the organisation that a reader takes for this one.
+    /// Finds a name of the organisation that a reader may confuse with this one.
     pub(crate) fn confusable(&self, org: &Org, name: &str) -> Option<&str> {
-        // Two ASCII names are never confusable, so an ASCII name passes over the ASCII names that look like it.
+        // Two ASCII names never count as confusable, so an ASCII name is compared with non-ASCII
+        // names only.
         let kinds: &[bool] = if name.is_ascii() { &[false] } else { &[false, true] };
         looks(name)
             .flat_map(|look| kinds.iter().map(move |ascii| look_key(org.as_str(), *ascii, &look)))

@@ -1,4 +1,4 @@
-//! What a token says, read without trust.
+//! Claims of a token, parsed without trust.
 
 use serde_json::{Map, Value};
 use tool::Wall;
@@ -7,15 +7,15 @@ use tool::identifier::check_foreign_name;
 use super::LEEWAY;
 use crate::error::Reason;
 
-/// The claims of a token.
+/// Claims of a token by name.
 pub(super) type Claims = Map<String, Value>;
 
-/// The longest subject, in bytes.
+/// Maximum length of a subject in bytes.
 const SUBJECT: usize = 200;
-/// How deep a way to a claim may lead.
+/// Maximum depth of a claim path.
 const STEPS: usize = 8;
 
-/// When it ends, where it holds now.
+/// Checks the validity period and returns the expiry time.
 pub(super) fn in_time(claims: &Claims, now: Wall, longest: u64) -> Result<Wall, Reason> {
     let read = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -36,7 +36,7 @@ pub(super) fn in_time(claims: &Claims, now: Wall, longest: u64) -> Result<Wall, 
     Ok(Wall(exp.saturating_add(LEEWAY)))
 }
 
-/// A `NumericDate` in milliseconds; some issuers write fractions.
+/// Converts a `NumericDate` to milliseconds; some issuers use fractions.
 fn millis(value: &Value) -> Option<u64> {
     if let Some(seconds) = value.as_u64() {
         return seconds.checked_mul(1_000);
@@ -51,7 +51,7 @@ fn millis(value: &Value) -> Option<u64> {
     Some(millis)
 }
 
-/// Whether it is for one of these, letter by letter.
+/// Returns true if the token is for one of these audiences, compared exactly.
 pub(super) fn for_one_of(claims: &Claims, audiences: &[&str]) -> bool {
     let known = |value: &Value| value.as_str().is_some_and(|text| audiences.contains(&text));
     match claims.get("aud") {
@@ -61,14 +61,14 @@ pub(super) fn for_one_of(claims: &Claims, audiences: &[&str]) -> bool {
     }
 }
 
-/// The user.
+/// Returns the user of the token.
 pub(super) fn subject<'a>(claims: &'a Claims, claim: &str) -> Option<&'a str> {
     let subject = at(claims, claim)?.as_str()?;
-    // Its issuer chose it, in letters of its own; but people read it in approvals and records.
+    // The issuer chose the subject, but people read it in approvals and records.
     check_foreign_name(subject, SUBJECT).is_ok().then_some(subject)
 }
 
-/// The claim of this name, or else at the end of this way.
+/// Finds a claim by its name, or else by a path with dots.
 pub(super) fn at<'a>(claims: &'a Claims, way: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(way) {
         return Some(value);
@@ -78,7 +78,7 @@ pub(super) fn at<'a>(claims: &'a Claims, way: &str) -> Option<&'a Value> {
     steps.try_fold(first, |value, step| value.get(step))
 }
 
-/// Whether a claim has a value: its own, one of its list, or of a scope one of its words.
+/// Returns true if a claim has a value: the claim itself, a list element, or one word of a scope.
 pub(super) fn has(claims: &Claims, claim: &str, value: &str) -> bool {
     match at(claims, claim) {
         Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(value)),

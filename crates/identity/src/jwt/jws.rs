@@ -1,4 +1,5 @@
-//! The form of a token: three parts, of which none is believed before the signature is (RFC 7515).
+//! Parsing of signed tokens in compact form (RFC 7515); nothing is trusted before the signature is
+//! verified.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,22 +12,23 @@ use tool::{Json, Limits};
 use super::claims::Claims;
 use crate::error::Reason;
 
-/// The longest token, in bytes.
+/// Maximum size of a token in bytes.
 const LONGEST: usize = 16 << 10;
-/// What its parts may hold.
+/// Limits of each part.
 const PART: Limits = Limits { bytes: LONGEST, depth: 16, nodes: 2_000 };
 
 macro_rules! algorithms {
     ($($variant:ident = $word:literal),+ $(,)?) => {
-        /// How a token is signed (RFC 7518, RFC 8037). `none` and those with a shared secret are not here.
+        /// Signature algorithm of a token (RFC 7518, RFC 8037). `none` and shared-secret algorithms
+        /// are excluded.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Algorithm { $(#[doc = $word] $variant),+ }
 
         impl Algorithm {
-            /// All of them.
+            /// Every algorithm that is supported.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word as it is written.
+            /// Returns the name as in tokens.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -61,11 +63,11 @@ impl FromStr for Algorithm {
     }
 }
 
-/// A signed text as it came: read, and not believed.
+/// A parsed signed text whose signature is not verified.
 pub struct Jws<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) kid: Option<String>,
-    /// What is signed: the first two parts as they came.
+    /// Signing input: the first two parts as received.
     pub(super) said: &'a [u8],
     pub(super) signature: Vec<u8>,
     payload: Vec<u8>,
@@ -73,10 +75,10 @@ pub struct Jws<'a> {
 }
 
 impl<'a> Jws<'a> {
-    /// Reads the compact form.
+    /// Parses the compact form.
     ///
     /// # Errors
-    /// Why it could never hold.
+    /// The reason why it can never be valid.
     pub fn read(presented: &'a str) -> Result<Self, Reason> {
         if presented.len() > LONGEST {
             return Err(Reason::Malformed);
@@ -84,9 +86,9 @@ impl<'a> Jws<'a> {
         let (said, signature) = presented.rsplit_once('.').ok_or(Reason::Malformed)?;
         let (head, body) = said.split_once('.').ok_or(Reason::Malformed)?;
         let head = object(&part(head)?)?;
-        // Of four parts the second would have a dot, which is no letter of base64url.
+        // With four parts, the second would contain a dot, which base64url does not allow.
         let (payload, signature) = (part(body)?, part(signature)?);
-        // What must be understood is not: RFC 7515, 4.1.11.
+        // Critical extensions are not supported (RFC 7515, 4.1.11).
         if head.contains_key("crit") {
             return Err(Reason::Malformed);
         }
@@ -102,28 +104,28 @@ impl<'a> Jws<'a> {
         Ok(Self { algorithm, kid, said: said.as_bytes(), signature, payload, kind })
     }
 
-    /// What it says.
+    /// Returns the payload bytes.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 }
 
-/// A token as it came: read, and not believed.
+/// A parsed JWT whose signature is not verified.
 pub struct Token<'a> {
     pub(super) jws: Jws<'a>,
     claims: Claims,
 }
 
 impl<'a> Token<'a> {
-    /// Whether this is written as a token, and not as a key of this program.
+    /// Returns true if the text has the form of a token rather than of an API key.
     pub fn is_one(presented: &str) -> bool {
         presented.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
-    /// Reads it.
+    /// Parses a token in compact form.
     ///
     /// # Errors
-    /// Why it is no token that could ever hold.
+    /// The reason why the token can never be valid.
     pub fn read(presented: &'a str) -> Result<Self, Reason> {
         let jws = Jws::read(presented)?;
         if !matches!(jws.kind.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {
@@ -133,12 +135,12 @@ impl<'a> Token<'a> {
         Ok(Self { jws, claims })
     }
 
-    /// The issuer it claims to be of: which keys to try it with.
+    /// Returns the claimed issuer, which selects the keys.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.get("iss").and_then(Value::as_str)
     }
 
-    /// The algorithm it claims.
+    /// Returns the claimed algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.jws.algorithm
     }
@@ -149,7 +151,7 @@ impl<'a> Token<'a> {
 }
 
 impl fmt::Debug for Jws<'_> {
-    /// Nothing of what it says: it may be a credential.
+    /// Hides the content, which may be a credential.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Jws({})", self.algorithm.as_str())
     }
@@ -161,12 +163,12 @@ impl fmt::Debug for Token<'_> {
     }
 }
 
-/// One part: canonical base64url.
+/// Decodes one part of canonical base64url.
 fn part(text: &str) -> Result<Vec<u8>, Reason> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| Reason::Malformed)
 }
 
-/// An object of JSON, in which no key stands twice.
+/// Parses a JSON object without duplicate keys.
 fn object(text: &[u8]) -> Result<Claims, Reason> {
     let json = Json::check(text.to_vec(), PART).map_err(|_| Reason::Malformed)?;
     match json.value() {

@@ -1,4 +1,4 @@
-//! The keys an issuer publishes (RFC 7517), and whether one of them signed a token.
+//! The JWK set of an issuer (RFC 7517), and signature verification.
 
 use aws_lc_rs::signature::{
     self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
@@ -12,28 +12,28 @@ use super::TokenFault;
 use super::jws::{Algorithm, Jws};
 use crate::error::Reason;
 
-/// What a published set may hold.
+/// Limits of a published set.
 const SET: Limits = Limits { bytes: 256 << 10, depth: 16, nodes: 10_000 };
-/// Keys of one set.
+/// Maximum number of keys in a set.
 const KEYS: usize = 100;
 
-/// The keys of one issuer that could sign a token. Those that could not are left out: of another use or
-/// kind, too short, secret.
+/// Keys of one issuer that can sign tokens. Keys of another use or kind, short keys and secret keys
+/// are left out.
 #[derive(Debug, Clone, Default)]
 pub struct KeySet {
     keys: Vec<Key>,
 }
 
-/// Why a published set cannot be used.
+/// Errors of a published key set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
-    /// It is no set.
+    /// The text is not a key set.
     #[error("it is no set of keys: {0}")]
     Unreadable(String),
-    /// It holds too many.
+    /// The set has too many keys.
     #[error("it has over {KEYS} keys")]
     TooMany,
-    /// It holds none that could sign a token.
+    /// The set has no key that can sign a token.
     #[error("it has no key that could sign a token")]
     Empty,
 }
@@ -41,7 +41,7 @@ pub enum KeySetError {
 #[derive(Debug, Clone)]
 struct Key {
     kid: Option<String>,
-    /// The only algorithm it is for, where it says so.
+    /// The only algorithm of the key, if it states one.
     alg: Option<Algorithm>,
     public: Public,
 }
@@ -81,7 +81,7 @@ struct Jwk {
 }
 
 impl KeySet {
-    /// Reads a published set.
+    /// Parses a published key set.
     ///
     /// # Errors
     /// [`KeySetError`].
@@ -97,10 +97,11 @@ impl KeySet {
         if keys.is_empty() { Err(KeySetError::Empty) } else { Ok(Self { keys }) }
     }
 
-    /// Whether the key that it names signed it; where it names none, the only one that could have.
+    /// Verifies the signature with the named key, or with the only suitable key if none is named.
     ///
     /// # Errors
-    /// [`TokenFault::UnknownKey`] where no key has the name, [`TokenFault::Refused`] where it did not.
+    /// [`TokenFault::UnknownKey`] if no key has the name, [`TokenFault::Refused`] if the signature
+    /// is invalid.
     pub fn verify(&self, token: &Jws<'_>) -> Result<(), TokenFault> {
         let named = |key: &&Key| token.kid.is_none() || key.kid == token.kid;
         let fits = |key: &&Key| {
@@ -133,7 +134,7 @@ impl Key {
         let public = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
             ("RSA", _) => {
                 let (n, e) = (bytes(&jwk.n)?, bytes(&jwk.e)?);
-                // RFC 7518, 3.3: 2048 bits or more. More than 8192 is only slow.
+                // At least 2048 bits (RFC 7518, 3.3); more than 8192 bits would only be slow.
                 (256..=1_025).contains(&n.len()).then_some(Public::Rsa { n, e })?
             }
             ("EC", Some(crv)) => {

@@ -1,4 +1,4 @@
-//! Creating a key with another one: what its creator may give, and what the new key stays bound to.
+//! Creation of keys by other keys: what a creator may grant, and how the new key stays bound to it.
 //!
 //! Every route that creates a key goes through [`NewKey::created_by`], [`NewKey::delegated`] or
 //! [`NewKey::first_of`].
@@ -13,17 +13,17 @@ use crate::{Delegation, KeyFault, KeyRing, Persona, Principal, Right};
 
 /// Rights of an organisation's first key, as far as its creator has them.
 const FIRST: [Right; 4] = [Right::Approve, Right::KeysWrite, Right::RecordsRead, Right::ActAs];
-/// The subject of callers without a credential.
+/// Subject of callers without a credential.
 const ANONYMOUS: &str = "anonymous";
-/// The longest name of an issuer of tokens; its users are `ISSUER:SUBJECT`.
+/// Maximum length of an issuer name; its users are `ISSUER:SUBJECT`.
 const ISSUER_LEN: usize = 32;
 
 impl NewKey {
-    /// This key as `maker` may create it. One that a delegated key creates is a delegation too: bound to
-    /// its creator, never broader, never longer-lived. Sets the creator.
+    /// Prepares this key for creation by `maker` and sets the creator. A key created by a delegated
+    /// key is a delegation too: bound to its creator, never broader, never longer-lived.
     ///
     /// # Errors
-    /// [`KeyFault`] with the first thing that the maker lacks, or that does not fit.
+    /// [`KeyFault`] with the first missing grant or invalid value.
     pub fn created_by(mut self, maker: &Principal, ring: &KeyRing) -> Result<Self, KeyFault> {
         self.within(maker, ring.directory())?;
         if self.level == Level::Owner && !maker.is_owner() {
@@ -35,10 +35,11 @@ impl NewKey {
         if maker.is_delegated() { self.bound_to(maker, ring, acts_for_another) } else { Ok(self) }
     }
 
-    /// The first key of an organisation: a person's, of its creator's level, for the subject `owner`.
+    /// Requests the first key of an organisation: a person's, of its creator's level, for the
+    /// subject `owner`.
     ///
     /// # Errors
-    /// [`KeyFault::Delegated`] where the maker's key is not its own.
+    /// [`KeyFault::Delegated`] if the creator's key is delegated.
     pub fn first_of(org: Org, id: KeyId, maker: &Principal) -> Result<Self, KeyFault> {
         if maker.is_delegated() {
             return Err(KeyFault::Delegated("create an organisation"));
@@ -53,7 +54,7 @@ impl NewKey {
         })
     }
 
-    /// The persona of the key: its own list, or what the name stands for now.
+    /// Returns the allowed modules: the key's own list, or those of the named persona.
     pub(super) fn modules<'a>(
         &'a self,
         directory: &'a crate::Directory,
@@ -63,7 +64,7 @@ impl NewKey {
         own.allowed_modules.as_ref().or_else(named)
     }
 
-    /// Whether its subject is another one that exists, which its maker may act for.
+    /// Returns true if the subject is another existing one, for which the creator may act.
     fn names_another(&self, maker: &Principal, ring: &KeyRing) -> Result<bool, KeyFault> {
         if self.subject == maker.subject() {
             return Ok(false);
@@ -82,14 +83,14 @@ impl NewKey {
         }
     }
 
-    /// A further link of the maker's delegation chain.
+    /// Adds a link to the creator's delegation chain.
     fn bound_to(
         mut self,
         maker: &Principal,
         ring: &KeyRing,
         acts_for_another: bool,
     ) -> Result<Self, KeyFault> {
-        // A token has no chain, and a key that makes one is in the ring.
+        // A token has no chain, and a key that creates another is in the ring.
         let own = ring.get(maker.key()).ok_or(KeyFault::Delegated("create this key"))?;
         if own.delegations.len() >= HANDS {
             return Err(KeyFault::Hands(own.delegations.len()));
@@ -105,7 +106,7 @@ impl NewKey {
         let link = Delegation { by, created, ..Delegation::default() };
         self.delegations = own.delegations.iter().cloned().chain([link]).collect();
         if acts_for_another {
-            // The list goes with the key, its name is met with the user's own.
+            // The module list is stored with the key and intersected with the user's own.
             let modules = self.modules(ring.directory()).cloned();
             self.persona =
                 modules.map(|all| Persona { name: "key".to_owned(), allowed_modules: Some(all) });
@@ -114,8 +115,8 @@ impl NewKey {
     }
 }
 
-/// Whether this subject stands for somebody already. A key that was revoked counts: what its subject left
-/// behind is still its own. So does the name of a token's user, whom only the issuer knows.
+/// Returns true if the subject is already in use. Revoked keys count, because their data still
+/// belongs to the subject; so do the users of tokens, whom only the issuer knows.
 fn exists(subject: &str, org: &Org, ring: &KeyRing) -> bool {
     let of_issuer = |name: &str| {
         let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
@@ -127,7 +128,7 @@ fn exists(subject: &str, org: &Org, ring: &KeyRing) -> bool {
         || ring.subjects().highest_level(org, subject).is_some()
 }
 
-/// The level of the key's subject: its user's, or else the highest of its keys.
+/// Returns the level of the key's subject: its user's, or else the highest of its keys.
 fn level_of(new: &NewKey, ring: &KeyRing) -> Option<Level> {
     let user = ring.directory().user(&new.org, &new.subject).map(|user| user.level);
     user.or_else(|| ring.subjects().highest_level(&new.org, &new.subject))

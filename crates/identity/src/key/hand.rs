@@ -1,4 +1,4 @@
-//! Handing a key on: a narrower key, for one's own work or on behalf of another user.
+//! Delegated keys: a narrower key for one's own work or on behalf of another user.
 
 use std::collections::BTreeSet;
 
@@ -8,43 +8,43 @@ use super::{KeyId, KeyRecord, NewKey, count, line};
 use crate::standing::HANDS;
 use crate::{Delegation, KeyFault, Persona, Principal, Right};
 
-/// The most patterns of one list.
+/// Maximum number of patterns of one list.
 const PATTERNS: usize = 1_000;
-/// How long a handed-on key lives where nothing is said: a day, in milliseconds.
+/// Default lifetime of a delegated key: a day, in milliseconds.
 const LIFE: u64 = 24 * 60 * 60 * 1_000;
 
-/// What a key is handed on with. Everything left out stays as its maker has it.
+/// Request for a delegated key. An omitted field keeps the value of the parent key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hand {
-    /// A lower level.
+    /// Permission level, if a lower one.
     pub level: Option<Level>,
-    /// The rights that stay; none where left out.
+    /// Rights that remain; none if omitted.
     pub rights: BTreeSet<Right>,
-    /// The sources that stay.
+    /// Sources that remain allowed.
     pub modules: Option<BTreeSet<String>>,
-    /// Patterns and groups of the tools that stay; an empty list leaves none.
+    /// Patterns and groups of the tools that remain allowed; an empty list allows none.
     pub allow: Option<Vec<String>>,
-    /// Patterns and groups of the tools that are taken away.
+    /// Patterns and groups of the tools that are denied.
     pub deny: Vec<String>,
-    /// Whether tools with effects are taken away.
+    /// True if tools with effects are denied.
     pub read_only: bool,
-    /// Whether tools that reach the network are taken away.
+    /// True if tools that use the network are denied.
     pub no_web: bool,
-    /// The user to act for, where it is another. Needs the right [`Right::ActAs`].
+    /// User to act for, if it is another. Needs the right [`Right::ActAs`].
     pub subject: Option<String>,
-    /// Whether a person will hold it, rather than an agent.
+    /// True if a person will hold the key rather than an agent.
     pub person: bool,
-    /// A line for people.
+    /// Label of the key for people.
     pub label: String,
-    /// When it ends; a day from now where left out, and never after its maker's.
+    /// Time of expiry; the default is a day from now, and never after the parent key.
     pub expires: Option<Wall>,
 }
 
 impl NewKey {
-    /// A key that `maker`, whose record is `own`, hands on: never wider than itself.
+    /// Requests a key delegated by `maker`, whose record is `own`: never broader than itself.
     ///
     /// # Errors
-    /// [`KeyFault`] with the first thing that the maker lacks, or that does not fit.
+    /// [`KeyFault`] with the first missing grant or invalid value.
     pub fn delegated(
         id: KeyId,
         (own, maker): (&KeyRecord, &Principal),

@@ -1,4 +1,4 @@
-//! Questions about all keys of a ring. Each reads every key.
+//! Queries over all keys of a ring. Each reads every key.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,19 +8,20 @@ use super::KeyRing;
 use crate::{KeyRecord, RightsClass};
 
 impl KeyRing {
-    /// How many keys are neither revoked nor expired.
+    /// Counts the keys that are neither revoked nor expired.
     pub fn live(&self, now: Wall) -> usize {
         self.held.values().filter(|held| held.over(now).is_none()).count()
     }
 
-    /// The keys that are revoked or expired since before `until`, by their own record or by one that they came of.
+    /// Iterates over the keys that were revoked or expired before `until`, by their own record or a
+    /// parent's.
     pub fn ended_before(&self, until: Wall) -> impl Iterator<Item = &KeyRecord> {
         let ended = move |record: &&KeyRecord| self.ended_at(record, until).is_some();
         self.rows.values().map(|row| &row.record).filter(ended)
     }
 
-    /// When a key ended, where that was before `until`. One that came of a key which is not there any more ended with
-    /// that.
+    /// Returns the time at which a key ended, if it is before `until`. A key with a missing parent
+    /// counts as ended.
     fn ended_at(&self, record: &KeyRecord, until: Wall) -> Option<Wall> {
         let above: Option<Vec<_>> =
             record.delegations.iter().map(|hand| self.get(&hand.by)).collect();
@@ -32,7 +33,7 @@ impl KeyRing {
         ends.flatten().filter(|end| *end <= until).min()
     }
 
-    /// At most `limit` records that `fits`, by id, of those after one; without an order of all.
+    /// Returns at most `limit` matching records after an id, ordered by id, without sorting all.
     pub fn page(
         &self,
         after: Option<&str>,
@@ -55,24 +56,24 @@ impl KeyRing {
         page.into_values().collect()
     }
 
-    /// All records, in no order.
+    /// Iterates over all records in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyRecord> {
         self.rows.values().map(|row| &row.record)
     }
 
-    /// How many records fit.
+    /// Counts the matching records.
     pub fn count(&self, fits: impl Fn(&KeyRecord) -> bool) -> usize {
         self.iter().filter(|record| fits(record)).count()
     }
 
-    /// All records, by id.
+    /// Returns all records ordered by id.
     pub fn records(&self) -> Vec<&KeyRecord> {
         let mut records: Vec<_> = self.iter().collect();
         records.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         records
     }
 
-    /// The rights classes there are, each once: what a server may prepare ahead.
+    /// Returns the distinct rights classes, which a server may prepare in advance.
     pub fn classes(&self) -> Vec<RightsClass> {
         let principals = self.held.values().map(|held| &held.principal).chain(&self.anonymous);
         let unique: HashSet<_> = principals.map(|p| p.rights().clone()).collect();

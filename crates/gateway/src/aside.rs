@@ -1,13 +1,14 @@
-//! What takes long because it is large, done where no other call waits for it.
+//! Work that would block a runtime thread because its input is large.
 
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Bytes that are gone through within a millisecond or so.
+/// Number of bytes that are processed within about a millisecond.
 const QUICK: usize = 1 << 20;
 
-/// Runs `work` on so many bytes: where they are many, the thread's other tasks go on elsewhere.
+/// Runs `work` on this many bytes; if there are many, the thread's other tasks move to another
+/// thread.
 pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
     if bytes > QUICK && Handle::try_current().is_ok_and(threads) {
@@ -16,12 +17,12 @@ pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// How long what is large is kept after its time: calls that still hold a part of it are over by then, so
-/// that none of them is the one that has to clear it away.
+/// Delay before large values are dropped: calls that share parts of them have ended by then, so
+/// that none of them pays for the deallocation.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// Lets go of what is `large`, such as what was made of a whole catalog, where nobody waits for it: a
-/// hundred thousand small pieces take tens of milliseconds to be given back.
+/// Drops a large value, such as data derived from a whole catalog, in the background: freeing a
+/// hundred thousand small allocations takes tens of milliseconds.
 pub fn away<T: Send + 'static>(large: bool, what: T) {
     let Some(runtime) = Handle::try_current().ok().filter(|_| large) else { return drop(what) };
     let aside = runtime.clone();

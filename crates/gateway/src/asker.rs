@@ -1,7 +1,8 @@
-//! Who makes the call that is running, for tools of ours that tell of what their caller may see.
+//! The task-local principal of the running call, for built-in tools that report what their caller
+//! may see.
 //!
-//! Sources get the facts of a caller and nothing they could decide with; this is for who stands above the
-//! gateway and is called by way of it.
+//! Sources receive the facts about a caller and nothing they could decide with; this is for code
+//! above the gateway that runs as a tool.
 
 use identity::Principal;
 
@@ -12,8 +13,8 @@ tokio::task_local! {
 }
 
 impl Gateway {
-    /// The principal of the call that runs in this task, narrowed as its request asked for; nothing outside
-    /// of a call, and in tasks that its executor spawned.
+    /// Returns the principal of the call that runs in this task, with the request's restrictions.
+    /// `None` outside a call, and in tasks that its executor spawned.
     pub fn asker() -> Option<Principal> {
         ASKER.try_with(Clone::clone).ok()
     }

@@ -1,10 +1,10 @@
-//! Giving a call up.
+//! The cancel signal of a call, and a progress sink that discards everything.
 
 use tokio_util::sync::CancellationToken;
 use tool::Boxed;
 use tool::executor::{Cancel, Progress};
 
-/// A cancel signal on a token.
+/// Cancel signal that wraps a cancellation token.
 #[derive(Debug)]
 pub(crate) struct Signal(pub(crate) CancellationToken);
 
@@ -17,7 +17,7 @@ impl Cancel for Signal {
     }
 }
 
-/// Progress that nobody wants.
+/// Progress sink that discards everything.
 #[derive(Debug)]
 pub struct Unheard;
 

@@ -1,4 +1,4 @@
-//! What policy is asked: of a call in the pipeline, and of one that is only thought of.
+//! Policy questions of the pipeline about a call, explanations, and the taint that a call leaves.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use tool::{Args, CallerType, Mono, Trust, Wall};
 
 use crate::{Gateway, View};
 
-/// The moment at which a call is looked at: clocks are read once for it.
+/// Wall-clock and monotonic time, read once per call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) wall: Wall,
@@ -21,7 +21,7 @@ impl Gateway {
         Moment { wall: self.parts.clock.wall(), mono: self.parts.clock.mono() }
     }
 
-    /// The second stage, of one call; and why it is held or denied, in words.
+    /// Decides one call by policy; returns the reason text if it is pending or denied.
     pub(crate) fn decide(
         &self,
         who: (&Principal, CallerType),
@@ -33,7 +33,7 @@ impl Gateway {
         decided(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
-    /// The same of a call that is only thought of: nothing is noted of whoever would make it.
+    /// Decides a hypothetical call; nothing is recorded about its caller.
     pub(crate) fn consider(
         &self,
         who: (&Principal, CallerType),
@@ -45,7 +45,7 @@ impl Gateway {
         decided(residual, &asking(who, entry, (args, taint), now.wall))
     }
 
-    /// Everything that holds a call.
+    /// Returns all reasons why a call needs an approval.
     pub(crate) fn holds(
         &self,
         who: (&Principal, CallerType),
@@ -57,9 +57,8 @@ impl Gateway {
         residual.holds(&asking(who, entry, (args, taint), now.wall))
     }
 
-    /// What would become of a call in the snapshot of this view, and why; `None` where its catalog has no
-    /// such tool. It is for who may know of every tool: to anyone else a hidden tool is one that is not
-    /// there.
+    /// Explains the decision on a call in this view's snapshot; `None` if the catalog has no such
+    /// tool. For callers who may know of every tool: to others a hidden tool does not exist.
     pub fn explain(
         &self,
         view: &View,
@@ -72,22 +71,22 @@ impl Gateway {
         Some(view.rules().explain(&asking(who, entry, (args, self.taint(who.0)), now)))
     }
 
-    /// What this caller has seen that makes its next call more delicate.
+    /// Returns the taint of this caller.
     pub fn taint(&self, principal: &Principal) -> Taint {
         self.taints.look(principal, self.parts.clock.mono())
     }
 
-    /// The caller sees what this tool has to show, from the moment that it runs: also of a call that fails
-    /// something may be heard.
+    /// Marks the caller with the taint of this tool, from the start of the call: a failed call may
+    /// reveal content too.
     pub(crate) fn tainted(&self, principal: &Principal, view: &View, entry: &Entry, now: Mono) {
         let trust = view.catalog().shelf(entry.key.source.as_str()).map(|shelf| shelf.trust);
-        // A source that is gone meanwhile is none that is known to be trusted.
+        // A source that was removed meanwhile is not known to be trusted.
         let trust = trust.unwrap_or(Trust::Review);
         let taint = Taint::of(&Facts::of(&entry.key, &entry.tool), trust);
         self.taints.mark(principal, taint, now);
     }
 
-    /// The policy in force.
+    /// Returns the active policy.
     pub fn policy(&self) -> Policy {
         self.parts.current.rules()
     }

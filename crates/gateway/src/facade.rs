@@ -1,8 +1,8 @@
-//! Answers in the shapes of two specs: spec 1's result object and spec 3's `ToolOutput`, both made of
-//! the one [`Answer`]; and spec 3's list of tools.
+//! Result formats of the safety-level library (`ToolResult`) and of the tool-file registry
+//! (`ToolOutput`), both built from one [`Answer`], and the registry's list of tools.
 //!
-//! For those who embed Toolkeep, and for the REST door where it is asked for them. They decide nothing:
-//! what was refused is refused in every shape.
+//! For embedding programs, and for REST requests that ask for them. They decide nothing: a refused
+//! call is refused in every format.
 
 mod approver;
 mod output;
@@ -16,7 +16,8 @@ pub use approver::{Approver, Ask, Verdict};
 pub use output::{ToolOutput, listed};
 pub use runner::{Asked, Metadata, Runner, ToolResult};
 
-/// An answer as one value: what the tool said, or of an MCP answer its structured content, or its text.
+/// Returns an outcome as one value: the tool's result, or of an MCP result its structured content
+/// or text.
 fn value(outcome: &Outcome) -> serde_json::Value {
     let json = match &outcome.body {
         Body::Value(json) => return json.value(),
@@ -35,7 +36,7 @@ fn value(outcome: &Outcome) -> serde_json::Value {
     }
 }
 
-/// A value as text: a text as it is, all else as JSON.
+/// Returns a value as text: a string as it is, other values as JSON.
 fn text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),
@@ -43,23 +44,23 @@ fn text(value: &serde_json::Value) -> String {
     }
 }
 
-/// A tool in spec 3's list.
+/// A tool in the tool-file registry's list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// Its first category; empty where it has none.
+    /// First category; empty if it has none.
     pub category: String,
-    /// Its parameters by name: JSON Schema's properties, each with `required`.
+    /// Parameters by name: JSON Schema properties, each with `required`.
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// Whether an MCP server runs it.
+    /// True if an MCP server runs it.
     pub mcp_backed: bool,
-    /// What it declares to do beside answering; absent where that is nothing.
+    /// Declared side effects; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub side_effects: Vec<&'static str>,
-    /// Absent where it is not.
+    /// True if the tool is destructive; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub destructive: bool,
 }

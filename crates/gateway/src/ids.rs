@@ -1,4 +1,4 @@
-//! Ids of calls: UUIDs of version 7, made without asking the system for each.
+//! Call ids: UUIDs of version 7, generated without a system call for each.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tool::{CallId, Wall};
 use uuid::Builder;
 
-/// Makes ids. Their random part is a keyed hash of a counter: no two are the same, and without the keys,
-/// which this process draws at its start, none tells another.
+/// Generates call ids. Their random part is a keyed hash of a counter: all are distinct, and
+/// without the keys, drawn when the process starts, no id can be guessed from another.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     keys: [RandomState; 2],
@@ -16,7 +16,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// One for a call that begins at `wall`.
+    /// Generates an id for a call that starts at `wall`.
     pub(crate) fn make(&self, wall: Wall) -> CallId {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let [a, b] = self.keys.each_ref().map(|key| key.hash_one(number).to_le_bytes());

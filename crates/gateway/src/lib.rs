@@ -1,7 +1,8 @@
-//! The pipeline: one function that every call goes through, whichever door it came by.
+//! The call pipeline: one function that every call goes through, whichever interface it came by.
 //!
-//! It finds the tool in one snapshot, checks the arguments, decides, writes the intent, runs, and
-//! writes the outcome. Only here is an executor called. It knows no protocol and no provider.
+//! It finds the tool in one snapshot, validates the arguments, decides, writes the intent,
+//! executes, and writes the outcome. Only this crate calls an executor. It knows no protocol and no
+//! provider.
 
 mod aside;
 mod asker;
@@ -47,43 +48,43 @@ use taint::Taints;
 use view::Views;
 use waits::Waits;
 
-/// What a gateway is made of.
+/// Ports and options from which a gateway is built.
 #[derive(Clone)]
 pub struct Parts {
-    /// The catalog and the policy in force, swapped by intake as one.
+    /// Active catalog and policy, swapped together by intake.
     pub current: Arc<Current<Policy>>,
-    /// The record.
+    /// Ledger that records calls.
     pub ledger: Arc<dyn Ledger>,
-    /// Time.
+    /// Clock of the process.
     pub clock: Arc<dyn Clock>,
-    /// Credentials for upstreams.
+    /// Provider of credentials for upstreams.
     pub credentials: Arc<dyn Credentials>,
-    /// The installation's key for hashing arguments in records.
+    /// Key of the installation for hashing arguments in records.
     pub mac_key: Secret,
-    /// Where calls are held; where nothing is said, what would have to be held is refused.
+    /// Components of approvals; without them, calls that need an approval are refused.
     pub holding: Option<Holding>,
-    /// Times and bounds.
+    /// Timeouts and limits of calls.
     pub options: Options,
 }
 
-/// Times and bounds of calls.
+/// Timeouts and limits of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// For tools that name no timeout of their own.
+    /// Default timeout of tools without their own.
     pub timeout: Duration,
-    /// No tool gets more.
+    /// Maximum timeout of any tool.
     pub timeout_max: Duration,
-    /// How long an executor may take to stop when told to; then it is dropped.
+    /// Grace period for an executor to stop after cancellation; then it is dropped.
     pub grace: Duration,
-    /// The largest answer, in bytes.
+    /// Maximum size of a result in bytes.
     pub result_bytes: usize,
-    /// How many calls at once.
+    /// Limits of concurrent calls.
     pub bounds: Bounds,
 }
 
 impl Parts {
-    /// For a program that embeds the library: a catalog that does not change, no policy, no approvals, and no credentials for
-    /// sources. `secret` is the key with which arguments are hashed on record.
+    /// Creates the components for an embedding program: a fixed catalog, no policy, no approvals,
+    /// and no credentials for sources. `secret` is the key for hashing arguments in records.
     pub fn new(
         catalog: Catalog,
         ledger: Arc<dyn Ledger>,
@@ -103,7 +104,7 @@ impl Parts {
 }
 
 impl Default for Options {
-    /// 30 s, at most 600 s; 500 ms to stop; 4 MiB.
+    /// Returns 30 s, at most 600 s; 500 ms of grace; 4 MiB.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
@@ -115,7 +116,7 @@ impl Default for Options {
     }
 }
 
-/// Shows each caller its tools and runs its calls.
+/// Lists the tools of each caller and runs its calls.
 pub struct Gateway {
     parts: Parts,
     views: Arc<Views>,
@@ -124,14 +125,14 @@ pub struct Gateway {
     mac: Mac,
     ids: Ids,
     tasks: TaskTracker,
-    /// Approved calls that have not got their room yet.
+    /// Approved calls that have no capacity yet.
     starting: TaskTracker,
     waits: Option<Waits>,
     pub(crate) artefacts: Option<Arc<dyn Artefacts>>,
 }
 
 impl Gateway {
-    /// Puts the parts together.
+    /// Builds a gateway from its components.
     pub fn new(parts: Parts) -> Self {
         let limits = Limits::new(parts.options.bounds);
         let mac = Mac::new(&parts.mac_key);
@@ -149,28 +150,29 @@ impl Gateway {
         }
     }
 
-    /// Those who wait for a decision are answered as it stands, from here on. For the end of the server:
-    /// their calls stay held.
+    /// Releases everybody who waits for a decision, for the shutdown of the server. Their calls
+    /// stay pending.
     pub fn release(&self) {
         if let Some(waits) = &self.waits {
             waits.closing.cancel();
         }
     }
 
-    /// With a place for answers that are too large: they get a preview and a handle instead of a failure.
+    /// Adds an artifact store: results that are too large become a preview and a handle instead of
+    /// a failure.
     #[must_use]
     pub fn with_artefacts(mut self, artefacts: Arc<dyn Artefacts>) -> Self {
         self.artefacts = Some(artefacts);
         self
     }
 
-    /// Where answers that are too large are kept.
+    /// Returns the artifact store.
     pub fn artefacts(&self) -> Option<&Arc<dyn Artefacts>> {
         self.artefacts.as_ref()
     }
 
-    /// Resolves when no call is running. New calls are refused from here on; what was approved before
-    /// still runs.
+    /// Resolves when no call is running. New calls are refused from now on; calls approved before
+    /// still run.
     pub async fn drain(&self) {
         self.starting.close();
         self.starting.wait().await;
@@ -182,20 +184,20 @@ impl Gateway {
         }
     }
 
-    /// Whether calls can be recorded, and so run.
+    /// Checks that calls can be recorded, and so run.
     ///
     /// # Errors
-    /// Why not.
+    /// The error of the ledger.
     pub fn health(&self) -> Result<(), tool::LedgerError> {
         self.parts.ledger.health()
     }
 
-    /// Calls that wait for a decision now.
+    /// Returns the number of calls that are pending for a decision.
     pub fn waiting(&self) -> usize {
         self.waits.as_ref().map_or(0, |waits| waits.index.waiting())
     }
 
-    /// Calls running now.
+    /// Returns the number of running calls.
     pub fn running(&self) -> usize {
         self.limits.running()
     }

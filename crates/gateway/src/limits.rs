@@ -1,6 +1,6 @@
-//! How many calls at once: in all, on one source, of one key, and of one key on one source. Keys count by the
-//! root of their delegation chain, so that delegating keys gives nobody more. Nobody waits: what is too much is
-//! refused at once, so that no queue can grow.
+//! Concurrency limits: in total, per source, per key, and per key and source. Keys count by the
+//! root of their delegation chain, so that delegating a key yields no additional quota. A call over
+//! a limit is refused at once; there is no queue.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,21 +9,21 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::outcome::Failure;
 use tool::{Code, Map};
 
-/// Calls at once.
+/// Limits of concurrent calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// In all.
+    /// Maximum number in total.
     pub calls: usize,
-    /// Of one root key.
+    /// Maximum number per root key.
     pub per_key: usize,
-    /// On one source, so that one that hangs leaves room for the others.
+    /// Maximum number per source, so that a hanging source leaves capacity for others.
     pub per_source: usize,
-    /// Of one root key on one source, so that no key takes a source from the others.
+    /// Maximum number per root key and source, so that one key cannot occupy a source.
     pub per_key_and_source: usize,
 }
 
 impl Default for Bounds {
-    /// 4,096 in all, 1,024 of one key, 512 on one source, a quarter of them of one key.
+    /// Returns 4,096 in total, 1,024 per key, 512 per source, a quarter of them per key.
     fn default() -> Self {
         let per_source = 512;
         let per_key_and_source = Self::share(per_source);
@@ -32,16 +32,16 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The share of one root key on a source that takes so many calls, where nothing else is said.
+    /// Returns the default share of one root key on a source with this limit.
     pub const fn share(per_source: usize) -> usize {
         let quarter = per_source / 4;
         if quarter == 0 { 1 } else { quarter }
     }
 }
 
-/// Keys and sources remembered before those without calls are forgotten.
+/// Number of keys and sources that are tracked before idle ones are removed.
 const REMEMBERED: usize = 4_096;
-/// Sources remembered of one key before those without calls are forgotten.
+/// Number of sources that are tracked per key before idle ones are removed.
 const OF_KEY: usize = 64;
 
 #[derive(Debug)]
@@ -53,14 +53,14 @@ pub(crate) struct Limits {
     sources: Mutex<Map<String, Gate>>,
 }
 
-/// The calls of one root key.
+/// Counters of one root key.
 #[derive(Debug, Default)]
 struct OfKey {
     all: Gate,
     sources: Map<String, Gate>,
 }
 
-/// Held while a call runs.
+/// Permit of a running call; releases the counters when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _held: [Inside; 4],
@@ -73,7 +73,7 @@ impl Limits {
         Self { bounds, closed: AtomicBool::new(false), all: Gate::default(), keys, sources }
     }
 
-    /// A place for a call of this root key on this source.
+    /// Acquires a permit for a call of this root key on this source.
     pub(crate) fn enter(
         &self,
         (key, source): (&str, &str),
@@ -103,7 +103,7 @@ impl Limits {
         Ok(Permit { _held: [all, of_key, of_both, of_source], _running: running })
     }
 
-    /// Places among the calls of a key, and among those that it has on this source.
+    /// Acquires the counters of a key, in total and on this source.
     fn of_key(&self, key: &str, source: &str) -> (Option<Inside>, Option<Inside>) {
         let Bounds { per_key, per_key_and_source, .. } = self.bounds;
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +130,7 @@ impl Limits {
     }
 }
 
-/// How many are inside.
+/// Counter of running calls.
 #[derive(Debug, Clone, Default)]
 struct Gate(Arc<AtomicUsize>);
 
@@ -150,7 +150,7 @@ impl Gate {
     }
 }
 
-/// Counted until it is dropped.
+/// Decrements the counter when it is dropped.
 #[derive(Debug)]
 struct Inside(Gate);
 
@@ -160,8 +160,7 @@ impl Drop for Inside {
     }
 }
 
-/// Works with what is counted under this name. Where there are `most` names, those of which nothing runs are
-/// forgotten.
+/// Runs `work` on the counter of this name. With `most` names, idle ones are removed first.
 fn with<T: Default, R>(
     all: &mut Map<String, T>,
     name: &str,

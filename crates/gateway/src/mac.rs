@@ -1,4 +1,4 @@
-//! Keyed hashes for records: equal arguments show as equal, and nothing else can be read from them.
+//! Keyed hashes for records: equal arguments have equal hashes, and reveal nothing else.
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
@@ -9,7 +9,7 @@ pub(crate) struct Mac(Option<Hmac<Sha256>>);
 
 impl Mac {
     pub(crate) fn new(key: &Secret) -> Self {
-        // HMAC takes keys of any length; the error type is there for other algorithms.
+        // HMAC accepts keys of any length; the error exists for other algorithms.
         Self(Hmac::new_from_slice(key.open().as_bytes()).ok())
     }
 

@@ -1,4 +1,4 @@
-//! The product in one function. Read it from the top.
+//! The call pipeline in one function, from the request to its recorded outcome.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::limits::Permit;
 use crate::run::{Ended, Run};
 use crate::{Gateway, Request, View};
 
-/// A call that may run once its intent is written.
+/// A call that runs once its intent is written.
 pub(crate) struct Ready {
     pub(crate) call: Call,
     pub(crate) entry: Arc<Entry>,
     view: Arc<View>,
-    /// Why it may run: a reason code.
+    /// Reason code with which it is allowed.
     reason: &'static str,
     _permit: Permit,
 }
 
-/// A call that was looked at in one snapshot.
+/// A call that was evaluated in one snapshot.
 pub(crate) struct Looked {
     pub(crate) entry: Arc<Entry>,
     pub(crate) view: Arc<View>,
     pub(crate) args: Args,
     pub(crate) decision: Decision,
-    /// Everything that holds it; empty where nothing does.
+    /// Reasons why it needs an approval; empty if it needs none.
     pub(crate) holds: Vec<String>,
-    /// Why it is held or denied, in words; empty where it is neither.
+    /// Reason text if it is pending or denied; empty otherwise.
     pub(crate) why: Cow<'static, str>,
 }
 
-/// What becomes of a call that is not refused.
+/// Next step of a call that is not refused.
 enum Prepared {
     Runs(Box<Ready>),
     Waits(Box<(Looked, Reason)>),
 }
 
-/// A call that will not run.
+/// A call that is refused.
 pub(crate) struct Refused {
     pub(crate) failure: Failure,
     reason: Option<Reason>,
@@ -62,15 +62,15 @@ impl From<Failure> for Refused {
 }
 
 impl Gateway {
-    /// Runs one call. Every call leaves its record, however it ends: `refused`, or an intent and an
-    /// outcome. Where the caller goes away, a call with effects runs on, is told to stop, and is
-    /// recorded as cancelled; one without is dropped and recorded as abandoned.
+    /// Runs one call. Every call leaves a record: a refusal, or an intent and an outcome. If the
+    /// caller disconnects, a call with effects continues, is told to stop, and is recorded as
+    /// cancelled; one without effects is dropped and recorded as abandoned.
     pub fn call<'a>(
         self: &'a Arc<Self>,
         principal: &'a Principal,
         request: impl Into<Box<Request>>,
     ) -> impl Future<Output = Answer> + Send + 'a {
-        // Boxed, as what is ready is: futures carry what they hold through every layer above them.
+        // Boxed like the prepared call: futures carry their state through every layer above them.
         self.called(principal, request.into())
     }
 
@@ -99,12 +99,12 @@ impl Gateway {
         Answer { call: id, status: result.0, result: result.1, elapsed_ms }
     }
 
-    /// The id of a call that is about to be made.
+    /// Generates the id of a call in advance.
     pub fn new_call(&self) -> CallId {
         self.ids.make(self.parts.clock.wall())
     }
 
-    /// Everything before the intent. Nothing here has an effect.
+    /// Performs all steps before the intent. They have no effect.
     fn prepare(
         &self,
         (id, now): (CallId, Moment),
@@ -116,7 +116,7 @@ impl Gateway {
             Decision::Allow(reason) => reason.as_str(),
             Decision::Deny(reason) => return Err(denied(Code::Denied, reason, &looked.why)),
             Decision::Hold(reason) => {
-                // Nobody is to approve what is sure to fail.
+                // Nobody should approve a call that is certain to fail.
                 can_succeed(&looked.entry, &looked.args)?;
                 return Ok(Prepared::Waits(Box::new((looked, reason))));
             }
@@ -124,16 +124,16 @@ impl Gateway {
         Ok(Prepared::Runs(self.permitted((id, reason), principal, request, looked)?))
     }
 
-    /// Finds, checks and decides: the same for a call that comes and for one that was held.
+    /// Finds the tool, validates the arguments and decides; also for resumed calls.
     pub(crate) fn look(
         &self,
         principal: &Principal,
         request: &Request,
         now: Moment,
     ) -> Result<Looked, Refused> {
-        // One snapshot, to the end of the call.
+        // The call uses one snapshot to its end.
         let view = self.view(principal, request.caller_type);
-        // Hidden and unknown get the same answer, and get it before their arguments are looked at.
+        // Hidden and unknown tools get the same response, before arguments are inspected.
         let Some((entry, residual)) = view.target(&request.target) else {
             return Err(unknown(request.target.name()).into());
         };
@@ -152,7 +152,7 @@ impl Gateway {
         Ok(Looked { entry, view, args, decision, holds, why })
     }
 
-    /// Takes the room that a call needs.
+    /// Acquires the permit that a call needs.
     pub(crate) fn permitted(
         &self,
         (id, reason): (CallId, &'static str),
@@ -176,7 +176,7 @@ impl Gateway {
         Ok(Box::new(Ready { call, entry, view, reason, _permit: permit }))
     }
 
-    /// No intent on record, no execution.
+    /// Writes the intent; without it the call does not run.
     pub(crate) fn intent(
         &self,
         principal: &Principal,
@@ -220,8 +220,8 @@ impl Gateway {
         }
     }
 
-    /// Executes, shapes, and writes the outcome. A call with effects does so in a task of its own, so
-    /// that a caller who goes away cannot leave it half done and unrecorded.
+    /// Executes a call, sanitizes its result and writes the outcome. A call with effects runs in
+    /// its own task, so that a disconnecting caller cannot leave it half done and unrecorded.
     pub(crate) async fn run(
         self: &Arc<Self>,
         principal: &Principal,
@@ -236,7 +236,7 @@ impl Gateway {
         if !effects {
             return run.finish(ticket).await;
         }
-        // Dropped with this future, that is when the caller goes away.
+        // Cancels when this future is dropped, that is when the caller disconnects.
         let gone = run.cancel.0.clone().drop_guard();
         let task = self.tasks.spawn(async move { run.finish(ticket).await });
         let ended = task.await.unwrap_or_else(|_| {
@@ -268,7 +268,7 @@ impl Gateway {
     }
 }
 
-/// The arguments as they fit the tool's schema.
+/// Validates the arguments against the tool's schema.
 pub(crate) fn fits(entry: &Entry, args: Args) -> Result<Args, Failure> {
     entry.accept(args).map_err(|faults| {
         let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -276,7 +276,7 @@ pub(crate) fn fits(entry: &Entry, args: Args) -> Result<Args, Failure> {
     })
 }
 
-/// That the tool itself does not reject the arguments before it begins.
+/// Checks that the executor accepts the arguments.
 pub(crate) fn can_succeed(entry: &Entry, args: &Args) -> Result<(), Failure> {
     entry.executor.check_args(args).map_err(|told| Failure::new(Code::InvalidArguments, told))
 }

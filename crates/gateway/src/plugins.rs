@@ -1,4 +1,5 @@
-//! Visibility and reloading of plugins for a caller: the same at every interface and for the built-in tools.
+//! Visibility and reloading of plugins for a caller, the same at every interface and for built-in
+//! tools.
 
 use identity::{Principal, Right};
 use tool::outcome::Failure;
@@ -8,8 +9,8 @@ use tool::{CallerType, Code};
 use crate::Gateway;
 
 impl Gateway {
-    /// The plugins whose source this caller may use, each with the tools in its view. Who may reload them has
-    /// all tools, the folder and the problems of each; for others those are empty.
+    /// Lists the plugins whose source this caller may use, each with the tools in its view. Callers
+    /// who may reload plugins also get all tools, the folder and the problems of each.
     pub fn visible_plugins(&self, who: &Principal, plugins: &dyn Plugins) -> Vec<PluginState> {
         let all = who.may(Right::SourcesRefresh);
         let view = self.view(who, CallerType::Direct);
@@ -32,7 +33,7 @@ impl Gateway {
     /// Checks that this caller may know of the plugin `name`.
     ///
     /// # Errors
-    /// [`PluginFault::Missing`] for one that is not there and for one that the caller's persona hides alike.
+    /// [`PluginFault::Missing`] for an unknown plugin and for one that the caller's persona hides.
     pub fn check_plugin(
         &self,
         who: &Principal,
@@ -44,8 +45,8 @@ impl Gateway {
         if found { Ok(()) } else { Err(PluginFault::Missing(name.to_owned())) }
     }
 
-    /// The plugins whose folder changed since it was loaded, as far as this caller may know of them. Empty without
-    /// the right `sources:refresh`.
+    /// Lists the plugins whose folder changed since it was loaded, as far as this caller may know
+    /// of them. Empty without the right `sources:refresh`.
     pub async fn changed_plugins(&self, who: &Principal, plugins: &dyn Plugins) -> Vec<String> {
         if !who.may(Right::SourcesRefresh) {
             return Vec::new();
@@ -55,12 +56,12 @@ impl Gateway {
         changed
     }
 
-    /// Scans all plugins now, or one, and loads what changed. The answer names only plugins that the caller may
-    /// know of.
+    /// Scans all plugins or one now, and loads changes. The result names only plugins that the
+    /// caller may know of.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] without the right `sources:refresh`, [`Code::NotFound`] for a plugin that is not
-    /// there and for one that the caller's persona hides alike.
+    /// [`Code::Forbidden`] without the right `sources:refresh`, [`Code::NotFound`] for an unknown
+    /// plugin and for one that the caller's persona hides.
     pub async fn reload_plugins(
         &self,
         who: &Principal,
@@ -79,7 +80,7 @@ impl Gateway {
             return Err(failed(PluginFault::Missing(name.to_owned())));
         }
         let mut done = plugins.reload(only).await.map_err(failed)?;
-        // Those that came and those that went.
+        // Includes added and removed plugins.
         states.extend(plugins.plugins());
         for names in [&mut done.reloaded, &mut done.failed] {
             retain_visible(who, &states, names);
@@ -88,8 +89,8 @@ impl Gateway {
     }
 }
 
-/// Leaves the names of plugins that this caller may know of. One without a state is judged as the source of its
-/// name.
+/// Keeps the names of plugins that this caller may know of. A name without a status is judged as
+/// the source of that name.
 fn retain_visible(who: &Principal, states: &[PluginState], names: &mut Vec<String>) {
     names.retain(|name| match states.iter().find(|state| state.name == *name) {
         Some(state) => is_visible(who, state),
@@ -97,7 +98,7 @@ fn retain_visible(who: &Principal, states: &[PluginState], names: &mut Vec<Strin
     });
 }
 
-/// Whether this caller may know of the plugin: its persona allows the plugin's source.
+/// Returns true if this caller may know of the plugin: its persona allows the plugin's source.
 fn is_visible(who: &Principal, state: &PluginState) -> bool {
     who.rights().allows_source(&state.source)
 }

@@ -1,4 +1,4 @@
-//! What a door asks for.
+//! Call requests as interfaces submit them.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,29 +11,29 @@ use tool::call::Resume;
 use tool::executor::{Ask, ClientCan, Progress, Task};
 use tool::{Args, CallId, CallerType, Interface, Json, JsonError, Limits};
 
-/// What a request is for.
+/// Target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A tool, by its name.
+    /// A tool by its name.
     Tool(String),
     /// A tool of one source, whatever name it is listed by.
     Of {
-        /// The source.
+        /// Name of the source.
         source: String,
-        /// The tool's own name there.
+        /// Name of the tool within its source.
         name: String,
     },
-    /// A method of one source, by its name of [`tool::METHODS`].
+    /// An MCP method of one source, by its name of [`tool::METHODS`].
     Method {
-        /// The source.
+        /// Name of the source.
         source: String,
-        /// The method.
+        /// Name of the method.
         name: &'static str,
     },
 }
 
 impl Target {
-    /// As records and answers name it.
+    /// Returns the name for records and responses.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Tool(name) | Self::Of { name, .. } => name,
@@ -42,26 +42,26 @@ impl Target {
     }
 }
 
-/// What a call needs that can go on without whoever made it.
+/// Task handle and cancellation token of a call that may continue without its caller.
 #[derive(Clone)]
 pub struct Detached {
-    /// Its task.
+    /// Handle of the task.
     pub task: Arc<dyn Task>,
-    /// Gives the call up.
+    /// Cancels the call when it is cancelled.
     pub cancel: CancellationToken,
 }
 
-/// Arguments as a door hands them in.
+/// Arguments as an interface submits them.
 #[derive(Debug, Clone)]
 pub enum Given {
-    /// Nobody has looked at them.
+    /// Raw bytes that were not validated.
     Unread(Bytes),
-    /// They were held against these limits, with the message they came in.
+    /// JSON that was validated against these limits as part of its message.
     Checked(Json, Limits),
 }
 
 impl Given {
-    /// Their text.
+    /// Returns the text of the arguments.
     pub fn bytes(&self) -> &Bytes {
         match self {
             Self::Unread(bytes) => bytes,
@@ -69,7 +69,7 @@ impl Given {
         }
     }
 
-    /// Held against the limits of a tool, where that has not been done.
+    /// Validates the arguments against the limits of a tool, if that is still needed.
     pub(crate) fn within(&self, limits: Limits) -> Result<Args, JsonError> {
         match self {
             Self::Unread(bytes) => Args::check_within(bytes.clone(), limits),
@@ -84,77 +84,79 @@ impl<T: Into<Bytes>> From<T> for Given {
     }
 }
 
-/// How a model's message names a call. Stored with a pending call, so that its provider's message can be written after the
-/// decision.
+/// Names of a call in a model's message. Stored with a pending call, so that the provider's message
+/// can be written after the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelCall {
-    /// The provider's id of the call, where it has one.
+    /// Id that the provider gave the call, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The tool's name as the model wrote it.
+    /// Tool name as the model wrote it.
     pub name: String,
 }
 
 impl ModelCall {
-    /// The longest id or name that is stored, in bytes. Ids of providers have some 30.
+    /// Maximum size of a stored id or name in bytes. Provider ids have about 30.
     pub const STORED: usize = 512;
 
-    /// Whether it is short enough to be stored.
+    /// Returns true if it is short enough to be stored.
     pub(crate) fn is_short(&self) -> bool {
         self.name.len() <= Self::STORED
             && self.id.as_ref().is_none_or(|id| id.len() <= Self::STORED)
     }
 }
 
-/// One call as a door hands it in. Nothing in it can widen what the caller may do.
+/// One call as an interface submits it. No field can extend the rights of its caller.
 #[derive(Clone)]
 pub struct Request {
-    /// The call's id, where its maker had to know it before: from [`crate::Gateway::new_call`], for one call.
+    /// Id of the call, if its maker needed it in advance: from [`crate::Gateway::new_call`], for
+    /// one call.
     pub id: Option<CallId>,
-    /// What is to run.
+    /// Target of the call.
     pub target: Target,
-    /// The arguments.
+    /// Arguments of the call.
     pub args: Given,
-    /// By which interface it comes.
+    /// Interface by which it arrived.
     pub door: Interface,
-    /// Directly or in a chain.
+    /// Whether it is called directly or in a chain.
     pub caller_type: CallerType,
-    /// The call that makes this one.
+    /// Id of the call that makes this one.
     pub parent: Option<CallId>,
-    /// Its place among the calls of the one that makes it, from 0, where that is a program.
+    /// Index among the calls of the program that makes it, from 0.
     pub chain_index: Option<u32>,
-    /// The client's own limit; can only shorten the tool's.
+    /// Timeout of the client; can only shorten the tool's.
     pub timeout: Option<Duration>,
-    /// What the client can do.
+    /// Capabilities of the client.
     pub client: ClientCan,
-    /// Where progress goes.
+    /// Receives the progress of the call.
     pub progress: Option<Arc<dyn Progress>>,
-    /// How the client can be asked while the call runs.
+    /// Sends requests to the client while the call runs.
     pub ask: Option<Arc<dyn Ask>>,
-    /// Where the call can go on as a task of its client.
+    /// Allows the call to continue as a task of its client.
     pub task: Option<Box<Detached>>,
-    /// The wait that this call ends, with the answers to its questions.
+    /// Pending call that this one continues, with the input responses.
     pub continues: Option<Resume>,
-    /// Answers to what was not asked.
+    /// Input responses that were not requested.
     pub unasked: Option<Json>,
-    /// What the client wrote beside the arguments: MCP's `_meta`.
+    /// MCP's `_meta` beside the arguments.
     pub meta: Option<Json>,
-    /// A method that lasts until its caller goes, such as a subscription. Tools always have a limit.
+    /// True for a method that lasts until its caller disconnects, such as a subscription. Tools
+    /// always have a time limit.
     pub lasting: bool,
-    /// Where the node that answered is named, of a node's tool.
+    /// Receives the id of the node that answered, for a node's tool.
     pub node: Option<Arc<OnceLock<String>>>,
-    /// How the message of a model names the call, where it came in one.
+    /// Names of the call in a model's message, if it came in one.
     pub model_call: Option<ModelCall>,
 }
 
 impl Request {
-    /// A plain call.
+    /// Creates a plain call of a tool.
     pub fn new(tool: impl Into<String>, args: impl Into<Given>, door: Interface) -> Self {
         Self::to(Target::Tool(tool.into()), args, door)
     }
 
-    /// A plain call of anything.
+    /// Creates a plain call of any target.
     pub fn to(target: Target, args: impl Into<Given>, door: Interface) -> Self {
         Self {
             id: None,

@@ -1,4 +1,4 @@
-//! One execution: deadline, cancel, grace, panic, size, outcome.
+//! One execution: deadline, cancellation, grace period, panic, result size, outcome record.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -21,10 +21,10 @@ use crate::pipeline::Ready;
 use crate::shape::{self, Words};
 use crate::{Gateway, Request, Target};
 
-/// The longest text of an error that is passed on, in characters.
+/// Maximum length of a forwarded error message in characters.
 const ERROR_TEXT: usize = 2_048;
 
-/// The limit of what lasts until its caller goes: a day, so that nothing is for ever.
+/// Time limit of subscriptions: a day, so that none lasts for ever.
 const LASTING: Duration = Duration::from_hours(24);
 
 pub(crate) struct Run {
@@ -36,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) cancel: Signal,
 }
 
-/// Where a call stands, and its answer.
+/// Status of a call and its result.
 pub(crate) type Ended = (Status, Result<Step, Failure>);
 
 impl Run {
@@ -109,7 +109,7 @@ impl Run {
         self.bounded(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await
     }
 
-    /// The tool's own limit, or the general one, or the client's where that is shorter.
+    /// Returns the tool's time limit, or the default, or the client's if that is shorter.
     fn limit(&self) -> Duration {
         let options = &self.gateway.parts.options;
         if self.request.lasting && matches!(self.request.target, Target::Method { .. }) {
@@ -120,8 +120,8 @@ impl Run {
         own.min(asked).min(options.timeout_max)
     }
 
-    /// Runs until the answer, the deadline or the cancel; after the latter two there is a grace in
-    /// which the executor may stop by itself, and then it is dropped.
+    /// Executes until the result, the deadline or cancellation; after the latter two the executor
+    /// has a grace period to stop, and then it is dropped.
     async fn bounded(
         &self,
         executor: &dyn Executor,
@@ -129,7 +129,7 @@ impl Run {
         ctx: &Context<'_>,
         limit: Duration,
     ) -> Result<Step, ExecuteError> {
-        // A panic is one failed call, not a dead server.
+        // A panic fails one call, not the server.
         let running = asked_by(self.principal.clone(), executor.execute(granted, ctx));
         let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
         let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
@@ -155,15 +155,15 @@ impl Run {
         };
         self.cancel.0.cancel();
         let grace = self.gateway.parts.options.grace;
-        // An answer that comes within the grace is the truth about what happened, so it is kept.
+        // A result within the grace period states what happened, so it is used.
         match timeout(grace, running).await {
             Ok(Ok(Ok(Step::Done(outcome)))) => Ok(Step::Done(outcome)),
             _ => Err(stopped),
         }
     }
 
-    /// The time that a call has beyond `limit`, where it has become a task: its task's, unless the
-    /// operator gave the tool a limit of its own.
+    /// Returns the additional time of a call that became a task: its task's limit, unless the
+    /// operator set a time limit for the tool.
     fn more(&self, limit: Duration) -> Duration {
         let own = self.ready.call.tool.traits.timeout.is_some();
         let held = self.request.task.as_ref().filter(|_| !own).and_then(|it| it.task.held());
@@ -196,12 +196,13 @@ impl Run {
 }
 
 impl Run {
-    /// An answer that is too large, kept whole for its caller: its beginning, and where the rest is.
+    /// Stores a result that is too large for its caller, and returns a preview with the location of
+    /// the rest.
     async fn kept(&self, step: &Step) -> Option<Step> {
         let (artefacts, Step::Done(outcome)) = (self.gateway.artefacts.as_ref()?, step) else {
             return None;
         };
-        // Secrets are out of it before it is on the disk.
+        // Secrets are redacted before it is stored.
         let shaped = aside(outcome.size(), || shape::step(Step::Done(outcome.clone())));
         let Step::Done(outcome) = shaped else { return None };
         let large = shape::LargeAnswer {
@@ -219,7 +220,7 @@ impl Run {
     }
 }
 
-/// What the record hashes of an answer.
+/// Returns the part of a result that the record hashes.
 fn answered(step: &Step) -> Option<Bytes> {
     match step {
         Step::Done(outcome) => {
@@ -240,8 +241,8 @@ fn size(step: &Step) -> usize {
 
 fn failed(error: ExecuteError) -> Ended {
     let status = if error.code == Code::Cancelled { Status::Cancelled } else { Status::Failed };
-    // What the other side said goes the same way as an answer; some more than is shown, so that a
-    // credential at the edge is still known as one.
+    // An upstream's message is sanitized like a result; more than the shown part is sanitized, so
+    // that a credential at the edge is still recognised.
     let long: String = error.message.chars().take(2 * ERROR_TEXT).collect();
     let mut message: String = shape::text(&long).chars().take(ERROR_TEXT).collect();
     if error.sent == Sent::Maybe && error.code == Code::UpstreamLost {
@@ -251,7 +252,7 @@ fn failed(error: ExecuteError) -> Ended {
     (status, Err(Failure { rpc, ..Failure::new(error.code, message) }))
 }
 
-/// Whole seconds without decimals, as spec 0 prints them; milliseconds below one.
+/// Formats whole seconds without decimals, as the module API prints them; milliseconds below one.
 fn seconds(limit: Duration) -> String {
     if limit.subsec_millis() == 0 {
         return format!("{}s", limit.as_secs());

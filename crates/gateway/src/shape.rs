@@ -1,7 +1,7 @@
-//! What came from outside, made fit for whoever reads it: hidden characters visible, credentials out.
+//! Sanitizing of untrusted text: escapes invisible characters and redacts credentials.
 //!
-//! Text is data. Nothing found here changes a decision; bytes that need no change are passed on as they
-//! came.
+//! Text is data: nothing found here changes a decision. Bytes that need no change are passed on
+//! unchanged.
 
 mod large;
 mod secrets;
@@ -13,7 +13,7 @@ use tool::{Body, Json, Outcome, Step, Wait};
 pub(crate) use large::LargeAnswer;
 pub(crate) use words::Words;
 
-/// An answer, shaped.
+/// Sanitizes the result of an executor.
 pub(crate) fn step(step: Step) -> Step {
     match step {
         Step::Done(Outcome { body, is_error }) => {
@@ -30,23 +30,23 @@ pub(crate) fn step(step: Step) -> Step {
     }
 }
 
-/// Words of the other side, shaped.
+/// Sanitizes a text of an upstream.
 pub(crate) fn text(words: &str) -> String {
     fit(Json::of(words)).read().unwrap_or_default()
 }
 
-/// An upstream's own error, shaped.
+/// Sanitizes the JSON-RPC error of an upstream.
 pub(crate) fn rpc(rpc: Rpc) -> Rpc {
     let message = text(&rpc.message);
     Rpc { message, data: rpc.data.map(fit), ..rpc }
 }
 
-/// One text with hidden characters made visible and nothing taken out: for a person who decides on it.
+/// Escapes invisible characters without redaction, for a person who decides on the text.
 pub(crate) fn visible(json: &Json) -> Json {
     json.made_visible().unwrap_or_else(|| json.clone())
 }
 
-/// One text, shaped; the same bytes where nothing is found.
+/// Sanitizes a JSON text; returns the same bytes if nothing is found.
 pub(crate) fn fit(json: Json) -> Json {
     let json = json.made_visible().unwrap_or(json);
     secrets::redacted(&json).unwrap_or(json)

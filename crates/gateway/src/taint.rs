@@ -1,8 +1,10 @@
-//! What callers have seen that makes their next call more delicate, for conditions that ask for it.
+//! Taint of callers: which callers have used tools with untrusted or private content, for
+//! conditions on it.
 //!
-//! It goes by which tools were called, never by what they answered: nothing in a result changes a decision.
-//! It is kept in memory, and in the store so that a restart makes nobody clean. Where more callers are marked
-//! than can be kept, all others count as marked until that has passed.
+//! Taint depends on the called tools, never on their results: nothing in a result changes a
+//! decision. It is kept in memory, and in the store so that a restart clears no caller's taint. If
+//! more callers are marked than can be tracked, all others count as marked until the overflow
+//! expires.
 
 mod kept;
 
@@ -16,15 +18,15 @@ use policy::Taint;
 use tokio::sync::Notify;
 use tool::{Map, Mono, Version};
 
-/// What was seen counts until its caller has made no call for so long.
+/// Lifetime of a taint after the caller's last call.
 const QUIET: Duration = Duration::from_hours(1);
-/// So often it is written again that a caller still calls.
+/// Interval at which the time of the last call is written again.
 const REFRESH: Duration = Duration::from_mins(10);
-/// Callers that are kept.
+/// Maximum number of tracked callers.
 const CALLERS: usize = 65_536;
 
-/// A first key and a user: keys that were handed on within one user's work are one caller, for what one
-/// of them read may be told to the others.
+/// Root key and user: keys delegated within one user's work count as one caller, because content
+/// that one reads may reach the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Whose<'a> {
     key: &'a str,
@@ -39,24 +41,24 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// Who has seen what.
+/// Tracks the taint of all callers.
 #[derive(Debug, Default)]
 pub(crate) struct Taints {
     kept: Mutex<Kept>,
-    /// Whether anyone has.
+    /// True if any caller is marked.
     any: AtomicBool,
-    /// What callers are known by: a keyed hash, which nobody finds a second caller for.
+    /// Hash state for caller ids: a keyed hash, for which nobody can find collisions.
     keys: RandomState,
-    /// Something is to be written.
+    /// Notifies that a row must be written.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     callers: Map<u64, Seen>,
-    /// Those of whom something is to be written, by key and user.
+    /// Callers with a pending write, by key and user.
     due: Map<u64, (String, String)>,
-    /// Until when those that are not kept count as marked.
+    /// Time of the overflow, since which untracked callers count as marked.
     over: Option<Mono>,
 }
 
@@ -64,7 +66,7 @@ struct Kept {
 struct Seen {
     taint: Taint,
     last: Mono,
-    /// What the store has of it, from when, and in which version.
+    /// Stored taint with its time and version.
     written: Option<(Taint, Mono, Version)>,
 }
 
@@ -84,7 +86,7 @@ impl Taints {
         self.keys.hash_one(whose)
     }
 
-    /// What this caller has seen, who calls now.
+    /// Returns the taint of this caller and refreshes the time of its last call.
     pub(crate) fn of(&self, principal: &Principal, now: Mono) -> Taint {
         if !self.any.load(Ordering::Acquire) {
             return Taint::default();
@@ -104,7 +106,7 @@ impl Taints {
         taint
     }
 
-    /// The same of one who does not call.
+    /// Returns the taint of this caller without a refresh.
     pub(crate) fn look(&self, principal: &Principal, now: Mono) -> Taint {
         let id = self.id(Whose::of(principal));
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +115,7 @@ impl Taints {
         found.map_or(Taint { untrusted: over, private: over }, |seen| seen.taint)
     }
 
-    /// This caller sees `taint` from here on.
+    /// Marks this caller with `taint`.
     pub(crate) fn mark(&self, principal: &Principal, taint: Taint, now: Mono) {
         if taint == Taint::default() {
             return;
@@ -134,7 +136,7 @@ impl Taints {
         self.any.store(true, Ordering::Release);
     }
 
-    /// It is to be written, once.
+    /// Schedules one write of this caller.
     fn note(&self, kept: &mut Kept, id: u64, whose: Whose<'_>) {
         kept.due.entry(id).or_insert_with(|| {
             self.news.notify_one();
@@ -144,7 +146,7 @@ impl Taints {
 }
 
 impl Kept {
-    /// Whether there is room for this caller; where there is none, all that are not kept count as marked.
+    /// Reserves a slot for this caller; without space, all untracked callers count as marked.
     fn room(&mut self, id: u64, now: Mono) -> bool {
         if self.callers.len() < CALLERS || self.callers.contains_key(&id) {
             return true;

@@ -1,4 +1,4 @@
-//! What a rights class sees: worked out once per catalog, policy and class.
+//! The part of a catalog that a rights class may call, built once per catalog, policy and class.
 
 mod cache;
 mod residuals;
@@ -22,21 +22,21 @@ use seen::Seen;
 /// The part of one catalog that one rights class may call, under one policy.
 #[derive(Debug)]
 pub struct View {
-    /// Names this view in this process, so that others can cache what they make of it.
+    /// Id of this view within the process, for caches of derived data.
     pub id: u64,
     catalog: Arc<Catalog>,
     policy: Policy,
-    /// By the catalog's slots.
+    /// Source views by catalog slot.
     parts: Box<[Option<Arc<Seen>>]>,
-    /// Bytes of the largest arguments that any of its tools takes.
+    /// Maximum size in bytes of the arguments of any of its tools.
     arguments: usize,
-    /// So many tools were looked at to make it.
+    /// Number of tools that were evaluated to build it.
     looked: usize,
 }
 
 impl View {
-    /// What the class saw of the snapshot before, at a time of which the same holds, is not looked at
-    /// again where it did not change.
+    /// Builds a view. Unchanged sources of the class's previous view, valid at the same time, are
+    /// reused.
     fn new(
         id: u64,
         now: &Snapshot<Policy>,
@@ -72,7 +72,7 @@ impl View {
         self.parts.get(slot)?.as_ref()
     }
 
-    /// What it has of a source.
+    /// Returns the view of one source.
     fn of(&self, source: &str) -> Option<&Arc<Seen>> {
         self.seen(self.catalog.slot(source)?)
     }
@@ -81,36 +81,36 @@ impl View {
         self.seen(at.slot())?.tool(at.place())
     }
 
-    /// Bytes of the largest arguments that any of its tools takes: what a door has to take in, as it
-    /// knows the caller before it knows the tool.
+    /// Returns the maximum size of arguments in bytes: the size that an interface must accept, as
+    /// it knows the caller before the tool.
     pub fn arguments(&self) -> usize {
         self.arguments
     }
 
-    /// A tool of this view; hidden and unknown are both nothing.
+    /// Finds a tool by name; `None` for hidden and unknown ones.
     pub fn find(&self, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find(name)?;
         Some((entry, self.residual(at)?))
     }
 
-    /// A tool of this view by its source and its own name there; hidden and unknown are both nothing.
+    /// Finds a tool by its source and its own name there; `None` for hidden and unknown ones.
     pub fn find_of(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find_of(source, name)?;
         Some((entry, self.residual(at)?))
     }
 
-    /// A tool of this view by its identity; hidden and unknown are both nothing.
+    /// Finds a tool by its key; `None` for hidden and unknown ones.
     pub fn find_key(&self, key: &ToolKey) -> Option<(&Arc<Entry>, &Residual)> {
         let (at, entry) = self.catalog.find_key(key)?;
         Some((entry, self.residual(at)?))
     }
 
-    /// A method of one source; hidden and unknown are both nothing.
+    /// Finds a method of one source; `None` for hidden and unknown ones.
     pub fn method(&self, source: &str, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         self.of(source)?.method(name)
     }
 
-    /// What a request is for.
+    /// Finds the target of a request.
     pub(crate) fn target(&self, target: &Target) -> Option<(&Arc<Entry>, &Residual)> {
         match target {
             Target::Tool(name) => self.find(name),
@@ -119,18 +119,18 @@ impl View {
         }
     }
 
-    /// The shelf of a source of which this view has anything: a tool, or a method.
+    /// Returns the catalog of a source of which the view has a tool or method.
     pub fn shelf(&self, source: &str) -> Option<&Arc<Shelf>> {
         self.of(source).filter(|seen| seen.any()).map(|seen| seen.part().shelf())
     }
 
-    /// Its tools, in the catalog's order.
+    /// Iterates over its tools in the catalog's order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> + Clone {
         self.tools_from(0, 0)
     }
 
-    /// Its tools behind the one of this name; nothing where it has none of that name. Those before are
-    /// not gone through.
+    /// Iterates over its tools after the one of this name, without visiting those before; `None` if
+    /// it has no such tool.
     pub fn tools_after<'a>(
         &'a self,
         name: &str,
@@ -146,24 +146,24 @@ impl View {
         first.into_iter().flatten().chain(rest.flat_map(|seen| seen.tools_from(0)))
     }
 
-    /// Its tools of one source.
+    /// Iterates over its tools of one source.
     pub fn tools_of(&self, source: &str) -> impl Iterator<Item = &Arc<Entry>> + Clone {
         self.of(source).into_iter().flat_map(|seen| seen.tools_from(0))
     }
 
-    /// How many tools it has of each source of which it has any.
+    /// Returns the number of its tools by source.
     pub fn count_by_source(&self) -> HashMap<&SourceName, usize> {
         let seen = self.parts.iter().flatten().filter(|seen| seen.count() > 0);
         seen.map(|seen| (&seen.part().shelf().source, seen.count())).collect()
     }
 
-    /// Whether it has a tool of this source.
+    /// Returns true if it has a tool of this source.
     pub fn has_source(&self, source: &str) -> bool {
         self.of(source).is_some_and(|seen| seen.count() > 0)
     }
 
-    /// A hash of the names and definitions of its tools, or of those of one source: the same as long as
-    /// they are, from one view of a class to the next.
+    /// Returns a hash of the names and definitions of its tools, or of those of one source; equal
+    /// across views of a class while they are unchanged.
     pub fn print(&self, source: Option<&str>) -> u64 {
         let one = source.map(|source| self.of(source));
         let all = source.is_none().then(|| self.parts.iter().flatten());
@@ -173,25 +173,25 @@ impl View {
         hash.finish()
     }
 
-    /// The catalog it is a part of.
+    /// Returns the catalog of which it is a part.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// The policy it was made under.
+    /// Returns the policy under which it was built.
     pub fn rules(&self) -> &Policy {
         &self.policy
     }
 
-    /// What records name that policy by.
+    /// Returns the digest of that policy, as in records.
     pub fn policy(&self) -> Digest {
         self.policy.digest()
     }
 }
 
 impl Gateway {
-    /// What this principal sees now, of one snapshot of catalog and policy. A call keeps the view it began
-    /// with.
+    /// Returns the view of this principal in the active snapshot. A call keeps the view that it
+    /// started with.
     pub fn view(&self, principal: &Principal, by: CallerType) -> Arc<View> {
         let now = self.parts.current.load();
         let at = now.rules.has_times().then(|| self.parts.clock.wall());

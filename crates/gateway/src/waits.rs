@@ -1,7 +1,8 @@
-//! Calls that are held for a person: kept through the store by compare-and-set, decided once, run once.
+//! Approvals of pending calls: stored by compare-and-set, decided once, executed once.
 //!
-//! What waits costs a row in the store and a line in an index: no task, no timer, no connection. This
-//! module decides nothing about tools, and runs nothing that the pipeline did not look at anew.
+//! A pending approval costs a row in the store and an index entry: no task, no timer, no
+//! connection. This module does not decide about tools, and runs nothing that the pipeline did not
+//! evaluate again.
 
 mod authority;
 mod decide;
@@ -31,46 +32,48 @@ pub use shown::{Decided, Page, Shown, State};
 use index::Index;
 use kept::{Kept, key};
 
-/// Where calls are held, and who is asked.
+/// Store, ports and settings of approvals.
 #[derive(Debug, Clone)]
 pub struct Holding {
-    /// Where they are kept. It should be sealed: arguments may be confidential.
+    /// Store of pending calls. It should be encrypted: arguments may be confidential.
     pub store: Arc<dyn Store>,
-    /// Who a caller is now.
+    /// Resolves the current principal of a caller.
     pub holders: Arc<dyn Holders>,
-    /// Who hears of what is to be decided.
+    /// Observer of approval events.
     pub herald: Arc<dyn Herald>,
-    /// Times and bounds.
+    /// Timeouts and limits of approvals.
     pub patience: Patience,
 }
 
-/// Times and bounds of calls that are held.
+/// Timeouts and limits of approvals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patience {
-    /// How long a decision is waited for.
+    /// Time limit of a decision.
     pub expires: Duration,
-    /// Calls of one root key that wait at once.
+    /// Maximum number of pending calls per root key.
     pub pending: usize,
-    /// Calls that one root key may have held within a minute.
+    /// Maximum number of approval requests per root key and minute.
     pub per_minute: usize,
-    /// Calls that are kept at once, decided and ended ones among them; of one root key a quarter.
+    /// Maximum number of stored calls, including decided and completed ones; a quarter of it per
+    /// root key.
     pub total: usize,
-    /// Bytes of their arguments; of one root key a quarter.
+    /// Maximum size of their arguments in bytes; a quarter of it per root key.
     pub bytes: usize,
-    /// How long what came of one is kept for its caller.
+    /// Retention of results for their callers.
     pub kept: Duration,
     /// Ids of the keys whose client may give the approval itself.
     pub client_confirm: HashSet<String>,
 }
 
-/// No call waits longer, whatever is configured.
+/// Maximum decision timeout, whatever is configured.
 pub const LONGEST: Duration = Duration::from_hours(1);
 
-/// Why a call does not go on whose caller's credential ended.
+/// Message for a call whose caller's credential is no longer valid.
 pub(crate) const GONE: &str = "the key that made the call does not hold any more";
 
 impl Default for Patience {
-    /// 10 min; 32 of one key and 60 a minute; 20,000 and 256 MiB in all; kept for an hour.
+    /// Returns 10 min; 32 per key and 60 a minute; 20,000 and 256 MiB in total; retained for an
+    /// hour.
     fn default() -> Self {
         Self {
             expires: Duration::from_mins(10),
@@ -84,20 +87,20 @@ impl Default for Patience {
     }
 }
 
-/// The calls that are held, and those that were.
+/// Registry of all pending and completed approvals.
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(crate) holding: Holding,
-    /// Times and bounds as they are now; those in `holding` are those of the start.
+    /// Current settings; those in `holding` are the initial ones.
     patience: ArcSwap<Patience>,
     pub(crate) index: Index,
-    /// Something is due earlier than what was waited for.
+    /// Notifies that something is due earlier than before.
     pub(crate) news: Notify,
-    /// Nobody is kept waiting any more.
+    /// Releases everybody who waits for a decision.
     pub(crate) closing: CancellationToken,
 }
 
-/// A wait as it stood when it was read.
+/// A stored approval with the version that was read.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) kept: Kept,
@@ -105,7 +108,7 @@ pub(crate) struct Read {
 }
 
 impl crate::Gateway {
-    /// From here on calls are held so: what waits already keeps the time it was given.
+    /// Sets the approval settings for new calls; pending calls keep their timeouts.
     pub fn set_patience(&self, patience: Patience) {
         if let Some(waits) = &self.waits {
             waits.index.bound(&patience);
@@ -121,12 +124,12 @@ impl Waits {
         Self { holding, patience, index, news: Notify::new(), closing: CancellationToken::new() }
     }
 
-    /// Times and bounds.
+    /// Returns the current settings.
     pub(crate) fn patience(&self) -> Arc<Patience> {
         self.patience.load_full()
     }
 
-    /// One wait; nothing where there is none.
+    /// Reads one approval; `None` if it does not exist.
     pub(crate) async fn read(&self, id: CallId) -> Result<Option<Read>, Failure> {
         let found = self.holding.store.get(&key(id)).await.map_err(|error| unavailable(&error))?;
         let Some(found) = found else { return Ok(None) };
@@ -137,7 +140,7 @@ impl Waits {
         Ok(Some(Read { kept, version: found.version }))
     }
 
-    /// Writes a change of what was read; a conflict where another came first.
+    /// Writes a change of an approval; fails with a conflict if another write came first.
     pub(crate) async fn write(&self, read: Read) -> Result<Read, StoreError> {
         let Read { kept, version } = read;
         let expect = Expect::Version(version);
@@ -145,7 +148,7 @@ impl Waits {
         Ok(Read { kept, version })
     }
 
-    /// Takes one away, whatever stands there.
+    /// Removes an approval, whatever its state.
     pub(crate) async fn forget(&self, id: CallId) {
         self.index.forget(id);
         let name = key(id);
@@ -156,14 +159,14 @@ impl Waits {
         }
     }
 
-    /// Those who wait for it see that it changed; at its end, with what came of it.
+    /// Notifies waiters of a change; at the end, with the final response.
     pub(crate) fn tell(&self, id: CallId, answer: Option<&Answer>) {
         self.index.tell(id, answer);
         self.news.notify_one();
     }
 }
 
-/// How long until `until`, and no time where that is over.
+/// Returns the time until `until`, or zero if it is over.
 pub(crate) fn left(until: Mono, now: Mono) -> Duration {
     until.since(now)
 }

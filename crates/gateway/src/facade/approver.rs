@@ -1,7 +1,8 @@
-//! Spec 1's approval callback: a function of the embedding program is asked about each held call.
+//! Approval callback of the safety-level library: a function of the embedding program decides about
+//! each pending call.
 //!
-//! It decides through the same door as everybody else: as a principal with the right `approve`, once, on
-//! record, bound to the arguments that it was shown. It can give no more than that principal can.
+//! It decides as a principal with the right `approve`, once, on record, and bound to the arguments
+//! that it was shown. It can approve no more than that principal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,25 +14,25 @@ use tool::{Boxed, CallId, Interface, Json};
 
 use crate::{Gateway, LONGEST, Shown};
 
-/// What the function says.
+/// Verdict of the callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The call runs as it was asked.
+    /// The call runs as requested.
     Approved,
-    /// It does not run; with a reason, where there is one.
+    /// The call does not run; with a reason, if there is one.
     Denied(Option<String>),
-    /// It runs with these arguments, a JSON object, once they fit the tool's schema.
+    /// The call runs with these arguments, a JSON object, if they match the tool's schema.
     Modified(Bytes),
 }
 
-/// Is asked about a call that is held: tool, arguments, why. Takes as long as it likes; the call waits no
-/// longer than its approval does.
+/// Decides about a pending call from its tool, arguments and reason. It may take any time; the
+/// pending approval still expires.
 pub trait Ask: Send + Sync + 'static {
-    /// Decides.
+    /// Returns the verdict on a call.
     fn ask<'a>(&'a self, held: &'a Shown) -> Boxed<'a, Verdict>;
 }
 
-/// A plain function decides at once.
+/// A plain function decides immediately.
 impl<F: Fn(&Shown) -> Verdict + Send + Sync + 'static> Ask for F {
     fn ask<'a>(&'a self, held: &'a Shown) -> Boxed<'a, Verdict> {
         let verdict = self(held);
@@ -39,7 +40,7 @@ impl<F: Fn(&Shown) -> Verdict + Send + Sync + 'static> Ask for F {
     }
 }
 
-/// A function, and as whom it decides.
+/// A callback and the principal as which it decides.
 #[derive(Clone)]
 pub struct Approver {
     who: Principal,
@@ -52,10 +53,10 @@ impl fmt::Debug for Approver {
     }
 }
 
-/// How a held call ended.
+/// Result of a pending call.
 pub(super) struct Decided {
     pub(super) answer: Answer,
-    /// Whether the function agreed to it.
+    /// True if the callback approved it.
     pub(super) approved: bool,
 }
 
@@ -64,7 +65,8 @@ impl Approver {
         Self { who, ask: Arc::new(ask) }
     }
 
-    /// Asks, decides, and waits for what comes of it. Whoever else decides first counts.
+    /// Asks the callback, applies its verdict and waits for the result. An earlier decision by
+    /// anybody else takes precedence.
     pub(super) async fn decide(
         &self,
         gateway: &Arc<Gateway>,
@@ -106,7 +108,7 @@ impl Approver {
                 match edited {
                     Ok(edited) => edited,
                     Err(failure) => {
-                        // Nobody comes back to it here: it is not left to wait.
+                        // Nobody will decide later, so the call does not stay pending.
                         gateway.deny(by, call, Some(&failure.message)).await.ok();
                         return Err(failure);
                     }

@@ -1,4 +1,4 @@
-//! Spec 3: one envelope for what a tool answers, for people and for programs.
+//! The `ToolOutput` envelope of the tool-file registry, for people and for programs.
 
 use catalog::Entry;
 use serde::Serialize;
@@ -8,28 +8,28 @@ use tool::{Code, Step, Wait};
 
 use super::{ListedTool, text, value};
 
-/// Spec 3's `ToolOutput`, its seven fields in its order.
+/// `ToolOutput` of the tool-file registry with its seven fields in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolOutput {
-    /// 1.
+    /// Protocol version, always 1.
     pub protocol_version: u8,
-    /// Whether it did not fail. What waits for an approval has not failed.
+    /// True unless the call failed. A pending approval is no failure.
     pub ok: bool,
-    /// `success`, `error` or `pending_approval`.
+    /// Status: `success`, `error` or `pending_approval`.
     pub status: &'static str,
-    /// What the tool answered, or what went wrong in words; null while it waits.
+    /// Result of the tool or the error message; null while it is pending.
     pub output: Value,
-    /// What the tool declares to do beside answering; empty where nobody declared it.
+    /// Declared side effects of the tool; empty if it declares none.
     pub side_effects_declared: Vec<&'static str>,
-    /// Whether it waits for an approval.
+    /// True while it needs an approval.
     pub requires_approval: bool,
-    /// `elapsed_ms` and `call_id`; while it waits `tool_name`, `args` and `approval_id` as well.
+    /// `elapsed_ms` and `call_id`; while it is pending also `tool_name`, `args` and `approval_id`.
     pub metadata: Map<String, Value>,
 }
 
 impl ToolOutput {
-    /// Of a call of `entry` with these arguments; `None` where the call was refused before it ran, which
-    /// spec 3 raises and does not wrap.
+    /// Builds the envelope of a call of `entry`; `None` if the call was refused before it ran,
+    /// which the tool-file registry raises instead.
     pub fn of(entry: &Entry, args: &Value, answer: &Answer) -> Option<Self> {
         let mut output = Self {
             protocol_version: 1,
@@ -71,7 +71,7 @@ impl ToolOutput {
         Some(output)
     }
 
-    /// Text for people: `[ERROR] …`, `[PENDING APPROVAL] Side effects: …`, or the answer.
+    /// Returns text for people: `[ERROR] …`, `[PENDING APPROVAL] Side effects: …`, or the result.
     pub fn to_human(&self) -> String {
         if !self.ok {
             return format!("[ERROR] {}", text(&self.output));
@@ -86,13 +86,13 @@ impl ToolOutput {
         if self.output.is_null() { String::new() } else { text(&self.output) }
     }
 
-    /// The seven fields as one object.
+    /// Returns the seven fields as one object.
     pub fn to_machine(&self) -> Value {
         json!(self)
     }
 }
 
-/// Whether nothing ran: no such tool, arguments that do not fit, no permission, no room.
+/// Returns true if nothing ran: unknown tool, invalid arguments, no permission, no capacity.
 fn before(code: Code) -> bool {
     matches!(
         code,
@@ -107,7 +107,7 @@ fn before(code: Code) -> bool {
     )
 }
 
-/// A tool as spec 3's `list_tools` has it. `kind` is its source's.
+/// Describes a tool as in the tool-file registry's `list_tools`. `kind` is the kind of its source.
 pub fn listed(entry: &Entry, kind: &str) -> ListedTool {
     let schema = entry.tool.input.value();
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Spec 1: an executor that never raises and answers every call with a result of its own.
+//! Tool runner of the safety-level library: runs calls and returns every failure as a result.
 
 use std::sync::Arc;
 
@@ -12,40 +12,41 @@ use super::approver::{Approver, Ask};
 use super::{text, value};
 use crate::{Gateway, Request};
 
-/// One call, as a model asked for it.
+/// One call as a model requested it.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The model's own id of it.
+    /// Id that the model gave the call.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments, a JSON object, unread.
+    /// Arguments, an unparsed JSON object.
     pub args: Bytes,
 }
 
-/// Spec 1's result. Exactly one of success and `error` holds; `content` is text always.
+/// Result in the safety-level library's format. Either `success` or `error` is set; `content` is
+/// always text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolResult {
-    /// That of the call.
+    /// Id of the call.
     pub id: String,
-    /// Whether it succeeded.
+    /// True if the call succeeded.
     pub success: bool,
-    /// What the tool answered; empty where it did not.
+    /// Result of the tool; empty if the call failed.
     pub content: String,
-    /// What went wrong.
+    /// Error message, if the call failed.
     pub error: Option<String>,
-    /// Beside it.
+    /// Additional facts about the call.
     pub metadata: Metadata,
 }
 
-/// What is told beside a result.
+/// Metadata of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Metadata {
-    /// Milliseconds.
+    /// Execution time in milliseconds.
     pub execution_time_ms: u64,
-    /// The tool's; absent where there is no such tool.
+    /// Safety level of the tool; absent if the tool is unknown.
     pub safety_level: Option<Safety>,
-    /// Whether a person agreed to it.
+    /// True if a person approved it.
     pub approved: bool,
 }
 
@@ -58,19 +59,19 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// For this principal.
+    /// Creates a runner for this principal.
     pub fn new(gateway: Arc<Gateway>, principal: Principal) -> Self {
         Self { gateway, principal, approver: None }
     }
 
-    /// The same; a function is asked about calls that are held, and decides as `who`, whose right `approve`
-    /// it needs: see [`Approver`].
+    /// Adds an approval callback, which decides about pending calls as `who` and needs its right
+    /// `approve`: see [`Approver`].
     #[must_use]
     pub fn approved_by(self, who: Principal, ask: impl Ask) -> Self {
         Self { approver: Some(Approver::new(who, ask)), ..self }
     }
 
-    /// Runs one call.
+    /// Runs one call and returns its result.
     pub async fn execute(&self, asked: Asked) -> ToolResult {
         let view = self.gateway.view(&self.principal, CallerType::Direct);
         let safety = view.find(&asked.name).map(|(entry, _)| entry.tool.traits.safety);
@@ -82,7 +83,7 @@ impl Runner {
         result(&asked, (safety, decided.approved), decided.answer)
     }
 
-    /// Runs calls one after the other. Each has its result, whatever became of the others.
+    /// Runs calls one after the other. Each has its own result.
     pub async fn execute_all(&self, asked: Vec<Asked>) -> Vec<ToolResult> {
         let mut results = Vec::with_capacity(asked.len());
         for one in asked {
@@ -113,7 +114,8 @@ fn result(
     ToolResult { id: asked.id.clone(), success: error.is_none(), content, error, metadata }
 }
 
-/// Spec 1's formatter: a text unchanged, nothing as `nil`, all else as it is written.
+/// Formats a value as the safety-level library does: strings unchanged, null as `nil`, other values
+/// as JSON.
 fn printed(value: &serde_json::Value) -> String {
     if value.is_null() { "nil".to_owned() } else { text(value) }
 }
@@ -126,7 +128,7 @@ fn waits(wait: &Wait, call: CallId) -> String {
     }
 }
 
-/// Spec 1's texts.
+/// Returns the safety-level library's error text.
 fn told(name: &str, failure: &Failure) -> String {
     match failure.code {
         Code::UnknownTool => format!("Unknown tool: {name}"),
@@ -145,7 +147,7 @@ fn told(name: &str, failure: &Failure) -> String {
     }
 }
 
-/// The parameter that is missing, where that is what is wrong.
+/// Returns the name of a missing parameter, if that is the error.
 fn missing(message: &str) -> Option<&str> {
     message.strip_prefix('"')?.split_once("\" is a required property").map(|(name, _)| name)
 }

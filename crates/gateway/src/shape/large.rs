@@ -1,29 +1,31 @@
-//! What is given instead of an answer that is too large: its beginning, and where the rest is.
+//! Replacement of a result over the size limit: a preview and the artifact that holds the whole.
 //!
-//! Clients of MCP check a result against the output schema of its tool, unless it says that it is an error. So what stands for an
-//! answer of such a tool has the whole structured content, where that alone is small enough, or says that it is an error.
+//! MCP clients validate a result against the output schema of its tool, unless it is an error. So
+//! the replacement for such a tool contains the complete structured content, if that is small
+//! enough, or is an error.
 
 use serde_json::{Value, json};
 use tool::artefact::{ArtefactError, Artefacts, Kept, META};
 use tool::{Body, Caller, Json, Outcome};
 
-/// Characters of the beginning.
+/// Number of preview characters.
 const PREVIEW: usize = 2_000;
-/// Bytes of a stand-in beside its structured content, at most: each character of the beginning can take 12.
+/// Maximum size of a replacement without its structured content in bytes: each preview character
+/// can take 12.
 const AROUND: usize = 32 << 10;
 
-/// An answer that is too large.
+/// A result that is too large.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LargeAnswer<'a> {
     pub(crate) outcome: &'a Outcome,
-    /// Whether its tool has an output schema.
+    /// True if its tool has an output schema.
     pub(crate) has_schema: bool,
-    /// The largest answer, in bytes.
+    /// Maximum size of a result in bytes.
     pub(crate) limit: usize,
 }
 
 impl LargeAnswer<'_> {
-    /// Keeps the whole, and makes what stands for it.
+    /// Stores the whole result and returns its replacement.
     pub(crate) async fn kept(
         self,
         artefacts: &dyn Artefacts,
@@ -83,7 +85,7 @@ fn rest(Kept { id, bytes, expires }: &Kept) -> String {
     )
 }
 
-/// A result of MCP.
+/// Builds an MCP result.
 fn result([preview, rest]: [&str; 2], is_error: bool, artefact: &Value) -> Json {
     Json::of(&json!({
         "content": [{"type": "text", "text": preview}, {"type": "text", "text": rest}],

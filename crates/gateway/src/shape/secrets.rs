@@ -1,34 +1,34 @@
-//! Credentials in answers, taken out before anyone sees them.
+//! Redaction of credentials in results.
 //!
-//! Known by their forms, as their makers document them; each is replaced by `[REDACTED:kind]`. One pass
-//! finds the places where one may begin; only there is looked closer. A form that is not known here is
-//! not found: this keeps accidents small, and is no wall.
+//! Credentials are detected by their documented formats and replaced by `[REDACTED:kind]`. One pass
+//! finds possible prefixes; only these are examined. Unknown formats are not found: this limits
+//! accidents and is no security boundary.
 
 use std::sync::OnceLock;
 
 use aho_corasick::AhoCorasick;
 use tool::{Json, Limits};
 
-/// What a credential may consist of.
+/// Body of a credential after its prefix.
 #[derive(Clone, Copy)]
 enum Made {
-    /// So many letters and digits, or more.
+    /// At least this many letters and digits.
     Word(usize),
-    /// So many letters, digits, `-` and `_`, or more.
+    /// At least this many letters, digits, `-` and `_`.
     Token(usize),
-    /// Exactly so many capitals and digits.
+    /// Exactly this many capitals and digits.
     Capitals(usize),
-    /// What stands after `Bearer`.
+    /// The value after `Bearer`.
     Bearer,
-    /// A user and password in a URL.
+    /// User and password in a URL.
     Login,
-    /// A private key in its armour.
+    /// Private key in PEM armour.
     Armour,
-    /// What a variable of this name is set to.
+    /// Value of a variable with this name.
     Set,
 }
 
-/// How each begins, what it is, and what follows.
+/// Secret formats: prefix, kind and body.
 const FORMS: [(&str, &str, Made); 26] = [
     ("AKIA", "aws_access_key", Made::Capitals(16)),
     ("ASIA", "aws_access_key", Made::Capitals(16)),
@@ -69,7 +69,7 @@ fn starts() -> Option<&'static AhoCorasick> {
     STARTS.get_or_init(build).as_ref()
 }
 
-/// The same without credentials; `None` where there are none.
+/// Returns the text with credentials redacted; `None` if it contains none.
 pub(super) fn redacted(json: &Json) -> Option<Json> {
     let text = json.as_str().as_bytes();
     let mut out = Vec::new();
@@ -88,14 +88,16 @@ pub(super) fn redacted(json: &Json) -> Option<Json> {
         return None;
     }
     out.extend_from_slice(text.get(kept..).unwrap_or_default());
-    // Only insides of strings were replaced; should that ever be wrong, nothing at all is passed on.
+    // Only string contents were replaced; if the result is still invalid, nothing of it is passed
+    // on.
     Some(Json::check(out, LIMITS).unwrap_or_else(|_| Json::of("[REDACTED]")))
 }
 
-/// A text that was within its bounds stays so: what is put in may be longer than what was there.
+/// Limits for redacted text: a replacement may be longer than the original.
 const LIMITS: Limits = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
 
-/// A token does not begin in the middle of a word: a picture in Base64 holds every short start.
+/// Returns true if a token can start here: not within a word, because Base64 data contains every
+/// short prefix.
 fn begins(text: &[u8], at: usize, made: Made) -> bool {
     let before = at.checked_sub(1).and_then(|at| text.get(at));
     match made {
@@ -104,12 +106,13 @@ fn begins(text: &[u8], at: usize, made: Made) -> bool {
     }
 }
 
-/// Whether the letter before is the end of an escape such as `\n`.
+/// Returns true if the previous letter ends an escape such as `
+/// `.
 fn escaped(text: &[u8], at: usize) -> bool {
     at.checked_sub(2).and_then(|at| text.get(at)) == Some(&b'\\')
 }
 
-/// From where to where, given where the start stands.
+/// Returns the range of a secret whose prefix was found.
 fn extent(text: &[u8], (from, after): (usize, usize), made: Made) -> Option<(usize, usize)> {
     let run = |fits: fn(u8) -> bool| {
         let tail = text.get(after..).unwrap_or_default();
@@ -142,7 +145,7 @@ const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
-/// `user:password@`; the password goes.
+/// Finds the password of `user:password@`.
 fn login(text: &[u8], after: usize) -> Option<(usize, usize)> {
     let authority = text.get(after..)?.iter().take(512);
     let ends = |byte: &&u8| !byte.is_ascii_whitespace() && !b"/?#\"\\<>".contains(byte);
@@ -152,7 +155,7 @@ fn login(text: &[u8], after: usize) -> Option<(usize, usize)> {
     (colon + 1 < at).then_some((after + colon + 1, after + at))
 }
 
-/// To the end of the armour, or of the text it stands in where that is missing.
+/// Returns the range to the end of the armour, or of the string if that is missing.
 fn armour(text: &[u8], (from, after): (usize, usize)) -> Option<(usize, usize)> {
     let head = text.get(after..after.saturating_add(60).min(text.len()))?;
     let kind = head.iter().position(|byte| *byte == b'-').and_then(|end| head.get(..end))?;

@@ -1,4 +1,4 @@
-//! What an executor says while a call runs goes the same way as its answer.
+//! Sanitized progress, client requests and task messages of a running call.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tool::{Boxed, Call, Json};
 
 use super::fit;
 
-/// Progress and questions of one call, shaped on their way to the client.
+/// Sanitizes progress and client requests of one call on their way to the client.
 pub(crate) struct Words<'a> {
     pub(crate) progress: &'a dyn Progress,
     pub(crate) ask: Option<&'a dyn Ask>,

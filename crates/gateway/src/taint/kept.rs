@@ -1,7 +1,7 @@
-//! What callers have seen, in the store: a row for each, so that a restart makes nobody clean.
+//! Taint rows in the store, one per caller, so that a restart clears no caller's taint.
 //!
-//! A row is written when something is added, and again while its caller calls. One that nobody can read
-//! any more may be anyone's: then everyone counts as marked until it has passed.
+//! A row is written when taint is added, and again while its caller makes calls. An unreadable row
+//! may belong to anyone: then all callers count as marked until it expires.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,16 +16,17 @@ use tool::{Digest, Json, Map, Mono, Store, StoreError, Version, Wall};
 use super::{CALLERS, QUIET, REFRESH, Seen, Taints, Whose};
 use crate::Gateway;
 
-/// What all rows' names begin with.
+/// Store prefix of all taint rows.
 const PREFIX: &str = "taint/";
-/// Rows read at once.
+/// Number of rows per scan.
 const PAGE: usize = 500;
-/// How soon what could not be written is tried again.
+/// Delay before a failed write is retried.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A row counts for so long after it was written: its caller may have called until it was due anew.
+/// Lifetime of a row after its last write, including the interval in which the caller may have
+/// called again.
 const LIFE: Duration = QUIET.saturating_add(REFRESH);
 
-/// What one caller has seen.
+/// Stored taint of one caller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -37,7 +38,7 @@ struct Row {
 }
 
 impl Row {
-    /// Of any length in, of one length out.
+    /// Returns the store key, a hash of fixed length.
     fn name(key: &str, subject: &str) -> String {
         let mut hash = Sha256::new();
         hash.update(key);
@@ -69,14 +70,14 @@ impl Taints {
         }
     }
 
-    /// Everyone counts as marked until that has passed.
+    /// Marks all callers until the overflow expires.
     fn all(&self, now: Mono) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.over = Some(now);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Takes a row up, as of one who called just now.
+    /// Restores a row, as if its caller had just made a call.
     fn take_up(&self, row: &Row, (now, version): (Mono, Version)) {
         let Row { key, subject, untrusted, private, .. } = row;
         let taint = Taint { untrusted: *untrusted, private: *private };
@@ -89,7 +90,7 @@ impl Taints {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Writes what is due. What could not be written stays due.
+    /// Writes pending rows. Rows that could not be written stay pending.
     async fn write(&self, store: &dyn Store, now: Wall) -> Result<(), StoreError> {
         let mut due = self.take_due();
         while let Some(id) = due.keys().next().copied() {
@@ -121,7 +122,7 @@ impl Taints {
         let known = seen.written.map(|(_, _, version)| version);
         let version = match store.put(&name, expect(known), bytes()).await {
             Err(StoreError::Conflict { .. }) => {
-                // Another server wrote it, or took it away.
+                // Another server wrote or removed it.
                 let there = store.get(&name).await?.map(|row| row.version);
                 store.put(&name, expect(there), bytes()).await?
             }
@@ -137,7 +138,7 @@ fn expect(version: Option<Version>) -> Expect {
 }
 
 impl Gateway {
-    /// Takes up what callers had seen when the process before ended, and removes what counts no more.
+    /// Restores the taint of callers after a restart, and removes expired rows.
     pub(crate) async fn restore_taints(&self, store: &dyn Store) {
         let mono = self.parts.clock.mono();
         if let Err(error) = self.each_taint(store, Some(mono)).await {
@@ -146,7 +147,7 @@ impl Gateway {
         }
     }
 
-    /// Goes through the rows: takes them up where it is said when, and removes what counts no more.
+    /// Visits all rows: restores valid ones if `up` is given, and removes expired ones.
     async fn each_taint(&self, store: &dyn Store, up: Option<Mono>) -> Result<(), StoreError> {
         let wall = self.parts.clock.wall();
         let mut after = None::<String>;
@@ -165,19 +166,20 @@ impl Gateway {
                     (None, Some(mono)) => {
                         tracing::error!(key = row.key, "who saw what cannot be read");
                         self.taints.all(mono);
-                        // It stays until all that it may have held has passed: a second start must see it too.
+                        // It stays until everything that it may have contained has expired: a
+                        // second start must see it too.
                         continue;
                     }
                     _ => {}
                 }
-                // Where it was written again meanwhile it stays.
+                // A row that was written again meanwhile stays.
                 drop(store.put(&row.key, Expect::Version(row.version), None).await);
             }
         }
         Ok(())
     }
 
-    /// Writes what callers have seen that is not written yet; whether all of it could be.
+    /// Writes all pending taint; returns true if everything was written.
     pub(crate) async fn write_taints(&self, store: &dyn Store) -> bool {
         match self.taints.write(store, self.parts.clock.wall()).await {
             Ok(()) => true,
@@ -188,7 +190,7 @@ impl Gateway {
         }
     }
 
-    /// Keeps what callers have seen. Never ends.
+    /// Writes taint continuously. Never returns.
     pub(crate) async fn keep_taints(&self, store: &dyn Store) {
         let mut swept = self.parts.clock.mono();
         loop {

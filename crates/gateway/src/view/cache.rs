@@ -1,4 +1,4 @@
-//! The views of one snapshot that are at hand: bounded, and never in force beyond it.
+//! The bounded cache of views for one snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,42 +13,43 @@ use super::residuals::Shared;
 use crate::Parts;
 use crate::aside::{aside, away};
 
-/// Views at once.
+/// Maximum number of cached views.
 const CLASSES: usize = 1_024;
-/// Tools of all these views together: 32 MiB, where no two have anything in common.
+/// Total number of tools in all cached views: 32 MiB, if no two share anything.
 const TOOLS: usize = 16 << 20;
-/// So many views there may be however large they are.
+/// Minimum number of cached views, however large they are.
 const LEAST: usize = 64;
-/// Tools of a catalog of which a view takes about a millisecond: then it is made before it is asked for.
+/// Number of tools from which building a view takes about a millisecond, so that views are built in
+/// advance.
 const MANY: usize = 5_000;
-/// What a tool of a new view counts for as bytes. With a thousand rules some tens of tools take a
-/// millisecond, and a view is made once.
+/// Number of bytes that building one tool of a view corresponds to. With a thousand rules, some
+/// tens of tools take a millisecond, and a view is built once.
 const TOOL: usize = 1 << 14;
-/// Tools that are looked at for that at each change: some hundred milliseconds. What the snapshot before
-/// had too is not looked at again.
+/// Number of tools evaluated in advance at each change: some hundred milliseconds. Unchanged tools
+/// are not evaluated again.
 const AHEAD: usize = 2 << 20;
-/// For so many changes a view goes on being made although nobody asks for it.
+/// Number of snapshots for which an unused view is still rebuilt.
 const IDLE: u32 = 64;
 
-/// Whose view, and for which way of calling.
+/// Key of a view: rights class and caller type.
 type Key = (RightsClass, CallerType);
 
-/// A view that is to be made again: for how many snapshots nobody asked for it, and the newest there is.
+/// A view to rebuild: number of snapshots without use, key, and the latest view.
 type Wanted = (u32, Key, Option<Arc<View>>);
 
-/// A view that is there, or that is being made by who asks first, outside of the lock: a class that is new
-/// holds up no other.
+/// A built view, or a cell in which the first caller builds it outside the lock, so that a new
+/// class delays no other.
 #[derive(Debug, Clone)]
 enum Slot {
     Made(Arc<View>),
     Making(Arc<OnceLock<Arc<View>>>),
 }
 
-/// Where a new view is to be put, and what it may share with the others.
+/// Cell of a new view, and the interner that it may share with others.
 type New = (Arc<OnceLock<Arc<View>>>, Arc<Shared>);
 
 impl Slot {
-    /// What is there, to go without the detour from now on.
+    /// Returns the built view if it is ready, and remembers it.
     fn now(&mut self) -> Self {
         if let Self::Making(slot) = self
             && let Some(view) = slot.get()
@@ -59,36 +60,36 @@ impl Slot {
     }
 }
 
-/// One view, and for how many snapshots it was not asked for.
+/// A cached view and the number of snapshots without use.
 #[derive(Debug)]
 struct Place {
     slot: Slot,
     idle: u32,
 }
 
-/// The views of one snapshot.
+/// Views of one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     cached: Mutex<Cached>,
-    /// Those of the snapshot that is about to be in force.
+    /// Views of the snapshot that is about to become active.
     next: Mutex<Option<Cached>>,
     ids: AtomicU64,
-    /// Tools that were looked at to prepare views.
+    /// Number of tools evaluated to prebuild views.
     #[cfg(test)]
     looked: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Cached {
-    /// The number of the snapshot.
+    /// Version of the snapshot.
     of: Option<u64>,
-    /// From when to when it holds, where the policy goes by the time.
+    /// Time range of validity, if the policy depends on the time.
     span: Option<(Wall, Wall)>,
-    /// Tools of its catalog.
+    /// Number of tools in its catalog.
     tools: usize,
     most: usize,
     places: Map<Key, Place>,
-    /// The same keys, to choose one of them.
+    /// Keys of the views, for random choice.
     keys: Vec<Key>,
     dice: u64,
     shared: Arc<Shared>,
@@ -107,7 +108,7 @@ impl Cached {
         self.of == Some(number) && self.lasts(at)
     }
 
-    /// A clock that was set back is a reason to look again, too.
+    /// A clock that was set back also invalidates the views.
     fn lasts(&self, at: Option<Wall>) -> bool {
         match (self.span, at) {
             (Some((from, until)), Some(at)) => from <= at && at < until,
@@ -125,8 +126,8 @@ impl Cached {
         if place < self.most {
             self.keys.push(key.clone());
         } else {
-            // Any of them: who goes through all classes in turn finds most of them still there, which
-            // would not be so where the one used longest ago went.
+            // Evicts a random view: a client that cycles through all classes then finds most of
+            // them still cached, unlike with least-recently-used eviction.
             place = self.roll();
             if let Some(old) = self.keys.get_mut(place) {
                 gone = self.places.remove(old).map(|place| place.slot);
@@ -137,14 +138,14 @@ impl Cached {
         (slot, gone)
     }
 
-    /// Takes up a view that nobody asked for yet.
+    /// Inserts a view that nobody requested yet.
     fn keep(&mut self, key: Key, view: View, idle: u32) {
         let slot = Slot::Made(Arc::new(view));
         self.keys.push(key.clone());
         self.places.insert(key, Place { slot, idle });
     }
 
-    /// What is to be made again for the next snapshot: what was asked for last first.
+    /// Returns the views to rebuild for the next snapshot, most recently used first.
     fn wanted(&mut self, at: Option<Wall>) -> Vec<Wanted> {
         let lasts = self.lasts(at);
         let made = |slot| match slot {
@@ -161,7 +162,7 @@ impl Cached {
         wanted
     }
 
-    /// The views that were prepared, where nobody has asked for this snapshot yet.
+    /// Returns the prebuilt views, if nobody has requested this snapshot yet.
     fn prepared(&self, at: Option<Wall>) -> Map<Key, (u32, Option<Arc<View>>)> {
         let lasts = self.lasts(at);
         let made = |slot: &Slot| match slot {
@@ -172,7 +173,8 @@ impl Cached {
         places.map(|(key, place)| (key.clone(), (place.idle, made(&place.slot)))).collect()
     }
 
-    /// These are not made again until somebody asks, unless somebody has asked for another snapshot meanwhile.
+    /// Stops rebuilding these until they are requested, unless another snapshot became active
+    /// meanwhile.
     fn give_up(&mut self, of: Option<u64>, idle: &[Key]) {
         if self.of == of {
             for key in idle {
@@ -184,7 +186,7 @@ impl Cached {
     }
 
     fn roll(&mut self) -> usize {
-        // Knuth's MMIX; the upper bits are the better ones.
+        // Uses Knuth's MMIX generator; its upper bits are the better ones.
         self.dice = self
             .dice
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -194,8 +196,8 @@ impl Cached {
 }
 
 impl Views {
-    /// For a gateway of these parts. Of large catalogs the views are made before they are in force, so
-    /// that no call waits for one.
+    /// Creates the cache of a gateway. For large catalogs, views are built before a snapshot
+    /// becomes active, so that no call waits for one.
     pub(crate) fn before(parts: &Parts) -> Arc<Self> {
         let views = Arc::new(Self::default());
         let (told, clock) = (Arc::downgrade(&views), Arc::clone(&parts.clock));
@@ -207,8 +209,8 @@ impl Views {
         views
     }
 
-    /// Makes the views of `next` for the classes that asked for one of the snapshot now, or of one of the
-    /// last before it.
+    /// Builds the views of `next` for the classes that used the current snapshot or one of its last
+    /// predecessors.
     fn prepare(&self, next: &Snapshot<Policy>, at: Option<Wall>) {
         let mut fresh = Cached::begun(next, at);
         let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,9 +238,9 @@ impl Views {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
     }
 
-    /// The same from the views that were prepared last. Nobody has asked for those yet: without them each
-    /// change would look at what all changes before it had changed, and no view would ever be idle.
-    /// Beside them those that are idle now.
+    /// Prefers the views that were prebuilt last, which nobody has requested yet: otherwise each
+    /// change would repeat the work of all previous ones, and no view would become idle. Also
+    /// returns the keys that are idle.
     fn newest(&self, wanted: Vec<Wanted>, at: Option<Wall>) -> (Vec<Wanted>, Vec<Key>) {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(prepared) = next.as_ref().map(|next| next.prepared(at)) else {
@@ -259,15 +261,15 @@ impl Views {
         (newest, gone)
     }
 
-    /// What was prepared of this snapshot, or nothing yet.
+    /// Takes the prebuilt views of this snapshot, or starts without any.
     fn fresh(&self, now: &Snapshot<Policy>, at: Option<Wall>) -> Cached {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = next.take_if(|next| next.holds(now.number, at));
         ready.unwrap_or_else(|| Cached::begun(now, at))
     }
 
-    /// This class's view of this snapshot; `make` makes it where there is none yet, with a number for it and
-    /// with what it may share with the others.
+    /// Returns the view of a rights class for this snapshot; `make` builds a missing one with an id
+    /// and the shared interner.
     pub(super) fn of(
         &self,
         now: &Snapshot<Policy>,
@@ -277,7 +279,7 @@ impl Views {
     ) -> Arc<View> {
         match self.slot(now, at, key) {
             Ok(view) => view,
-            // Who makes it, or waits for it, holds up no other connection of its thread.
+            // Building, or waiting for it, delays no other connection of the thread.
             Err((slot, shared)) => aside(now.catalog.len().saturating_mul(TOOL), || {
                 let id = || self.ids.fetch_add(1, Ordering::Relaxed);
                 Arc::clone(slot.get_or_init(|| Arc::new(make(id(), &shared))))
@@ -285,11 +287,11 @@ impl Views {
         }
     }
 
-    /// The view, or where it is to be put.
+    /// Returns the view, or the cell in which to build it.
     fn slot(&self, now: &Snapshot<Policy>, at: Option<Wall>, key: &Key) -> Result<Arc<View>, New> {
         let (found, gone, evicted) = {
             let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-            // Who was late with an old snapshot does not take the place of the new one's views.
+            // A late caller with an old snapshot does not replace the views of the new one.
             if cached.of.is_some_and(|of| of > now.number) {
                 return Err(New::default());
             }
@@ -302,7 +304,8 @@ impl Views {
             };
             (found, gone, evicted)
         };
-        // Views are large, and the last of them has its catalog: they go where nobody waits.
+        // Views are large and may hold the last reference to a catalog: they are dropped in the
+        // background.
         let before = gone.as_ref().map(|gone| gone.tools);
         if before.is_some() || evicted.is_some() {
             let tools = before.unwrap_or_default().max(now.catalog.len());
@@ -311,20 +314,20 @@ impl Views {
         found
     }
 
-    /// How many tools were looked at to prepare views, since this was asked last.
+    /// Returns the number of tools evaluated for prebuilding since the last query.
     #[cfg(test)]
     pub(super) fn looked(&self) -> usize {
         self.looked.swap(0, Ordering::Relaxed)
     }
 
-    /// How many are there of a snapshot that was not asked for yet.
+    /// Returns the number of views of a snapshot that was not requested yet.
     #[cfg(test)]
     pub(super) fn ready(&self) -> usize {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.as_ref().map_or(0, |next| next.keys.len())
     }
 
-    /// How many there are.
+    /// Returns the number of views.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner).keys.len()

@@ -1,8 +1,7 @@
-//! What the first stage left of each tool, by place in its part of the catalog.
+//! The policy residual of each tool of a source, interned so that views share memory.
 //!
-//! Classes differ in few tools, so that a view shares with the others of its snapshot what it has in
-//! common with them: a thousand views take little more room, and little more of the processor's cache, than
-//! one.
+//! Rights classes differ in few tools, so the views of a snapshot share common parts: a thousand
+//! views take little more memory and CPU cache than one.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,23 +11,24 @@ use policy::Residual;
 
 use super::seen::Seen;
 
-/// Tools of one run.
+/// Number of tools per chunk.
 const RUN: usize = 256;
-/// Runs that are remembered so that further views can share them: 2 MiB.
+/// Number of chunks remembered for sharing: 2 MiB.
 const RUNS: usize = 4_096;
-/// The same of lists of kinds.
+/// Number of residual lists remembered for sharing.
 const LISTS: usize = 256;
 
-/// Views' parts of one part of the catalog that are remembered, to the same end.
+/// Number of source views remembered for sharing per source.
 const PARTS: usize = 16;
 
-/// Of up to [`RUN`] tools: nothing where one is hidden; else a place in the list of kinds, counted from one.
+/// A chunk of up to [`RUN`] tools: zero for a hidden tool, else an index into the residual list,
+/// counted from one.
 type Run = [u16];
 
-/// What is left of each tool of one part of a view.
+/// Residuals of all tools of one source view.
 #[derive(Debug)]
 pub(super) struct Residuals {
-    /// Of many tools the same is left.
+    /// Distinct residuals; many tools share one.
     kinds: Arc<[Residual]>,
     runs: Box<[Arc<Run>]>,
 }
@@ -39,7 +39,7 @@ impl Residuals {
         self.kinds.get(usize::from(kind).checked_sub(1)?)
     }
 
-    /// Whether both are made of the same pieces.
+    /// Returns true if both share all parts.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let runs = self.runs.iter().zip(&other.runs);
         Arc::ptr_eq(&self.kinds, &other.kinds)
@@ -47,21 +47,21 @@ impl Residuals {
             && runs.into_iter().all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Whether each tool is seen, in the part's order, from the one at `from` on.
+    /// Iterates over whether each tool is visible, in order, starting at `from`.
     pub(super) fn seen(&self, from: usize) -> impl Iterator<Item = bool> + Clone {
         let runs = self.runs.get(from / RUN..).unwrap_or_default();
         runs.iter().flat_map(|run| run.iter()).skip(from % RUN).map(|kind| *kind > 0)
     }
 }
 
-/// Residuals as they are put together, tool by tool.
+/// Builds a residual table tool by tool.
 #[derive(Debug, Default)]
 pub(super) struct Building {
     kinds: Vec<Residual>,
     of: Vec<u16>,
 }
 
-/// Of so many kinds the last are looked through before a new one is kept.
+/// Number of recent residuals that are searched before a new one is added.
 const KINDS: usize = 64;
 
 impl Building {
@@ -73,12 +73,12 @@ impl Building {
             self.kinds.push(residual);
             self.kinds.len() - 1
         });
-        // Where there are more than can be counted, the tool is hidden.
+        // If there are more than can be indexed, the tool is hidden.
         self.of.push(u16::try_from(at + 1).unwrap_or(0));
     }
 }
 
-/// What the views of one snapshot have in common. What was not remembered is kept twice, and no worse.
+/// Parts shared by the views of one snapshot. A part that is not remembered is only stored twice.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     kept: Mutex<Kept>,
@@ -89,15 +89,15 @@ pub(super) struct Shared {
 struct Kept {
     runs: HashSet<Arc<Run>>,
     lists: HashSet<Arc<[Residual]>>,
-    /// By the parts of the catalog they are of, which they hold.
+    /// Source views by the merged source that they hold.
     parts: HashMap<usize, Vec<Arc<Seen>>>,
 }
 
 impl Shared {
-    /// What was built, made of what is there already as far as it goes.
+    /// Builds the table from shared parts where possible.
     pub(super) fn settle(&self, building: Building) -> Residuals {
         let Building { kinds, of } = building;
-        // In an order of their own, so that views that have the same kinds count them the same.
+        // Residuals are sorted by hash, so that views with equal sets have equal indices.
         let mut order: Vec<_> = kinds.into_iter().zip(1_usize..).collect();
         order.sort_by_cached_key(|(kind, _)| self.hasher.hash_one(kind));
         let mut now = vec![0_u16; order.len() + 1];
@@ -119,7 +119,7 @@ impl Shared {
         Residuals { kinds: kept.list(kinds), runs }
     }
 
-    /// What a view has of a part of the catalog, or the same thing of another view.
+    /// Returns the source view, or an equal one of another view.
     pub(super) fn one(&self, seen: Arc<Seen>) -> Arc<Seen> {
         let mut kept = self.kept();
         let known = kept.parts.entry(Arc::as_ptr(seen.part()).addr()).or_default();

@@ -1,5 +1,5 @@
-//! What one rights class sees of one part of a catalog. The next view of the class has it from this one,
-//! as long as neither the part nor the policy changes.
+//! The visible part of one source for one rights class; reused by the class's next view while source and
+//! policy are unchanged.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use super::residuals::{Building, Residuals, Shared};
 pub(super) struct Seen {
     part: Arc<Part>,
     tools: Residuals,
-    /// By their places on the shelf.
+    /// Residuals of methods by their index in the source.
     methods: Box<[Option<Residual>]>,
     count: usize,
-    /// Bytes of the largest arguments that any of its tools takes.
+    /// Maximum size in bytes of the arguments of any of its tools.
     arguments: usize,
     print: OnceLock<u64>,
 }
@@ -38,7 +38,7 @@ impl Seen {
             }
             residuals.push(seen.map(|(_, residual)| residual));
         }
-        // Whoever may use no tool of a source that has some gets nothing else of it either.
+        // A class without any tool of a source that has tools does not get its other items either.
         let closed = count == 0 && !part.shelf().tools.is_empty();
         let methods = part.shelf().methods.iter();
         let methods = methods.map(|entry| admit(entry).filter(|_| !closed)).collect();
@@ -47,12 +47,12 @@ impl Seen {
         shared.one(Arc::new(Self { part, tools, methods, count, arguments, print }))
     }
 
-    /// Of which part.
+    /// Returns the merged source.
     pub(super) fn part(&self) -> &Arc<Part> {
         &self.part
     }
 
-    /// Whether both are the same but for where they lie.
+    /// Returns true if both have equal content in shared memory.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.tools.is_like(&other.tools) && self.methods == other.methods
     }
@@ -61,25 +61,25 @@ impl Seen {
         self.tools.get(place)
     }
 
-    /// A method by its name, with what is left of it.
+    /// Finds a method by name with its residual.
     pub(super) fn method(&self, name: &str) -> Option<(&Arc<Entry>, &Residual)> {
         let mut methods = self.part.shelf().methods.iter().zip(&self.methods);
         let (entry, residual) = methods.find(|(entry, _)| entry.key.name.as_str() == name)?;
         Some((entry, residual.as_ref()?))
     }
 
-    /// The tools that are seen, from a place on.
+    /// Iterates over the visible tools from an index on.
     pub(super) fn tools_from(&self, place: usize) -> impl Iterator<Item = &Arc<Entry>> + Clone {
         let tools = self.part.tools_from(place).iter().zip(self.tools.seen(place));
         tools.filter_map(|(entry, seen)| entry.as_ref().filter(|_| seen))
     }
 
-    /// How many tools are seen.
+    /// Returns the number of visible tools.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether anything is.
+    /// Returns true if it has any visible item.
     pub(super) fn any(&self) -> bool {
         self.count > 0 || self.methods.iter().any(Option::is_some)
     }
@@ -88,7 +88,7 @@ impl Seen {
         self.arguments
     }
 
-    /// A hash of the names and definitions of the tools that are seen; worked out for who asks first.
+    /// Returns a hash of the names and definitions of the visible tools, computed on first use.
     pub(super) fn print(&self) -> u64 {
         *self.print.get_or_init(|| {
             let mut hash = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Authorization of pending calls: visibility, decisions, own calls. Every interface asks here.
+//! Authorization of pending calls at every interface: visibility, decisions, own calls.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::shown::{behind, same};
 use super::{Holder, Waits};
 use crate::{Gateway, View};
 
-/// The pending calls that an approver sees: those of tools in its own view.
+/// Pending calls that an approver sees: those of tools in its own view.
 #[derive(Debug)]
 pub(crate) struct Sight<'a> {
     org: &'a Org,
-    /// By how a call is made, directly and in a chain; nothing without the right to approve.
+    /// Views for direct calls and for chains; `None` without the right to approve.
     views: Option<[Arc<View>; 2]>,
 }
 
 impl Sight<'_> {
-    /// Whether the tool of a call of this organisation, made in this way, is in its view.
+    /// Returns true if the called tool of this organisation and caller type is in its view.
     pub(crate) fn sees(&self, org: &Org, tool: &ToolKey, by: CallerType) -> bool {
         let Some([direct, chain]) = &self.views else { return false };
         let view = match by {
@@ -34,7 +34,7 @@ impl Sight<'_> {
 }
 
 impl Gateway {
-    /// What this principal sees of pending calls as an approver.
+    /// Returns the pending calls that this principal sees as an approver.
     pub(crate) fn sight<'a>(&self, who: &'a Principal) -> Sight<'a> {
         let view = |by| self.view(who, by);
         let approves = who.may(Right::Approve);
@@ -42,14 +42,14 @@ impl Gateway {
         Sight { org: who.org(), views }
     }
 
-    /// Whether this principal sees a pending call: its own, and as an approver those of tools that it could
-    /// call itself.
+    /// Returns true if this principal sees a pending call: its own, and as an approver those of
+    /// tools that it could call itself.
     pub(crate) fn sees(&self, who: &Principal, kept: &Kept) -> bool {
         let org = &kept.caller.org;
         kept.is_of(who.caller()) || self.sight(who).sees(org, &kept.tool, kept.caller_type)
     }
 
-    /// Whether this principal may decide about a call that it sees.
+    /// Checks that this principal may decide about a call that it sees.
     pub(crate) fn may_decide(who: &Principal, kept: &Kept) -> Result<(), Failure> {
         if !who.may(Right::Approve) {
             let told = "the key lacks the right `approve`; an agent's key never has it";
@@ -66,11 +66,11 @@ impl Gateway {
         Ok(())
     }
 
-    /// Refuses the approval of an own call, by whatever interface either came. A call by an agent's key is
-    /// never a person's own: the person who let the agent have the key is the one to ask.
+    /// Refuses the approval of an own call at every interface. A call by an agent's key is never a
+    /// person's own: its person is the one to decide.
     ///
-    /// An own call is one by the same key, by the same subject, by one who acts for the other, and by a key
-    /// that the other subject created.
+    /// An own call is one by the same key, by the same subject, by one who acts for the other, or
+    /// by a key that the other subject created.
     pub(crate) fn not_own(
         &self,
         waits: &Waits,
@@ -102,8 +102,8 @@ impl Gateway {
         Err(Failure::new(Code::Forbidden, told))
     }
 
-    /// Whether the arguments that an approver writes are such as both it and the caller may call with: an
-    /// approver gets no more done by another's call than by one of its own.
+    /// Checks that both the approver and the caller may call with the edited arguments: an approver
+    /// can do no more by another's call than by its own.
     pub(crate) fn may_edit(
         &self,
         waits: &Waits,
@@ -119,7 +119,7 @@ impl Gateway {
                 let told = "the key that made the call does not hold any more; deny the call";
                 Err(Failure::new(Code::Conflict, told))
             }
-            // It is decided when its caller comes back with the credential.
+            // It is decided when its caller presents the credential again.
             Holder::Elsewhere => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! A person decides. Each decision is one compare-and-set: of two that come at once one counts.
+//! Decisions on approvals: list, approve, confirm, deny, withdraw, edit. Each is one
+//! compare-and-set.
 
 use std::sync::Arc;
 
@@ -14,17 +15,17 @@ use super::kept::{Decision, Kept};
 use super::{Event, Heard, Holder, Page, Read, Shown, State, Waits, unavailable};
 use crate::{Gateway, shape};
 
-/// Characters of a reason.
+/// Maximum length of a reason in characters.
 const REASON: usize = 1_000;
-/// Held calls of one page at most.
+/// Maximum number of approvals per page.
 const PAGE: usize = 200;
 
 impl Gateway {
-    /// Pending calls that this principal may see: its own, and with the right to approve those of its
-    /// organisation whose tool is in its view. The newest first, after `before`.
+    /// Lists the pending calls that this principal may see: its own, and with the right to approve
+    /// those of its organisation whose tool is in its view. Newest first, after `before`.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// If the store does not respond.
     pub async fn approvals(
         &self,
         who: &Principal,
@@ -43,7 +44,7 @@ impl Gateway {
                 return Ok(Page { approvals, next: last });
             }
             last = Some(id);
-            // It may have been forgotten meanwhile.
+            // It may have been removed meanwhile.
             let Some(read) = waits.read(id).await? else { continue };
             let Some(read) = self.expired_by_now(waits, read).await? else { continue };
             if !pending || read.kept.state == State::Pending {
@@ -53,7 +54,8 @@ impl Gateway {
         Ok(Page { approvals, next: None })
     }
 
-    /// The same call, expired where its time is over by the wall's clock: the sweep goes by the other one.
+    /// Expires a call whose time is over by wall-clock time; the expiry task uses the monotonic
+    /// clock.
     async fn expired_by_now(&self, waits: &Waits, read: Read) -> Result<Option<Read>, Failure> {
         let open = matches!(read.kept.state, State::Pending | State::Approved);
         if !open || !self.is_over(waits, &read.kept) {
@@ -64,18 +66,18 @@ impl Gateway {
         waits.read(id).await
     }
 
-    /// One held call, as this principal may see it.
+    /// Returns one pending call that this principal may see.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for what it may not see alike.
+    /// [`Code::NotFound`] for unknown and for invisible calls.
     pub async fn approval(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
         let (waits, read) = self.seen(who, id).await?;
         let read = self.expired_by_now(waits, read).await?;
         read.map(|read| Shown::of(&read.kept)).ok_or_else(|| missing(id))
     }
 
-    /// The tool of a pending call, for whoever waits until its source has been listed. Nothing of it may be shown:
-    /// nobody's rights were looked at.
+    /// Returns the tool of a pending call, for code that waits for its source to be listed. It must
+    /// not be shown: no rights are checked.
     pub async fn pending_tool(&self, id: CallId) -> Option<ToolKey> {
         let read = self.waits.as_ref()?.read(id).await.ok()??;
         Some(read.kept.tool)
@@ -88,7 +90,7 @@ impl Gateway {
         if self.sees(who, &read.kept) { Ok((waits, read)) } else { Err(missing()) }
     }
 
-    /// What a person may decide about now.
+    /// Loads a call that this principal may decide about now.
     async fn open(
         &self,
         who: &Principal,
@@ -105,7 +107,7 @@ impl Gateway {
         Ok((waits, read))
     }
 
-    /// Only what waits can be decided, and only in time.
+    /// Checks that a call is pending and not expired.
     async fn undecided(&self, waits: &Waits, read: Read) -> Result<Read, Failure> {
         let id = read.kept.id;
         if read.kept.state != State::Pending {
@@ -118,12 +120,12 @@ impl Gateway {
         Ok(read)
     }
 
-    /// Agrees to a call, which then runs once: at once, where its caller's credential is kept here.
-    /// `seen` is the hash of the arguments that were looked at, where the approver says.
+    /// Approves a call, which then runs once: immediately, if its caller's credential is stored
+    /// here. `seen` is the digest of the arguments that the approver reviewed, if stated.
     ///
     /// # Errors
-    /// [`Code::NotFound`] where it cannot see the call, [`Code::Forbidden`] without the right or for an own
-    /// call, [`Code::Conflict`] where it is decided, expired or changed.
+    /// [`Code::NotFound`] if it cannot see the call, [`Code::Forbidden`] without the right or for
+    /// an own call, [`Code::Conflict`] if it is decided, expired or changed.
     pub async fn approve(
         self: &Arc<Self>,
         (who, door): (&Principal, Interface),
@@ -135,10 +137,11 @@ impl Gateway {
         self.approved(waits, read, (who.caller(), door)).await
     }
 
-    /// The caller's own client agrees or refuses, where the operator lets this key do so.
+    /// Confirms or refuses a call by the caller's own client, if the operator allows that for this
+    /// key.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] where not, and as [`Gateway::approve`].
+    /// [`Code::Forbidden`] if not, and as [`Gateway::approve`].
     pub async fn confirm(
         self: &Arc<Self>,
         (who, door): (&Principal, Interface),
@@ -158,7 +161,7 @@ impl Gateway {
         self.refused(waits, read, (by, "the client refused")).await
     }
 
-    /// Whether this key's client may give the approval itself.
+    /// Returns true if this key's client may give the approval itself.
     pub fn client_confirms(&self, who: &Principal) -> bool {
         let waits = self.waits.as_ref();
         waits.is_some_and(|it| it.patience().client_confirm.contains(who.key()))
@@ -198,7 +201,7 @@ impl Gateway {
         Ok(shown)
     }
 
-    /// Refuses a call, which then never runs.
+    /// Denies a call, which then never runs.
     ///
     /// # Errors
     /// As [`Gateway::approve`].
@@ -213,10 +216,10 @@ impl Gateway {
         self.refused(waits, read, ((who.caller(), door), &reason)).await
     }
 
-    /// Takes back a call of this caller's own that nobody decided about; it then never runs.
+    /// Withdraws a pending call of this caller; it then never runs.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for another's alike, [`Code::Conflict`] where it was
+    /// [`Code::NotFound`] for unknown calls and for those of others, [`Code::Conflict`] if it was
     /// decided.
     pub async fn withdraw(&self, who: &Principal, id: CallId) -> Result<Shown, Failure> {
         let (waits, read) = self.seen(who, id).await?;
@@ -251,11 +254,11 @@ impl Gateway {
         Ok(changed(waits, &read.kept))
     }
 
-    /// Changes the arguments of a call, which still waits: it is bound to the new ones from here on.
+    /// Edits the arguments of a pending call, which is then bound to the new ones.
     ///
     /// # Errors
-    /// [`Code::InvalidArguments`] where they do not fit, [`Code::Forbidden`] where the approver or the caller
-    /// may not call with them, and as [`Gateway::approve`].
+    /// [`Code::InvalidArguments`] if they are invalid, [`Code::Forbidden`] if the approver or the
+    /// caller may not call with them, and as [`Gateway::approve`].
     pub async fn edit(
         &self,
         (who, door): (&Principal, Interface),
@@ -290,7 +293,7 @@ impl Gateway {
     }
 }
 
-/// Tells of a change.
+/// Notifies the observer of a change.
 pub(crate) fn changed(waits: &Waits, kept: &Kept) -> Shown {
     let shown = Shown::of(kept);
     waits.holding.herald.tell(&Event { heard: Heard::Changed, shown: shown.clone() });
@@ -301,7 +304,7 @@ fn missing(id: CallId) -> Failure {
     Failure::new(Code::NotFound, format!("no approval `{id}`"))
 }
 
-/// Why a decision comes too late.
+/// Returns the error of a decision that comes too late.
 fn decided(kept: &Kept) -> Failure {
     let who = kept.decision.as_ref().map(|decision| decision.by.subject.escape_debug());
     let by = who.map(|who| format!(" by `{who}`")).unwrap_or_default();
@@ -315,7 +318,7 @@ fn decided(kept: &Kept) -> Failure {
     Failure::new(Code::Conflict, format!("the approval `{}` {told} already", kept.id))
 }
 
-/// Another decision came first.
+/// Returns the error of a decision that lost against another.
 fn late(error: StoreError) -> Failure {
     match error {
         StoreError::Conflict { .. } => {
@@ -325,7 +328,7 @@ fn late(error: StoreError) -> Failure {
     }
 }
 
-/// A person's words, fit for records and answers.
+/// Sanitizes a person's text for records and responses.
 fn words(text: &str) -> String {
     let cut: String = text.chars().take(REASON).collect();
     shape::fit(Json::of(&cut)).read().unwrap_or_default()

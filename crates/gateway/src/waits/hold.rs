@@ -1,4 +1,4 @@
-//! A call is held: kept, recorded, told.
+//! Creation of an approval: index entry, store row, record, notification.
 
 use policy::Reason;
 use tool::ledger::{WaitStep, Waited};
@@ -14,7 +14,7 @@ use crate::{Gateway, ModelCall, Request, Target};
 use identity::Principal;
 
 impl Gateway {
-    /// Keeps a call until a person decided. Nothing of it runs here.
+    /// Stores a call until a person decides. Nothing of it runs here.
     pub(crate) async fn hold(
         &self,
         id: CallId,
@@ -22,8 +22,8 @@ impl Gateway {
         request: &Request,
         (looked, reason): (Looked, Reason),
     ) -> Result<Step, Refused> {
-        // What goes on with answers of its client, or has no arguments of its own to be shown, has
-        // nothing that a person could agree to.
+        // A call that continues with client input, or has no arguments of its own to show, has
+        // nothing that a person could approve.
         let plain = matches!(request.target, Target::Tool(_) | Target::Of { .. })
             && request.continues.is_none();
         let Some(waits) = self.waits.as_ref().filter(|_| plain) else {
@@ -81,7 +81,7 @@ impl Gateway {
         }
     }
 
-    /// A step of a held call, on record.
+    /// Records a step of a pending approval.
     pub(crate) fn note(
         &self,
         kept: &Kept,
@@ -113,7 +113,7 @@ impl Gateway {
 }
 
 impl Waits {
-    /// In the index, in the store, on record; whatever fails leaves nothing behind.
+    /// Creates the index entry, the row and the record; a failure leaves nothing behind.
     async fn keep(&self, gateway: &Gateway, kept: &Kept) -> Result<(), Failure> {
         let now = gateway.parts.clock.mono();
         let wait = std::time::Duration::from_millis(kept.expires.0.saturating_sub(kept.created.0));

@@ -1,4 +1,4 @@
-//! Which waits there are, whose, and when each is due: in memory, made again at every start.
+//! The in-memory index of approvals by id, key and due time; rebuilt at every start.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,21 +11,21 @@ use tool::{CallId, Caller, CallerType, Code, Digest, Map, Mono, Org, ToolKey};
 use super::Patience;
 use super::kept::Kept;
 
-/// The time in which asks are counted.
+/// Time window in which requests are counted.
 const MINUTE: Duration = Duration::from_mins(1);
-/// Keys whose asks are remembered.
+/// Maximum number of keys whose requests are tracked.
 const KEYS: usize = 10_000;
 
-/// What those who wait see: at its end, what came of it.
+/// Final response, as waiters see it.
 pub(crate) type Told = Option<Arc<Answer>>;
 
-/// The index.
+/// Index of all approvals.
 #[derive(Debug)]
 pub(crate) struct Index {
     state: Mutex<Inner>,
 }
 
-/// How many there may be.
+/// Limits of the index.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bounds {
     pending: usize,
@@ -35,10 +35,10 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The part of the total and of the bytes that one root key may take.
+    /// Divisor of the total count and size for the share of one root key.
     const SHARE: usize = 4;
 
-    /// Calls and bytes of one root key. As many calls as may wait are kept in any case.
+    /// Returns the limits of one root key: at least as many calls as may be pending.
     fn of_key(self) -> (usize, usize) {
         let calls = (self.total / Self::SHARE).max(self.pending).min(self.total);
         (calls, self.bytes / Self::SHARE)
@@ -56,19 +56,19 @@ impl From<&Patience> for Bounds {
 struct Inner {
     bounds: Bounds,
     slots: Map<CallId, Slot>,
-    /// What is to be done next, and when.
+    /// Due times of the next actions.
     due: BTreeSet<(Mono, CallId)>,
-    /// By root key, so that delegating keys gives nobody more.
+    /// Counts by root key, so that delegating keys yields no additional quota.
     keys: Map<Arc<str>, Counts>,
     bytes: usize,
 }
 
-/// What one root key has.
+/// Counts of one root key.
 #[derive(Debug, Default)]
 struct Counts {
     pending: usize,
     asks: VecDeque<Mono>,
-    /// Calls that are kept, decided and ended ones among them, and the bytes of their arguments.
+    /// Stored calls, including decided and completed ones, and the size of their arguments.
     slots: usize,
     bytes: usize,
 }
@@ -76,40 +76,40 @@ struct Counts {
 #[derive(Debug)]
 struct Slot {
     whose: Arc<str>,
-    /// The root key that it counts for.
+    /// Root key that it counts for.
     root: Arc<str>,
     org: Org,
     what: (ToolKey, CallerType),
     bytes: usize,
     due: Mono,
     phase: Phase,
-    /// Tool and arguments, until somebody has fetched its answer.
+    /// Fingerprint of tool and arguments, until the result was fetched.
     mark: Option<Digest>,
     watched: Option<watch::Sender<Told>>,
 }
 
-/// How far a wait came, for those who count.
+/// Phase of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nobody decided yet.
+    /// Nobody has decided yet.
     Pending,
-    /// It was approved; `true` where this process is about to run it or does.
+    /// It was approved; `true` if this process runs it or is about to.
     Approved(bool),
-    /// Over: it is kept for its caller.
+    /// It has ended and is retained for its caller.
     Ended,
 }
 
-/// A new line of the index.
+/// A new entry of the index.
 #[derive(Debug)]
 pub(crate) struct New<'a> {
     pub(crate) id: CallId,
     pub(crate) caller: &'a Caller,
-    /// The tool, and how it is called.
+    /// Tool, and how it is called.
     pub(crate) what: (&'a ToolKey, CallerType),
     pub(crate) bytes: usize,
     pub(crate) due: Mono,
     pub(crate) phase: Phase,
-    /// Tool and arguments.
+    /// Fingerprint of tool and arguments.
     pub(crate) mark: Digest,
 }
 
@@ -134,7 +134,7 @@ impl Index {
         index
     }
 
-    /// From here on so many are taken.
+    /// Sets the limits for new entries.
     pub(crate) fn bound(&self, patience: &Patience) {
         self.lock().bounds = patience.into();
     }
@@ -143,7 +143,7 @@ impl Index {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a call that is to be held, or says why there are too many.
+    /// Inserts a new call, or returns the limit that it exceeds.
     pub(crate) fn admit(&self, new: &New<'_>, now: Mono) -> Result<(), Failure> {
         let mut inner = self.lock();
         let Bounds { pending, per_minute, total, bytes } = inner.bounds;
@@ -180,12 +180,12 @@ impl Index {
         Ok(())
     }
 
-    /// Takes what was held when the process before ended.
+    /// Restores a call that was pending before a restart.
     pub(crate) fn restore(&self, new: &New<'_>) {
         self.lock().insert(new);
     }
 
-    /// Moves a wait on; nothing where it is not known.
+    /// Moves an approval to another phase; does nothing if it is unknown.
     pub(crate) fn move_to(&self, id: CallId, phase: Phase, due: Option<Mono>) {
         let mut inner = self.lock();
         let Some(slot) = inner.slots.get_mut(&id) else { return };
@@ -205,7 +205,7 @@ impl Index {
         self.lock().slots.get(&id).map(|slot| slot.phase)
     }
 
-    /// Whether its time is over by the clock that does not jump.
+    /// Returns true if its time is over by the monotonic clock.
     pub(crate) fn is_over(&self, id: CallId, now: Mono) -> bool {
         let inner = self.lock();
         inner.slots.get(&id).is_some_and(|slot| slot.phase != Phase::Ended && slot.due <= now)
@@ -225,12 +225,12 @@ impl Index {
         }
     }
 
-    /// The next that is due.
+    /// Returns the next due entry.
     pub(crate) fn next(&self) -> Option<(Mono, CallId)> {
         self.lock().due.first().copied()
     }
 
-    /// Hears of what becomes of it.
+    /// Subscribes to changes of an approval.
     pub(crate) fn watch(&self, id: CallId) -> Option<watch::Receiver<Told>> {
         let mut inner = self.lock();
         let slot = inner.slots.get_mut(&id)?;
@@ -242,14 +242,14 @@ impl Index {
         let Some(slot) = inner.slots.get_mut(&id) else { return };
         let Some(watched) = &slot.watched else { return };
         watched.send_replace(answer.cloned().map(Arc::new));
-        // Who waits has it by now, and a large answer is not kept for nobody.
+        // Waiters have it by now; a large response is not kept for nobody.
         if answer.is_some() || watched.receiver_count() == 0 {
             slot.watched = None;
         }
     }
 
-    /// Ids of this caller's own, and of those that it sees beside them, the newest first; `pending` alone or
-    /// all.
+    /// Lists the ids of this caller's own approvals and of those that it may see, newest first;
+    /// pending ones or all.
     pub(crate) fn list(
         &self,
         (caller, sees): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
@@ -272,7 +272,7 @@ impl Index {
         ids
     }
 
-    /// Whether a call of this caller is there whose answer nobody has fetched.
+    /// Returns true if this caller has a call whose result was not fetched.
     pub(crate) fn has_unfetched(&self, caller: &Caller) -> bool {
         let inner = self.lock();
         if inner.slots.is_empty() {
@@ -283,7 +283,7 @@ impl Index {
             && inner.slots.values().any(|slot| slot.mark.is_some() && *slot.whose == *whose)
     }
 
-    /// The oldest of them that is the same call.
+    /// Finds the oldest unfetched call with this fingerprint.
     pub(crate) fn unfetched(&self, caller: &Caller, mark: Digest) -> Option<CallId> {
         let whose = whose(caller);
         let inner = self.lock();
@@ -291,14 +291,14 @@ impl Index {
         inner.slots.iter().filter(|(_, slot)| same(slot)).map(|(id, _)| *id).min()
     }
 
-    /// Its caller has its answer.
+    /// Marks the result of a call as fetched.
     pub(crate) fn fetched(&self, id: CallId) {
         if let Some(slot) = self.lock().slots.get_mut(&id) {
             slot.mark = None;
         }
     }
 
-    /// How many are not decided.
+    /// Returns the number of pending approvals.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().slots.values().filter(|slot| slot.phase == Phase::Pending).count()
     }
@@ -329,7 +329,7 @@ impl Inner {
             bytes: new.bytes,
             due: new.due,
             phase: new.phase,
-            // Whether the answer of one that had ended before this process was fetched, nobody knows.
+            // For a call that ended before a restart, nobody knows whether its result was fetched.
             mark: (new.phase != Phase::Ended).then_some(new.mark),
             watched: None,
         };
@@ -343,12 +343,12 @@ impl Inner {
     }
 }
 
-/// A caller as one word. Keys have no `/`.
+/// Returns a caller as one string. Key ids contain no `/`.
 fn whose(caller: &Caller) -> String {
     format!("{}/{}/{}", caller.org.as_str(), caller.key, caller.subject)
 }
 
-/// The root key of a caller as one word.
+/// Returns a caller's root key as one string.
 fn root(caller: &Caller) -> String {
     format!("{}/{}", caller.org.as_str(), caller.root_key())
 }

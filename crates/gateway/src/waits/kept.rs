@@ -1,4 +1,4 @@
-//! A held call as the store has it.
+//! Approvals as the store holds them.
 
 use bytes::Bytes;
 use identity::{Narrowing, Principal};
@@ -13,24 +13,24 @@ use tool::{
 use super::State;
 use crate::{ModelCall, Request, Target};
 
-/// What all waits' names in the store begin with.
+/// Store prefix of all approvals.
 pub(crate) const PREFIX: &str = "wait/";
-/// Bytes of an answer that are kept for a caller who comes later.
+/// Maximum size in bytes of a result that is stored for its caller.
 const RESULT: usize = 256 << 10;
 
-/// A wait's name in the store.
+/// Returns the store key of an approval.
 pub(crate) fn key(id: CallId) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// All that a held call is bound to, and how far it came.
+/// Everything to which a pending call is bound, and its state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kept {
     pub(crate) id: CallId,
     pub(crate) state: State,
     pub(crate) caller: Caller,
-    /// What the caller took from itself.
+    /// Restrictions that the caller set for the request.
     pub(crate) narrowed: Narrowed,
     pub(crate) caller_type: CallerType,
     pub(crate) door: Interface,
@@ -43,39 +43,39 @@ pub(crate) struct Kept {
     pub(crate) tool: ToolKey,
     pub(crate) definition: Digest,
     pub(crate) policy: Digest,
-    /// The policy's reason code, and the same in words.
+    /// Reason code of the policy, and its text.
     pub(crate) reason: (String, String),
-    /// Everything that held it: what a person agrees to. A hold that is not among these is not lifted.
+    /// All reasons for the approval, which a person approves. It covers no other reason.
     #[serde(default)]
     pub(crate) holds: Vec<String>,
-    /// The least level that may call the tool, and so the least that may approve it.
+    /// Minimum level to call the tool, and so to approve it.
     pub(crate) level: Level,
     pub(crate) effects: Vec<String>,
-    /// What will run, as it was checked.
+    /// Validated arguments that will run.
     pub(crate) args: Json,
-    /// SHA-256 of its canonical form.
+    /// SHA-256 of their canonical form.
     pub(crate) hash: Digest,
     pub(crate) created: Wall,
     pub(crate) expires: Wall,
-    /// How often a person changed the arguments.
+    /// Number of edits by a person.
     pub(crate) edits: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<Decision>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Ended>,
-    /// How its model's message names it.
+    /// Names of the call in the model's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model_call: Option<ModelCall>,
 }
 
-/// What a pending call asks for, in its caller's words.
+/// Request of a pending call, as its caller made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRequest {
-    /// The tool.
+    /// Key of the called tool.
     pub tool: ToolKey,
-    /// The arguments that will run: an approver may have changed them.
+    /// Arguments that will run: an approver may have edited them.
     pub args: Json,
-    /// How its model's message names it, where it came in one.
+    /// Names of the call in the model's message, if it came in one.
     pub model_call: Option<ModelCall>,
 }
 
@@ -88,19 +88,19 @@ pub(crate) struct Narrowed {
     task_type: Option<String>,
 }
 
-/// Who decided.
+/// Decision on an approval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decision {
     pub(crate) by: Caller,
     pub(crate) door: Interface,
     pub(crate) at: Wall,
-    /// Why not.
+    /// Comment of a denial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) told: Option<String>,
 }
 
-/// What came of it.
+/// Stored result of an approved call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ended {
@@ -113,11 +113,11 @@ pub(crate) struct Ended {
     pub(crate) elapsed_ms: u64,
 }
 
-/// A tool's answer.
+/// Stored outcome of a tool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answered {
-    /// Whether it is in MCP's own words.
+    /// True if it is an MCP result.
     mcp: bool,
     is_error: bool,
     body: Json,
@@ -143,24 +143,24 @@ impl Kept {
         Json::of(self).bytes().clone()
     }
 
-    /// Tool and arguments in one.
+    /// Returns the fingerprint of tool and arguments.
     pub(crate) fn mark(&self) -> Digest {
         mark(&self.tool, self.hash)
     }
 
-    /// Whether this is its caller, by whichever credential the principal was made.
+    /// Returns true if this is its caller, by whichever credential.
     pub(crate) fn is_of(&self, who: &Caller) -> bool {
         let Caller { org, subject, key, .. } = who;
         *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key
     }
 
-    /// The same caller with no more than it had when it called.
+    /// Restricts the caller to the rights that it had when it called.
     pub(crate) fn as_called(&self, now: &Principal) -> Principal {
         let Narrowed { read_only, no_web, task_type } = self.narrowed.clone();
         now.lowered(self.caller.level).narrowed(&Narrowing { read_only, no_web, task_type })
     }
 
-    /// The stored call, to be looked at anew.
+    /// Returns the stored call as a request, to be evaluated again.
     pub(crate) fn request(&self) -> Request {
         let (source, name) = (self.tool.source.to_string(), self.tool.name.to_string());
         let args = self.args.bytes().clone();
@@ -172,7 +172,7 @@ impl Kept {
         request
     }
 
-    /// Notes what came of it; an answer that is too large is for those who wait for it now.
+    /// Stores the result; a result that is too large reaches current waiters only.
     pub(crate) fn ended(&mut self, state: State, at: Wall, answer: &Answer) {
         let answered = match &answer.result {
             Ok(Step::Done(outcome)) if outcome.size() <= RESULT => {
@@ -198,7 +198,7 @@ impl Kept {
         });
     }
 
-    /// What its caller is told as it stands. `here` says that it runs in this process.
+    /// Returns the current response for its caller. `here` means that it runs in this process.
     pub(crate) fn answer(&self, here: bool) -> Answer {
         let elapsed_ms = self.end.as_ref().map_or(0, |end| end.elapsed_ms);
         let (status, result) = match (&self.state, &self.end) {
@@ -237,7 +237,8 @@ impl Ended {
     }
 }
 
-/// Tool and arguments in one. The tool by its identity: another source may have one of its name.
+/// Returns the fingerprint of tool and arguments. The tool counts by its key: another source may
+/// have one of its name.
 pub(crate) fn mark(tool: &ToolKey, args: Digest) -> Digest {
     let mut hash = Sha256::new();
     hash.update(args.0);

@@ -1,4 +1,4 @@
-//! What the waits need from outside: who a caller is now, and who hears of them.
+//! Ports of approvals: the current principal of a caller, and observers of approval events.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use tool::{Caller, Wall};
 
 use super::Shown;
 
-/// Tells who the holder of a credential is now.
+/// Resolves the current principal of a caller.
 pub trait Holders: Send + Sync + fmt::Debug {
-    /// The principal that this caller's credential makes at `now`.
+    /// Returns the status of this caller's credential at `now`.
     fn holder(&self, caller: &Caller, now: Wall) -> Holder;
 
-    /// The principal for whom stored work of this caller goes on at `now`, with no more than `before`, which
-    /// was verified earlier; nothing where the credential does not hold any more. To be asked again each time
-    /// that work has waited.
+    /// Returns the principal as which stored work of this caller continues at `now`, with no more
+    /// rights than `before`, which was verified earlier; `None` if the credential is no longer
+    /// valid. Call it again each time that the work was suspended.
     fn renewed(&self, caller: &Caller, before: &Principal, now: Wall) -> Option<Principal> {
         match self.holder(caller, now) {
             Holder::Holds(principal) => {
@@ -22,7 +22,7 @@ pub trait Holders: Send + Sync + fmt::Debug {
                 Some(principal.lowered(before.level()).narrowed(narrowing))
             }
             Holder::Gone => None,
-            // Only its end is known here.
+            // Only its expiry is known here.
             Holder::Elsewhere => {
                 before.until().is_none_or(|until| now < until).then(|| before.clone())
             }
@@ -30,42 +30,42 @@ pub trait Holders: Send + Sync + fmt::Debug {
     }
 }
 
-/// A caller's credential, as it stands.
+/// Status of a caller's credential.
 #[derive(Debug, Clone)]
 pub enum Holder {
-    /// It holds.
+    /// The credential is valid.
     Holds(Principal),
-    /// It was taken back, has expired, or is another's.
+    /// The credential was revoked, has expired, or belongs to another caller.
     Gone,
-    /// It is not kept here: the caller must bring it again.
+    /// The credential is not stored here: the caller must present it again.
     Elsewhere,
 }
 
-/// Hears of held calls. Called on the path of a call: it must not wait, and may lose what it is told.
+/// Observes approval events. Called on the call path: it must not block, and may drop events.
 pub trait Herald: Send + Sync + fmt::Debug {
-    /// Something happened to a held call.
+    /// Notifies of an event of an approval.
     fn tell(&self, event: &Event);
 }
 
-/// Something that happened to a held call.
+/// An event of an approval.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// What.
+    /// Kind of the event.
     pub heard: Heard,
-    /// The call as it stands after it.
+    /// Approval after the event.
     pub shown: Shown,
 }
 
-/// What happened.
+/// Kinds of approval events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// It is held, and somebody has to decide.
+    /// An approval is requested, and somebody has to decide.
     Held,
-    /// It was decided, changed, or has expired.
+    /// The approval was decided, edited, or has expired.
     Changed,
 }
 
-/// Nobody is told, and no credential is kept here.
+/// Notifies nobody and stores no credential.
 #[derive(Debug, Clone, Copy)]
 pub struct Nobody;
 

@@ -1,4 +1,5 @@
-//! An approved call goes on: looked at anew in a new snapshot, its approval used up, and run once.
+//! Resumption of an approved call: evaluated again in the current snapshot, its approval consumed,
+//! executed once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,30 +19,30 @@ use crate::pipeline::{Ready, Refused};
 use crate::run::Ended;
 use crate::{Gateway, Request};
 
-/// Between two tries where there is no room for the call.
+/// Delay between attempts while there is no capacity.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 
-/// Whether this process has not seen its end.
+/// Returns true if this process has not seen the call's end.
 fn is_open(phase: Option<Phase>) -> bool {
     matches!(phase, Some(Phase::Pending | Phase::Approved(_)))
 }
 
-/// How a try to go on ended.
+/// Result of an attempt to resume.
 enum Went {
-    /// Here is what came of it.
+    /// The call ended with this response.
     To(Answer),
-    /// There is no room now; the approval is as it was.
+    /// There is no capacity now; the approval is unchanged.
     Busy(Failure),
 }
 
 impl Gateway {
-    /// What has come of a held call, for its caller; waits for it up to `wait`. Where the call was
-    /// approved and nobody runs it, it goes on here, with this principal.
+    /// Returns the result of a pending call to its caller, waiting up to `wait`. If the call was
+    /// approved and nobody runs it, it is resumed here with this principal.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for another's alike, and where the store does not
-    /// answer.
+    /// [`Code::NotFound`] for unknown calls and for those of others, and if the store does not
+    /// respond.
     pub async fn settled(
         self: &Arc<Self>,
         who: &Principal,
@@ -52,9 +53,9 @@ impl Gateway {
         let missing = || Failure::new(Code::NotFound, format!("no held call `{id}`"));
         let waits = self.waits.as_ref().ok_or_else(missing)?;
         loop {
-            // Before it is read, so that no change is missed.
+            // Subscribes before reading, so that no change is missed.
             let mut watched = waits.index.watch(id);
-            // As is this: a call that is not at its end yet, and has begun when it is read, runs here.
+            // Likewise: a call that is unfinished now, and has started when it is read, runs here.
             let phase = waits.index.phase(id);
             let read = waits.read(id).await?.ok_or_else(missing)?;
             if !read.kept.is_of(who.caller()) {
@@ -69,8 +70,8 @@ impl Gateway {
                 (State::Approved, Some(Phase::Approved(false)))
                     if waits.index.phase(id) == Some(Phase::Approved(false)) =>
                 {
-                    // Whoever agreed stands on record before the intent, even where the process ended
-                    // in between.
+                    // The approval is recorded before the intent, even if the process ended in
+                    // between.
                     let by = read.kept.decision.as_ref().map(|it| (&it.by, it.door));
                     self.note(&read.kept, WaitStep::Approved, by, Some("its caller came back"))?;
                     waits.index.move_to(id, Phase::Approved(true), None);
@@ -96,7 +97,7 @@ impl Gateway {
                             return Ok(Answer::clone(&told));
                         }
                         (Ok(()), None) => {}
-                        // Its line is gone; the store knows how it ended.
+                        // Its index entry was removed; the store has the result.
                         (Err(_), None) => tokio::task::yield_now().await,
                     }
                 }
@@ -106,11 +107,11 @@ impl Gateway {
         }
     }
 
-    /// A held call of this principal that equals `request`, and whose answer nobody has fetched: for
-    /// clients that can only call again.
+    /// Finds a pending call of this principal that equals `request` and whose result was not
+    /// fetched: for clients that can only call again.
     pub fn earlier(&self, who: &Principal, request: &Request) -> Option<CallId> {
         let index = &self.waits.as_ref()?.index;
-        // Nearly always there is none, and nothing is read then.
+        // There is nearly never one, and then nothing is read.
         if !index.has_unfetched(who.caller()) {
             return None;
         }
@@ -122,7 +123,7 @@ impl Gateway {
         index.unfetched(who.caller(), mark(&entry.key, hash))
     }
 
-    /// How a held call stands, for its caller, without any effect.
+    /// Returns the current response of a pending call to its caller, without side effects.
     ///
     /// # Errors
     /// As [`Gateway::settled`].
@@ -134,7 +135,7 @@ impl Gateway {
         Ok(read.ok_or_else(missing)?.kept.answer(here))
     }
 
-    /// What a held call asks for, for its caller.
+    /// Returns the request of a pending call to its caller.
     ///
     /// # Errors
     /// As [`Gateway::settled`].
@@ -150,13 +151,13 @@ impl Gateway {
         Ok(PendingRequest { tool, args, model_call })
     }
 
-    /// Runs an approved call in a task of its own. The end of the server waits for it to begin.
+    /// Runs an approved call in its own task. The shutdown of the server waits for it to start.
     pub(crate) fn go_on_soon(self: &Arc<Self>, who: Principal, id: CallId) {
         let (gateway, starting) = (Arc::clone(self), self.starting.token());
         drop(self.tasks.spawn(async move { gateway.run_approved(&who, id, starting).await }));
     }
 
-    /// Runs it, and tries again while there is no room for it.
+    /// Resumes the call, and retries while there is no capacity.
     async fn run_approved(self: Arc<Self>, who: &Principal, id: CallId, first: TaskTrackerToken) {
         let Some(waits) = &self.waits else { return };
         let (mut again, mut first) = (AGAIN, Some(first));
@@ -205,7 +206,7 @@ impl Gateway {
         drop(starting);
         let read = match self.consume(waits, read).await {
             Ok(read) => read,
-            // Another one runs it, or ran it.
+            // Another process runs it, or ran it.
             Err(StoreError::Conflict { .. }) => {
                 let read = waits.read(id).await?.ok_or_else(gone)?;
                 return Ok(Went::To(read.kept.answer(false)));
@@ -217,14 +218,14 @@ impl Gateway {
         let elapsed = self.parts.clock.mono().since(started);
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let answer = Answer { call: id, status, result, elapsed_ms };
-        // It has ended, and is on record; that it is kept for later need not be waited for.
+        // The call has ended and is recorded; waiters need not wait until it is stored.
         waits.tell(id, Some(&answer));
         self.done(waits, read, &answer).await;
         Ok(Went::To(answer))
     }
 
-    /// Everything that stands before a call, once more; the approval lifts the holds it was given for,
-    /// and nothing else.
+    /// Evaluates the call again before it runs; the approval covers the reasons it was given for,
+    /// and no others.
     fn again(&self, who: &Principal, request: &Request, kept: &Kept) -> Result<Box<Ready>, Again> {
         let void = |told: String| Again::ends(Failure::new(Code::ApprovalVoid, told));
         let looked = self.look(who, request, self.now()).map_err(|refused| {
@@ -261,7 +262,7 @@ impl Gateway {
         self.permitted(id, who, request, looked).map_err(|failure| Again { failure, passes: true })
     }
 
-    /// The approval is used up, before anything of the call begins.
+    /// Consumes the approval before the call starts.
     async fn consume(&self, waits: &Waits, mut read: Read) -> Result<Read, StoreError> {
         read.kept.state = State::Consumed;
         waits.write(read).await
@@ -289,7 +290,7 @@ impl Gateway {
         read.kept.ended(State::Done, now, answer);
         match waits.write(read).await {
             Ok(read) => drop(changed(waits, &read.kept)),
-            // The record has it; only its caller, if he comes later, gets no answer.
+            // The record has it; only a caller who comes later gets no result.
             Err(error) => tracing::error!(%error, call = %id, "what came of it is not kept"),
         }
         self.keep_ended(waits, id);
@@ -300,7 +301,7 @@ impl Gateway {
         waits.index.move_to(id, Phase::Ended, Some(due));
     }
 
-    /// Ends a call that does not run, and leaves its one `refused` record.
+    /// Closes a call that does not run, and writes its one refusal record.
     pub(crate) async fn close(
         &self,
         waits: &Waits,
@@ -331,13 +332,13 @@ impl Gateway {
         Ok(read)
     }
 
-    /// What was approved is not what is there.
+    /// Voids an approval that no longer matches the current state.
     pub(crate) async fn void(&self, waits: &Waits, read: Read, failure: Failure) -> Answer {
         let told = failure.message.clone();
         self.closed(waits, read, (State::Void, failure), (WaitStep::Void, &told)).await
     }
 
-    /// Closes it, and says where it stands then, whoever closed it.
+    /// Closes a call, and returns its response, whoever closed it.
     pub(crate) async fn closed(
         &self,
         waits: &Waits,
@@ -348,7 +349,7 @@ impl Gateway {
         let (id, before) = (read.kept.id, read.kept.answer(false));
         match self.close(waits, read, how).await {
             Ok(read) => {
-                // What cannot be recorded is told in the log; it has not run.
+                // A failure to record is logged; the call has not run.
                 self.note(&read.kept, step, None, Some(told)).ok();
                 changed(waits, &read.kept);
                 read.kept.answer(false)
@@ -368,10 +369,10 @@ impl Gateway {
     }
 }
 
-/// Why an approved call does not go on.
+/// Reason why an approved call is not resumed.
 struct Again {
     failure: Failure,
-    /// Whether it may later.
+    /// True if it may be resumed later.
     passes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A held call as people see it.
+//! Approvals as interfaces return them.
 
 use serde::{Deserialize, Serialize};
 use tool::outcome::Status;
@@ -7,28 +7,28 @@ use tool::{CallId, Code, Digest, Interface, Json, Level, Wall};
 use super::kept::Kept;
 use crate::shape;
 
-/// How far a held call came.
+/// States of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody decided yet.
+    /// Nobody has decided yet.
     Pending,
-    /// A person agreed, and it has not begun.
+    /// The call was approved and has not started.
     Approved,
-    /// A person refused.
+    /// The call was denied.
     Denied,
     /// Nobody decided in time.
     Expired,
-    /// What was approved is not what was there when it was to run.
+    /// The approved call no longer matched the current state when it was to run.
     Void,
-    /// It was begun; its approval is used up.
+    /// The call has started; its approval is consumed.
     Consumed,
-    /// It ran to its end.
+    /// The call has ended.
     Done,
 }
 
 impl State {
-    /// The word as it is written.
+    /// Returns the word as it is serialised.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -42,106 +42,107 @@ impl State {
     }
 }
 
-/// A held call: all that a person needs to decide, with hidden characters made visible.
+/// A pending call with everything that a person needs to decide, invisible characters escaped.
 #[derive(Debug, Clone, Serialize)]
 pub struct Shown {
-    /// The call, and the wait.
+    /// Id of the call and of its approval.
     pub id: CallId,
-    /// How far it came.
+    /// State of the approval.
     pub state: State,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its source.
+    /// Name of its source.
     pub source: String,
-    /// Why it is held: a reason code.
+    /// Reason code of the approval.
     pub reason: String,
-    /// The same in words.
+    /// Reason, as a message for people.
     pub why: String,
-    /// Everything that holds it: reason codes, and rules by name and hash. An approval lifts these alone.
+    /// Reasons for the approval: reason codes, and rules by name and hash. An approval covers these
+    /// only.
     pub holds: Vec<String>,
-    /// Who asks.
+    /// Caller that requests the approval.
     pub asked_by: Asker,
-    /// By which interface it came.
+    /// Interface by which it arrived.
     pub door: Interface,
-    /// What will run.
+    /// Arguments that will run.
     pub arguments: Json,
     /// SHA-256 of the arguments in the form of RFC 8785.
     pub arguments_sha256: Digest,
-    /// How often a person changed them.
+    /// Number of edits by a person.
     pub edits: u32,
-    /// The tool's side effects: the declared ones, or `unknown`.
+    /// Side effects of the tool: the declared ones, or `unknown`.
     pub side_effects: Vec<String>,
-    /// The least level that may approve it.
+    /// Minimum level to approve it.
     pub level: Level,
-    /// The hash of the tool's definition.
+    /// Digest of the tool's definition.
     pub definition: Digest,
-    /// The hash of the policy that held it.
+    /// Digest of the policy that requires the approval.
     pub policy: Digest,
-    /// When it was asked for.
+    /// Time of the request.
     #[serde(serialize_with = "time")]
     pub created: Wall,
-    /// When it ends by itself.
+    /// Time at which it expires.
     #[serde(serialize_with = "time")]
     pub expires: Wall,
-    /// Who decided.
+    /// Decision, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
-    /// What came of it.
+    /// Result of the call, if it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Came>,
 }
 
-/// Who asks.
+/// Caller that requests an approval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Asker {
-    /// The user, as the key names it.
+    /// User, as the key names it.
     pub subject: String,
     /// Id of the key.
     pub key: String,
-    /// Permission level.
+    /// Permission level of the caller.
     pub level: Level,
-    /// Whether the key belongs to an agent.
+    /// True if the key belongs to an agent.
     pub agent: bool,
 }
 
-/// Who decided.
+/// Decision of a person.
 #[derive(Debug, Clone, Serialize)]
 pub struct Decided {
-    /// The user.
+    /// The user who decided.
     pub subject: String,
     /// Id of the key.
     pub key: String,
-    /// By which interface.
+    /// Interface of the decision.
     pub door: Interface,
-    /// When.
+    /// Time of the decision.
     #[serde(serialize_with = "time")]
     pub at: Wall,
-    /// Why not.
+    /// Reason of a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether it was the caller's own call.
+    /// True if it was the caller's own call.
     pub own: bool,
 }
 
-/// What came of it.
+/// Result of a call after the decision.
 #[derive(Debug, Clone, Serialize)]
 pub struct Came {
-    /// Where the call stands.
+    /// Status of the call.
     pub status: Status,
-    /// Why it did not run, or failed.
+    /// Error code, if it was refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// The same in words.
+    /// Error message, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Some held calls, the newest first.
+/// A page of approvals, newest first.
 #[derive(Debug, Clone, Serialize)]
 pub struct Page {
-    /// They.
+    /// Approvals of the page.
     pub approvals: Vec<Shown>,
-    /// Where the next page begins; nothing at the end.
+    /// Cursor of the next page; absent at the end.
     pub next: Option<CallId>,
 }
 
@@ -196,14 +197,14 @@ impl Shown {
     }
 }
 
-/// Whether one person is behind both, as far as can be told: by the same key or the same subject, or
-/// because one of them acts for the other.
+/// Returns true if the same person is behind both, as far as can be determined: the same key or
+/// subject, or one acts for the other.
 pub(crate) fn same(a: &tool::Caller, b: &tool::Caller) -> bool {
     let meets = |(key, subject)| behind(b).any(|(other, who)| other == key || who == subject);
     a.org == b.org && behind(a).any(meets)
 }
 
-/// Key and subject of a caller, and of all who act through it.
+/// Iterates over key and subject of a caller, and of all who act through it.
 pub(crate) fn behind(caller: &tool::Caller) -> impl Iterator<Item = (&str, &str)> {
     let actors = caller.actors.iter().map(|actor| (actor.key.as_str(), actor.subject.as_str()));
     std::iter::once((caller.key.as_str(), caller.subject.as_str())).chain(actors)

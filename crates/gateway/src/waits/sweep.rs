@@ -1,4 +1,4 @@
-//! What is due: waits that nobody decided end, and what ended long ago is forgotten.
+//! Expiry and removal of approvals, and their recovery at start.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use super::kept::{Kept, PREFIX};
 use super::{Read, State, Waits, left};
 use crate::Gateway;
 
-/// Waits read at once, at a start.
+/// Number of approvals per scan at start.
 const PAGE: usize = 500;
-/// How soon what could not be done is tried again.
+/// Delay before a failed step is retried.
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Gateway {
-    /// Takes up what was held when the process before ended, and what callers had seen. Nothing runs: what was approved and not
-    /// begun waits for its caller, and what had begun is unknown.
+    /// Recovers pending calls and taint after a restart. Nothing runs: an approved call that has
+    /// not started waits for its caller, and the outcome of a started one is unknown.
     ///
     /// # Errors
-    /// Where the store does not answer.
+    /// If the store does not respond.
     pub async fn restore(&self) -> Result<usize, StoreError> {
         let Some(waits) = &self.waits else { return Ok(0) };
         self.restore_taints(waits.holding.store.as_ref()).await;
@@ -56,7 +56,7 @@ impl Gateway {
             _ => (Phase::Ended, 0),
         };
         let wait = match phase {
-            // A clock that was wrong when it was held makes no wait longer.
+            // A clock that was wrong when the call became pending extends no timeout.
             Phase::Pending | Phase::Approved(_) => Duration::from_millis(wait).min(super::LONGEST),
             Phase::Ended => over(kept.end.as_ref().map_or(kept.expires.0, |end| end.at.0)),
         };
@@ -65,7 +65,7 @@ impl Gateway {
         matches!(phase, Phase::Pending | Phase::Approved(_))
     }
 
-    /// Ends waits when their time is over, and keeps what callers have seen; sleeps else. Never ends.
+    /// Expires approvals when they are due, and writes taint. Never returns.
     pub async fn tend(&self) {
         let Some(waits) = &self.waits else { return std::future::pending().await };
         let taints = self.keep_taints(waits.holding.store.as_ref());
@@ -91,7 +91,7 @@ impl Gateway {
         }
     }
 
-    /// Does what is due now; whether all of it could be done.
+    /// Handles everything that is due now; returns true if all of it succeeded.
     pub async fn sweep(&self) -> bool {
         let Some(waits) = &self.waits else { return true };
         let now = self.parts.clock.mono();
@@ -110,7 +110,7 @@ impl Gateway {
             Ok(Some(read)) if matches!(read.kept.state, State::Pending | State::Approved) => {
                 self.expire(waits, read).await;
             }
-            // It runs, and ends by itself.
+            // It is running, and ends by itself.
             Ok(Some(read)) if read.kept.state == State::Consumed => {
                 let due = self.parts.clock.mono().after(super::LONGEST);
                 waits.index.move_to(id, Phase::Approved(true), Some(due));
@@ -119,11 +119,12 @@ impl Gateway {
             Ok(None) => waits.index.forget(id),
             Err(_) => return false,
         }
-        // Whatever came between, it is not due any more; where it is, the store does not answer.
+        // After a concurrent change it is no longer due; if it still is, the store does not
+        // respond.
         !waits.index.is_over(id, self.parts.clock.mono())
     }
 
-    /// Whether its time is over, by either clock: the wall's may jump back.
+    /// Returns true if its time is over by either clock: the wall clock may jump back.
     pub(crate) fn is_over(&self, waits: &Waits, kept: &Kept) -> bool {
         kept.expires <= self.parts.clock.wall()
             || waits.index.is_over(kept.id, self.parts.clock.mono())

@@ -1,36 +1,37 @@
-//! How often the failures of one source are logged: the first at once, those after it ever more rarely.
+//! Rate limit for logging the failures of one source: the first immediately, further ones at
+//! growing intervals.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The shortest and the longest time between two lines about the failures of one source.
+/// Shortest and longest interval between two log lines about the failures of one source.
 const WAITS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
-/// Whether a failure is logged.
+/// Decision whether a failure is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Now, after so many that were not.
+    /// Log it, with the number of skipped failures.
     Now {
-        /// Failures since the last line.
+        /// Number of failures since the last line.
         since_last: u64,
     },
-    /// Not this one.
+    /// Do not log this one.
     Later,
 }
 
-/// The failures of one source.
+/// Failure history of one source.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
-    /// When the last line was written, and how long it lasts.
+    /// Time of the last line, and the interval after it.
     last: Option<(Instant, Duration)>,
     silent: u64,
-    /// Whether the last listing succeeded.
+    /// True if the last listing succeeded.
     is_listed: bool,
 }
 
 impl FailureLog {
-    /// A failure now.
+    /// Records a failure and decides whether to log it.
     pub(crate) fn failed(&mut self) -> Told {
         self.is_listed = false;
         let now = Instant::now();
@@ -39,7 +40,7 @@ impl FailureLog {
                 self.silent += 1;
                 return Told::Later;
             }
-            // One that has been well for as long as it was silent begins anew.
+            // A source that was healthy for as long as it was silent starts over.
             Some((_, wait)) if self.silent > 0 => wait.saturating_mul(2).min(WAITS.1),
             _ => WAITS.0,
         };
@@ -47,7 +48,8 @@ impl FailureLog {
         Told::Now { since_last: std::mem::take(&mut self.silent) }
     }
 
-    /// A listing that succeeded; whether to log it. One between two failures that are not logged is not either.
+    /// Records a successful listing; returns true to log it. A success between two skipped failures
+    /// is not logged.
     pub(crate) fn listed(&mut self) -> bool {
         let quiet = self.last.is_some_and(|(at, wait)| Instant::now() < at + wait);
         let again = std::mem::replace(&mut self.is_listed, true);

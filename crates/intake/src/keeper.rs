@@ -1,4 +1,4 @@
-//! Which sources there are, in which order, and the catalog their shelves make.
+//! The configured sources in order, and the only writer of the merged catalog.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,19 +12,19 @@ use tool::{Org, Source, SourceName};
 
 use crate::{Pins, Sourced};
 
-/// How long shelves are gathered while others are still to come for the first time, or where the last catalog is
-/// no older: a catalog of many sources would be merged once for each of them.
+/// Window in which listings are batched while other sources are still starting, or the last catalog
+/// is as recent: otherwise a catalog of many sources would be merged once for each of them.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// The number of the first listing that is asked for.
+/// Number of the first refresh request.
 pub(crate) const FIRST: u64 = 1;
 
-/// What a supervising task listens to and tells.
+/// Refresh channels of a source task.
 #[derive(Debug)]
 pub(crate) struct Wires {
-    /// Counts the listings asked for; closes when the source is taken away.
+    /// Number of requested refreshes; closes when the source is removed.
     pub(crate) asked: watch::Receiver<u64>,
-    /// Counts the listings asked for that are done.
+    /// Number of completed refreshes.
     pub(crate) done: watch::Sender<u64>,
 }
 
@@ -41,11 +41,11 @@ struct Running {
 struct Sources {
     order: Vec<SourceName>,
     running: HashMap<SourceName, Running>,
-    /// When the catalog was swapped last.
+    /// Time at which the catalog was published last.
     published: Option<Instant>,
 }
 
-/// A source that is supervised, and not in the catalog yet.
+/// A source with a task that is not in the catalog yet.
 #[derive(Debug)]
 pub(crate) struct Prepared(Running);
 
@@ -55,14 +55,14 @@ impl Prepared {
         (Self(running), wires)
     }
 
-    /// Gives it what it listed.
+    /// Sets its first listing.
     pub(crate) fn has_listed(&mut self, shelf: Shelf) {
         self.0.shelf = Arc::new(shelf);
     }
 }
 
 impl Sources {
-    /// Whether more than one shelf may come just now.
+    /// Returns true if further listings may arrive soon.
     fn gathers(&self) -> bool {
         self.published.is_some_and(|at| at.elapsed() < GATHER)
             || self.running.values().any(|running| running.shelf.state == State::Starting)
@@ -93,16 +93,17 @@ impl Keeper {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a source would take the place of one that is another.
+    /// Returns true if a source would replace one with another configuration.
     pub(crate) fn replaces(&self, sourced: &Sourced) -> bool {
         let sources = self.lock();
         let there = sources.running.get(sourced.source.name());
         there.is_some_and(|running| running.fingerprint != sourced.fingerprint)
     }
 
-    /// Takes the new set; gives back those to start. Those that are `prepared` are started already. Dropping
-    /// the `asked` sender of the others ends their tasks. Of two sources with one name the first is taken;
-    /// configuration refuses that before. Rules that come with it are in force from the same moment.
+    /// Sets the sources and returns those to start. The `prepared` ones have already started.
+    /// Dropping the `asked` sender of removed sources ends their tasks. Of two sources with one
+    /// name the first is used; configuration rejects that before. A given policy becomes active at
+    /// the same moment.
     pub(crate) fn set(
         &self,
         wanted: Vec<Sourced>,
@@ -139,7 +140,7 @@ impl Keeper {
         start
     }
 
-    /// Adds one, unless it is there as it is; gives it back to be started.
+    /// Adds a source unless it exists unchanged; returns it to be started.
     pub(crate) fn add(&self, sourced: Sourced) -> Option<(Sourced, Wires)> {
         let mut sources = self.lock();
         let name = sourced.source.name().clone();
@@ -156,7 +157,7 @@ impl Keeper {
         Some((sourced, wires))
     }
 
-    /// Takes one away; dropping its `asked` sender ends its task.
+    /// Removes a source; dropping its `asked` sender ends its task.
     pub(crate) fn remove(&self, name: &SourceName) {
         let mut sources = self.lock();
         if sources.running.remove(name).is_some() {
@@ -165,9 +166,9 @@ impl Keeper {
         }
     }
 
-    /// Puts a shelf in its place, unless its source was taken away or started anew meanwhile. Resolves
-    /// when the catalog has it: at once, or with the others that come just then. One that says the same as the
-    /// last makes no catalog.
+    /// Publishes a source catalog, unless its source was removed or restarted meanwhile. Resolves
+    /// when the catalog has it: immediately, or batched with others. An unchanged source catalog
+    /// publishes nothing.
     pub(crate) async fn put(&self, shelf: Shelf, of: &watch::Sender<u64>) {
         let Some(before) = self.place(shelf, of) else { return };
         let mut numbers = self.numbers.subscribe();
@@ -179,10 +180,11 @@ impl Keeper {
         }
     }
 
-    /// The number of the catalog that does not have the shelf yet, where that is to be waited for.
+    /// Replaces a source catalog; returns the version of the catalog without it if publication is
+    /// to be awaited.
     fn place(&self, mut shelf: Shelf, of: &watch::Sender<u64>) -> Option<u64> {
         let mut sources = self.lock();
-        // Under the lock: a decision made meanwhile is not undone by a shelf that knew nothing of it.
+        // Runs under the lock, so that a concurrent pin decision is not undone by an older listing.
         self.divide(&mut shelf);
         let running = sources.running.get_mut(&shelf.source)?;
         if !running.done.same_channel(&of.subscribe()) {
@@ -205,7 +207,7 @@ impl Keeper {
         }
     }
 
-    /// Asks the pins of a source again and swaps the catalog.
+    /// Applies the pins of a source again and publishes the catalog.
     pub(crate) fn divide_anew(&self, source: &SourceName) {
         let mut sources = self.lock();
         let Some(running) = sources.running.get_mut(source) else { return };
@@ -215,14 +217,14 @@ impl Keeper {
         self.publish(&mut sources);
     }
 
-    /// Takes new rules; the catalog stays.
+    /// Sets the policy; the catalog stays.
     pub(crate) fn rule(&self, rules: &Policy) {
-        // Under the lock, so that who hears of a number can look for it.
+        // Runs under the lock, so that subscribers of a version find it.
         let _sources = self.lock();
         self.numbers.send_replace(self.current.swap(None, Some(rules)));
     }
 
-    /// The number of the catalog now.
+    /// Returns the version of the current catalog.
     fn merged(&self) -> u64 {
         self.current.load().catalog.number
     }
@@ -240,7 +242,7 @@ impl Keeper {
         self.numbers.send_replace(self.current.swap(Some(&catalog), rules));
     }
 
-    /// Asks one source, or all, for a listing; gives what to wait for.
+    /// Requests a refresh of one source or all; returns the channels and numbers to wait for.
     pub(crate) fn ask(&self, only: Option<&SourceName>) -> Vec<(watch::Receiver<u64>, u64)> {
         let sources = self.lock();
         let wanted = sources.running.iter().filter(|(name, _)| only.is_none_or(|o| o == *name));
@@ -261,7 +263,7 @@ impl Keeper {
     }
 }
 
-/// The first listing is asked for from the beginning.
+/// Creates a source with the first refresh already requested.
 fn begin(sourced: &Sourced) -> (Running, Wires) {
     let (asked, asked_seen) = watch::channel(FIRST);
     let (done, done_seen) = watch::channel(0);

@@ -1,8 +1,8 @@
-//! Sources to catalog.
+//! Supervises sources and publishes the catalog of their offers.
 //!
-//! Each source is listed by a task of its own, so that one that hangs, lies, floods or dies delays
-//! nobody. What it listed last is kept while it is away. The catalog is swapped whole, and with the rules
-//! that belong to it. This crate knows no kind of source and decides nothing about callers.
+//! Each source is listed by its own task, so that one that hangs, misbehaves or crashes delays no
+//! other. Its last listing stays while it is unavailable. The catalog is swapped atomically with
+//! its policy. This crate knows no kind of source and decides nothing about callers.
 
 mod failure_log;
 mod keeper;
@@ -27,43 +27,44 @@ pub use pins::{DecideError, Decision, Pinned, Pins};
 use keeper::{Keeper, Prepared, Wires};
 use supervise::Supervised;
 
-/// A source as the operator configured it.
+/// A source with the operator's settings.
 #[derive(Debug, Clone)]
 pub struct Sourced {
-    /// The source.
+    /// The source to supervise.
     pub source: Arc<dyn Source>,
     /// `tool_file`, `module`, `mcp`, `builtin`, …
     pub kind: &'static str,
-    /// How far it is trusted.
+    /// Trust in the source.
     pub trust: Trust,
-    /// How sure the records of its calls must be; `None` where their effects decide.
+    /// Durability of its call records; `None` if their effects decide.
     pub durability: Option<Durability>,
-    /// How often to list it although it says nothing; `None` for sources that tell.
+    /// Polling interval; `None` for sources that report changes.
     pub poll: Option<Duration>,
-    /// Changes when its configuration does; a source whose fingerprint stays is left running.
+    /// Fingerprint of its configuration; a source with an unchanged fingerprint keeps running.
     pub fingerprint: u64,
 }
 
-/// Times of the supervision.
+/// Timeouts of the supervision.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// The longest a listing may take.
+    /// Maximum duration of a listing.
     pub list: Duration,
-    /// Waits after failures, one after the other; the last one repeats.
+    /// Delays after consecutive failures; the last one repeats.
     pub retry: [Duration; 4],
-    /// The longest a source may take to close.
+    /// Maximum duration of closing a source.
     pub close: Duration,
 }
 
 impl Default for Times {
-    /// 35 s for a listing; tries again after 5, 10, 20 and 30 s (spec 0), then every 30 s; 10 s to close.
+    /// Returns 35 s for a listing; retries after 5, 10, 20 and 30 s (as the module API does), then
+    /// every 30 s; 10 s to close.
     fn default() -> Self {
         let retry = [5, 10, 20, 30].map(Duration::from_secs);
         Self { list: Duration::from_secs(35), retry, close: Duration::from_secs(10) }
     }
 }
 
-/// Keeps the catalog up to date.
+/// Supervises sources and keeps the catalog up to date.
 #[derive(Debug)]
 pub struct Intake {
     current: Arc<Current<Policy>>,
@@ -75,20 +76,19 @@ pub struct Intake {
     woken: Mutex<Option<Mono>>,
 }
 
-/// Between two tries to wake sources of which nothing is known.
+/// Minimum interval between attempts to refresh unlisted sources.
 const WAKE: Duration = Duration::from_secs(5);
-/// The longest that a new configuration waits for the sources that list at once.
+/// Maximum time that a new configuration waits for locally listed sources.
 const READY: Duration = Duration::from_secs(5);
 
 impl Intake {
-    /// Starts listing `sources`; returns at once. Their order is that of the configuration, which
-    /// settles who keeps a name.
-    /// Nothing is held back: see [`Intake::pinned`].
+    /// Starts listing `sources` and returns immediately. Their order is that of the configuration,
+    /// which decides name conflicts. No pins apply: see [`Intake::pinned`].
     pub fn start(org: Org, sources: Vec<Sourced>, times: Times, clock: Arc<dyn Clock>) -> Self {
         Self::begun((org, None), sources, times, clock)
     }
 
-    /// The same, with pins that say which definitions may be called.
+    /// Starts listing `sources` with pins, which decide which definitions are callable.
     pub fn pinned(
         (org, pins): (Org, Arc<Pins>),
         sources: Vec<Sourced>,
@@ -113,41 +113,42 @@ impl Intake {
         intake
     }
 
-    /// The catalog now.
+    /// Returns the active catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.current.catalog()
     }
 
-    /// The rules now.
+    /// Returns the active policy.
     pub fn rules(&self) -> Policy {
         self.current.rules()
     }
 
-    /// Where catalog and rules are swapped, for those who read them at every call.
+    /// Returns the holder of the active snapshot, for readers on every call.
     pub fn current(&self) -> Arc<Current<Policy>> {
         Arc::clone(&self.current)
     }
 
-    /// Changes with the catalog, and with the rules.
+    /// Subscribes to versions of the catalog and the policy.
     pub fn numbers(&self) -> watch::Receiver<u64> {
         self.number.clone()
     }
 
-    /// Takes a new configuration: sources that stayed as they were go on, the others are closed, the
-    /// new ones start.
+    /// Applies a new configuration: unchanged sources keep running, removed ones are closed, new
+    /// ones start.
     pub fn set(&self, sources: Vec<Sourced>) {
         self.begin(self.keeper.set(sources, HashMap::new(), None));
     }
 
-    /// The same, with the rules that belong to it, in one step: what goes is gone with the old rules, and
-    /// what comes is there under the new ones.
+    /// Applies a new configuration and its policy in one step: sources are removed with the old
+    /// policy, and added with the new one.
     pub fn set_with(&self, sources: Vec<Sourced>, rules: &Policy) {
         self.begin(self.keeper.set(sources, HashMap::new(), Some(rules)));
     }
 
-    /// The same, after those that [list at once](Source::lists_at_once) and take the place of others have been listed:
-    /// until then the old ones serve, under the old rules. One that is not listed within five seconds, or not at all,
-    /// takes the place of the old one without tools.
+    /// Applies a new configuration and policy after replaced sources that are [listed
+    /// locally](Source::lists_at_once) have been listed; until then the old ones serve under the
+    /// old policy. A source that is not listed within five seconds replaces the old one without
+    /// tools.
     pub async fn replace_with(&self, sources: Vec<Sourced>, rules: &Policy) {
         let replaces = |new: &&Sourced| new.source.lists_at_once() && self.keeper.replaces(new);
         let prepared = sources.iter().filter(replaces).map(|new| self.prepared(new.clone()));
@@ -164,7 +165,7 @@ impl Intake {
         self.begin(new);
     }
 
-    /// A source that has been listed, where it could be, and what supervises it from there on.
+    /// Prepares a source with its first listing if possible, and its task.
     async fn prepared(&self, sourced: Sourced) -> (Prepared, Supervised) {
         let (mut prepared, wires) = Prepared::new(&sourced);
         let mut supervised = self.supervised(sourced, wires);
@@ -180,17 +181,17 @@ impl Intake {
         Supervised { sourced, wires, keeper, times, clock, tasks, ready: None }
     }
 
-    /// Takes new rules; the sources stay as they are.
+    /// Sets the policy; the sources stay.
     pub fn rule(&self, rules: &Policy) {
         self.keeper.rule(rules);
     }
 
-    /// Adds a source behind the others, or puts it in the place of one with its name.
+    /// Adds a source after the others, or replaces one of the same name.
     pub fn add(&self, source: Option<Sourced>) {
         self.begin(source.and_then(|source| self.keeper.add(source)));
     }
 
-    /// Takes a source away, with what it offers; its children are gone a little later.
+    /// Removes a source and its offers; its child processes end a little later.
     pub fn remove(&self, name: &SourceName) {
         self.keeper.remove(name);
     }
@@ -201,33 +202,34 @@ impl Intake {
         }
     }
 
-    /// Lists all sources anew, or one, and waits until that is done, or for as long as one listing takes.
+    /// Refreshes all sources or one, and waits until that is done, at most as long as one listing
+    /// may take.
     ///
     /// # Errors
-    /// The name, where there is no such source.
+    /// The name, if there is no such source.
     pub async fn refresh(&self, only: Option<&SourceName>) -> Result<(), SourceName> {
         let asked = self.keeper.ask(only);
         if let Some(name) = only.filter(|_| asked.is_empty()) {
             return Err(name.clone());
         }
         let listed = asked.into_iter().map(|(mut done, number)| async move {
-            // A source that was taken away meanwhile has nothing left to wait for.
+            // A source that was removed meanwhile needs no waiting.
             drop(done.wait_for(|done| *done >= number).await.map(|done| *done));
         });
-        // One whose start takes longer is listed once it is up.
+        // A source with a slower start is listed once it is up.
         drop(timeout(self.times.list, join_all(listed)).await);
         Ok(())
     }
 
-    /// Lists all sources of a kind anew, at once, and waits until that is done, as long as it may take.
+    /// Refreshes all sources of a kind, and waits until that is done, at most for `limit`.
     pub async fn refresh_kind(&self, kind: &str, limit: Duration) {
         let names = self.of_kind(kind, |_| true);
         let all = names.iter().map(|name| self.refresh(Some(name)));
         drop(timeout(limit, join_all(all)).await);
     }
 
-    /// The same where nothing at all is known of any of them, and nobody tried within the last seconds:
-    /// whoever lists first has them listed, and whoever lists often does no harm.
+    /// Refreshes all sources of a kind if none of them was ever listed, and nobody tried within the
+    /// last seconds, so that frequent listings do no harm.
     pub async fn wake(&self, kind: &str, limit: Duration) {
         let known = |shelf: &Shelf| matches!(shelf.state, State::Ok | State::Stale);
         if !self.of_kind(kind, known).is_empty() || self.of_kind(kind, |_| true).is_empty() {
@@ -251,17 +253,17 @@ impl Intake {
         fitting.map(|shelf| shelf.source.clone()).collect()
     }
 
-    /// The pins, where there are any.
+    /// Returns the pin registry, if there is one.
     pub fn pins(&self) -> Option<&Arc<Pins>> {
         self.keeper.pins.as_ref()
     }
 
-    /// How many tools of a source wait for a person.
+    /// Returns the number of a source's tools that need a review.
     pub fn waiting(&self, source: &SourceName) -> usize {
         self.pins().map_or(0, |pins| pins.waiting(source))
     }
 
-    /// Decides on a definition that was looked at; the catalog has it when this resolves.
+    /// Decides on a reviewed definition; the catalog has the result when this resolves.
     ///
     /// # Errors
     /// As [`Pins::decide`].
@@ -274,31 +276,31 @@ impl Intake {
         let missing = || DecideError::Missing { source_name: at.0.clone(), tool: at.1.clone() };
         let pin = self.pins().ok_or_else(missing)?.decide(at, what, who).await?;
         let (keeper, source) = (Arc::clone(&self.keeper), at.0.clone());
-        // A whole catalog is made: not on a thread that others wait for.
+        // A complete catalog is merged: not on a thread that others wait for.
         drop(tokio::task::spawn_blocking(move || keeper.divide_anew(&source)).await);
         Ok(pin)
     }
 
-    /// Asks a source where it is and whether it answers. Nothing of one that is not there, or that has no
+    /// Probes the address and health of a source; `None` for an unknown source, or one without an
     /// address.
     pub async fn probe(&self, name: &SourceName) -> Option<Probe> {
         let source = self.keeper.source(name)?;
         source.probe().await
     }
 
-    /// A source that runs.
+    /// Returns a running source.
     pub fn source(&self, name: &SourceName) -> Option<Arc<dyn Source>> {
         self.keeper.source(name)
     }
 
-    /// Resolves when every source was listed once, or failed once.
+    /// Resolves when every source was listed or failed once.
     pub async fn settled(&self) {
         for mut done in self.keeper.listed() {
             drop(done.wait_for(|done| *done > 0).await.map(|done| *done));
         }
     }
 
-    /// Ends all sources; resolves when their children are gone.
+    /// Closes all sources; resolves when their child processes have ended.
     pub async fn close(&self) {
         self.set(Vec::new());
         self.tasks.close();

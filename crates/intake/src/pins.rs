@@ -1,8 +1,9 @@
-//! Which definitions may be called: asked before each swap of the catalog.
+//! The pins of all sources: updated from listings, and applied to source catalogs before
+//! publication.
 //!
-//! What is decided is `catalog::pin`'s; here it is kept: in the store by compare-and-set, with a copy
-//! in memory that the swap itself reads. What is not known to be active is not on a shelf: where the
-//! store cannot be read or written, new definitions of sources without full trust wait.
+//! Decisions are made in `catalog::pin` and stored here by compare-and-set, with an in-memory copy
+//! for publication. Definitions not known to be active are not published: if the store is
+//! unavailable, new definitions of sources without full trust wait.
 
 mod book;
 mod decide;
@@ -22,14 +23,15 @@ pub use decide::{DecideError, Decision, Pinned};
 
 use book::{Book, SHARDS, shard_of};
 
-/// So many changes of one kind in one listing are put on record one by one; more are one event.
+/// Maximum number of changes of one kind per listing that are recorded individually; more are one
+/// event.
 const TOLD: usize = 50;
-/// Another server, or a person, may write the same row; after so many tries it is left for later.
+/// Maximum number of attempts to write a row that others change concurrently.
 const TRIES: usize = 4;
-/// The largest definition whose text is kept for comparing, in bytes.
+/// Maximum size in bytes of a definition whose text is stored for comparison.
 const TEXT: usize = 64 << 10;
 
-/// The pins of all sources.
+/// Registry of the pins of all sources.
 #[derive(Debug)]
 pub struct Pins {
     book: Book,
@@ -38,17 +40,17 @@ pub struct Pins {
     org: Org,
 }
 
-/// What a look at a listing came to.
+/// Result of updating pins from a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// All is written down.
+    /// All changes are stored.
     Whole,
-    /// The store did not do it: to be tried again.
+    /// The store failed; to be retried.
     Again,
 }
 
 impl Pins {
-    /// Kept in `store`, which should notice when somebody else writes there; changes are told to
+    /// Creates a registry on `store`, which should detect foreign writes; changes are recorded in
     /// `events`.
     pub fn new(
         org: Org,
@@ -59,7 +61,7 @@ impl Pins {
         Self { book: Book::new(org.clone(), store), events, clock, org }
     }
 
-    /// Writes down what a listing shows that is new. Before [`Pins::divide`].
+    /// Updates pins from a listing. Call before [`Pins::divide`].
     pub(crate) async fn look(&self, shelf: &mut Shelf) -> Looked {
         let source = shelf.source.clone();
         let loads = join_all((0..SHARDS).map(|shard| self.book.load(&source, shard))).await;
@@ -76,7 +78,7 @@ impl Pins {
         let gone = if shelf.state == State::Ok { self.gone(shelf) } else { BTreeMap::new() };
         let mut changes = Vec::new();
         let shards: HashSet<_> = sights.keys().chain(gone.keys()).copied().collect();
-        // All at once: rows that wait together are synced together.
+        // Writes run concurrently, so that rows are synced together.
         let writes = shards.into_iter().map(|shard| {
             let seen = sights.get(&shard).map_or(&[][..], Vec::as_slice);
             let lost = gone.get(&shard).map_or(&[][..], Vec::as_slice);
@@ -102,7 +104,7 @@ impl Pins {
         Looked::Again
     }
 
-    /// Takes from the shelf what may not be called, and puts back what may. Never waits.
+    /// Applies the pins to a source catalog. Never blocks.
     pub(crate) fn divide(&self, shelf: &mut Shelf) {
         let (source, trust) = (shelf.source.clone(), shelf.trust);
         self.book.reading(&source, |pins| {
@@ -114,7 +116,7 @@ impl Pins {
         self.book.reading(source, |pins| pins.get(name).is_some_and(|pin| pin.is_at(definition)))
     }
 
-    /// Active pins whose tools are not on the shelf.
+    /// Returns active pins whose tools are not offered.
     fn gone(&self, shelf: &Shelf) -> BTreeMap<usize, Vec<ToolName>> {
         let offered: HashSet<&str> = shelf.definitions().map(|(name, ..)| name.as_str()).collect();
         let mut gone: BTreeMap<usize, Vec<ToolName>> = BTreeMap::new();
@@ -126,7 +128,7 @@ impl Pins {
         gone
     }
 
-    /// Changes one row: reads it, steps, writes, again where somebody else was faster.
+    /// Updates one row: reads, applies the step and writes, with retries on conflicts.
     async fn write<T: Default>(
         &self,
         source: &SourceName,
@@ -148,12 +150,11 @@ impl Pins {
         }
     }
 
-    /// Puts changes on record. They are made already, and only close: what cannot be written down is
-    /// told in the log.
+    /// Records changes. They are already applied and only restrict; a failure to record is logged.
     fn tell(&self, source: &SourceName, changes: Vec<Told>) {
         let mut kinds: BTreeMap<Change, Vec<Told>> = BTreeMap::new();
         for told in changes {
-            // A whole catalog that is new is no news one by one.
+            // A completely new catalog is not reported tool by tool.
             kinds.entry(told.change).or_default().push(told);
         }
         for (change, all) in kinds {
@@ -175,7 +176,7 @@ impl Pins {
     }
 }
 
-/// One change, for the record.
+/// One pin change, for the audit log.
 #[derive(Debug)]
 struct Told {
     change: Change,
@@ -200,7 +201,7 @@ impl Told {
     }
 }
 
-/// What was seen and lost, for one row; `None` where nothing of it changes.
+/// Applies observed and missing definitions to one row; `None` if nothing changes.
 fn step(
     pins: &mut BTreeMap<ToolName, Pin>,
     (seen, lost): (&[(ToolName, Sighting)], &[ToolName]),
@@ -212,7 +213,7 @@ fn step(
         let before = old.and_then(|pin| pin.active.as_ref()).map(|active| active.digest);
         let Some((pin, change)) = pin::see(old, trust, sight.clone(), first) else { continue };
         let after = Some(sight.digest);
-        // What is trusted in full is no news when it comes, only when it changes.
+        // For fully trusted sources only changes are reported, not new tools.
         let news = change.filter(|change| trust != Trust::Full || *change != Change::Activated);
         told.extend(news.map(|change| Told { change, name: Some(name.clone()), before, after }));
         pins.insert(name.clone(), pin);
@@ -229,7 +230,7 @@ fn step(
     changed.then_some(told)
 }
 
-/// What is kept of a definition. Its text is kept where someone may have to compare it.
+/// Builds the stored observation. Its text is stored if somebody may have to compare it.
 fn sighting(
     (_, digest, received, hidden): (&ToolName, Digest, &Json, bool),
     trust: Trust,

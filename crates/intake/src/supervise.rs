@@ -1,4 +1,4 @@
-//! One source, from its start to its end.
+//! The task of one source: lists it, retries with backoff, waits for changes, closes it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::keeper::{FIRST, Keeper, Wires};
 use crate::pins::Looked;
 use crate::{Sourced, Times};
 
-/// Tools whose compiling is left to a thread on which nobody else waits.
+/// Number of tools from which compilation runs on a blocking thread.
 const MANY: usize = 500;
-/// Problems of one listing that are logged by name.
+/// Maximum number of problems of one listing that are logged by name.
 const NAMED: usize = 20;
 
 pub(crate) struct Supervised {
@@ -28,11 +28,11 @@ pub(crate) struct Supervised {
     pub(crate) times: Times,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
-    /// What was listed before it came into the catalog.
+    /// First listing, made before the source is in the catalog.
     pub(crate) ready: Option<Ready>,
 }
 
-/// A first listing.
+/// First listing of a source.
 pub(crate) struct Ready {
     shelf: Shelf,
     looked: Looked,
@@ -40,8 +40,8 @@ pub(crate) struct Ready {
 }
 
 impl Supervised {
-    /// Lists it for the first time, before it comes into the catalog. Nothing where it cannot be listed: it is tried again
-    /// once it is there.
+    /// Lists the source for the first time, before it is in the catalog. `None` if that fails: it
+    /// is retried once it is there.
     pub(crate) async fn prepare(&mut self) -> Option<Shelf> {
         let (listing, mut log) = (self.list().await.ok()?, FailureLog::default());
         let mut shelf = self.shelved(self.starting(), Ok(listing), &mut log).await;
@@ -63,7 +63,7 @@ impl Supervised {
         }
     }
 
-    /// Until it is taken away.
+    /// Lists the source until it is removed.
     async fn supervise(&mut self) {
         let (mut shelf, mut failures, mut log) = (self.starting(), 0, FailureLog::default());
         if let Some(ready) = self.ready.take() {
@@ -76,7 +76,7 @@ impl Supervised {
         loop {
             let asked = *self.wires.asked.borrow_and_update();
             let before = self.revision(shelf.revision);
-            // The catalog waits for no source, and neither does the end of the program.
+            // Neither the catalog nor the shutdown waits for a source.
             let listing = tokio::select! {
                 listing = self.list() => listing,
                 () = taken_away(&self.wires) => return,
@@ -94,15 +94,15 @@ impl Supervised {
         }
     }
 
-    /// The state that is about to be listed, of a source that tells when a broken one is mended; `last`
-    /// is that of the last good listing.
+    /// Returns the revision about to be listed, for a source that reports recovery; `last` is that
+    /// of the last successful listing.
     fn revision(&self, last: Revision) -> Option<Revision> {
         let source = &self.sourced.source;
         let tells = source.tells_when_mended();
         tells.then(|| source.changed(last).now_or_never().unwrap_or(last))
     }
 
-    /// Lists in a task of its own, so that a panic in a source is that source's problem.
+    /// Lists in a separate task, so that a panic in a source affects only that source.
     async fn list(&self) -> Result<Listing, SourceError> {
         let source = Arc::clone(&self.sourced.source);
         let listing = AbortOnDropHandle::new(self.tasks.spawn(async move { source.list().await }));
@@ -119,7 +119,7 @@ impl Supervised {
         }
     }
 
-    /// Has the pins look at a listing, before anyone else does; `None` when the source was taken away.
+    /// Updates the pins from a listing before it is published; `None` if the source was removed.
     async fn look(&self, shelf: &mut Shelf, fresh: bool) -> Option<Looked> {
         let Some(pins) = self.keeper.pins.as_ref().filter(|_| fresh) else {
             return Some(Looked::Whole);
@@ -158,7 +158,7 @@ impl Supervised {
             }
             Err(error) => {
                 let kept = shelf.tools.len();
-                // It is tried again for ever, and logged ever more rarely.
+                // It is retried for ever, and logged ever more rarely.
                 match log.failed() {
                     Told::Now { since_last: 0 } => {
                         tracing::warn!(source = %name, %error, kept, "source not listed");
@@ -175,19 +175,19 @@ impl Supervised {
         }
     }
 
-    /// Hashing thousands of definitions takes long enough that calls would notice.
+    /// Hashing thousands of definitions would delay calls noticeably.
     async fn compiled(&self, shelf: Shelf, listing: Listing) -> Shelf {
         if listing.offers.len() < MANY {
             return shelf.listed(&self.keeper.org, listing);
         }
         let (last, org) = (shelf.clone(), self.keeper.org.clone());
         let compile = move || shelf.listed(&org, listing);
-        // A fault in that code keeps what there was.
+        // A panic in that code keeps the previous state.
         tokio::task::spawn_blocking(compile).await.unwrap_or(last)
     }
 
-    /// Until it is worth listing again; `false` when the source was taken away. `seen` is the state of
-    /// the source that is known, where a change of it is worth listing for.
+    /// Waits until the next listing is due; `false` if the source was removed. `seen` is the known
+    /// revision, if a change of it triggers a listing.
     async fn wait(&mut self, seen: Option<Revision>, failures: usize, looked: Looked) -> bool {
         let failed = failures > 0;
         let retry = self.times.retry.get(failures.saturating_sub(1)).or(self.times.retry.last());
@@ -196,12 +196,12 @@ impl Supervised {
         let source = Arc::clone(&self.sourced.source);
         tokio::select! {
             asked = self.wires.asked.changed() => {
-                // What the source itself waits for, such as a back-off, is not worth waiting for now.
+                // An explicit request resets the source's own backoff.
                 self.sourced.source.refresh();
                 asked.is_ok()
             }
-            // After a failure the revision is the last good one's, and differs for ever, unless it was
-            // asked for before.
+            // After a failure the revision is that of the last success and would differ for ever,
+            // unless it was read before.
             () = changed(source.as_ref(), seen) => true,
             () = sleep_maybe(again) => true,
         }
@@ -227,7 +227,7 @@ async fn taken_away(wires: &Wires) {
     while asked.changed().await.is_ok() {}
 }
 
-/// Logs what is wrong with a source's tools, each by its name, where the listing before did not have it.
+/// Logs new problems of a source's tools by name.
 fn log_problems(source: &SourceName, problems: &[Problem], known: &[Problem]) {
     let place = |problem: &'_ Problem| (problem.place.clone(), problem.message.clone());
     let known: HashSet<_> = known.iter().map(place).collect();

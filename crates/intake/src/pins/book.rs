@@ -1,7 +1,7 @@
-//! Rows of pins in the store, and what is known of them here.
+//! Pins in the store, in eight rows per source, with an in-memory copy.
 //!
-//! A source has eight rows, so that 100,000 tools are eight writes and none is too large. A row that
-//! does not open, because somebody else wrote it, says nothing: what it held is not known.
+//! A source has eight rows, so that 100,000 tools are eight writes and none is too large. A row
+//! that cannot be decrypted, because somebody else wrote it, counts as unknown.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use catalog::{Pin, PinState};
 use tool::store::Expect;
 use tool::{Org, SourceName, Store, StoreError, ToolName, Version};
 
-/// Rows of a source.
+/// Number of rows per source.
 pub(super) const SHARDS: usize = 8;
-/// Texts are left out of a row that would be larger, in bytes; the store takes 4 MiB.
+/// Maximum size of a row in bytes, above which texts are left out; the store takes 4 MiB.
 const ROW: usize = 3 << 20;
 
 type Row = (Option<Version>, BTreeMap<ToolName, Pin>);
 
-/// What is known of one source, without texts.
+/// Cached pins of one source, without texts.
 #[derive(Debug, Default)]
 struct Known {
-    /// Of rows that were read; 0 where there is none in the store.
+    /// Versions of rows that were read; 0 for a row that does not exist.
     versions: [Option<Version>; SHARDS],
     pins: HashMap<ToolName, Pin>,
 }
@@ -34,9 +34,9 @@ pub(super) struct Book {
     known: Mutex<HashMap<SourceName, Known>>,
 }
 
-/// The row of a tool.
+/// Returns the row of a tool.
 pub(super) fn shard_of(name: &ToolName) -> usize {
-    // FNV-1a: it must be the same for ever.
+    // FNV-1a: the hash must never change.
     let hash = name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
@@ -70,7 +70,7 @@ impl Book {
         Ok(())
     }
 
-    /// A row as it stands in the store, with its texts.
+    /// Reads a row from the store with its texts.
     pub(super) async fn read(&self, source: &SourceName, shard: usize) -> Result<Row, StoreError> {
         let key = self.key(source, shard);
         let Some(row) = self.store.get(&key).await? else { return Ok((None, BTreeMap::new())) };
@@ -80,7 +80,7 @@ impl Book {
         Ok((Some(row.version), pins))
     }
 
-    /// Writes a row where it still is as it was read.
+    /// Writes a row if it is unchanged since it was read.
     pub(super) async fn put(
         &self,
         source: &SourceName,
@@ -99,7 +99,7 @@ impl Book {
         Ok(())
     }
 
-    /// Takes over what stands in the store, unless something newer is known.
+    /// Caches a row, unless a newer version is cached.
     pub(super) fn install(&self, source: &SourceName, shard: usize, (version, pins): Row) {
         let mut all = self.lock();
         let known = all.entry(source.clone()).or_default();
@@ -116,12 +116,12 @@ impl Book {
         }));
     }
 
-    /// Whether anything is known of a source.
+    /// Returns true if a source has any pins.
     pub(super) fn knows(&self, source: &SourceName) -> bool {
         self.lock().get(source).is_some_and(|known| !known.pins.is_empty())
     }
 
-    /// The names of active pins.
+    /// Returns the names of active pins.
     pub(super) fn active(&self, source: &SourceName) -> Vec<ToolName> {
         let all = self.lock();
         let pins = all.get(source).map(|known| &known.pins).into_iter().flatten();
@@ -129,7 +129,7 @@ impl Book {
         active.map(|(name, _)| name.clone()).collect()
     }
 
-    /// All that is known of a source, without texts, while `read` runs.
+    /// Passes the cached pins of a source to `read`, without texts.
     pub(super) fn reading<T>(
         &self,
         source: &SourceName,
@@ -141,7 +141,7 @@ impl Book {
         }
     }
 
-    /// The sources of which something is known.
+    /// Returns the sources with cached pins.
     pub(super) fn sources(&self) -> Vec<SourceName> {
         let mut names: Vec<_> = self.lock().keys().cloned().collect();
         names.sort_unstable();

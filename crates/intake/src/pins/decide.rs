@@ -1,4 +1,4 @@
-//! What a person sees of pins, and decides.
+//! Listing pins and deciding on them.
 
 use catalog::pin::{Change, Undecided, Word};
 use catalog::{Pin, PinState};
@@ -8,50 +8,50 @@ use tool::{Caller, Digest, LedgerError, SourceName, StoreError, ToolName};
 use super::book::shard_of;
 use super::{Pins, TRIES};
 
-/// A pin and whose it is.
+/// A pin with its source and tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
-    /// The source.
+    /// Name of the source.
     pub source: SourceName,
-    /// The tool.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// The pin. In lists without texts.
+    /// The pin itself, without texts in lists.
     pub pin: Pin,
 }
 
-/// Yes or no.
+/// Verdict of a reviewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It may be called.
+    /// The definition may be called.
     Approve,
-    /// It may not.
+    /// The definition may not be called.
     Reject,
 }
 
-/// Why nothing was decided.
+/// Errors of deciding on a pin.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// No such pin.
+    /// The pin does not exist.
     #[error("there is no pin of `{tool}` of source `{source_name}`")]
     Missing {
-        /// The source.
+        /// Name of the source.
         source_name: SourceName,
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
     },
-    /// It is not as it was when it was looked at.
+    /// The pin changed since it was reviewed.
     #[error(transparent)]
     Undecided(#[from] Undecided),
-    /// The store did not do it.
+    /// The store operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It cannot be recorded, and so it was not done.
+    /// The decision cannot be recorded, and so was not applied.
     #[error(transparent)]
     Record(#[from] LedgerError),
 }
 
 impl Pins {
-    /// All pins that fit, by source and tool, without texts.
+    /// Lists the matching pins by source and tool, without texts.
     pub fn list(&self, source: Option<&SourceName>, state: Option<PinState>) -> Vec<Pinned> {
         let sources = self.book.sources().into_iter();
         let sources = sources.filter(|name| source.is_none_or(|only| only == name));
@@ -66,24 +66,24 @@ impl Pins {
         sources.flat_map(of).collect()
     }
 
-    /// How many wait for a person.
+    /// Returns the number of pins that need a review.
     pub fn waiting(&self, source: &SourceName) -> usize {
         self.book.reading(source, |pins| pins.values().filter(|pin| pin.state.waits()).count())
     }
 
-    /// One pin with its texts.
+    /// Returns one pin with its texts.
     ///
     /// # Errors
-    /// Where there is none, or the store does not answer.
+    /// If it does not exist, or the store does not respond.
     pub async fn show(&self, source: &SourceName, tool: &ToolName) -> Result<Pin, DecideError> {
         let (_, mut pins) = self.book.read(source, shard_of(tool)).await?;
         pins.remove(tool).ok_or_else(|| missing(source, tool))
     }
 
-    /// Decides on a definition that was looked at. On record before it counts.
+    /// Decides on a reviewed definition. Recorded before it applies.
     ///
     /// # Errors
-    /// Where it is not as it was, where it cannot be recorded, or where the store does not answer.
+    /// If the pin changed, the decision cannot be recorded, or the store does not respond.
     pub async fn decide(
         &self,
         (source, tool): (&SourceName, &ToolName),

@@ -1,26 +1,26 @@
-//! Looking for a few bytes in texts that are mostly short: eight bytes at a time, without what it takes to
-//! begin a search by vectors. Those who expect long texts go over to that one after a while.
+//! Byte search eight bytes at a time, for short texts where starting a SIMD search costs more than
+//! it saves. Callers with long texts switch to SIMD after a while.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES << 7;
 
-/// Marks bytes that are `byte`, by their highest bit. What stands behind the first mark may be wrong.
+/// Marks bytes equal to `byte` by their highest bit. Marks after the first may be wrong.
 pub(super) const fn is(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & HIGH
 }
 
-/// The same for control characters.
+/// Marks control characters likewise.
 pub(super) const fn is_control(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
-/// The same for bytes beyond ASCII.
+/// Marks bytes beyond ASCII likewise.
 pub(super) const fn is_high(word: u64) -> u64 {
     word & HIGH
 }
 
-/// How many bytes stand before the first that `mark` marks; all of them, where it marks none.
+/// Returns the number of bytes before the first marked one; the length if there is none.
 pub(super) fn before(text: &[u8], mark: impl Fn(u64) -> u64) -> usize {
     let first = |word: [u8; 8]| {
         let marked = mark(u64::from_le_bytes(word));

@@ -1,24 +1,24 @@
-//! Characters that a reader does not see, made visible.
+//! Escaping of invisible characters.
 //!
-//! Text of others goes to models, terminals and logs. What none of them shows can carry orders to a
-//! model, turn a line around or move a cursor. Such characters become `\u{200b}`, in letters; all other
-//! bytes stay as they are. Line ends and tabs are no hidden characters.
+//! Foreign text goes to models, terminals and logs. Invisible characters can carry instructions to
+//! a model, reverse a line or move a cursor. They become `\u{200b}`, in letters; all other bytes
+//! stay unchanged. Line ends and tabs are not invisible.
 
 use std::fmt::Write as _;
 
 use super::{Json, find};
 
 impl Json {
-    /// The same text with hidden characters made visible; `None` where there are none. Costs one pass
-    /// and, where nothing is found, no copy.
+    /// Returns the text with invisible characters escaped; `None` if there are none. Costs one
+    /// pass, and no copy if nothing is found.
     #[must_use]
     pub fn made_visible(&self) -> Option<Self> {
         self.shown_but(hidden)
     }
 
-    /// The same for a definition, which nobody has read yet: characters of private use, which have no
-    /// agreed look, and a return that is no line's end, which writes over what stands before it, count
-    /// as hidden too.
+    /// Returns an unreviewed definition with invisible characters escaped. Private-use characters,
+    /// which have no defined glyph, and lone carriage returns, which overwrite a line, count as
+    /// invisible too.
     #[must_use]
     pub fn definition_made_visible(&self) -> Option<Self> {
         self.shown_but(|c, before, rest| {
@@ -29,7 +29,8 @@ impl Json {
         })
     }
 
-    /// `is_hidden` is told a character, what stands before it, and the text behind it.
+    /// Escapes the characters that `is_hidden` selects by the character, the preceding one and the
+    /// remaining text.
     fn shown_but(&self, is_hidden: impl Fn(char, Before, &str) -> bool) -> Option<Self> {
         let mut out = String::new();
         let mut kept = 0;
@@ -42,7 +43,7 @@ impl Json {
             let Some((c, end)) = next else { break };
             if is_hidden(c, before, self.0.get(end..).unwrap_or_default()) {
                 out.push_str(self.0.get(kept..found).unwrap_or_default());
-                // Writing to a string does not fail.
+                // Writing to a string never fails.
                 write!(out, "\\\\u{{{:x}}}", u32::from(c)).unwrap_or_default();
                 kept = end;
                 before = Before::Plain;
@@ -59,16 +60,16 @@ impl Json {
     }
 }
 
-/// A text of a definition with hidden characters made visible, as
-/// [`Json::definition_made_visible`] does it; `None` where there are none.
+/// Returns a text of a definition with invisible characters escaped, as
+/// [`Json::definition_made_visible`] does; `None` if there are none.
 #[must_use]
 pub fn made_visible(text: &str) -> Option<String> {
     let quick = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if quick { None } else { Json::of(text).definition_made_visible()?.read().ok() }
 }
 
-/// A JSON document with hidden characters written as escapes of JSON: the same document for whoever parses
-/// it, and harmless on the terminal of whoever reads it as it is. `None` where there are none.
+/// Returns a JSON document with invisible characters as JSON escapes: equal for parsers, and
+/// harmless when displayed raw on a terminal. `None` if there are none.
 #[must_use]
 pub fn hidden_escaped(document: &str) -> Option<String> {
     let mut out = String::new();
@@ -83,7 +84,7 @@ pub fn hidden_escaped(document: &str) -> Option<String> {
         if !is_escape && hidden(c, before, "") {
             out.push_str(document.get(kept..found).unwrap_or_default());
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a string does not fail.
+                // Writing to a string never fails.
                 write!(out, "\\u{unit:04x}").unwrap_or_default();
             }
             kept = end;
@@ -100,19 +101,19 @@ pub fn hidden_escaped(document: &str) -> Option<String> {
     Some(out)
 }
 
-/// What stands before a character, for joiners that belong to what they follow.
+/// Kind of the preceding character, on which joiners depend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// ASCII, or something that was made visible.
+    /// ASCII, or an escaped character.
     Plain,
-    /// Any other letter or sign.
+    /// Any other letter or symbol.
     Letter,
-    /// The choice between a sign and its picture, which a joiner may follow.
+    /// A variation selector, which a joiner may follow.
     Choice,
 }
 
 impl Before {
-    /// One joiner belongs to a letter; a row of them would be a message.
+    /// One joiner belongs to a letter; a sequence of joiners could carry a message.
     fn after(kept: char) -> Self {
         match kept {
             '\u{fe0e}' | '\u{fe0f}' => Self::Choice,
@@ -123,8 +124,7 @@ impl Before {
     }
 }
 
-/// The next character that is not plain ASCII, or is written as an escape; with where it begins, and
-/// where it ends.
+/// Returns the next character that is not plain ASCII or is an escape, with its start and end.
 fn next_odd(text: &[u8], at: usize) -> Option<(usize, Option<(char, usize)>)> {
     let found = at + find::before(text.get(at..)?, odd);
     let tail = text.get(found..).unwrap_or_default();
@@ -136,7 +136,7 @@ fn next_odd(text: &[u8], at: usize) -> Option<(usize, Option<(char, usize)>)> {
     Some((found, odd))
 }
 
-/// Marks what is not plain ASCII, and what an escape begins with.
+/// Marks bytes that are not plain ASCII, and backslashes.
 fn odd(word: u64) -> u64 {
     find::is_control(word) | find::is_high(word) | find::is(word, b'\\') | find::is(word, 0x7f)
 }
@@ -145,12 +145,12 @@ fn first_char(text: &[u8]) -> Option<char> {
     let head = text.get(..4).unwrap_or(text);
     match std::str::from_utf8(head) {
         Ok(text) => text.chars().next(),
-        // The first four bytes may end inside the character after it.
+        // The first four bytes may end within the next character.
         Err(error) => std::str::from_utf8(head.get(..error.valid_up_to())?).ok()?.chars().next(),
     }
 }
 
-/// An escape of JSON, and how many bytes it takes.
+/// Decodes a JSON escape and returns its length in bytes.
 pub(super) fn escape(text: &[u8]) -> Option<(char, usize)> {
     match text.get(1)? {
         b'u' => {
@@ -176,7 +176,7 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
 fn hidden(c: char, before: Before, _: &str) -> bool {
     match c {
         '\n' | '\r' | '\t' => false,
-        // Joiners and the choice between a sign and its picture: they belong to the letter before.
+        // Joiners and variation selectors belong to the preceding letter.
         '\u{200d}' => before == Before::Plain,
         '\u{200c}' | '\u{fe0e}' | '\u{fe0f}' => before != Before::Letter,
         _ if c.is_control() => true,

@@ -1,8 +1,8 @@
-//! JSON that was checked once, where it came in.
+//! Validated JSON text: bounded once on input, then read and spliced as bytes.
 //!
-//! One parser stands at every door, so that two doors cannot read the same text differently: size,
-//! depth and key count are bounded, a key that occurs twice in one object and a lone surrogate are
-//! refused. What was checked is what runs: the bytes are kept and passed on as they came.
+//! All interfaces use one parser, so that none reads the same text differently: size, depth and key
+//! count are bounded, duplicate keys and lone surrogates are rejected. The validated bytes are
+//! stored and passed on unchanged.
 
 mod find;
 mod hidden;
@@ -24,89 +24,89 @@ pub use hidden::{hidden_escaped, made_visible};
 pub use look::{Look, Pass};
 pub use splice::{escape, quote};
 
-/// JSON text that passed [`Json::check`]. There is no other way to make one from outside bytes.
+/// JSON text that was validated by [`Json::check`]. Untrusted bytes cannot become one otherwise.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(ByteString);
 
-/// What a door accepts.
+/// Limits of accepted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of text.
+    /// Maximum size in bytes.
     pub bytes: usize,
-    /// Nested arrays and objects.
+    /// Maximum nesting of arrays and objects.
     pub depth: usize,
-    /// Keys and elements in all.
+    /// Maximum number of keys and elements in total.
     pub nodes: usize,
 }
 
 impl Limits {
-    /// Arguments of a call: 1 MiB, 64 levels, 100,000 keys and elements.
+    /// Limits for arguments of a call: 1 MiB, 64 levels, 100,000 keys and elements.
     pub const ARGUMENTS: Self = Self { bytes: 1 << 20, depth: 64, nodes: 100_000 };
-    /// One tool definition: 256 KiB, 64 levels, 20,000 keys and elements.
+    /// Limits for one tool definition: 256 KiB, 64 levels, 20,000 keys and elements.
     pub const DEFINITION: Self = Self { bytes: 256 << 10, depth: 64, nodes: 20_000 };
-    /// A whole document, such as a manifest or a result: 16 MiB, 64 levels, 2,000,000 nodes.
+    /// Limits for a document, such as a manifest or a result: 16 MiB, 64 levels, 2,000,000 nodes.
     pub const DOCUMENT: Self = Self { bytes: 16 << 20, depth: 64, nodes: 2_000_000 };
-    /// The most that any tool's arguments may have, in bytes: 64 MiB.
+    /// Maximum size of any tool's arguments in bytes: 64 MiB.
     pub const MOST_ARGUMENTS: usize = 64 << 20;
 
-    /// Arguments of a call of a tool that takes so many bytes: [`Limits::ARGUMENTS`] at least,
-    /// [`Limits::MOST_ARGUMENTS`] at most, and 100,000 keys and elements for each MiB.
+    /// Returns the limits for a tool with this argument size: at least [`Limits::ARGUMENTS`], at
+    /// most [`Limits::MOST_ARGUMENTS`], and 100,000 keys and elements per MiB.
     #[must_use]
     pub fn arguments(bytes: usize) -> Self {
         let bytes = bytes.clamp(Self::ARGUMENTS.bytes, Self::MOST_ARGUMENTS);
         Self { bytes, nodes: bytes.div_ceil(1 << 20) * Self::ARGUMENTS.nodes, ..Self::ARGUMENTS }
     }
 
-    /// The same for a message in which the arguments of a call are this many levels deep: they may have as many levels in each kind of
-    /// message.
+    /// Returns the limits for a message that contains the arguments at this depth, so that
+    /// arguments may nest equally deep in each kind of message.
     #[must_use]
     pub const fn around_arguments(self, levels: usize) -> Self {
         Self { depth: Self::ARGUMENTS.depth + levels, ..self }
     }
 }
 
-/// Why a text was refused.
+/// Errors of parsing JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// The text is longer than the door takes.
+    /// The text is longer than the limit.
     #[error("the JSON text has {size} bytes, {limit} are allowed")]
     TooLong {
-        /// Bytes received.
+        /// Size received in bytes.
         size: usize,
-        /// Bytes allowed.
+        /// Size allowed in bytes.
         limit: usize,
     },
-    /// Not JSON, or one of the bounds was passed; `reason` names which and where.
+    /// The text is not JSON, or exceeds a limit; `reason` says which and where.
     #[error("{reason} at line {line} column {column}")]
     Malformed {
-        /// What is wrong, in words.
+        /// Reason in words, without the location.
         reason: String,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Column, from 1.
+        /// Column number, from 1.
         column: usize,
     },
-    /// JSON, but not the kind that belongs here.
+    /// The text is JSON of another kind than expected.
     #[error("expected {expected}, found {found}")]
     Kind {
-        /// The kind asked for.
+        /// The expected kind of value.
         expected: &'static str,
-        /// The kind found.
+        /// The actual kind of value.
         found: &'static str,
     },
 }
 
 impl Json {
-    /// Checks `text` against `limits` and keeps its bytes.
+    /// Validates `text` against `limits` and stores its bytes.
     ///
     /// # Errors
-    /// [`JsonError`] with the place of the first fault.
+    /// [`JsonError`] with the location of the first error.
     pub fn check(text: impl Into<Bytes>, limits: Limits) -> Result<Self, JsonError> {
         let text = within(&text.into(), limits)?;
         scan::scan(&text, limits).map(|()| Self(text))
     }
 
-    /// Checks `text`, and takes some members out of it in the same pass, as [`Json::pick`] does.
+    /// Validates `text` and extracts some members in the same pass, as [`Json::pick`] does.
     ///
     /// # Errors
     /// As [`Json::check`].
@@ -120,8 +120,8 @@ impl Json {
         })
     }
 
-    /// Checks `text`, and shows `read` some members of it that were found in the same pass. What of them is
-    /// to stay is shared, see [`Json::share`].
+    /// Validates `text` and passes some members, found in the same pass, to `read`. Use
+    /// [`Json::share`] to keep one.
     ///
     /// # Errors
     /// As [`Json::check`].
@@ -139,58 +139,59 @@ impl Json {
         Ok(read(&whole, whole.looks(keys)))
     }
 
-    /// Writes a value that this program made itself; such text needs no check.
+    /// Encodes a value of this program; such text needs no validation.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
-        // A value with a non-string map key is the only thing serde_json cannot write; our own
-        // types have none, and `null` is then the honest answer.
+        // serde_json fails only for non-string map keys; our types have none, and `null` is then
+        // the honest result.
         Self(serde_json::to_string(value).map_or_else(|_| "null".into(), ByteString::from))
     }
 
-    /// Text that this program wrote itself, such as rows put together one by one. It is not looked at
-    /// again: who calls this answers for it.
+    /// Wraps text that this program wrote, such as concatenated rows, without validation. The
+    /// caller vouches for it.
     pub fn written(text: String) -> Self {
         Self(text.into())
     }
 
-    /// The empty object.
+    /// Returns the empty object.
     pub fn empty() -> Self {
         Self(ByteString::from_static("{}"))
     }
 
-    /// The text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The bytes, shared.
+    /// Returns the bytes, shared.
     pub fn bytes(&self) -> &Bytes {
         self.0.as_bytes()
     }
 
-    /// The text as a tree. Integers past 64 bits become floating point here; the bytes keep them.
+    /// Parses the text into a tree. Integers beyond 64 bits become floating point; the bytes keep
+    /// them.
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or(Value::Null)
     }
 
-    /// Reads the text into `T`.
+    /// Decodes the text into `T`.
     ///
     /// # Errors
-    /// serde's, with line and column.
+    /// The error of serde, with line and column.
     pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// What a string says; borrowed, where nothing in it is escaped. Nothing for anything else.
+    /// Returns the content of a string, borrowed if it has no escapes; `None` for other kinds.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         walk::unquoted(self.0.trim_ascii())
     }
 
-    /// `object`, `array`, `string`, `number`, `boolean` or `null`.
+    /// Returns `object`, `array`, `string`, `number`, `boolean` or `null`.
     pub fn kind(&self) -> &'static str {
         kind_of(&self.0)
     }
 
-    /// Refuses everything but an object.
+    /// Returns the text if it is an object.
     ///
     /// # Errors
     /// [`JsonError::Kind`].
@@ -213,7 +214,7 @@ fn kind_of(text: &str) -> &'static str {
     }
 }
 
-/// Text of no more bytes than are taken.
+/// Checks the size of a text and that it is UTF-8.
 fn within(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
     if text.len() > limits.bytes {
         return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
@@ -235,7 +236,7 @@ impl Serialize for Json {
     }
 }
 
-/// Only for what this program wrote itself, such as records; text from outside goes through
+/// Only for text that this program wrote, such as records; untrusted text goes through
 /// [`Json::check`].
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,31 +1,32 @@
-//! Looking at checked text without making a tree of it: for texts that are large.
+//! A borrowed JSON value and a forward-only cursor over validated text, for documents too large for
+//! a tree.
 
 use std::borrow::Cow;
 
 use super::{Json, kind_of, walk};
 
-/// A value within checked text, as it stands there.
+/// A borrowed value within validated text.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'t>(pub(super) &'t str);
 
 impl<'t> Look<'t> {
-    /// As it stands.
+    /// Returns the raw text of the value.
     pub fn as_str(self) -> &'t str {
         self.0
     }
 
-    /// `object`, `array`, `string`, `number`, `boolean` or `null`.
+    /// Returns `object`, `array`, `string`, `number`, `boolean` or `null`.
     pub fn kind(self) -> &'static str {
         kind_of(self.0)
     }
 
-    /// What a string says; nothing for anything else.
+    /// Returns the content of a string; `None` for other kinds.
     pub fn text(self) -> Option<Cow<'t, str>> {
         walk::unquoted(self.0)
     }
 }
 
-/// One pass over checked text: what is gone into is not gone over again to find its end.
+/// A forward-only cursor over validated text, which visits each value once.
 #[derive(Debug, Clone)]
 pub struct Pass<'t> {
     text: &'t str,
@@ -33,29 +34,29 @@ pub struct Pass<'t> {
 }
 
 impl<'t> Pass<'t> {
-    /// Before the value of `json`.
+    /// Creates a cursor before the value of `json`.
     pub fn over(json: &'t Json) -> Self {
         let text = json.as_str();
         Self { text, at: walk::blank(text.as_bytes(), 0) }
     }
 
-    /// The kind of the value that is next.
+    /// Returns the kind of the next value.
     pub fn kind(&self) -> &'static str {
         kind_of(self.text.get(self.at..).unwrap_or_default())
     }
 
-    /// The value that is next, passed over.
+    /// Returns the next value and advances past it.
     pub fn value(&mut self) -> Look<'t> {
         let begin = self.at;
         self.at = walk::end(self.text.as_bytes(), begin);
         Look(self.text.get(begin..self.at).unwrap_or_default())
     }
 
-    /// Goes through the members of the object that is next; `member` is told each key before its value,
-    /// and may pass over that or leave it.
+    /// Visits the members of the next object; `member` receives each key before its value, which it
+    /// may consume or leave.
     ///
     /// # Errors
-    /// Those of `member`, at the first of them.
+    /// The first error of `member`.
     pub fn members<E>(
         &mut self,
         mut member: impl FnMut(&mut Self, Cow<'t, str>) -> Result<(), E>,
@@ -68,10 +69,10 @@ impl<'t> Pass<'t> {
         })
     }
 
-    /// The same for the elements of the array that is next, each with its place.
+    /// Visits the elements of the next array, each with its index.
     ///
     /// # Errors
-    /// Those of `element`, at the first of them.
+    /// The first error of `element`.
     pub fn elements<E>(
         &mut self,
         mut element: impl FnMut(&mut Self, usize) -> Result<(), E>,
@@ -84,7 +85,7 @@ impl<'t> Pass<'t> {
         })
     }
 
-    /// One value: whoever looks at it passes over all of it or nothing.
+    /// Visits one value and advances past it if the visitor did not.
     fn one<E>(&mut self, look: impl FnOnce(&mut Self) -> Result<(), E>) -> Result<(), E> {
         let begin = self.at;
         look(self)?;

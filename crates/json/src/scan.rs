@@ -1,4 +1,5 @@
-//! One pass over a text that builds nothing: serde_json does the grammar, the visitor the bounds.
+//! Validation of untrusted JSON text against limits, without building a tree: serde_json checks the
+//! grammar, the visitor the limits.
 
 mod quick;
 
@@ -15,14 +16,14 @@ use super::{JsonError, Limits};
 
 pub(super) use quick::picked;
 
-/// Text, if nothing else.
+/// Checks that the text is UTF-8.
 pub(super) fn text(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
-    // The long way refuses what is none too, and knows the place.
+    // The serde path rejects it too, with the location.
     let refused = |_| long(text, limits).err().unwrap_or_else(not_text);
     ByteString::try_from(text.clone()).map_err(refused)
 }
 
-/// Judges a text: by the short way where that is sure, or else by the long one.
+/// Validates a text by the fast path if that is certain, else by the serde path.
 pub(super) fn scan(text: &str, limits: Limits) -> Result<(), JsonError> {
     if quick::plain(text, limits) { Ok(()) } else { long(text.as_bytes(), limits) }
 }
@@ -49,7 +50,7 @@ fn malformed(error: &serde_json::Error) -> JsonError {
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    /// Levels that may still be opened.
+    /// Number of levels that may still be opened.
     depth: usize,
     nodes: &'a Cell<usize>,
     limits: Limits,
@@ -128,7 +129,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// A key, borrowed where it has no escapes.
+/// Deserialises a key, borrowed if it has no escapes.
 struct Key;
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -151,10 +152,11 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// Objects up to this are looked through; most have fewer keys, and hashing those costs more.
+/// Number of keys up to which a linear search is used: most objects have fewer, and hashing costs
+/// more.
 const FEW: usize = 12;
 
-/// The keys of one object.
+/// Keys of one object.
 #[derive(Default)]
 struct Keys<'de> {
     few: Vec<Cow<'de, str>>,
@@ -162,7 +164,7 @@ struct Keys<'de> {
 }
 
 impl<'de> Keys<'de> {
-    /// Takes a key; gives it back where it is there already.
+    /// Inserts a key; returns it if it is a duplicate.
     fn add(&mut self, key: Cow<'de, str>) -> Option<Cow<'de, str>> {
         if self.few.contains(&key) || self.many.contains(&key) {
             return Some(key);

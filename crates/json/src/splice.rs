@@ -1,7 +1,7 @@
-//! Taking checked text apart and putting it together, without copying a value or reading a number.
+//! Splitting and joining of validated text without copying values or parsing numbers.
 //!
-//! A part of checked text is checked, and so is an array or object of checked parts: only their sum
-//! of bytes and depth grows, which the next door bounds again.
+//! A part of validated text is valid, and so is an array or object of valid parts: only their total
+//! size and depth grow, which the next interface bounds again.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use super::{Json, Look, find, walk};
 
 impl Json {
-    /// An array of `items`, each as it stands.
+    /// Returns an array of `items`, each unchanged.
     pub fn array<'a>(items: impl IntoIterator<Item = &'a Self>) -> Self {
         Self::joined("[", items, "]")
     }
 
-    /// An array of one object of one field, `key`, which is an array of `items`. The key is this
-    /// program's own word. Nothing at all is an empty array.
+    /// Returns an array with one object whose only field `key` is an array of `items`. The key is a
+    /// constant of this program. Without items, the array is empty.
     pub fn array_within<'a>(key: &'static str, items: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut items = items.into_iter().peekable();
         if items.peek().is_none() {
@@ -30,7 +30,7 @@ impl Json {
         Self::joined(&before, items, "]}]")
     }
 
-    /// Room is made once: a list may have a megabyte, and growing would copy it again and again.
+    /// Allocates once: a list may have a megabyte, and growing would copy it repeatedly.
     fn joined<'a>(
         before: &str,
         items: impl IntoIterator<Item = &'a Self>,
@@ -50,8 +50,8 @@ impl Json {
         Self(text.into())
     }
 
-    /// An object of `fields`, in their order, each value as it stands. The keys are this program's
-    /// own words and differ from each other.
+    /// Returns an object of `fields` in order, each value unchanged. The keys are distinct
+    /// constants of this program.
     pub fn fields<'a>(fields: impl IntoIterator<Item = (&'static str, &'a Self)>) -> Self {
         let mut text = String::with_capacity(128);
         text.push('{');
@@ -67,23 +67,23 @@ impl Json {
         Self(text.into())
     }
 
-    /// The members of an object, in order, sharing its bytes; empty for anything else.
+    /// Returns the members of an object in order, sharing its bytes; empty for other kinds.
     pub fn members(&self) -> Vec<(String, Self)> {
         self.named().map(|(key, value)| (key.into_owned(), value)).collect()
     }
 
-    /// The same one by one; a key is copied only where something in it is escaped.
+    /// Iterates over the members of an object; a key is copied only if it has escapes.
     pub fn named(&self) -> impl Iterator<Item = (Cow<'_, str>, Self)> {
         walk::Members::of(&self.0).map(|(key, value)| (key, self.part(value)))
     }
 
-    /// The elements of an array, in order, sharing its bytes; empty for anything else.
+    /// Returns the elements of an array in order, sharing its bytes; empty for other kinds.
     pub fn elements(&self) -> Vec<Self> {
         let elements: Vec<&RawValue> = serde_json::from_str(&self.0).unwrap_or_default();
         elements.into_iter().map(|raw| self.part(raw.get())).collect()
     }
 
-    /// One member of an object, sharing its bytes.
+    /// Returns one member of an object, sharing its bytes.
     pub fn get(&self, key: &str) -> Option<Self> {
         let mut members = walk::Members::of(&self.0);
         while let Some((name, value)) = members.raw() {
@@ -94,12 +94,12 @@ impl Json {
         None
     }
 
-    /// Some members of an object, in one pass, sharing its bytes; nothing for anything else.
+    /// Returns some members of an object in one pass, sharing its bytes; none for other kinds.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Self>; N] {
         self.looks(keys).map(|look| Some(self.share(look?)))
     }
 
-    /// The same, but to look at only.
+    /// Returns borrowed references to some members of an object.
     pub fn looks<const N: usize>(&self, keys: [&str; N]) -> [Option<Look<'_>>; N] {
         let mut found = [None; N];
         let mut members = walk::Members::of(&self.0);
@@ -112,8 +112,8 @@ impl Json {
         found
     }
 
-    /// The object with `key` set to `value`: replaced where it stands, or else added at the end. All
-    /// other bytes stay as they are; anything but an object stays whole.
+    /// Returns the object with `key` set to `value`: replaced in place, or added at the end. All
+    /// other bytes stay unchanged; other kinds are returned as they are.
     #[must_use]
     pub fn with(&self, key: &str, value: &Self) -> Self {
         if self.kind() != "object" {
@@ -140,8 +140,8 @@ impl Json {
         Self(text.into())
     }
 
-    /// The same text with `value` in the place of `part`, which was taken out of it and shares its bytes;
-    /// as it is, where that is not so.
+    /// Returns the text with `part`, which shares its bytes, replaced by `value`; unchanged if it
+    /// does not share them.
     #[must_use]
     pub fn replaced(&self, part: &Self, value: &Self) -> Self {
         let start = part.0.as_ptr().addr().checked_sub(self.0.as_ptr().addr());
@@ -157,7 +157,8 @@ impl Json {
         Self(text.into())
     }
 
-    /// The object without `key`. All other bytes stay as they are; anything but an object stays whole.
+    /// Returns the object without `key`. All other bytes stay unchanged; other kinds are returned
+    /// as they are.
     #[must_use]
     pub fn without(&self, key: &str) -> Self {
         let members: Vec<_> = walk::Members::of(&self.0).collect();
@@ -170,7 +171,8 @@ impl Json {
         };
         let open = self.0.find('{').unwrap_or_default() + 1;
         let end = members.get(at).map(span).map_or(open, |span| span.end);
-        // From the end of the member before; the first one goes with the comma behind it.
+        // Removes from the end of the previous member; the first member is removed with the comma
+        // after it.
         let before = at.checked_sub(1).and_then(|at| members.get(at)).map(span);
         let after = self.0.get(end..).unwrap_or_default();
         let comma = after.find(',').filter(|_| members.len() > 1);
@@ -185,7 +187,8 @@ impl Json {
         Self(text.into())
     }
 
-    /// A part of this text as a value of its own, which shares its bytes. One of another text is copied.
+    /// Returns a part of this text as a value that shares its bytes. A part of another text is
+    /// copied.
     #[must_use]
     pub fn share(&self, look: Look<'_>) -> Self {
         let (part, whole) = (look.as_str(), self.as_str());
@@ -194,20 +197,20 @@ impl Json {
         if inside { self.part(part) } else { Self(ByteString::from(part)) }
     }
 
-    /// `value` was borrowed from this text, so its bytes lie inside.
+    /// Slices a part that was borrowed from this text, so that its bytes lie inside.
     fn part(&self, value: &str) -> Self {
         Self(self.0.slice_ref(value))
     }
 }
 
-/// Writes a string of JSON.
+/// Writes a quoted JSON string.
 pub fn quote(out: &mut String, text: &str) {
     out.push('"');
     escape(out, text);
     out.push('"');
 }
 
-/// Writes what stands between the quotes of a string of JSON.
+/// Writes the content of a JSON string, escaped.
 pub fn escape(out: &mut String, mut text: &str) {
     loop {
         let plain = find::before(text.as_bytes(), odd);
@@ -222,14 +225,14 @@ pub fn escape(out: &mut String, mut text: &str) {
             Some('\t') => out.push_str("\\t"),
             Some('\u{8}') => out.push_str("\\b"),
             Some('\u{c}') => out.push_str("\\f"),
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             Some(other) => write!(out, "\\u{:04x}", u32::from(other)).unwrap_or_default(),
         }
         text = rest.as_str();
     }
 }
 
-/// Marks what does not stand in a string of JSON as it is.
+/// Marks bytes that need an escape in a JSON string.
 fn odd(word: u64) -> u64 {
     find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word)
 }

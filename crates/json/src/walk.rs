@@ -1,18 +1,18 @@
-//! Walking over text that was checked: nothing is judged again, so a value is passed over by its
-//! quotes and brackets alone.
+//! A lexer for validated text: values are skipped by quotes and brackets alone, and nothing is
+//! validated again.
 
 use std::borrow::Cow;
 
 use super::{find, hidden};
 
-/// The members of an object, in order: key and value, each as it stands. Nothing for anything else.
+/// Iterates over the raw members of an object in order; empty for other kinds.
 pub(super) struct Members<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Members<'t> {
-    /// `text` was checked.
+    /// Creates an iterator over validated `text`.
     pub(super) fn of(text: &'t str) -> Self {
         let open = blank(text.as_bytes(), 0);
         let object = text.as_bytes().get(open) == Some(&b'{');
@@ -20,16 +20,16 @@ impl<'t> Members<'t> {
     }
 }
 
-/// A key as it stands, between its quotes.
+/// A raw key between its quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key<'t> {
     inside: &'t str,
-    /// Whether anything of it is escaped.
+    /// True if it has escapes.
     escaped: bool,
 }
 
 impl Key<'_> {
-    /// Whether it is the key `wanted`.
+    /// Returns true if it is the key `wanted`.
     pub(super) fn is(&self, wanted: &str) -> bool {
         if self.escaped {
             return plain(self.inside).is_some_and(|key| *key == *wanted);
@@ -49,7 +49,7 @@ impl<'t> Iterator for Members<'t> {
 }
 
 impl<'t> Members<'t> {
-    /// The next one, its key as it stands.
+    /// Returns the next member with its raw key.
     pub(super) fn raw(&mut self) -> Option<(Key<'t>, &'t str)> {
         let bytes = self.text.as_bytes();
         let mut key = blank(bytes, self.at);
@@ -68,12 +68,12 @@ impl<'t> Members<'t> {
     }
 }
 
-/// What stands between the quotes of a string; borrowed, where nothing is escaped.
+/// Returns the content of a string, borrowed if it has no escapes.
 pub(super) fn unquoted(string: &str) -> Option<Cow<'_, str>> {
     plain(string.strip_prefix('"')?.strip_suffix('"')?)
 }
 
-/// The same of what stands between quotes.
+/// Unescapes the text between quotes.
 fn plain(inside: &str) -> Option<Cow<'_, str>> {
     let first = before_escape(inside);
     if first == inside.len() {
@@ -98,7 +98,7 @@ fn before_escape(text: &str) -> usize {
     find::before(text.as_bytes(), |word| find::is(word, b'\\'))
 }
 
-/// Where something stands again.
+/// Skips whitespace and returns the position after it.
 pub(super) fn blank(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
         at += 1;
@@ -106,7 +106,7 @@ pub(super) fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Behind the string that begins at `at`, and whether anything of it is escaped.
+/// Returns the position after the string that begins at `at`, and whether it has escapes.
 fn string(text: &[u8], mut at: usize) -> (usize, bool) {
     let mut escaped = false;
     at += 1;
@@ -121,7 +121,7 @@ fn string(text: &[u8], mut at: usize) -> (usize, bool) {
     (text.len(), escaped)
 }
 
-/// Bytes up to the next quote or escape.
+/// Returns the number of bytes before the next quote or escape.
 fn quote_or_escape(text: &[u8]) -> usize {
     let (near, far) = text.split_at_checked(NEAR).unwrap_or((text, &[]));
     match find::before(near, |word| find::is(word, b'"') | find::is(word, b'\\')) {
@@ -130,12 +130,12 @@ fn quote_or_escape(text: &[u8]) -> usize {
     }
 }
 
-/// Bytes after which a string is long.
+/// Number of bytes from which a string counts as long.
 const NEAR: usize = 64;
-/// Bytes in a row that are none of those looked for, before more are looked at together.
+/// Number of consecutive other bytes after which eight are searched at a time.
 const FEW: usize = 16;
 
-/// Behind the value that begins at `at`.
+/// Returns the position after the value that begins at `at`.
 pub(super) fn end(text: &[u8], at: usize) -> usize {
     match text.get(at) {
         Some(b'"') => string(text, at).0,
@@ -149,11 +149,12 @@ pub(super) fn end(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// Behind an array or object. What it holds is balanced too, so only its own kind of bracket is counted.
+/// Returns the position after an array or object. Its content is balanced, so only its own kind of
+/// bracket is counted.
 fn nested(text: &[u8], mut at: usize, (open, close): (u8, u8)) -> usize {
     let mark = |word| find::is(word, b'"') | find::is(word, open) | find::is(word, close);
     let (mut depth, mut others) = (0_usize, 0);
-    // Byte by byte, for what is long stands in strings mostly.
+    // Searches byte by byte, because long content is mostly in strings.
     while let Some(byte) = text.get(at) {
         others += 1;
         if *byte == b'"' {

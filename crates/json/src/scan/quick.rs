@@ -1,26 +1,27 @@
-//! The short way for plain texts: it says yes only to what the long way would take too, and leaves
-//! everything it has doubts about to that one, which knows what is wrong and where.
+//! Fast path of the validator: accepts only text that the serde path accepts too, and leaves every
+//! doubtful case to it, which reports errors with locations.
 //!
-//! Plain is: no `\u` escapes, numbers that fit without thought, objects with few keys.
+//! Accepted are texts without `\u` escapes, with short numbers and with few keys per object.
 
 use std::ops::Range;
 
 use crate::Limits;
 use crate::find;
 
-/// Keys of one object that are compared with each other.
+/// Maximum number of keys of one object that are compared.
 const FEW: usize = 12;
-/// Digits before the point of a number that is surely no problem for anyone; behind it there may be any.
+/// Maximum number of integer digits of a number that needs no range check; the fraction may have
+/// any number.
 const DIGITS: usize = 15;
-/// Digits of an exponent: with so few nothing is out of range.
+/// Maximum number of exponent digits, with which no number is out of range.
 const EXPONENT: usize = 2;
 
-/// Whether `text` is surely JSON within `limits`, with no key twice in one object.
+/// Returns true if `text` is certainly valid JSON within `limits`, without duplicate keys.
 pub(super) fn plain(text: &str, limits: Limits) -> bool {
     Quick::over(text, limits).whole(|quick| quick.value(limits.depth)).is_some()
 }
 
-/// The same for an object, with the values of those of its members that have these keys.
+/// Validates an object and returns the values of the members with these keys.
 pub(crate) fn picked<'t, const N: usize>(
     text: &'t str,
     limits: Limits,
@@ -49,7 +50,7 @@ impl<'t> Quick<'t> {
         Self { text: text.as_bytes(), at: 0, nodes: limits.nodes }
     }
 
-    /// One value, and nothing else.
+    /// Validates one value and nothing after it.
     fn whole(mut self, value: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.space();
         value(&mut self)?;
@@ -67,7 +68,7 @@ impl<'t> Quick<'t> {
         }
     }
 
-    /// Takes one byte, where it is the next.
+    /// Consumes one byte if it is next.
     fn take(&mut self, byte: u8) -> Option<()> {
         (self.next()? == byte).then(|| self.at += 1)
     }
@@ -94,7 +95,7 @@ impl<'t> Quick<'t> {
         here.then(|| self.at += word.len())
     }
 
-    /// What stands between the quotes, and whether anything of it is escaped.
+    /// Consumes a string; returns its content, and whether it has escapes.
     fn string(&mut self) -> Option<(&'t [u8], bool)> {
         let odd = |word| find::is(word, b'"') | find::is(word, b'\\') | find::is_control(word);
         self.take(b'"')?;
@@ -118,7 +119,7 @@ impl<'t> Quick<'t> {
         Some((inside, escaped))
     }
 
-    /// An object; `member` is told each key and where its value stands.
+    /// Validates an object; `member` receives each key and the range of its value.
     fn object(
         &mut self,
         depth: usize,
@@ -133,7 +134,7 @@ impl<'t> Quick<'t> {
         }
         loop {
             let (key, escaped) = self.string()?;
-            // Two ways to write one key are for the long way to see.
+            // Keys that are equal only after unescaping are left to the serde path.
             if escaped || keys.iter().take(seen).any(|other| *other == key) {
                 return None;
             }
@@ -188,7 +189,7 @@ impl<'t> Quick<'t> {
         Some(())
     }
 
-    /// How many there are: one at least, and at most so many.
+    /// Counts digits: at least one, and at most `most`.
     fn digits(&mut self, most: usize) -> Option<usize> {
         let rest = self.text.get(self.at..)?;
         let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());

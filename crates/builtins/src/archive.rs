@@ -1,6 +1,7 @@
-//! Tools for archives: zip, 7z, and tar as it is or packed with gzip, bzip2, xz or zstd.
+//! Tools for archives: zip, 7z, and tar, either plain or compressed with gzip, bzip2, xz or zstd.
 //!
-//! Reads go through [`archive_reader`], with the limits of spec 3, and writes through `rooted-fs`. Nothing here trusts a name, a size or a link of an archive.
+//! Reads go through [`archive_reader`], with the limits of spec 3, and writes through `rooted-fs`.
+//! Names, sizes and links of an archive are never trusted.
 
 pub(crate) mod archive_extract;
 pub(crate) mod archive_file;

@@ -1,4 +1,5 @@
-//! The cages that tools run in: what this machine has of one, and what is run there.
+//! Sandboxes for tools that run code: detects what this machine supports and builds the commands
+//! that run in one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use sandbox::{Cage, Standing, Tier, standing};
 use tokio::sync::OnceCell;
 use tool::Caged;
 
-/// What the tools that run code are made with.
+/// Process launcher, working directory and minimum sandbox level of the tools that run code.
 #[derive(Debug)]
 pub struct Cages {
     launcher: Launcher,
@@ -18,26 +19,27 @@ pub struct Cages {
 }
 
 impl Cages {
-    /// Children are started by `launcher`, in a cage of `floor` at least; commands work in `work`.
+    /// Creates a provider that starts children with `launcher` in a sandbox of at least `floor`;
+    /// commands run in `work`.
     pub fn new(launcher: Launcher, work: Option<PathBuf>, floor: Tier) -> Self {
         Self { launcher, work, floor, standing: OnceCell::new() }
     }
 
-    /// The folder that commands work in.
+    /// Returns the working directory of commands, if one is configured.
     pub fn work(&self) -> Option<&Path> {
         self.work.as_deref()
     }
 
-    /// What this machine has of a cage. Tried at the first call, which takes some 20 ms; known from then
-    /// on.
+    /// Tests which sandbox levels this machine supports. The first call takes about 20 ms; later
+    /// calls return its result.
     pub async fn standing(&self) -> &Standing {
         self.standing.get_or_init(|| standing(&self.launcher)).await
     }
 
-    /// The tier that is to be used.
+    /// Returns the sandbox level to use.
     ///
     /// # Errors
-    /// Why there is none that the operator allows, in a line.
+    /// One line that says why no permitted level is available.
     pub async fn tier(&self) -> Result<Tier, String> {
         let standing = self.standing().await;
         match standing.tier() {
@@ -53,7 +55,7 @@ impl Cages {
         }
     }
 
-    /// What to do about it.
+    /// Returns a hint on how to make the missing sandbox level available.
     pub async fn advice(&self) -> &'static str {
         if self.standing().await.tier().is_some() {
             "allow user namespaces for this user, or say `server: { cage: fenced }` in the configuration"
@@ -62,7 +64,8 @@ impl Cages {
         }
     }
 
-    /// Why commands cannot work in the folder in a cage of `tier`, though code without one could.
+    /// Returns why commands cannot use the working folder at this level, although code without
+    /// files could run.
     pub(crate) fn unfit_for_commands(tier: Tier) -> Option<&'static str> {
         let unmapped = tier == Tier::Fenced && rustix::process::geteuid().is_root();
         unmapped.then_some("in a fenced cage commands cannot work in the superuser's folder")
@@ -72,7 +75,8 @@ impl Cages {
         &self.launcher
     }
 
-    /// A spec for a shell's command line, in the working folder or in `folder`.
+    /// Builds the sandboxed command for a shell command line, run in the working folder or in
+    /// `folder` below it.
     pub(crate) async fn shell(&self, line: &str, folder: Option<&str>) -> Result<Spec, String> {
         let tier = self.tier().await?;
         let work = self.work.as_deref().ok_or("no folder to work in is configured")?;
@@ -88,19 +92,19 @@ impl Cages {
     }
 }
 
-/// For the record: what a call took in a cage of `tier`, milliseconds and KiB.
+/// Builds the recorded resource usage of a sandboxed call, in milliseconds and KiB.
 pub(crate) fn caged(tier: Tier, used: Option<(u64, u64)>) -> Caged {
     let (cpu_ms, peak_kib) = used.unzip();
     Caged { tier: tier.as_str().to_owned(), cpu_ms, peak_kib }
 }
 
-/// The same of a child that has ended.
+/// Builds the recorded resource usage of a child process that has ended.
 pub(crate) fn caged_child(tier: Tier, child: &Child) -> Caged {
     let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     caged(tier, child.used().map(|used| (milliseconds(used.cpu), used.peak_kib)))
 }
 
-/// Nothing of Toolkeep's own.
+/// The environment of commands. Contains nothing of Toolkeep's own environment.
 fn environment(work: &Path) -> Vec<(String, sandbox::process::EnvValue)> {
     let home = work.display().to_string();
     [

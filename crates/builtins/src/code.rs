@@ -1,4 +1,4 @@
-//! Tools for code. What they run, runs in a cage or is theirs alone, never in this process.
+//! Tools for code. They run code in a sandbox or a separate interpreter, never in this process.
 
 pub(crate) mod git_status;
 pub(crate) mod lint_python;

@@ -1,4 +1,4 @@
-//! Tools that make and change data.
+//! Tools that create, convert and query data.
 
 pub(crate) mod artefacts;
 pub(crate) mod csv_to_json;

@@ -1,8 +1,8 @@
 //! The built-in tools, a folder per category, and the source that offers them.
 //!
-//! Most are pure: they compute from their arguments and the clock port. Those that reach for files or
-//! the net do so through `rooted-fs` and `egress` alone. What each of them says of itself stands in
-//! `builtin-manifests`.
+//! Most tools are pure functions of their arguments and the clock. File and network access goes
+//! through `rooted-fs` and `egress` only. `builtin-manifests` holds each tool's name, schema,
+//! traits and limits.
 
 mod archive;
 mod cages;
@@ -39,7 +39,7 @@ use tool_manifest::{Builtin, Narrowing, Registry};
 
 use archive::opened::Archives;
 
-/// The built-in tools that only compute, in the order they are listed.
+/// Builds the built-in tools without I/O, in listing order.
 pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     computing(Family::General.registry(), clock)
 }
@@ -59,27 +59,27 @@ fn computing(registry: &Registry, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     made.into_iter().flatten().collect()
 }
 
-/// What the built-ins that reach for something outside are made with. Those whose means are missing
-/// are not offered.
+/// Dependencies of tools with I/O. A tool whose dependency is missing is not offered.
 #[derive(Debug, Clone, Default)]
 pub struct Means {
-    /// The folders that tools may use.
+    /// File roots that tools may use.
     pub files: Option<Arc<Files>>,
-    /// The way out.
+    /// Egress client for all network access of tools.
     pub egress: Option<Egress>,
-    /// Where large answers are kept.
+    /// Store for results that are too large to return inline.
     pub artefacts: Option<Arc<dyn Artefacts>>,
-    /// Whom those on the net ask.
+    /// Fixed endpoints of the search engine and Wikipedia.
     pub endpoints: Endpoints,
-    /// Where it may be installed.
+    /// The ruff linter, with the folders in which it may be installed.
     pub ruff: Option<Ruff>,
-    /// What the operator took from single tools.
+    /// Operator restrictions by tool name.
     pub narrowings: BTreeMap<String, Narrowing>,
-    /// Where code runs.
+    /// Sandboxes for tools that run code.
     pub cages: Option<Arc<Cages>>,
 }
 
-/// The built-in tools that run in a cage. Whether one can be made is seen when they are listed.
+/// Builds the tools that run in a sandbox. Whether this machine supports one is checked when they
+/// are listed.
 fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let Some(cages) = &means.cages else { return Vec::new() };
     let workers = Arc::new(worker::Workers::new(Arc::clone(cages)));
@@ -97,7 +97,7 @@ fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Buil
     made.into_iter().flatten().collect()
 }
 
-/// The built-in tools that reach for something outside.
+/// Builds the tools with file, network or artifact access.
 fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
     let files = means.files.iter().flat_map(|files| {
         let archives = Archives::new(Arc::clone(files));

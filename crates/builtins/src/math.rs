@@ -1,4 +1,4 @@
-//! Tools that compute.
+//! Tools for arithmetic, and the expression language that they share.
 
 pub(crate) mod calculator;
 pub(crate) mod expression;

@@ -1,4 +1,4 @@
-//! The source of the built-in tools. It never changes while the program runs.
+//! Tool source of all built-in tools. Its listing never changes while the program runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::{Cages, Means, caged, computing, reaching};
 use builtin_manifests::Family;
 use tool_manifest::{Builtin, Narrowing};
 
-/// Offers every built-in.
+/// A source that offers every built-in tool whose dependencies are available.
 #[derive(Debug)]
 pub struct BuiltinSource {
     name: SourceName,
     builtins: Vec<Builtin>,
-    /// Those that need a cage, and where it is made.
+    /// Tools that need a sandbox.
     caged: Vec<Builtin>,
     cages: Option<Arc<Cages>>,
     narrowings: BTreeMap<String, Narrowing>,
@@ -24,7 +24,7 @@ pub struct BuiltinSource {
 }
 
 impl BuiltinSource {
-    /// The source `builtin`, with `clock` for the tools that tell the time.
+    /// Creates the source `builtin`; `clock` serves the date and time tools.
     pub fn new(clock: &Arc<dyn Clock>, means: &Means) -> Self {
         let registry = Family::General.registry().narrowed(&means.narrowings);
         let mut builtins = computing(&registry, clock);
@@ -37,28 +37,29 @@ impl BuiltinSource {
         Self { name: name(), builtins, caged, cages, narrowings, problems }
     }
 
-    /// The same with tools from other crates, behind its own; the operator takes from them too.
+    /// Adds tools from other crates after its own. Operator restrictions apply to them too.
     #[must_use]
     pub fn with(mut self, more: Vec<Builtin>) -> Self {
         self.builtins.extend(narrowed(more, &self.narrowings));
         self
     }
 
-    /// The same with tools from other crates that run in a cage.
+    /// Adds tools from other crates that run in a sandbox.
     #[must_use]
     pub fn with_caged(mut self, more: Vec<Builtin>) -> Self {
         self.caged.extend(narrowed(more, &self.narrowings));
         self
     }
 
-    /// The same with what is wrong with tools from other crates that are offered nevertheless.
+    /// Adds problems of tools from other crates that are offered nevertheless.
     #[must_use]
     pub fn with_problems(mut self, problems: impl IntoIterator<Item = Problem>) -> Self {
         self.problems.extend(problems);
         self
     }
 
-    /// All of them by name, also those whose cage cannot be made: their calls say so.
+    /// Returns all tools by name, including those without a usable sandbox: their calls return an
+    /// error.
     pub fn installed(&self) -> HashMap<String, Builtin> {
         let all = self.builtins.iter().chain(self.caged.iter().filter(|_| self.cages.is_some()));
         all.map(|builtin| (builtin.tool.name.to_string(), builtin.clone())).collect()
@@ -85,7 +86,7 @@ impl BuiltinSource {
             None => Vec::new(),
         };
         problems.extend(self.problems.iter().cloned());
-        // As they stand in the file; those of other crates behind them.
+        // In the order of the manifest; tools of other crates follow.
         all.sort_by_cached_key(|builtin| Family::General.registry().place(builtin));
         let offer = |builtin: &Builtin| Offer {
             item: Item::Tool(Arc::clone(&builtin.tool)),
@@ -96,7 +97,7 @@ impl BuiltinSource {
     }
 }
 
-/// Tools from other crates, with less where the operator says so.
+/// Applies the operator's restrictions to tools from other crates.
 fn narrowed(more: Vec<Builtin>, by: &BTreeMap<String, Narrowing>) -> impl Iterator<Item = Builtin> {
     more.into_iter().filter_map(|builtin| match by.get(builtin.tool.name.as_str()) {
         Some(by) => by.applied(builtin),
@@ -104,7 +105,7 @@ fn narrowed(more: Vec<Builtin>, by: &BTreeMap<String, Narrowing>) -> impl Iterat
     })
 }
 
-/// What is not offered for want of a cage.
+/// Reports tools that are not offered because no sandbox is available.
 fn withheld(builtins: &[&Builtin], why: &str, fix: &str) -> Vec<Problem> {
     let told = |builtin: &&Builtin| Problem {
         place: format!("tool {}", builtin.tool.name),

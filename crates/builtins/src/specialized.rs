@@ -1,3 +1,3 @@
-//! Tools that fit no other category.
+//! Tools of the category `specialized`.
 
 pub(crate) mod echo;

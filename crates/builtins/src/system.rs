@@ -1,4 +1,4 @@
-//! Tools that tell about the system, and read and write its files.
+//! Tools for date, time and files of the system.
 
 pub(crate) mod current_date;
 pub(crate) mod current_datetime;

@@ -1,4 +1,4 @@
-//! Tools that ask servers of the open net. Every request goes through `egress`.
+//! Tools that access the public internet. Every request goes through `egress`.
 
 mod ask;
 mod exchange;
@@ -11,12 +11,12 @@ pub(crate) mod web_search;
 pub use ask::Endpoint;
 pub use web_search::Engine;
 
-/// Whom the tools ask that have a partner of their own.
+/// Fixed endpoints of the web tools.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
-    /// Where is searched.
+    /// The search engine.
     pub search: Engine,
-    /// Wikipedia.
+    /// The Wikipedia site.
     pub wikipedia: Endpoint,
 }
 

@@ -1,7 +1,7 @@
-//! A process of this binary that computes for tools, in a cage: its callers' side.
+//! The pool of sandboxed worker processes that compute for tools, on the server's side.
 //!
-//! One is started when a tool first needs it, and kept. A call has it alone; one that is given up, takes
-//! too long or kills it takes it along, and the next call gets another.
+//! A worker starts on first use and is reused. It serves one call at a time. If the call is
+//! cancelled, times out or crashes the worker, the worker is discarded.
 
 mod dedicated;
 mod folder;
@@ -36,35 +36,36 @@ pub use quota::{WorkerPlace, WorkerQuota};
 pub use read::{READ_FOLDER, read_folder};
 pub use serve::{Extra, WORK, serve_dedicated, work};
 
-/// Workers at once.
+/// Largest number of workers at once.
 const MOST: usize = 4;
-/// Workers that are kept while there is nothing to do.
+/// Idle workers that are retained.
 const IDLE: usize = 2;
-/// A worker that was given more than this is not kept: memory is not given back well.
+/// A worker that handled more bytes than this is discarded, because allocators return memory
+/// poorly.
 const HEAVY: usize = 16 << 20;
-/// Calls after which a worker is not kept; a program's steps, one after the other, are one.
+/// Calls after which a worker is discarded; the consecutive steps of one program count as one.
 const CALLS: u32 = 1_000;
 /// Address space of a worker, in bytes.
 const SPACE: u64 = 3 << 30;
 /// Seconds of processor time in a worker's life.
 const PROCESSOR: u64 = 3_600;
-/// Bytes of a pipe: the most that a user may ask for.
+/// Pipe capacity in bytes: the most that an unprivileged user may request.
 const PIPE: usize = 1 << 20;
 const GONE: &str = "the workers are gone; call again";
-/// A request of fewer bytes is copied, to be written at once.
+/// Requests below this size are copied and written in one system call.
 const SMALL: usize = 64 << 10;
-/// How a worker ends that is in another folder than it should be.
+/// Exit code of a worker whose working directory is not the expected folder.
 const CHANGED: u8 = 66;
-/// What a worker may take longer than it was told, before it is killed.
+/// Time beyond its limit after which a worker is killed.
 const LATE: Duration = Duration::from_millis(250);
 
-/// What is to be computed.
+/// A kind of computation in a worker: its code in the protocol, time limit and answer limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// What it is called on the way to the worker.
+    /// Identifies the job in the worker protocol.
     letter: u8,
     limit: Duration,
-    /// Bytes of an answer, at most. A worker that announces more is ended.
+    /// Largest answer in bytes. A worker that announces more is ended.
     longest: usize,
 }
 
@@ -72,28 +73,28 @@ impl Job {
     pub(crate) const PYTHON: Self = Self::new(b'P', Duration::from_secs(5));
     pub(crate) const SQL: Self = Self::new(b'S', Duration::from_secs(10));
     pub(crate) const GIT_STATUS: Self = Self::new(b'T', Duration::from_secs(20));
-    /// A step of a program: from its beginning, or from a kept state and an answer, to its next call.
+    /// One step of a program: from its start, or from a saved state and a call result, to its next
+    /// call.
     pub const PROGRAM: Self = Self::new(b'G', Duration::from_secs(10));
 
-    /// A job of another crate: `letter` is its alone, `limit` the longest it may take. A worker that
-    /// takes longer is killed.
+    /// Creates a job with a unique `letter` and a time limit. A worker that takes longer is killed.
     pub const fn new(letter: u8, limit: Duration) -> Self {
         Self { letter, limit, longest: frame::LONGEST }
     }
 
-    /// What it is called on the way to the worker.
+    /// Returns the code of the job in the worker protocol.
     pub const fn letter(self) -> u8 {
         self.letter
     }
 
-    /// The same job, whose answer has `longest` bytes at most.
+    /// Limits the answer of this job to `longest` bytes.
     #[must_use]
     pub const fn with_longest_answer(self, longest: usize) -> Self {
         Self { longest, ..self }
     }
 }
 
-/// The workers there are.
+/// A pool of worker processes that are started on demand.
 #[derive(Debug)]
 pub struct Workers {
     cages: Arc<Cages>,
@@ -111,25 +112,25 @@ struct Worker {
     tier: Tier,
 }
 
-/// Why there is no answer.
+/// Reason why a worker returned no answer.
 enum Trouble {
-    /// It took too long.
+    /// The time limit passed.
     Late,
-    /// It ended.
+    /// The process ended.
     Died(Box<Worker>),
 }
 
 impl Workers {
-    /// None yet; they will run in `cages`.
+    /// Creates an empty pool whose workers run in sandboxes of `cages`.
     pub fn new(cages: Arc<Cages>) -> Self {
         Self { cages, idle: Mutex::default(), quota: WorkerQuota::new(MOST) }
     }
 
-    /// Computes `job` from its arguments. A caller that goes away ends it.
+    /// Runs `job` with its arguments. Cancellation by the caller ends the worker.
     ///
     /// # Errors
-    /// Where there is no worker, or the caller has given up. What is wrong with the arguments is an
-    /// answer.
+    /// If no worker is available or the call is cancelled. Invalid arguments are reported in the
+    /// result instead.
     pub async fn run(
         &self,
         job: Job,
@@ -170,7 +171,7 @@ impl Workers {
         }
     }
 
-    /// It is kept for others, unless it had much to do.
+    /// Returns a worker to the pool, unless it has to be recycled.
     fn given_back(&self, mut worker: Worker) {
         worker.calls += 1;
         if worker.given < HEAVY && worker.calls < CALLS {
@@ -194,11 +195,11 @@ impl Workers {
     }
 }
 
-/// Hears what a request took, for the record of the call that it was for.
+/// Callback that receives the resource usage of a request for the record of its call.
 type Ran<'a> = &'a (dyn Fn(tool::Caged) + Send + Sync);
 
 impl Worker {
-    /// Starts this binary with `args` in `cwd` with `env` alone, in `cage`.
+    /// Starts this binary in `cage` with these arguments, working directory and environment.
     async fn start(
         cages: &Cages,
         cage: Cage,
@@ -216,11 +217,11 @@ impl Worker {
         let mut child = cages.launcher().spawn(&spec).map_err(|error| error.to_string())?;
         child.started().await.map_err(|error| error.to_string())?;
         let (stdin, stdout) = (child.stdin(), child.stdout());
-        // What a worker says when it dies is for nobody: nothing waits for it to be read.
+        // The standard error of a worker is discarded, so that a full pipe cannot block it.
         drop(child.stderr());
         let none = "a worker without its pipes";
         let (stdin, stdout) = (stdin.ok_or(none)?, stdout.ok_or(none)?);
-        // The more fits into a pipe, the less often the two wait for each other.
+        // A larger pipe means fewer waits between the two processes.
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE);
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
         let stdout = BufReader::new(stdout);
@@ -229,7 +230,7 @@ impl Worker {
 }
 
 impl Trouble {
-    /// In words, for the caller.
+    /// Describes the failure for the caller.
     async fn told(self, job: Job, ran: Ran<'_>) -> String {
         match self {
             Self::Late => {
@@ -242,8 +243,8 @@ impl Trouble {
 }
 
 impl Worker {
-    /// What it answers, or words for the caller on why there is no answer; and the worker again. Where the
-    /// future is dropped, the worker goes with it.
+    /// Sends a request and returns the JSON answer, or an error message for the caller, and the
+    /// worker. Dropping the future ends the worker.
     async fn answers(
         self,
         job: Job,
@@ -257,7 +258,7 @@ impl Worker {
         Ok((answered.and_then(checked), worker))
     }
 
-    /// The same for an answer that need not be JSON.
+    /// Sends a request and returns the answer as bytes.
     async fn exchange(
         mut self,
         job: Job,
@@ -279,11 +280,11 @@ impl Worker {
         Ok((answered, self))
     }
 
-    /// `None` where it is gone.
+    /// Writes one request and reads its response; `None` if the worker has ended.
     async fn ask(&mut self, job: Job, args: &Bytes) -> Option<(Told, Vec<u8>)> {
         let head = Head::new(job.letter, job.limit, args.len())?;
         if args.len() < SMALL {
-            // At once: of the head alone the worker would wake for nothing.
+            // One write: a header alone would wake the worker for nothing.
             let whole = [head.encode().as_slice(), args].concat();
             self.stdin.write_all(&whole).await.ok()?;
         } else {

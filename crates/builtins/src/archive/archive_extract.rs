@@ -1,4 +1,4 @@
-//! `archive_extract`: files of an archive, written into a folder of the roots.
+//! `archive_extract`: extracts files of an archive into a folder below a file root.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write as _};
@@ -20,9 +20,9 @@ use tool_manifest::Builtin;
 use tool_manifest::Registry;
 use tool_manifest::{Job, Work};
 
-/// Names that are listed.
+/// Largest number of listed names.
 const LISTED: usize = 100;
-/// Bytes that are copied at a time.
+/// Copy buffer size in bytes.
 const CHUNK: usize = 64 << 10;
 
 pub(crate) fn builtin(registry: &Registry, archives: Arc<Archives>) -> Option<Builtin> {
@@ -57,7 +57,7 @@ impl Work for ArchiveExtract {
     }
 }
 
-/// Beside the archive, under its name without what stands after the first point.
+/// Returns the default target folder: beside the archive, named after its stem.
 fn folder(path: &str) -> String {
     let (above, name) = path.rsplit_once('/').map_or(("", path), |(above, name)| (above, name));
     let stem = name.trim_start_matches('.').split('.').next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn folder(path: &str) -> String {
     format!("{above}{stem}.extracted")
 }
 
-/// Which files are asked for.
+/// Selects entries by pattern or exact name.
 struct Wanted {
     pattern: Option<Pattern>,
     names: Option<HashSet<String>>,
@@ -125,7 +125,7 @@ struct Out<'a> {
 
 impl Out<'_> {
     fn all(&mut self, archive: &Archive, wanted: &Wanted) -> Result<(), String> {
-        // By what the archive says of itself, before anything is written.
+        // The directory of the archive is checked before anything is written.
         let entries = archive.entries().map_err(|fault| fault.to_string())?;
         let asked = |name: &String| entries.iter().any(|entry| entry.name == *name);
         if let Some(missing) = wanted.names.iter().flatten().find(|name| !asked(name)) {

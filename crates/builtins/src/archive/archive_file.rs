@@ -1,4 +1,4 @@
-//! `archive_file`: what one file of an archive holds.
+//! `archive_file`: returns the content of one file in an archive.
 
 use std::io::Read as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `archive_open`: what is in an archive, without taking anything out of it.
+//! `archive_open`: lists the contents of an archive without extracting it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tool_manifest::Builtin;
 use tool_manifest::Registry;
 use tool_manifest::{Job, Work};
 
-/// Names and issues that are listed.
+/// Largest number of listed names and issues.
 const LISTED: usize = 100;
 const ISSUES: usize = 20;
 
@@ -63,7 +63,7 @@ fn told(path: &str, form: &str, entries: &[Entry]) -> Value {
     })
 }
 
-/// What does not come out, and why.
+/// Describes why an entry is rejected, if it is.
 pub(super) fn issue(entry: &Entry) -> Option<String> {
     entry.refused.map(|why| format!("{}: {why}", entry.name))
 }

@@ -1,4 +1,4 @@
-//! `archive_search`: lines of the texts in an archive that hold a word.
+//! `archive_search`: finds the lines of text files in an archive that contain a text.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use tool_manifest::Builtin;
 use tool_manifest::{Bound, Registry};
 use tool_manifest::{Job, Work};
 
-/// Bytes of a line that are looked at; what is beyond them counts as a line of its own.
+/// Longest line in bytes; the rest of a longer line counts as another line.
 const LINE: u64 = 64 << 10;
-/// Characters of a match, and how many of them stand before it (spec 3's number for the whole).
+/// Characters of a reported match, and how many of them precede it (spec 3's number for the whole).
 const SHOWN: (usize, usize) = (200, 60);
 
 pub(crate) fn builtin(registry: &Registry, archives: Arc<Archives>) -> Option<Builtin> {
@@ -66,7 +66,7 @@ impl Search<'_> {
             line.clear();
             let read = (&mut content).take(LINE).read_until(b'\n', &mut line)?;
             self.job.step(read as u64).map_err(Fault::invalid)?;
-            // What is no text has no lines.
+            // Binary files have no lines.
             if read == 0 || line.contains(&0) {
                 break;
             }
@@ -98,7 +98,7 @@ impl Search<'_> {
     }
 }
 
-/// What stands around a place, which is one of the line in small letters.
+/// Returns the text around a byte position of the lowercase line.
 fn around(text: &str, place: usize) -> String {
     let before = text.to_lowercase().get(..place).map_or(0, |it| it.chars().count());
     text.chars().skip(before.saturating_sub(SHOWN.1)).take(SHOWN.0).collect()

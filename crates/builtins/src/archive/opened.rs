@@ -1,4 +1,4 @@
-//! Which archives a caller has opened: their names lead to their paths. Nothing of them is held open.
+//! Archives that each caller opened last, by name. No file stays open.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,10 +10,10 @@ use tool::Caller;
 use crate::system::files::{Files, shown};
 use archive_reader::Archive;
 
-/// Archives of all callers that are remembered; the oldest is forgotten first.
+/// Largest number of remembered archives of all callers; the oldest is forgotten first.
 const MOST: usize = 1_000;
 
-/// The folders, and what was opened in them.
+/// File roots and the archives that were opened in them.
 #[derive(Debug)]
 pub(crate) struct Archives {
     files: Arc<Files>,
@@ -35,23 +35,23 @@ impl Archives {
         Arc::new(Self { files, opened: Mutex::default() })
     }
 
-    /// The folder of a path, and the path in it.
+    /// Resolves a path to a root and the path within it.
     pub(super) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
         self.files.place(path)
     }
 
-    /// The same of a folder that files are written into, without those where nothing can be.
+    /// Resolves a folder for writing; rejects one in which nothing can be written.
     pub(super) fn place_to_change<'a>(
         &'a self,
         folder: &'a str,
     ) -> Result<(&'a Root, &'a Path), String> {
         let (root, inside) = self.place(folder)?;
-        // Of any name in it: a folder may be the root itself.
+        // Checked with a name in it, because the folder may be the root itself.
         root.check_change(inside.join("name")).map_err(|error| error.to_string())?;
         Ok((root, inside))
     }
 
-    /// Opens what is at `path`, and remembers it where `by` is given.
+    /// Opens the archive at `path`, and remembers it if `by` is given.
     pub(super) fn open(&self, path: &str, by: Option<&Caller>) -> Result<Archive, String> {
         let (root, inside) = self.place(path)?;
         let archive =
@@ -68,8 +68,8 @@ impl Archives {
         Ok(archive)
     }
 
-    /// The path of what the caller means: what it opened last, what it opened under this name, or what
-    /// is at this path.
+    /// Resolves an archive name to a path: the archive opened last, the one opened under this name,
+    /// or the path itself.
     pub(super) fn meant(&self, name: Option<&str>, caller: &Caller) -> Result<String, String> {
         let who = who(caller);
         let all = self.opened.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
-//! Documents and their sections: what stands under one heading.
+//! Documents and their sections: the text under one heading.
 
 use archive_reader::Entry;
 
-/// Whether an entry is a text that has sections, and how its headings are written.
+/// Kind of a text document, which determines its heading syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Document {
-    /// Headings begin with `#`.
+    /// Markdown: headings begin with `#`.
     Marked,
-    /// One section.
+    /// Plain text: one section.
     Plain,
 }
 
@@ -21,7 +21,7 @@ impl Document {
         }
     }
 
-    /// The heading that a line is.
+    /// Returns the heading if the line is one.
     pub(super) fn heading(self, line: &str) -> Option<&str> {
         let rest = line.trim_start_matches('#');
         let marks = line.len() - rest.len();
@@ -30,17 +30,17 @@ impl Document {
     }
 }
 
-/// Counts the sections of a document as it comes.
+/// Counts the sections of a document while it is read.
 #[derive(Debug)]
 pub(super) struct Sections {
     document: Document,
     line: Vec<u8>,
     found: u64,
-    /// Whether something stands before the first heading.
+    /// Whether text precedes the first heading.
     before: bool,
 }
 
-/// Bytes of a line that can be a heading.
+/// Longest heading line, in bytes.
 const LINE: usize = 1_000;
 
 impl Sections {

@@ -1,4 +1,4 @@
-//! For the tests of this crate only: the supervisor, what tries the cage, and the worker.
+//! Test binary of this crate: runs the supervisor, the sandbox self-test and the workers.
 
 use std::alloc::System;
 use std::process::ExitCode;

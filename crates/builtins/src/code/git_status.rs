@@ -1,7 +1,7 @@
-//! `git_status`: what was changed in a working copy.
+//! `git_status`: returns the branch and the changed files of a Git working copy.
 //!
-//! A repository is untrusted data: its configuration, its index and its packs are whatever somebody
-//! unpacked there. It is read in a worker that sees the one folder and nothing else.
+//! A repository is untrusted data, including its configuration, index and packs. A worker that can
+//! see only this folder reads it.
 
 mod repository;
 
@@ -35,7 +35,8 @@ struct GitStatus {
 impl GitStatus {
     async fn read(&self, path: &str, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let (files, name) = (Arc::clone(&self.files), path.to_owned());
-        // Opened beneath its root: from here on it is this folder, whatever its path leads to.
+        // Opened beneath its root, so that the folder stays the same whatever its path later leads
+        // to.
         let opened = tokio::task::spawn_blocking(move || {
             let (root, inside) = files.place(&name)?;
             root.path_of(inside).map_err(|error| error.to_string())

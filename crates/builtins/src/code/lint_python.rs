@@ -1,4 +1,4 @@
-//! `lint_python`: what ruff finds in Python, or, where there is no ruff, whether it is Python at all.
+//! `lint_python`: checks Python code with ruff; without ruff, only its syntax.
 
 mod install;
 mod ruff;
@@ -17,10 +17,10 @@ pub(crate) fn builtin(registry: &Registry, ruff: Option<&Ruff>) -> Option<Builti
     Some(registry.get("lint_python")?.run_by(LintPython { ruff: ruff.cloned() }))
 }
 
-/// Where it is installed, in the data directory.
+/// Folder in the data directory where ruff is installed.
 pub const RUFF: &str = "tools/ruff/bin";
 
-/// One finding.
+/// One issue that the linter found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Issue {
     code: String,

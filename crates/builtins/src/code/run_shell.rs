@@ -1,7 +1,7 @@
-//! `run_shell`: a command line of the system's shell, in a cage.
+//! `run_shell`: runs a shell command in a sandbox.
 //!
-//! Nothing is looked for in the command: a shell does what it is told. What it can reach is the cage's
-//! affair, whether it may run at all the policy's and an approver's.
+//! The command text is not inspected. The sandbox limits what it can reach; the policy and an
+//! approver decide whether it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::cages::{Cages, caged_child};
 use tool_manifest::Builtin;
 use tool_manifest::{Bound, Registry};
 
-/// Characters kept of the two streams (spec 3's numbers).
+/// Largest captured output of stdout and stderr, in characters (spec 3's numbers).
 const MOST: (usize, usize) = (50_000, 10_000);
-/// What `returncode` is where the time was up (spec 3's number).
+/// `returncode` after a timeout (spec 3's number).
 const OUT_OF_TIME: i32 = -1;
 
 pub(crate) fn builtin(
@@ -40,7 +40,7 @@ struct RunShell {
     seconds: Bound,
 }
 
-/// How it came to an end.
+/// How a command ended.
 enum Ended {
     ByItself(Exit),
     OutOfTime,
@@ -124,7 +124,7 @@ async fn until_ended(child: &mut Child, limit: Duration, ctx: &Context<'_>) -> (
     }
 }
 
-/// A signal is told as Python tells it, by its negative number.
+/// Reports a signal as Python does, as a negative number.
 fn code(exit: &Exit, heavy: bool) -> (i32, bool, Option<String>) {
     match exit {
         Exit::Code(code) => (*code, false, None),
@@ -156,7 +156,8 @@ struct Kept {
     cut: bool,
 }
 
-/// The first `most` characters; what comes after is read and forgotten, so that nobody waits to write.
+/// Captures the first `most` characters. The rest is read and discarded, so that the writer never
+/// blocks.
 async fn kept(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Kept {
     let Some(mut stream) = stream else { return Kept::default() };
     let (mut all, mut chunk) = (Vec::new(), vec![0; 16 << 10]);

@@ -1,6 +1,7 @@
-//! `read_artefact` and `search_artefact`: the rest of an answer that was too large to be given whole.
+//! `read_artefact` and `search_artefact`: read and search a stored result that was too large to
+//! return inline.
 //!
-//! Only the caller's own: another's is not there.
+//! A caller has access to its own artifacts only.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use tool::{Boxed, Caller, Context, ExecuteError, Executor, Granted, Json, Outcom
 use tool_manifest::Builtin;
 use tool_manifest::{Bound, Registry};
 
-/// Bytes shown on each side of a place.
+/// Bytes of context on each side of a match.
 const AROUND: usize = 120;
-/// Bytes that are looked through at a time.
+/// Bytes that are searched at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Both tools.
+/// Builds both tools.
 pub(crate) fn builtins(
     registry: &Registry,
     artefacts: &Arc<dyn Artefacts>,
@@ -39,7 +40,7 @@ enum Looks {
 struct Reader {
     artefacts: Arc<dyn Artefacts>,
     looks: Looks,
-    /// Bytes of a part, or places that are told.
+    /// Limit of bytes of a part, or of reported matches.
     bound: Bound,
 }
 
@@ -67,7 +68,7 @@ impl Reader {
     ) -> Result<Value, ArtefactError> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let part = self.artefacts.read(caller, id, (offset, length)).await?;
-        // A part ends before a character that it has not whole.
+        // A part ends before an incomplete character.
         let whole = match std::str::from_utf8(&part.bytes) {
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
                 error.valid_up_to()
@@ -97,7 +98,7 @@ impl Reader {
                 let place = at + next;
                 at = place + 1;
                 let offset = from + place as u64;
-                // Chunks overlap, so that nothing at their edge is missed or told twice.
+                // Chunks overlap, so that no match at their edge is missed or reported twice.
                 if offset >= seen {
                     let text = around(&part.bytes, place, query.len());
                     found.push(json!({"offset": offset, "text": text}));

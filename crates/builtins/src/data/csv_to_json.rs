@@ -1,4 +1,4 @@
-//! `csv_to_json`: the rows of a CSV text as objects (RFC 4180).
+//! `csv_to_json`: converts the rows of a CSV text to JSON objects (RFC 4180).
 
 mod rows;
 
@@ -11,11 +11,11 @@ use rows::Rows;
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// Digits that a decimal number may have to be taken for a number: a double keeps all of them.
+/// Largest number of digits of a decimal that becomes a number; a double preserves all of them.
 const DIGITS: usize = 15;
-/// Bytes of all rows as JSON.
+/// Largest result, in bytes of JSON.
 const MOST: usize = 256 << 20;
-/// Cells of one row.
+/// Largest number of cells in a row.
 const CELLS: usize = 100_000;
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
@@ -26,7 +26,7 @@ pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
 struct CsvToJson;
 
 impl Compute for CsvToJson {
-    /// The text may be large: no tree is made of it, and the rows are written as they are read.
+    /// The text may be large, so rows are written while they are read, without a tree.
     fn compute(&self, args: &Args) -> Result<Json, String> {
         let keys = ["csv_content", "delimiter", "has_header", "numbers"];
         let [text, delimiter, header, numbers] = args.raw().pick(keys);
@@ -37,7 +37,7 @@ impl Compute for CsvToJson {
     }
 }
 
-/// The delimiter as the one byte it must be.
+/// Validates the delimiter, which must be one ASCII byte.
 pub(super) fn byte(delimiter: &str) -> Result<u8, String> {
     match delimiter.as_bytes() {
         [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
@@ -84,17 +84,17 @@ fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<Str
     Ok(out)
 }
 
-/// The columns' names, each written as the key of an object, with the comma before it. Cells beyond the
-/// header get names too: nothing is lost.
+/// Column names, each encoded as an object key with its leading comma. Cells beyond the header get
+/// generated names, so that none is lost.
 #[derive(Default)]
 struct Columns {
     keys: Vec<String>,
-    /// The number that the next of each name gets.
+    /// The next suffix for each repeated name.
     names: HashMap<String, usize>,
 }
 
 impl Columns {
-    /// As the row that is next has them.
+    /// Reads the names from the next row.
     fn named(header: &mut Rows<'_>) -> Result<Self, String> {
         let mut columns = Self::default();
         loop {
@@ -113,7 +113,7 @@ impl Columns {
         Ok(self.keys.get(at).map_or("", String::as_str))
     }
 
-    /// A name that is there already gets a number: `price`, `price_2`. None is one too: `col_0`.
+    /// Adds a name. A repeated name gets a number (`price_2`), an empty one becomes `col_0`.
     fn add(&mut self, name: &str) -> Result<(), String> {
         let at = self.keys.len();
         if at == CELLS {
@@ -140,11 +140,11 @@ impl Columns {
     }
 }
 
-/// Whether a cell is a number that JSON writes in the same way, so that nothing of it is lost: a whole
-/// one of 64 bits, or one with a point and not more digits than a double keeps.
+/// Returns whether a cell is a number that JSON preserves exactly: a 64-bit integer, or a decimal
+/// with no more digits than a double keeps.
 fn is_number(cell: &str) -> bool {
     let digits = cell.strip_prefix('-').unwrap_or(cell);
-    // Most cells are none, and are seen not to be by their first letter.
+    // The first character rules out most cells.
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return false;
     }
@@ -163,7 +163,7 @@ fn is_number(cell: &str) -> bool {
     whole && !leads && cell != "-0"
 }
 
-/// How many digits there are, where there is nothing but digits around one point.
+/// Counts the digits of a plain decimal; `None` for any other text.
 fn plain(text: &[u8]) -> Option<usize> {
     let (mut points, mut last) = (0, b'.');
     for byte in text {

@@ -1,4 +1,4 @@
-//! `generate_uuid`: a random UUID, version 4.
+//! `generate_uuid`: generates a random UUID (version 4).
 
 use serde_json::json;
 use tool::{Args, Json};

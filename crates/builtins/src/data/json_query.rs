@@ -1,7 +1,7 @@
-//! `json_query`: JMESPath on JSON (<https://jmespath.org/specification.html>).
+//! `json_query`: queries JSON with JMESPath (<https://jmespath.org/specification.html>).
 //!
-//! The crate `jmespath` reads the expression and has the functions. It is evaluated here, because an
-//! expression of a few hundred characters can ask for more than any machine has: see [`steps`].
+//! The crate `jmespath` parses the expression and provides the functions. Evaluation happens here
+//! with a step budget, because a short expression can require unbounded work: see [`steps`].
 
 mod by;
 mod steps;
@@ -13,9 +13,9 @@ use tool::{Args, Json, Limits};
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// The longest expression, in characters: what nests is read, and evaluated, by recursion.
+/// Longest expression in characters, because parsing and evaluation are recursive.
 const LONGEST: usize = 1_000;
-/// The most brackets, `!` and `&` in one.
+/// Largest number of brackets, `!` and `&` in an expression.
 const NESTED: usize = 100;
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
@@ -34,13 +34,13 @@ impl Compute for JsonQuery {
     }
 }
 
-/// The object or the list that a text holds: models often have JSON as the text that another tool gave.
+/// Parses JSON that was passed as text, because models often pass on the text of another tool.
 fn parsed_text(data: &Value) -> Option<Value> {
     let text = data.as_str().filter(|text| text.trim_start().starts_with(['{', '[']))?;
     Some(Json::check(text.to_owned(), Limits::DOCUMENT).ok()?.value())
 }
 
-/// What `query` finds in `data`.
+/// Evaluates `query` on `data`.
 fn search(data: &Value, query: &str) -> Result<Json, String> {
     let nested = query.chars().filter(|c| "([{!&".contains(*c)).count();
     if query.chars().count() > LONGEST || nested > NESTED {
@@ -58,7 +58,7 @@ fn search(data: &Value, query: &str) -> Result<Json, String> {
     Json::check(text, Limits::DOCUMENT).map_err(|error| format!("query: what was found: {error}"))
 }
 
-/// In one line, with the place.
+/// Formats an error as one line with its position.
 fn told(error: &JmespathError) -> String {
     let reason = error.reason.to_string();
     let reason = reason.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `json_to_csv`: objects as the rows of a CSV text (RFC 4180).
+//! `json_to_csv`: converts JSON objects to the rows of a CSV text (RFC 4180).
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn convert(rows: &[Value], columns: Option<Vec<&str>>, delimiter: u8) -> Result<
     String::from_utf8(bytes).map_err(|error| format!("data: {error}"))
 }
 
-/// Text as it is; nothing for null; what has parts as JSON.
+/// Formats a cell: text unchanged, null as empty, arrays and objects as JSON.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! `sql_query`: SQL over tables that come with the call, by SQLite in a worker.
+//! `sql_query`: runs SQL over tables passed in the call, with SQLite in a worker.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `calculator`: one expression, one number.
+//! `calculator`: evaluates one expression to a number.
 
 use tool::{Args, Json};
 
@@ -6,7 +6,7 @@ use super::expression::Expression;
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// Spec 2's own words, whether the expression is missing, empty or no text.
+/// Error text of spec 2 for a missing, empty or non-text expression.
 const EMPTY: &str = "math_eval requires a non-empty string \"expression\" parameter";
 
 pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {

@@ -1,8 +1,8 @@
-//! Expressions as people and models write them: read once, evaluated as often as is asked.
+//! Mathematical expressions: compiled once, evaluated many times.
 //!
 //! Precedence is that of mathjs: `-2^2` is -4, `2^3^2` is 2^9, `%` is the remainder with the
-//! divisor's sign. Length and depth are bounded, and an error names its position. A program is a flat
-//! list of steps on a stack, so that nothing recurses while it runs.
+//! divisor's sign. Length and depth are bounded, and an error names its position. A compiled
+//! expression is a flat list of stack instructions, so that evaluation never recurses.
 
 mod program;
 mod read;
@@ -15,21 +15,21 @@ pub use program::Program;
 #[derive(Debug, Clone, Copy)]
 pub struct Expression<'a>(pub &'a str);
 
-/// What is wrong with an expression, and where.
+/// Error of an expression with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at position {position}")]
 pub struct ExpressionError {
     /// What.
     pub message: String,
-    /// The character, from 1; one past the last where the expression ends too early.
+    /// Character position from 1; one past the last if the expression ends too early.
     pub position: usize,
 }
 
-/// Characters of an expression.
+/// Longest expression, in characters.
 pub(crate) const MAX_LENGTH: usize = 2_000;
 
 impl Expression<'_> {
-    /// Its value, which is finite.
+    /// Evaluates the expression to a finite number.
     ///
     /// # Errors
     /// [`ExpressionError`] with the position.
@@ -37,8 +37,8 @@ impl Expression<'_> {
         self.compile(|_| None)?.evaluate()
     }
 
-    /// Reads it, for many evaluations. `variable` says which slot a name stands for; `y[0]` is asked for
-    /// as `y0`.
+    /// Compiles the expression for many evaluations. `variable` maps a name to its slot; `y[0]` is
+    /// passed as `y0`.
     ///
     /// # Errors
     /// [`ExpressionError`] with the position.

@@ -1,8 +1,8 @@
-//! The constants and functions of expressions, under their names in mathjs and in numpy.
+//! Constants and functions of expressions, under their mathjs and NumPy names.
 
 use super::number::Number::{self, Real, Whole};
 
-/// What `name` stands for without parentheses.
+/// Returns the value of a constant by its name.
 pub(super) fn constant(name: &str) -> Option<Number> {
     match name {
         "pi" => Some(Real(std::f64::consts::PI)),
@@ -12,24 +12,24 @@ pub(super) fn constant(name: &str) -> Option<Number> {
     }
 }
 
-/// Why a function gave nothing.
+/// Reason why a function has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Its places are not a whole number from 0 to 15.
+    /// The number of decimals is not an integer from 0 to 15.
     Places,
-    /// What it was given, it is not defined for; in words.
+    /// The function is not defined for its arguments; with a message.
     Domain(&'static str),
 }
 
-/// A function.
+/// A function of the expression language.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Function {
-    /// In floating point only.
+    /// A floating-point function of one argument.
     One(fn(f64) -> f64),
-    /// The same of two.
+    /// A floating-point function of two arguments.
     Two(fn(f64, f64) -> f64),
     Abs,
-    /// Whole numbers stay what they are.
+    /// A rounding function; integers stay unchanged.
     Rounding(fn(f64) -> f64),
     Round,
     Log,
@@ -39,7 +39,7 @@ pub(super) enum Function {
     Fold(Fold),
 }
 
-/// What takes any number of arguments.
+/// A function of any number of arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fold {
     Min,
@@ -47,13 +47,13 @@ pub(super) enum Fold {
     Sum,
     Product,
     Mean,
-    /// Of the population.
+    /// Standard deviation of the population.
     Deviation,
 }
 
 use Function::{Abs, Factorial, Log, One, Pow, Round, Rounding, Two, Where};
 
-/// Every name that is known here.
+/// All known names, for suggestions.
 pub(super) const NAMES: &[&str] = &[
     "abs",
     "acos",
@@ -124,7 +124,7 @@ impl Function {
         })
     }
 
-    /// Whether it takes so many arguments; how many it does, in words.
+    /// Checks the number of arguments; the error says how many are expected.
     pub(super) fn takes(self, count: usize) -> Result<(), &'static str> {
         let (good, words) = match self {
             One(_) | Abs | Rounding(_) | Factorial => (count == 1, "one argument"),
@@ -245,7 +245,7 @@ fn of_one(name: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// To a base. Those of 2 and 10 are more exact than a quotient.
+/// Logarithm to a base. Bases 2 and 10 have functions that are more exact than a quotient.
 #[expect(clippy::float_cmp, reason = "just these two")]
 fn logarithm(x: f64, base: f64) -> f64 {
     if base == 2.0 {
@@ -265,7 +265,7 @@ fn factorial(x: Number) -> Result<Number, Fault> {
     }
 }
 
-/// A half to the even neighbour, to whole numbers or to places after the point, as Python rounds.
+/// Rounds half to even, to integers or to decimals, as Python does.
 fn round(args: &[Number]) -> Result<Number, Fault> {
     let (x, places) = match args {
         [x] => (*x, 0),
@@ -276,7 +276,7 @@ fn round(args: &[Number]) -> Result<Number, Fault> {
         (_, ..0 | 16..) => Err(Fault::Places),
         (Whole(_), _) => Ok(x),
         (Real(x), 0) => Ok(Real(x.round_ties_even())),
-        // The decimal text is exact, where a product with a power of ten is rounded once more.
+        // Formatting as decimal text is exact; a product with a power of ten would round twice.
         (Real(x), places) => {
             let places = usize::try_from(places).map_err(|_| Fault::Places)?;
             format!("{x:.places$}").parse().map(Real).map_err(|_| Fault::Places)

@@ -1,28 +1,28 @@
-//! Numbers that stay whole as long as they can.
+//! Numbers that stay integers as long as the operation allows.
 //!
-//! A model asks a calculator exactly where floating point would be wrong: whole numbers are computed
-//! in 128 bits and become floating point only where the operation or the size asks for it.
+//! Integers are computed in 128 bits and become floating point only if the operation or the size
+//! requires it, because exact results are what a calculator is for.
 
 use std::cmp::Ordering;
 
 use tool::Json;
 
-/// A whole number, or a floating-point one that is finite.
+/// An integer or a finite floating-point number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Exact.
+    /// An exact integer.
     Whole(i128),
-    /// To about 16 digits.
+    /// A double, to about 16 digits.
     Real(f64),
 }
 
 use Number::{Real, Whole};
 
-/// Past this a floating-point number no longer tells one whole number from the next.
+/// Largest magnitude up to which a double represents every integer.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
-    /// As floating point, rounded to the nearest.
+    /// Converts to floating point, rounded to nearest.
     #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
     pub fn real(self) -> f64 {
         match self {
@@ -31,7 +31,7 @@ impl Number {
         }
     }
 
-    /// As JSON: whole numbers without a point, whatever way they came about.
+    /// Converts to JSON; integral values have no decimal point.
     pub fn json(self) -> Json {
         match self.settled() {
             Whole(whole) => Json::of(&whole),
@@ -39,7 +39,7 @@ impl Number {
         }
     }
 
-    /// A floating-point number that is whole and exact becomes a whole one.
+    /// Converts an exact integral double to an integer.
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     pub(crate) fn settled(self) -> Self {
         match self {
@@ -83,7 +83,7 @@ impl Number {
         self.either(other, i128::checked_mul, |a, b| a * b)
     }
 
-    /// `None` by zero.
+    /// Divides; `None` for division by zero.
     pub(crate) fn divide(self, other: Self) -> Option<Self> {
         let whole = |a: i128, b: i128| (a.checked_rem(b)? == 0).then(|| a.checked_div(b))?;
         (!other.is_zero()).then(|| self.either(other, whole, |a, b| a / b))
@@ -117,7 +117,7 @@ impl Number {
     }
 }
 
-/// With the divisor's sign. By the exact remainder: a quotient would be rounded, and the product with it.
+/// Remainder with the divisor's sign, from the exact IEEE remainder: a quotient would be rounded.
 pub(super) fn remainder(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }

@@ -1,4 +1,4 @@
-//! `echo`: gives back what it got, byte for byte. For tests of a connection.
+//! `echo`: returns its arguments unchanged, byte for byte, to test a connection.
 
 use tool::{Args, Json};
 

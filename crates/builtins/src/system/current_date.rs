@@ -1,4 +1,4 @@
-//! `get_current_date`: what day it is, in a time zone.
+//! `get_current_date`: returns today's date in a time zone.
 
 use std::sync::Arc;
 

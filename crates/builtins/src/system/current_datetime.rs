@@ -1,8 +1,8 @@
-//! `get_current_datetime`: what time it is, in a time zone.
+//! `get_current_datetime`: returns the current date and time in a time zone.
 //!
-//! Spec 2's program answers an unknown zone with UTC and does not say so. The spec itself asks for no
-//! such thing, and a wrong hour that looks right is worse than an error the model can mend: here an
-//! unknown zone is an error.
+//! Spec 2's program silently uses UTC for an unknown zone, which the spec does not require. Here an
+//! unknown zone is an error, because a plausible wrong hour is worse than an error that the model
+//! can correct.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use tool::{Args, Clock, Json};
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// The program's own: the machine may have none.
+/// The bundled time zone database, because the machine may have none.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
@@ -39,7 +39,7 @@ impl Compute for CurrentDatetime {
     }
 }
 
-/// What time it is in the zone that the arguments ask for.
+/// Returns the current time in the zone of the arguments.
 pub(super) fn now_in(args: &Args, clock: &dyn Clock) -> Result<Zoned, String> {
     let asked = args.value().get("timezone").and_then(|zone| zone.as_str()).unwrap_or("UTC");
     let zone = ZONES.get(asked).map_err(|_| {

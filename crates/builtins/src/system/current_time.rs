@@ -1,4 +1,4 @@
-//! `get_current_time`: what time it is, in a time zone.
+//! `get_current_time`: returns the current time in a time zone.
 
 use std::sync::Arc;
 

@@ -1,29 +1,29 @@
-//! The folders that tools may use, and how a path leads to one of them.
+//! The file roots that tools may use, and the resolution of a path to one of them.
 
 use std::path::{Path, PathBuf};
 
 use rooted_fs::roots::{Root, RootError};
 
-/// The folders, each with the path it was configured by.
+/// File roots, each with its configured path.
 ///
-/// A path that does not begin with `/` is in the first; any other must begin with the path of one.
-/// Which folder is meant is read from the text; that nothing outside it is reached is the root's care.
+/// A relative path is in the first root; an absolute one must begin with the path of a root. The
+/// text of the path selects the root; the root itself confines access.
 #[derive(Debug)]
 pub struct Files(Vec<(PathBuf, Root)>);
 
 impl Files {
-    /// Of these folders, the usual one first.
+    /// Creates the set of roots; the first is the default.
     pub fn new(roots: Vec<(PathBuf, Root)>) -> Self {
         Self(roots)
     }
 
-    /// The folder in which a path begins that does not begin with `/`.
+    /// Returns the folder in which relative paths begin.
     pub(crate) fn base(&self) -> Option<String> {
         let (path, _) = self.0.first()?;
         path.to_str().map(str::to_owned)
     }
 
-    /// The same of a path that is read, without those that surely lead out of their folder.
+    /// Resolves a path for reading; rejects one that certainly leads out of its root.
     pub(crate) fn place_inside<'a>(
         &'a self,
         path: &'a str,
@@ -33,7 +33,7 @@ impl Files {
         Ok((root, path))
     }
 
-    /// The folder, and the path in it.
+    /// Resolves a path to a root and the path within it.
     pub(crate) fn place<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), String> {
         let asked = Path::new(path);
         if !asked.is_absolute() {
@@ -42,14 +42,14 @@ impl Files {
         }
         let inside =
             |(base, root): &'a (PathBuf, Root)| Some((root, asked.strip_prefix(base).ok()?));
-        // The one that is deepest: folders may lie in each other.
+        // The deepest root wins, because roots may be nested.
         let found =
             self.0.iter().filter_map(inside).min_by_key(|(_, rest)| rest.components().count());
         found.ok_or_else(|| format!("Path not allowed: {}", shown(path)))
     }
 }
 
-/// In words for the model.
+/// Formats an error for the model.
 pub(super) fn told(error: &RootError) -> String {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! `list_directory`: what is in a folder.
+//! `list_directory`: lists the files and folders in a folder.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use super::files::{Files, told};
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// The most that is listed (spec 3's number).
+/// Largest number of listed entries (spec 3's number).
 const MOST: usize = 1_000;
-/// The most that is looked at on the way, and in one folder.
+/// Largest number of visited entries, in total and in one folder.
 const LOOKED_AT: usize = 20_000;
-/// Folders within folders.
+/// Largest folder depth.
 const DEPTH: usize = 32;
 
 pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
@@ -27,7 +27,7 @@ pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin>
 #[derive(Debug)]
 struct ListDirectory(Arc<Files>);
 
-/// What a call asks for.
+/// Parsed arguments of a call.
 struct Query<'a> {
     root: &'a Root,
     path: &'a Path,
@@ -61,7 +61,7 @@ impl Compute for ListDirectory {
     }
 }
 
-/// Folders near the top first; what is below a link is never looked at.
+/// Walks folders breadth-first; links are not followed.
 fn walk(
     root: &Root,
     (top, asked): (&Path, &Path),
@@ -74,7 +74,7 @@ fn walk(
         let listing = match root.list(top.join(&below), LOOKED_AT) {
             Ok(listing) => listing,
             Err(error) if depth == 0 => return Err(told(&error)),
-            // Gone, or closed to this process: the others are listed.
+            // Removed meanwhile, or not readable: the others are listed.
             Err(_) => continue,
         };
         for entry in listing.entries {

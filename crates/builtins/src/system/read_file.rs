@@ -1,4 +1,4 @@
-//! `read_file`: what a file holds.
+//! `read_file`: returns the content of a file.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ struct ReadFile {
     bytes: Bound,
 }
 
-/// Written at once: as a tree, the content would be copied once more.
+/// Result of `read_file`. Serialized directly, because a JSON tree would copy the content once
+/// more.
 #[derive(Serialize)]
 struct Answer {
     content: String,
@@ -67,7 +68,7 @@ pub(crate) fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<Strin
         _ => String::from_utf8(bytes).or_else(|error| {
             let (at, open) =
                 (error.utf8_error().valid_up_to(), error.utf8_error().error_len().is_none());
-            // A character that the cut went through is left out.
+            // An incomplete character at the end is dropped.
             if !(cut && open) {
                 return Err(no_text(at));
             }

@@ -1,4 +1,4 @@
-//! `write_file`: writes a file whole, or adds to its end.
+//! `write_file`: replaces the content of a file, or appends to it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::files::{Files, told};
 use tool_manifest::Registry;
 use tool_manifest::{Builtin, Compute};
 
-/// The largest file that is added to, in bytes: it is written anew, so that no reader sees half of it.
+/// Largest file that can be appended to, in bytes. It is rewritten completely, so that readers
+/// never see a partial write.
 const MOST: usize = 64 << 20;
 
 pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
@@ -21,7 +22,7 @@ pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin>
 #[derive(Debug)]
 struct WriteFile(Arc<Files>);
 
-/// What a call asks for.
+/// Parsed arguments of a call.
 struct Target<'a> {
     root: &'a Root,
     path: &'a Path,
@@ -31,7 +32,8 @@ struct Target<'a> {
 }
 
 impl WriteFile {
-    /// Reads the arguments, and rejects those with which nothing can be written whatever the folders hold.
+    /// Parses the arguments and rejects those that can never be written, independent of existing
+    /// files.
     fn target<'a>(&'a self, args: &'a Value) -> Result<Target<'a>, String> {
         let text = |name| args.get(name).and_then(Value::as_str);
         let asked = text("path").unwrap_or_default();
@@ -69,7 +71,7 @@ impl Compute for WriteFile {
     }
 }
 
-/// With the folders above it, where they are not there yet.
+/// Writes the file and creates missing parent folders.
 fn write(root: &Root, path: &Path, content: &[u8]) -> Result<(), RootError> {
     let first = root.write(path, content, Put::Replace);
     if !matches!(first, Err(RootError::NoSuch { .. })) {

@@ -1,4 +1,4 @@
-//! Asks a fixed address, and gives its whole answer, bounded.
+//! Bounded GET requests to a fixed site, such as Wikipedia or a search engine.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use egress::{Class, Egress, Follow, HttpLimits, Origin};
 use http::{HeaderValue, Request, StatusCode, header};
 
-/// Bytes of an answer.
+/// Largest response body, in bytes.
 const MOST: usize = 2 << 20;
 
-/// An address that answers: whose it is says what it may name.
+/// A site with its egress class, which determines the addresses it may use.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     base: String,
@@ -17,20 +17,20 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// One of the public net, which must be at a public address.
+    /// Creates an endpoint that must be at a public address.
     pub(crate) fn public(base: &str) -> Self {
         Self { base: base.to_owned(), class: Class::Caller }
     }
 
-    /// One whose class is known.
+    /// Creates an endpoint with a known egress class.
     pub(crate) fn of(base: &str, class: Class) -> Self {
         Self { base: base.to_owned(), class }
     }
 
-    /// The operator's own, in any network.
+    /// Creates an endpoint configured by the operator, in any network.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// A message that says what is wrong with the URL.
     pub fn operators(base: &str) -> Result<Self, String> {
         let origin = Origin::parse(base).map_err(|error| error.to_string())?;
         if base.contains(['?', '#']) {
@@ -40,10 +40,10 @@ impl Endpoint {
         Ok(Self { base, class: Class::Operator { origin } })
     }
 
-    /// A whole file of at most so many bytes, in so much time; redirects are followed.
+    /// Downloads a file within a time and byte limit; follows redirects.
     ///
     /// # Errors
-    /// In words, with the address.
+    /// A message with the URL.
     pub(crate) async fn fetched(
         &self,
         egress: &Egress,
@@ -69,7 +69,7 @@ impl Endpoint {
         tokio::time::timeout(limit, asked).await.unwrap_or_else(late)
     }
 
-    /// What is at `path`, which begins with a slash and has its query.
+    /// Requests `path`, which begins with a slash and includes the query.
     pub(super) async fn get(
         &self,
         egress: &Egress,
@@ -80,7 +80,7 @@ impl Endpoint {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = egress.check(&self.class, &url).map_err(Failed::net)?;
         let headers = request.headers_mut();
-        // Wikimedia asks for a name, DuckDuckGo for what a browser takes.
+        // Wikimedia requires a user agent, DuckDuckGo the accept header of a browser.
         let agent = concat!("Toolkeep/", env!("CARGO_PKG_VERSION"), " (built-in tools)");
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
         let accept = "text/html,application/json;q=0.9,*/*;q=0.8";
@@ -98,7 +98,7 @@ impl Endpoint {
     }
 }
 
-/// Why there is no answer, in spec 3's words for it.
+/// Failure of a request, with the kind in spec 3's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     /// `timeout`, `rate_limit`, `network` or `parse_error`.
@@ -133,7 +133,7 @@ impl Failed {
     }
 }
 
-/// For a part of a path or of a query.
+/// Percent-encodes a part of a path or a query.
 pub(super) fn encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();

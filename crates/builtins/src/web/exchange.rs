@@ -1,4 +1,4 @@
-//! One request of a tool, and its answer in the shape of spec 3.
+//! The executor of `http_get` and `http_post`: one request, one response in the shape of spec 3.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tool::{
 
 use tool_manifest::Bound;
 
-/// Characters of a body that are kept (spec 3's number).
+/// Largest returned body, in characters (spec 3's number).
 const MOST_TEXT: usize = 100_000;
-/// Bytes of a body that are read for it: four to a character.
+/// Bytes that are read for it: four per character.
 const MOST_BYTES: usize = 4 * MOST_TEXT;
-/// Headers of the connection, which are not the caller's to set.
+/// Connection headers that callers may not set.
 const RESERVED: [&str; 11] = [
     "connection",
     "content-length",
@@ -34,13 +34,13 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Asks with one method.
+/// Executes requests with one HTTP method.
 #[derive(Debug)]
 pub(super) struct Asks {
     pub(super) egress: Egress,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) method: Method,
-    /// For the whole answer.
+    /// Timeout of the whole response, in seconds.
     pub(super) seconds: Bound,
 }
 
@@ -127,7 +127,7 @@ fn checked(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String>
     Ok((read, value.map_err(|_| format!("headers: the value of `{}` cannot be sent", shown()))?))
 }
 
-/// Values of one name stand behind one another, as RFC 9110 (5.3) has it.
+/// Returns headers as JSON; repeated values are joined by commas (RFC 9110, 5.3).
 fn shown(headers: &HeaderMap) -> Map<String, Value> {
     let mut all = Map::new();
     for name in headers.keys() {
@@ -138,8 +138,8 @@ fn shown(headers: &HeaderMap) -> Map<String, Value> {
     all
 }
 
-/// The encoding that `content-type` names, by the labels of the WHATWG: `iso-8859-1` is windows-1252 there. A
-/// byte order mark at the beginning counts before it.
+/// Returns the encoding named in `content-type`, by WHATWG labels (`iso-8859-1` means
+/// windows-1252). A byte order mark takes precedence when decoding.
 fn charset(headers: &HeaderMap) -> &'static Encoding {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let mut parameters = kind.unwrap_or_default().split(';').skip(1);
@@ -151,7 +151,7 @@ fn charset(headers: &HeaderMap) -> &'static Encoding {
     label.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8)
 }
 
-/// The body as text, and whether there was more.
+/// Reads the body as text; returns whether it was truncated.
 async fn text(mut body: Body, headers: &HeaderMap) -> Result<(String, bool), String> {
     let (mut bytes, mut more) = (Vec::new(), false);
     while let Some(part) = body.chunk().await.map_err(|error| error.to_string())? {

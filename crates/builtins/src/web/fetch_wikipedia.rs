@@ -1,4 +1,4 @@
-//! `fetch_wikipedia`: what an article says first. Its summary by title, or by what a search finds.
+//! `fetch_wikipedia`: returns the first sentences of an article, found by its title or by a search.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::ask::{Endpoint, Failed, encoded};
 use tool_manifest::{Bound, Registry};
 use tool_manifest::{Builtin, ended};
 
-/// For one request (spec 3's number).
+/// Timeout of one request (spec 3's number).
 const LIMIT: Duration = Duration::from_secs(10);
-/// Categories that are told.
+/// Largest number of returned categories.
 const CATEGORIES: usize = 20;
 const WHO: &str = "Wikipedia";
 
@@ -69,20 +69,20 @@ impl FetchWikipedia {
         Ok(answer)
     }
 
-    /// The article of that very title, redirects followed.
+    /// Fetches the summary of the article with this exact title; follows redirects.
     async fn summary(&self, title: &str) -> Result<Option<Value>, Failed> {
         let title = encoded(&title.replace(' ', "_"));
         let path = format!("/api/rest_v1/page/summary/{title}?redirect=true");
         let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
         match status {
             StatusCode::OK => read(&body).map(Some),
-            // No title at all is 400.
+            // An empty title returns status 400.
             StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => Ok(None),
             other => Err(Failed::status(WHO, other)),
         }
     }
 
-    /// The title that a search finds first.
+    /// Returns the title of the first search result.
     async fn found(&self, asked: &str) -> Result<Option<String>, Failed> {
         let asked = encoded(asked);
         let path =
@@ -118,7 +118,8 @@ fn read(body: &[u8]) -> Result<Value, Failed> {
     serde_json::from_slice(body).map_err(|error| Failed::unread(WHO, error))
 }
 
-/// So many sentences. One ends at a mark with a space behind it, unless that mark ends an initial.
+/// Returns the first sentences. A sentence ends at a punctuation mark before a space, unless it
+/// follows an initial.
 fn first(text: &str, most: usize) -> String {
     let mut ends = 0;
     let mut word = 0;

@@ -1,9 +1,9 @@
-//! As much of HTML as a page of results needs: tags with their attributes, in one pass, and text.
+//! A minimal HTML tokenizer for result pages: tags with attributes, and text, in one pass.
 //!
-//! Not a reader of any page: what it does not understand it passes over. It never goes back, so that a
-//! page takes as long as it is.
+//! It skips what it does not understand and never backtracks, so that the time is linear in the
+//! size of the page.
 
-/// A tag, or what stands between two.
+/// A tag, or the text between two tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// `<name attributes>`.
@@ -16,7 +16,7 @@ pub(super) enum Piece<'a> {
     Text(&'a str),
 }
 
-/// The pieces of a page.
+/// Iterates over the tokens of a page.
 #[derive(Debug)]
 pub(super) struct Pieces<'a>(pub(super) &'a str);
 
@@ -51,7 +51,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where a tag ends: a `>` in quotes does not end it.
+/// Returns the end of a tag; a `>` in quotes does not end it.
 fn end_of(tag: &str) -> usize {
     let mut quote = None;
     for (at, c) in tag.char_indices() {
@@ -65,7 +65,7 @@ fn end_of(tag: &str) -> usize {
     tag.len()
 }
 
-/// The value of an attribute, decoded.
+/// Returns the decoded value of an attribute.
 pub(super) fn attribute(attributes: &str, wanted: &str) -> Option<String> {
     let mut rest = attributes.trim_start();
     while !rest.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn attribute(attributes: &str, wanted: &str) -> Option<String> {
         let (name, after) = rest.split_at(end);
         let after = after.trim_start();
         let Some(value) = after.strip_prefix('=').map(str::trim_start) else {
-            // A mark alone; one character more, so that it ends.
+            // An attribute without a value; always advance, so that the loop ends.
             rest = if end == 0 { skip(after) } else { after };
             continue;
         };
@@ -97,12 +97,12 @@ fn skip(text: &str) -> &str {
     chars.as_str()
 }
 
-/// Whether a class is among those of a tag.
+/// Returns whether a tag has a class.
 pub(super) fn has_class(attributes: &str, wanted: &str) -> bool {
     attribute(attributes, "class").is_some_and(|all| all.split_whitespace().any(|it| it == wanted))
 }
 
-/// Text with its entities written out.
+/// Decodes the entities of a text.
 pub(super) fn decoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! `http_get`: fetches what a URL leads to.
+//! `http_get`: sends an HTTP GET request to a public URL.
 
 use std::sync::Arc;
 

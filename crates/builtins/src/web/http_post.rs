@@ -1,4 +1,4 @@
-//! `http_post`: sends JSON to a URL.
+//! `http_post`: sends JSON to a public URL with HTTP POST.
 
 use std::sync::Arc;
 

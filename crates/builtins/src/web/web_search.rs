@@ -1,8 +1,7 @@
-//! `web_search`: what a search engine finds, without a key.
+//! `web_search`: searches the web without an API key.
 //!
-//! DuckDuckGo's page for browsers without scripts, then Wikipedia's titles where it has none for us; or
-//! the operator's own SearXNG, and nothing else. A page that asks whether one is a person is an error
-//! and never an empty list.
+//! Uses DuckDuckGo's page for browsers without scripts, with Wikipedia titles as the fallback; or
+//! only the operator's SearXNG. A CAPTCHA page is an error, never an empty list.
 
 mod duckduckgo;
 mod searxng;
@@ -19,11 +18,11 @@ use super::ask::{Endpoint, Failed};
 use tool_manifest::{Bound, Registry};
 use tool_manifest::{Builtin, ended};
 
-/// For one request (spec 3's number), and between two.
+/// Timeout of one request (spec 3's number), and the pause before a retry.
 const LIMIT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where is searched.
+/// A search engine and its endpoint.
 #[derive(Debug, Clone)]
 pub enum Engine {
     /// DuckDuckGo's HTML page.
@@ -32,7 +31,7 @@ pub enum Engine {
     SearXng(Endpoint),
 }
 
-/// One thing that was found.
+/// One search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     title: String,
@@ -81,7 +80,7 @@ impl WebSearch {
             (Ok(found), Engine::DuckDuckGo(_)) => Ok(told(found, "duckduckgo")),
             (Err(error), Engine::DuckDuckGo(_)) if error.kind != "parse_error" => {
                 let titles = titles::search(&self.egress, &self.wikipedia, (query, most)).await;
-                // Where both fail, the reason is the first one's.
+                // If both fail, the first error is returned.
                 titles.map(|found| told(found, "wikipedia")).map_err(|_| error)
             }
             (Err(error), _) => Err(error),

@@ -1,8 +1,8 @@
-//! A worker with a large state of its own, such as a language model: one process that is started and prepared at the
-//! first request, kept, and started again where it has died.
+//! A worker with large state, such as a language model. One process starts and is prepared at the
+//! first request, stays alive, and restarts after a crash.
 //!
-//! All callers share it and take turns, each root key one after the other, since the quota has one place. A caller
-//! that gives up while its request runs ends the process.
+//! All callers share it and take turns, because the quota has one slot. A caller that cancels while
+//! its request runs ends the process.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -18,22 +18,22 @@ use tool::{Boxed, Caged};
 use super::{Job, Trouble, Worker, WorkerPlace, WorkerQuota};
 use crate::cages::Cages;
 
-/// Address space beside the memory that a worker may allocate: its code, its stacks, reserves of the allocator.
+/// Address space in bytes beyond the allocation limit: code, stacks and allocator reserves.
 const SPACE: u64 = 3 << 30;
-/// Bytes in memory beside what it allocates.
+/// Resident bytes beyond the allocation limit.
 const RESIDENT: u64 = 256 << 20;
-/// Seconds of processor time of a worker's life. Each request has its own deadline.
+/// CPU time of a worker's life, in seconds. Each request has its own deadline.
 const PROCESSOR: u64 = 30 * 24 * 3_600;
-/// Threads of the process beside those in its share.
+/// Threads of the process beyond those in its resources.
 const THREADS: u64 = 4;
-/// How long no worker is started after the first start that failed; each further failure doubles it.
+/// Delay after the first failed start; each further failure doubles it.
 const BACKOFF: Duration = Duration::from_millis(500);
-/// The longest it becomes.
+/// Longest delay between starts.
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
-/// Characters of a worker's message.
+/// Largest length of a worker's message, in characters.
 const MESSAGE: usize = 2_000;
 
-/// What a dedicated worker may use of the machine.
+/// Memory and threads that a dedicated worker may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerShare {
     /// Bytes that it may allocate.
@@ -47,7 +47,7 @@ impl WorkerShare {
         [self.memory, self.threads].map(|number| number.to_string())
     }
 
-    /// What [`to_args`](Self::to_args) wrote; `None` where it is not that.
+    /// Parses the output of [`to_args`](Self::to_args); `None` if it is malformed.
     pub(super) fn of_args(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let numbers = args.into_iter().map(|word| word.to_str()?.parse().ok());
         match numbers.collect::<Option<Vec<usize>>>()?.as_slice() {
@@ -57,7 +57,7 @@ impl WorkerShare {
     }
 }
 
-/// Brings a worker into the state in which it answers.
+/// Prepares a started worker for requests.
 pub trait Prepare: Debug + Send + Sync {
     /// Sends `worker` what it needs before its first request.
     ///
@@ -66,7 +66,7 @@ pub trait Prepare: Debug + Send + Sync {
     fn prepare<'a>(&'a self, worker: &'a mut FreshWorker) -> Boxed<'a, Result<(), WorkerError>>;
 }
 
-/// Why there is no answer, in words for the caller.
+/// Reason why a dedicated worker returned no answer, with a message for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerError {
     /// Too many requests of this root key are pending, or the last starts failed; a later call may succeed.
@@ -82,7 +82,7 @@ pub enum WorkerError {
 }
 
 impl WorkerError {
-    /// The words alone.
+    /// Returns the message without the kind of failure.
     pub fn into_message(self) -> String {
         let (Self::Busy(words)
         | Self::Blocked(words)
@@ -93,12 +93,12 @@ impl WorkerError {
     }
 }
 
-/// What a dedicated worker has done.
+/// Counters of a dedicated worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerCounts {
     /// Processes that were started.
     pub starts: u64,
-    /// Requests that were sent, without those of the preparation.
+    /// Requests that were sent, not counting the preparation.
     pub requests: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct WorkerCounts {
 #[derive(Debug)]
 pub struct DedicatedWorker {
     cages: Arc<Cages>,
-    /// The word with which the binary is asked to run it.
+    /// The command-line argument that makes the binary run this worker.
     word: &'static str,
     share: WorkerShare,
     env: Vec<(String, EnvValue)>,
@@ -124,7 +124,7 @@ struct State {
     counts: WorkerCounts,
 }
 
-/// Starts that failed, one after the other.
+/// Consecutive failed starts.
 #[derive(Debug, Clone)]
 struct FailedStart {
     count: u32,
@@ -133,7 +133,8 @@ struct FailedStart {
 }
 
 impl DedicatedWorker {
-    /// A worker of this binary in `cages`, started with `word` when it is first needed.
+    /// Creates a worker of this binary in a sandbox; it starts with the argument `word` on first
+    /// use.
     pub fn new(
         cages: &Arc<Cages>,
         (word, share): (&'static str, WorkerShare),
@@ -150,14 +151,14 @@ impl DedicatedWorker {
         }
     }
 
-    /// The same with a variable in the worker's environment, which is empty otherwise.
+    /// Adds a variable to the worker's environment, which is otherwise empty.
     #[must_use]
     pub fn with_env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The exclusive use of the worker, as soon as it is this root key's turn.
+    /// Waits for this root key's turn and returns exclusive use of the worker.
     ///
     /// # Errors
     /// [`WorkerError::Busy`] where too many requests of the key are pending.
@@ -166,7 +167,7 @@ impl DedicatedWorker {
         Ok(WorkerTurn { worker: self, _place: place, took: Mutex::default() })
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> WorkerCounts {
         self.lock().counts
     }
@@ -175,7 +176,7 @@ impl DedicatedWorker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The worker that is kept; `None` where one may be started.
+    /// Takes the idle worker; `None` means that a new one may be started.
     fn kept(&self) -> Result<Option<Worker>, WorkerError> {
         let mut state = self.lock();
         if let Some(worker) = state.ready.take() {
@@ -195,7 +196,7 @@ impl DedicatedWorker {
         )))
     }
 
-    /// Keeps what came of a start for the next calls.
+    /// Records the result of a start for later calls.
     fn record_start(&self, started: Result<&Worker, &WorkerError>) {
         let mut state = self.lock();
         match started {
@@ -228,7 +229,7 @@ impl DedicatedWorker {
     }
 }
 
-/// The exclusive use of a [`DedicatedWorker`], until this is dropped.
+/// Exclusive use of a [`DedicatedWorker`] until dropped.
 #[derive(Debug)]
 pub struct WorkerTurn<'a> {
     worker: &'a DedicatedWorker,
@@ -237,11 +238,11 @@ pub struct WorkerTurn<'a> {
 }
 
 impl WorkerTurn<'_> {
-    /// Computes `job`, in a worker that is started and prepared where there is none. Where the future is dropped, the
-    /// worker is ended.
+    /// Runs `job` and starts and prepares a worker first if needed. Dropping the future ends the
+    /// worker.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub async fn request(&self, job: Job, args: &Bytes) -> Result<Vec<u8>, WorkerError> {
         let worker = self.prepared().await?;
         self.worker.lock().counts.requests += 1;
@@ -255,17 +256,17 @@ impl WorkerTurn<'_> {
         }
     }
 
-    /// Starts and prepares a worker where there is none.
+    /// Starts and prepares a worker if none is ready.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why no worker is ready.
     pub async fn prepare(&self) -> Result<(), WorkerError> {
         let worker = self.prepared().await?;
         self.worker.lock().ready = Some(worker);
         Ok(())
     }
 
-    /// What all requests took, for the record of the call that they were for.
+    /// Returns the resource usage of all requests, for the record of their call.
     pub fn took(&self) -> Option<Caged> {
         self.took.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -277,7 +278,7 @@ impl WorkerTurn<'_> {
 
     async fn prepared(&self) -> Result<Worker, WorkerError> {
         if let Some(mut worker) = self.worker.kept()? {
-            // One that ended while it had nothing to do is replaced without an error.
+            // A worker that ended while idle is replaced without an error.
             if !worker.has_ended().await {
                 return Ok(worker);
             }
@@ -299,16 +300,16 @@ impl WorkerTurn<'_> {
     }
 }
 
-/// A worker that was started and has answered no request yet.
+/// A worker that has started but is not prepared yet.
 #[derive(Debug)]
 pub struct FreshWorker {
-    /// None while it is asked, and where it is gone.
+    /// `None` while a request runs, and after the worker has ended.
     worker: Option<Worker>,
     took: Option<Caged>,
 }
 
 impl FreshWorker {
-    /// Computes `job`.
+    /// Runs `job` as part of the preparation.
     ///
     /// # Errors
     /// [`WorkerError::Failed`] and [`WorkerError::Ended`].
@@ -339,7 +340,7 @@ fn gone() -> WorkerError {
     WorkerError::Ended(super::GONE.to_owned())
 }
 
-/// A message as it may be passed on.
+/// Truncates a message to the permitted length.
 fn cut(words: &str) -> String {
     words.chars().take(MESSAGE).collect()
 }

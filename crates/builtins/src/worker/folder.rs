@@ -1,5 +1,5 @@
-//! A worker that reads one folder: started for one request, in a cage that sees that folder alone, and
-//! ended with the answer or with the time for it.
+//! Workers that read one folder. Each starts for one request in a sandbox that sees only that
+//! folder, and ends with the answer or at the time limit.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use tool::{Code, Context, ExecuteError, Json};
 use super::{Job, READ_FOLDER, Worker, WorkerQuota};
 use crate::cages::Cages;
 
-/// Such workers at once.
+/// Largest number of folder readers at once.
 const MOST: usize = 4;
-/// Address space: packs are mapped whole, and bound by what is read of them.
+/// Address space in bytes. Git packs are mapped whole; resident memory is limited separately.
 const SPACE: u64 = 64 << 30;
-/// Memory of all of it together, in bytes.
+/// Memory limit of all processes of one reader together, in bytes.
 const TOGETHER: u64 = 1 << 30;
-/// Seconds of processor time.
+/// CPU time limit in seconds.
 const PROCESSOR: u64 = 60;
-/// Threads, of which gix has a few.
+/// Largest number of threads; gix starts a few.
 const THREADS: u64 = 16;
-/// Open files: one for each pack, and for each folder that is walked.
+/// Largest number of open files: one for each pack and each folder that is walked.
 const DESCRIPTORS: u64 = 1_024;
 
-/// Starts the workers that read folders.
+/// Starts workers that read folders, within a quota.
 #[derive(Debug)]
 pub(crate) struct FolderReaders {
     cages: Arc<Cages>,
@@ -37,11 +37,11 @@ impl FolderReaders {
         Self { cages, quota: WorkerQuota::new(MOST) }
     }
 
-    /// What `job` answers of `folder`, or why there is no answer, in words for the model. A caller that
-    /// goes away ends it.
+    /// Runs `job` on `folder` and returns its answer, or an error message for the model.
+    /// Cancellation by the caller ends the worker.
     ///
     /// # Errors
-    /// Where there is no worker, or the caller has given up.
+    /// If no worker is available or the call is cancelled.
     pub(crate) async fn run(
         &self,
         job: Job,
@@ -82,7 +82,7 @@ impl FolderReaders {
     }
 }
 
-/// A cage that reads `folder` and writes nothing.
+/// Builds a sandbox with read access to `folder` and no write access.
 fn read_only_cage(tier: Tier, folder: &Path) -> Cage {
     let mut cage = Cage::new(tier);
     cage.this_binary = true;
@@ -96,8 +96,8 @@ fn read_only_cage(tier: Tier, folder: &Path) -> Cage {
     cage
 }
 
-/// The path of an open folder without links, and what it is: device and number. The path may come to lead
-/// elsewhere before the cage is made; the worker sees that by what it then is in.
+/// Returns the resolved path of an open folder with its device and inode number. If the path leads
+/// elsewhere by the time the sandbox is created, the worker detects it by these numbers.
 fn folder_identity(open: &Path) -> std::io::Result<(PathBuf, [u64; 2])> {
     let meta = std::fs::metadata(open)?;
     Ok((std::fs::read_link(open)?, [meta.dev(), meta.ino()]))

@@ -1,15 +1,16 @@
-//! What travels between Toolkeep and a worker: lengths first, little-endian, both ends the same binary.
+//! The protocol between Toolkeep and a worker: little-endian, length-prefixed messages. Both ends
+//! run the same binary.
 
 use std::time::Duration;
 
-/// Bytes before a request: the job, milliseconds, length.
+/// Bytes of a request header: job, time limit in milliseconds, length.
 pub(super) const REQUEST: usize = 9;
-/// Bytes before an answer: the status, milliseconds of processor time, KiB at most, length.
+/// Bytes of a response header: status, CPU time in milliseconds, peak memory in KiB, length.
 pub(super) const ANSWER: usize = 13;
-/// The longest request and answer, in bytes.
+/// Largest request and response, in bytes.
 pub(super) const LONGEST: usize = 256 << 20;
 
-/// What stands before a request.
+/// Header of a request to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) job: u8,
@@ -17,12 +18,12 @@ pub(super) struct Head {
     pub(super) length: usize,
 }
 
-/// What an answer is.
+/// Kind of response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     /// JSON.
     Value,
-    /// Words for the model.
+    /// An error message for the model.
     Failure,
 }
 
@@ -50,11 +51,11 @@ impl Head {
     }
 }
 
-/// What stands before an answer.
+/// Header of a response from a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) status: Status,
-    /// Milliseconds of processor time for it, and KiB that the worker ever had.
+    /// CPU time of this request in milliseconds, and peak memory of the worker in KiB.
     pub(super) used: (u64, u64),
     pub(super) length: usize,
 }

@@ -1,4 +1,4 @@
-//! A worker that somebody has for more than one request.
+//! A lease of one worker for several requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,21 +6,23 @@ use tool::{Caged, Json};
 
 use super::{GONE, Job, Worker, WorkerPlace, Workers};
 
-/// A worker of one's own until this goes, and then the worker goes too: give it back with [`Lease::rest`].
+/// Exclusive use of one worker. Dropping the lease ends the worker; [`Lease::rest`] returns it to
+/// the pool.
 #[derive(Debug)]
 pub struct Lease {
     workers: Arc<Workers>,
-    /// None while it is asked, and where it is gone.
+    /// `None` while a request runs, and after the worker has ended.
     worker: Option<Worker>,
     place: WorkerPlace,
     took: Mutex<Option<Caged>>,
 }
 
 impl Workers {
-    /// A worker for a while, as soon as there is one for this root key.
+    /// Leases a worker, as soon as one is available for this root key.
     ///
     /// # Errors
-    /// In words, for the caller, where none can be started, or too many of this key wait already.
+    /// A message for the caller if no worker can be started or too many calls of this key are
+    /// waiting.
     pub async fn lease(self: &Arc<Self>, key: &str) -> Result<Lease, String> {
         let place = self.quota.enter(key).await?;
         let worker = Some(self.taken().await?);
@@ -29,10 +31,10 @@ impl Workers {
 }
 
 impl Lease {
-    /// Computes `job`. Where the future is dropped, the worker is gone.
+    /// Runs `job` in the leased worker. Dropping the future ends the worker.
     ///
     /// # Errors
-    /// In words, for the caller.
+    /// A message for the caller.
     pub async fn compute(&mut self, job: Job, args: &Json) -> Result<Json, String> {
         let worker = self.worker.take().ok_or(GONE)?;
         let ran = |took| self.ran(took);
@@ -45,7 +47,7 @@ impl Lease {
         }
     }
 
-    /// Whether others wait for a worker.
+    /// Returns whether other calls wait for a worker.
     pub fn is_wanted(&self) -> bool {
         self.workers.quota.is_wanted()
     }
@@ -55,7 +57,7 @@ impl Lease {
         *all = Some(took.after(all.take()));
     }
 
-    /// Gives the worker to the next. Answers what all requests took.
+    /// Returns the worker to the pool and the resource usage of all requests.
     pub fn rest(self) -> Option<Caged> {
         let Self { workers, worker, place, took } = self;
         if let Some(worker) = worker {

@@ -1,8 +1,8 @@
-//! A step of a program: Python from its beginning, or from the call it stopped at with the answer to that,
-//! to the next call or to the end.
+//! One step of a program: runs Python from its start, or from the call at which it is suspended, to
+//! the next call or to the end.
 //!
-//! Between two steps the program lies on the [`Desk`]. Whoever keeps it for longer, or gives the worker
-//! back, asks for its state as bytes; only this reads them again.
+//! Between two steps the worker holds the program in [`Desk`]. To keep it longer, or to release the
+//! worker, the caller requests its state as bytes, which only this module reads.
 
 mod plan;
 
@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 
 use super::python::{DEPTH, MEMORY, ROUND, is_name, json, object, told};
 
-/// Calls that a script makes, whatever else bounds them.
+/// Largest number of calls of a script, independent of other limits.
 const SUSPENSIONS: usize = 100_000;
-/// Bytes that one step prints.
+/// Largest output of one step, in bytes.
 const PRINTED: usize = 64 << 10;
 /// The script's name in messages.
 const SCRIPT: &str = "program";
@@ -30,19 +30,19 @@ const SCRIPT: &str = "program";
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Asked {
-    /// What is called, and in which waves; nothing runs.
+    /// Plans the calls and their waves without running anything.
     Plan(plan::Asked),
-    /// The same; what is no waves and may run does, from the beginning.
+    /// Plans, and starts the script if it may run and has no waves.
     Begin { plan: plan::Asked, inputs: Map<String, Value> },
-    /// From the desk, with what the call came to.
+    /// Continues the suspended program with the result of its call.
     Answer { came: Came },
-    /// The state on the desk; it is cleared where the program `leaves`.
+    /// Returns the state of the suspended program, which is dropped if it `leaves`.
     Keep { leaves: bool },
-    /// From a kept state, with what the call came to.
+    /// Continues from a saved state with the result of the call.
     GoOn { state: String, functions: Vec<String>, came: Came },
 }
 
-/// What a call came to.
+/// Result of a call: a value or an exception.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Came {
@@ -53,26 +53,26 @@ enum Came {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
-    /// It was not allowed, or a person refused it.
+    /// Denied by policy or by an approver.
     Denied,
-    /// Its arguments do not fit.
+    /// Invalid arguments.
     Arguments,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answered {
-    /// It wants a call.
+    /// The program is suspended at a call.
     Call { function: String, args: Vec<Value>, kwargs: Map<String, Value>, printed: String },
-    /// It has ended.
+    /// The program has ended with a value.
     Done { value: Value, printed: String },
-    /// It has ended with an exception.
+    /// The program has ended with an exception.
     Raised { message: String, printed: String },
 }
 
-/// A program and what it did, as it began.
+/// A plan and, if the script started, its first stop.
 #[derive(Serialize)]
 struct Begun {
     #[serde(flatten)]
@@ -81,17 +81,17 @@ struct Begun {
     answered: Option<Answered>,
 }
 
-/// The program that stopped at a call, and the functions that it knows.
+/// The program that is suspended at a tool call, with the functions it may call.
 #[derive(Default)]
 pub(super) struct Desk(Option<(FunctionCall, Vec<String>)>);
 
 impl Desk {
-    /// No program lies here any more.
+    /// Drops the suspended program.
     pub(super) fn clear(&mut self) {
         self.0 = None;
     }
 
-    /// One step. `fresh` is called where it is not that of the program on the desk.
+    /// Runs one step. Calls `fresh` unless the step continues the suspended program.
     pub(super) fn step(
         &mut self,
         asked: &[u8],
@@ -129,7 +129,7 @@ impl Desk {
         }
     }
 
-    /// To the next call, where it stays on the desk, or to the end.
+    /// Runs to the next call, where the program is suspended, or to the end.
     fn ran(
         &mut self,
         progress: Progress,
@@ -188,14 +188,14 @@ fn begin(
         .max_memory(MEMORY)
         .max_recursion_depth(DEPTH)
         .max_suspensions(SUSPENSIONS);
-    // Each script has it, so that lines are counted alike wherever one goes on.
+    // Every script has the prelude, so that line numbers agree after a resume.
     let code = format!("{ROUND}{code}");
     let program = MontyRun::new(code, SCRIPT, names, CompileOptions::default());
     Ok(program
         .and_then(|program| program.start(values, ResourceTracker::new(limits), printing(printed))))
 }
 
-/// The call that a kept state stopped at.
+/// Restores the call at which a saved state is suspended.
 fn paused(state: &str) -> Result<FunctionCall, String> {
     let bytes = STANDARD.decode(state).map_err(|_| "the state is none of ours".to_owned())?;
     let dump = Dump::load(&bytes).map_err(|error| {
@@ -223,13 +223,14 @@ fn resumed(call: FunctionCall, came: Came, printed: &mut String) -> Result<Progr
     Ok(call.resume(result, printing(printed)))
 }
 
-/// How a script that runs stops.
+/// How a running script stops.
 enum Ran {
     Ended(Answered),
     Called(Box<FunctionCall>, String),
 }
 
-/// To the next call of a tool, or to the end: names are told, and what else it asks for is not there.
+/// Drives a program to its next tool call or to the end. Resolves function names; everything else
+/// the program requests is unavailable.
 fn ran(mut progress: Progress, functions: &[String], printed: &mut String) -> Result<Ran, String> {
     loop {
         let text = std::mem::take(printed);

@@ -1,4 +1,4 @@
-//! Python, by monty: an interpreter of its own, with nothing around it.
+//! Python evaluation with the monty interpreter, which has no access to the system.
 
 mod source;
 
@@ -15,22 +15,22 @@ use serde_json::{Map, Number, Value};
 
 use source::Source;
 
-/// Bytes that a program may have in memory.
+/// Memory limit of a program, in bytes.
 pub(super) const MEMORY: usize = 64 << 20;
-/// Calls within calls.
+/// Largest call depth.
 pub(super) const DEPTH: usize = 200;
-/// Values within values of an answer.
+/// Largest nesting depth of a result.
 const NESTED: usize = 60;
-/// Longest message of an error, in characters.
+/// Longest error message, in characters.
 const LONGEST: usize = 2_000;
-/// Bytes of what a program prints.
+/// Largest captured output of a program, in bytes.
 const PRINTED: usize = 64 << 10;
-/// Modules that the interpreter has.
+/// Modules of the interpreter.
 const MODULES: &str =
     "math, json, re, datetime, collections, itertools, functools, dataclasses, typing, base64";
 
-/// What stands before a program that rounds: monty rounds to digits by a product, which is not exact, so
-/// that 2.675 would become 2.68. As text the number is rounded as Python does it.
+/// Prelude that replaces `round`. monty rounds to digits by a product, which is inexact: 2.675
+/// would become 2.68. Formatting as text rounds as CPython does.
 pub(super) const ROUND: &str = "\
 def round(number, ndigits=None, *, _round=round):
     if isinstance(number, float) and isinstance(ndigits, int) and not isinstance(ndigits, bool):
@@ -46,7 +46,8 @@ struct Asked {
     variables: Option<Map<String, Value>>,
 }
 
-/// The value of the last expression, as JSON; or the error, as Python writes it.
+/// Evaluates Python code and returns the value of the last expression as JSON, or the error as
+/// Python formats it.
 pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     let asked: Asked = serde_json::from_slice(args).map_err(|error| error.to_string())?;
     let mut names = Vec::new();
@@ -63,10 +64,11 @@ pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> 
     let mut source = Source::new(code, false);
     let (mut run, mut printed) = source.run(&names, &values, limit);
     if run.as_ref().is_err_and(lacks_an_operator) {
-        // Nothing outside has changed, so that the program may begin again. The job's own deadline counts for both.
+        // The program has no side effects, so it may start again. The job's deadline covers both
+        // runs.
         let again = Source::new(code, true);
         let (second, text) = again.run(&names, &values, limit);
-        // Where it cannot be written otherwise, the first error counts.
+        // If the rewritten program does not parse, the first error counts.
         if !second.as_ref().is_err_and(|error| error.summary().starts_with("SyntaxError")) {
             (source, run, printed) = (again, second, text);
         }
@@ -76,7 +78,7 @@ pub(super) fn evaluate(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> 
 }
 
 impl Source {
-    /// What the program came to, and what it printed.
+    /// Runs the program and returns its value and its printed output.
     fn run(
         &self,
         names: &[String],
@@ -98,7 +100,8 @@ impl Source {
     }
 }
 
-/// Whether monty has no such operator where Python has one: truth values as numbers, formatting by `%`.
+/// Returns whether monty lacks an operator that Python has: arithmetic on booleans, formatting with
+/// `%`.
 fn lacks_an_operator(error: &MontyException) -> bool {
     let text = error.summary();
     let unsupported = text.starts_with("TypeError: unsupported operand type(s) for ");
@@ -106,7 +109,7 @@ fn lacks_an_operator(error: &MontyException) -> bool {
     unsupported && (formats || text.contains("'bool'"))
 }
 
-/// The value; with what was printed beside it, where something was.
+/// Returns the value, wrapped with the printed output if there is any.
 fn answer(value: Value, printed: String) -> Value {
     if printed.is_empty() {
         return value;
@@ -117,7 +120,8 @@ fn answer(value: Value, printed: String) -> Value {
     Value::Object(answer)
 }
 
-/// The error with its line, what was printed before it, and what there is instead of a missing module.
+/// Formats the error with its line, the printed output before it, and the alternatives to a missing
+/// module.
 fn message(error: &MontyException, source: &Source, printed: &str) -> String {
     let mut text = told(error, source.before);
     if text.starts_with("ModuleNotFoundError") {
@@ -137,7 +141,7 @@ fn message(error: &MontyException, source: &Source, printed: &str) -> String {
     text
 }
 
-/// What a program prints, up to a bound.
+/// Printed output of a program, up to a limit.
 #[derive(Default)]
 struct Printed {
     text: String,
@@ -179,7 +183,8 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.len() <= 200
 }
 
-/// In one line: the kind, what it says, and the line of the program, which begins after so many others.
+/// Formats an exception as one line: kind, message and line number of the program after `before`
+/// prelude lines.
 pub(super) fn told(error: &MontyException, before: usize) -> String {
     let own = |line: u32| usize::try_from(line).ok()?.checked_sub(before).filter(|line| *line > 0);
     let line = error.traceback().iter().rev().find_map(|frame| own(frame.start.line));
@@ -214,7 +219,8 @@ pub(super) fn object(value: Value) -> Result<MontyObject, String> {
     })
 }
 
-/// What JSON has is told as it is; what is a sequence is a list; all else as Python writes it.
+/// Converts a Python value to JSON: sequences become arrays, types that JSON lacks become their
+/// Python text.
 pub(super) fn json(object: &MontyObject, depth: usize) -> Result<Value, String> {
     if depth > NESTED {
         return Err(format!("the value nests deeper than {NESTED}"));

@@ -1,6 +1,6 @@
-//! Quota of workers: so many at once, and of one root key no more than half of them. Who waits does so in order;
-//! each key has no more places in the common queue than it may have workers, so that none waits for another's
-//! queue.
+//! Quota of workers: a total limit, and at most half of it per root key. Waiters are served in
+//! order. Each key has no more entries in the common queue than it may have workers, so that no key
+//! waits for another's queue.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,30 +10,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::GONE;
 
-/// Computations of one root key that wait at once.
+/// Largest number of waiting computations of one root key.
 const WAITING: usize = 64;
-/// Keys that are remembered before those without a computation are forgotten.
+/// Number of keys after which those without a computation are forgotten.
 const KEYS: usize = 1_024;
 
-/// Workers or threads that compute for calls, shared by the root keys of their callers.
+/// Limits how many computations run at once, in total and per root key.
 #[derive(Debug)]
 pub struct WorkerQuota {
     all: Arc<Semaphore>,
-    /// Places that one root key has at once.
+    /// Slots per root key.
     per_key: usize,
     keys: Mutex<HashMap<String, Weak<Share>>>,
-    /// Those that wait.
+    /// Number of waiting computations.
     waiting: AtomicUsize,
 }
 
-/// The places of one root key.
+/// Slots of one root key.
 #[derive(Debug)]
 struct Share {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// A place for one worker, until this is dropped.
+/// A slot for one worker; dropping it frees the slot.
 #[derive(Debug)]
 pub struct WorkerPlace {
     _both: [OwnedSemaphorePermit; 2],
@@ -41,7 +41,7 @@ pub struct WorkerPlace {
 }
 
 impl WorkerQuota {
-    /// A quota of `places`, of which one root key has half, and one at least.
+    /// Creates a quota of `places` slots. One root key may use half of them, at least one.
     pub fn new(places: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(places)),
@@ -51,10 +51,10 @@ impl WorkerQuota {
         }
     }
 
-    /// A place for one worker of this root key, as soon as there is one.
+    /// Acquires a slot for this root key and waits until one is free.
     ///
     /// # Errors
-    /// In words, where too many computations of the key wait already.
+    /// A message for the caller if too many computations of this key are waiting.
     pub async fn enter(&self, key: &str) -> Result<WorkerPlace, String> {
         let share = self.share(key);
         let own = if let Ok(own) = Arc::clone(&share.places).try_acquire_owned() {
@@ -92,16 +92,16 @@ impl WorkerQuota {
         share
     }
 
-    /// Whether anybody waits.
+    /// Returns whether any computation waits for a slot.
     pub(super) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Somebody waits as long as this is there.
+/// Counts one waiter until it is dropped.
 struct Waits<'a> {
     waiting: &'a AtomicUsize,
-    /// How many do, this one included.
+    /// Number of waiters, including this one.
     count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The side of a worker that reads one folder, its working directory: one request, one answer.
+//! Main function of a folder reader: a worker that serves one request about its working directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,14 +12,15 @@ use super::frame::{self, Head, Status, Told};
 use super::{CHANGED, Job};
 use crate::code::git_status;
 
-/// The word with which the binary is asked to run [`read_folder`].
+/// The command-line argument that makes the binary run [`read_folder`].
 pub const READ_FOLDER: &str = "__read";
-/// Bytes that a request may take of memory, all in all.
+/// Memory limit of one request, in bytes.
 const MOST: usize = 1 << 30;
 
-/// Reads the working directory for the process at the other ends of standard input and output. `args` are
-/// its device and number; where it is another folder nothing of it is read. To be called first thing in
-/// `main`, in a cage. Answers failure where it cannot be bound, or is spoken to in no known way.
+/// Serves one request about the working directory over standard input and output. `args` are the
+/// folder's device and inode number; another folder is not read. Call it first in `main`, in a
+/// sandbox. Returns a failure code if the process cannot be restricted or receives an unknown
+/// request.
 pub fn read_folder(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if sandbox::ration(&LIVE_MEMORY, MOST).is_err() {
         return ExitCode::from(3);

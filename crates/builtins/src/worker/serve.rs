@@ -1,7 +1,8 @@
-//! The worker's own side: reads a request, computes, answers, until its input ends.
+//! Main loop of a worker process: reads a request, computes, responds, until its input ends.
 //!
-//! Before the first request it gives up all it will not need. It has one thread, and keeps nothing from
-//! one request for the next but a program that stopped at a call, until another request comes.
+//! Before the first request it drops all privileges that it does not need. It has one thread. The
+//! only state it keeps between requests is a program that is suspended at a call, until another
+//! request arrives.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -17,18 +18,18 @@ use super::frame::{self, Head, Status, Told};
 use super::program::Desk;
 use super::{python, sql};
 
-/// The word with which the binary is asked to run [`work`].
+/// The command-line argument that makes the binary run [`work`].
 pub const WORK: &str = "__work";
-/// Bytes that one request may take of memory, all in all.
+/// Memory limit of one request, in bytes.
 const MOST: usize = 1 << 30;
 
-/// A job that another crate does: from arguments and the time it has to an answer as JSON, or to words for
-/// the model.
+/// A job with its handler: takes arguments and a time limit, and returns JSON or an error message
+/// for the model.
 pub type Extra = (Job, fn(&[u8], Duration) -> Result<Vec<u8>, String>);
 
-/// Computes for the process at the other ends of standard input and output: what the tools here need, and
-/// what `more` says. To be called first thing in `main`, in a cage. Answers failure where it cannot be
-/// bound, or is spoken to in no known way.
+/// Serves jobs of this crate and of `more` over standard input and output. Call it first in `main`,
+/// in a sandbox. Returns a failure code if the process cannot be restricted or receives an unknown
+/// request.
 pub fn work(more: &[Extra]) -> ExitCode {
     let Ok(base) = sandbox::ration(&LIVE_MEMORY, MOST) else {
         return ExitCode::from(3);
@@ -41,11 +42,11 @@ pub fn work(more: &[Extra]) -> ExitCode {
     serve_all(|head, args| computed(head, args, &mut desk, more))
 }
 
-/// Computes for a [`DedicatedWorker`](super::DedicatedWorker) at the other ends of standard input and output. `args`
-/// are what its [`WorkerShare`] wrote. `begin` runs first, and may start threads; then this process gives up
-/// all that it does not need, and `answer` is called with each request's letter and bytes. `None` means that
-/// there is no such job. To be called first thing in `main`, in a cage. Answers failure where it cannot be bound,
-/// or is spoken to in no known way.
+/// Serves requests of a [`DedicatedWorker`](super::DedicatedWorker) over standard input and output.
+/// `args` is the encoded [`WorkerShare`]. `begin` runs first and may start threads; then the
+/// process drops what it does not need, and `answer` receives the code, time limit and bytes of
+/// each request. `None` means that there is no such job. Call it first in `main`, in a sandbox.
+/// Returns a failure code if the process cannot be restricted or receives an unknown request.
 pub fn serve_dedicated<S>(
     args: impl IntoIterator<Item = OsString>,
     begin: impl FnOnce() -> S,
@@ -64,10 +65,10 @@ pub fn serve_dedicated<S>(
     })
 }
 
-/// An answer, or words for the caller; an error where the request is in no known form.
+/// An answer or an error message for the caller; an I/O error if the request is malformed.
 type Computed = io::Result<Result<Vec<u8>, String>>;
 
-/// Answers requests until the input ends.
+/// Serves requests until the input ends.
 fn serve_all(mut compute: impl FnMut(Head, &[u8]) -> Computed) -> ExitCode {
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     loop {
@@ -79,7 +80,7 @@ fn serve_all(mut compute: impl FnMut(Head, &[u8]) -> Computed) -> ExitCode {
     }
 }
 
-/// One request; false where the input has ended before one.
+/// Serves one request; returns false at the end of the input.
 fn serve(
     (from, to): (&mut impl Read, &mut impl Write),
     compute: &mut impl FnMut(Head, &[u8]) -> Computed,
@@ -106,13 +107,13 @@ fn serve(
     Ok(true)
 }
 
-/// What one of the jobs here, or of `more`, comes to.
+/// Runs the job of a request, which is one of this crate or of `more`.
 fn computed(head: Head, args: &[u8], desk: &mut Desk, more: &[Extra]) -> Computed {
     let live = LIVE_MEMORY.load(Ordering::Relaxed);
-    // What the worker has by now is not the request's.
+    // Memory that is already in use does not count for this request.
     let fresh = || BASELINE_MEMORY.store(live, Ordering::Relaxed);
     Ok(if head.job == Job::PROGRAM.letter {
-        // A program that goes on has what it had.
+        // A program that continues keeps its own baseline.
         desk.step(args, head.limit, fresh)
     } else {
         desk.clear();

@@ -1,4 +1,5 @@
-//! SQL, by SQLite in memory: tables from JSON, one query that reads, rows as JSON.
+//! SQL queries with in-memory SQLite: imports JSON tables, runs one read-only query and returns
+//! rows as JSON.
 
 mod load;
 mod rows;
@@ -10,17 +11,17 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error, OpenFlags};
 
-/// Instructions between two looks at the clock.
+/// SQLite instructions between two checks of the deadline.
 const STEPS: i32 = 10_000;
-/// Bytes of one value.
+/// Largest value, in bytes.
 const VALUE: i32 = 8 << 20;
-/// Bytes that SQLite may take for one request.
+/// Heap limit of SQLite per request, in bytes.
 const HEAP: i64 = 768 << 20;
-/// Functions that reach out of the database, in case one is there.
+/// Functions with access outside the database; denied in case they are compiled in.
 const NEVER: [&str; 6] =
     ["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_dbpage"];
 
-/// What is bounded, and how far.
+/// SQLite limits with their values.
 const BOUNDS: [(Limit, i32); 10] = [
     (Limit::SQLITE_LIMIT_LENGTH, VALUE),
     (Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000),
@@ -34,7 +35,7 @@ const BOUNDS: [(Limit, i32); 10] = [
     (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
 ];
 
-/// The rows that the query gives, as a JSON array of objects; or what is wrong with it.
+/// Runs the query and returns its rows as a JSON array of objects, or an error message.
 pub(super) fn query(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     #[expect(clippy::disallowed_methods, reason = "the worker's own time; it has no port for it")]
     let until = Instant::now() + limit;
@@ -44,8 +45,8 @@ pub(super) fn query(args: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     rows::of(&connection, &sql)
 }
 
-/// In memory, and what it puts aside while it sorts too: it has no files but those of `memdb`, which are
-/// memory. Told to sort in memory, SQLite would take all rows one by one instead of some at a time, which
+/// Opens an in-memory database. Temporary data is in memory too, because `memdb` is the only file
+/// system. With `temp_store=MEMORY`, SQLite would sort row by row instead of in batches, which
 /// takes twice as long.
 fn opened() -> Result<Connection, Error> {
     let flags = OpenFlags::default();
@@ -57,7 +58,7 @@ fn opened() -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// From here on it can only be read, and not for ever.
+/// Makes the connection read-only and sets its deadline.
 fn closed(connection: &mut Connection, until: Instant) -> Result<(), Error> {
     for (what, most) in BOUNDS {
         connection.set_limit(what, most)?;
@@ -82,7 +83,7 @@ fn allowed(context: &AuthContext<'_>) -> Authorization {
     if fine { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// In one line, for the model.
+/// Formats an SQLite error as one line for the model.
 fn told(error: &Error) -> String {
     use rusqlite::ErrorCode;
     match error {

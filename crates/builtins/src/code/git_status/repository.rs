@@ -1,8 +1,9 @@
-//! Status of the working copy in this process's folder: the worker that reads it sees nothing else.
+//! Reads the Git status of the current directory, in a worker that sees nothing else.
 //!
-//! gix starts no program here and reads no configuration from outside. What would lead elsewhere is refused
-//! before the repository is opened, by gix's own reading of the configuration, so that no value has two
-//! readings. What gix opens is a regular file, since a FIFO would hold it until the worker is ended.
+//! gix starts no program here and reads no configuration from outside. References to other
+//! locations are rejected before the repository is opened, with gix's own configuration parser, so
+//! that no value is interpreted in two ways. Only regular files are opened, because a FIFO would
+//! block until the worker is ended.
 
 use std::fs::{self, FileType};
 use std::io::{self, ErrorKind};
@@ -14,13 +15,13 @@ use gix::status::index_worktree::iter::Summary;
 use gix::status::{Item, Submodule, UntrackedFiles};
 use serde_json::{Value, json};
 
-/// Paths of each kind that are reported.
+/// Largest number of reported paths of each kind.
 const MOST: usize = 1_000;
-/// Bytes of the repository's own configuration.
+/// Largest repository configuration, in bytes.
 const CONFIG: u64 = 256 << 10;
-/// Folders below each other, in the repository and in the working copy.
+/// Largest folder depth, in the repository and in the working copy.
 const DEPTH: usize = 256;
-/// Parts of a repository that lead elsewhere where they are.
+/// Repository files whose presence refers to other locations.
 const ELSEWHERE: [&str; 4] =
     ["commondir", "objects/info/alternates", "objects/info/http-alternates", "config.worktree"];
 /// Files in `.git` that are read.
@@ -29,15 +30,15 @@ const FILES: [&str; 5] = ["HEAD", "config", "index", "packed-refs", "shallow"];
 const FOLDERS: [&str; 3] = ["refs", "objects", "info"];
 /// Files anywhere in the working copy that are read as settings.
 const SETTINGS: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
-/// Values of `core` that name a place outside or lead the working copy there.
+/// Keys of `core` that refer to locations outside.
 const LEADING: [&str; 3] = ["worktree", "excludesfile", "attributesfile"];
-/// Values of `core` that name programs, of which none is started here.
+/// Keys of `core` that name programs; none is started.
 const PROGRAMS: [&str; 2] = ["fsmonitor", "hookspath"];
 
-/// The branch, and the paths that are modified, staged and untracked, as JSON.
+/// Returns the branch and the modified, staged and untracked paths as JSON.
 ///
 /// # Errors
-/// In words, for the model; `{}` stands for the folder.
+/// A message for the model; `{}` stands for the folder.
 pub(crate) fn status() -> Result<Vec<u8>, String> {
     check_layout(Path::new(".git"))?;
     check_config(Path::new(".git/config"))?;
@@ -61,7 +62,7 @@ fn unreadable(error: impl std::fmt::Display) -> String {
     format!("the repository cannot be read: {text}")
 }
 
-/// What is at `path`, links not followed; nothing where nothing is.
+/// Returns the file type at `path` without following links; `None` if nothing exists.
 fn file_kind(path: &Path) -> Result<Option<FileType>, String> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta.file_type())),
@@ -72,7 +73,7 @@ fn file_kind(path: &Path) -> Result<Option<FileType>, String> {
     }
 }
 
-/// That all of the repository which is read is in this folder, in regular files.
+/// Checks that everything which is read of the repository is a regular file in this folder.
 fn check_layout(git: &Path) -> Result<(), String> {
     match file_kind(git)? {
         None => {
@@ -104,7 +105,7 @@ fn check_layout(git: &Path) -> Result<(), String> {
 
 type Named = Result<(String, FileType), String>;
 
-/// The entries of a folder, and what each is, links not followed.
+/// Lists the entries of a folder with their types, without following links.
 fn list_folder(folder: &Path) -> Result<impl Iterator<Item = Named>, String> {
     let named = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.map_err(unreadable)?;
@@ -129,7 +130,7 @@ fn too_deep(depth: usize) -> Result<(), String> {
     if depth > DEPTH { Err(told) } else { Ok(()) }
 }
 
-/// That there are nothing but folders and regular files.
+/// Checks that a folder contains only folders and regular files, recursively.
 fn require_regular_below(folder: &Path, depth: usize) -> Result<(), String> {
     too_deep(depth)?;
     for entry in list_folder(folder)? {
@@ -144,7 +145,7 @@ fn require_regular_below(folder: &Path, depth: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The same of the files of the working copy that are read as settings.
+/// Checks that settings files of the working copy are regular files, recursively.
 fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
     too_deep(depth)?;
     for entry in list_folder(folder)? {
@@ -158,7 +159,7 @@ fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// That the repository's own configuration leads nowhere.
+/// Checks that the repository's configuration refers to no other location.
 fn check_config(path: &Path) -> Result<(), String> {
     let bytes = match rooted_fs::files::read(path, CONFIG) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -182,7 +183,7 @@ fn check_config(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes out of the configuration what would start something.
+/// Removes configuration that would start programs.
 fn without_programs(repository: &mut gix::Repository) -> Result<(), String> {
     let mut config = repository.config_snapshot_mut();
     for section in ["filter", "diff", "credential"] {

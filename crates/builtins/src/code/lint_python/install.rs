@@ -1,4 +1,4 @@
-//! ruff from the Python package index: one version, known by its digest before it is fetched.
+//! Installs ruff from the Python package index: one version, pinned by its SHA-256 digest.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,18 +15,18 @@ use url::Url;
 
 use crate::web::Endpoint;
 
-/// For the list of files, and for the file.
+/// Time and byte limits of the index page and of the file.
 const LIST: (Duration, usize) = (Duration::from_mins(1), 64 << 20);
 const WHEEL: (Duration, usize) = (Duration::from_mins(10), 64 << 20);
-/// Bytes of the program.
+/// Largest program, in bytes.
 const PROGRAM: u64 = 256 << 20;
-/// The index of everyone.
+/// The public index.
 const INDEX: &str = "https://pypi.org/simple";
-/// The form of lists that is asked for (PEP 691), and the older one (PEP 503).
+/// Accepted media types: the JSON index (PEP 691) and the older HTML index (PEP 503).
 const FORMS: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
 const VERSION: &str = "0.17.6";
-/// By architecture and C library: the file of [`VERSION`], and its SHA-256.
+/// Files of [`VERSION`] by architecture and C library, with their SHA-256.
 const FILES: [(&str, &str, &str, &str); 4] = [
     (
         "x86_64",
@@ -54,23 +54,23 @@ const FILES: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// What is installed: one file of an index, by name and digest, and one program in it.
+/// A pinned package: one file of an index by name and digest, and one program in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// The project.
+    /// Name of the project.
     pub project: String,
-    /// Its version.
+    /// Version of the project.
     pub version: String,
     /// The name of the file.
     pub file: String,
     /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
-    /// The program's place in the file.
+    /// Path of the program within the file.
     pub member: String,
 }
 
 impl Package {
-    /// The ruff for this machine; nothing where none is known.
+    /// Returns the pinned ruff for this machine; `None` for an unknown platform.
     pub fn ruff() -> Option<Self> {
         let library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
         let fits =
@@ -85,7 +85,7 @@ impl Package {
         })
     }
 
-    /// The program in the file, where it is the file that was meant.
+    /// Verifies the digest of the file and extracts the program.
     fn program(&self, wheel: &[u8]) -> Result<Vec<u8>, String> {
         let mut digest = String::new();
         for byte in Sha256::digest(wheel) {
@@ -108,20 +108,20 @@ impl Package {
     }
 }
 
-/// What was installed.
+/// An installed program and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Where it came from.
+    /// URL of the downloaded file.
     pub url: String,
 }
 
-/// Fetches `package` from the index at `index`, or from everyone's, and puts its program into `folder`.
-/// Files at another origin than the operator's index must be at public addresses.
+/// Downloads `package` from `index`, by default the public one, and installs its program into
+/// `folder`. Files at another origin than the operator's index must be at public addresses.
 ///
 /// # Errors
-/// In words: the index, the file or the folder, and what is wrong with it.
+/// A message that names the index, the file or the folder, and what is wrong with it.
 pub async fn install(
     egress: &Egress,
     index: Option<&str>,
@@ -163,13 +163,13 @@ struct File {
     url: String,
 }
 
-/// Where the list says that the file is.
+/// Finds the URL of the file in an index page.
 fn address(listed: &Bytes, list: &Url, file: &str) -> Option<Url> {
     if let Ok(Listed { files }) = serde_json::from_slice(listed) {
         let found = files.into_iter().find(|it| it.filename == file)?;
         return list.join(&found.url).ok();
     }
-    // The older form: a page of links, each with the file's name.
+    // The older format: an HTML page of links, each with the file's name.
     let page = std::str::from_utf8(listed).ok()?;
     let (before, _) = page.split_once(&format!(">{file}<"))?;
     let (_, link) = before.rsplit_once("href=\"")?;
@@ -179,7 +179,7 @@ fn address(listed: &Bytes, list: &Url, file: &str) -> Option<Url> {
     Some(url)
 }
 
-/// The whole program or nothing; one that runs is not written into.
+/// Installs the program atomically; a running program is not overwritten.
 fn put(folder: &Path, name: &str, program: &[u8]) -> Result<PathBuf, String> {
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut make = fs::DirBuilder::new();

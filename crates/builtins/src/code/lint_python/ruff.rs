@@ -1,5 +1,5 @@
-//! ruff, as a process in a cage: the code goes in, its findings come out. No file, no configuration, no
-//! cache.
+//! Runs ruff as a sandboxed process: code on standard input, findings on standard output. No files,
+//! no configuration, no cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use tool::Caged;
 use super::Issue;
 use crate::cages::{Cages, caged_child};
 
-/// For one run.
+/// Time limit of one run.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Bytes of what it says.
+/// Largest output of ruff, in bytes.
 const MOST: u64 = 8 << 20;
-/// Bytes it may have in memory.
+/// Memory limit of ruff, in bytes.
 const MEMORY: u64 = 512 << 20;
-/// Findings that are told.
+/// Largest number of reported findings.
 const ISSUES: usize = 1_000;
-/// Rules that are looked at: pycodestyle's, pyflakes', and the usual slips.
+/// Selected rule sets: pycodestyle, pyflakes, bugbear, pyupgrade and isort.
 const SELECT: &str = "--select=E,W,F,B,UP,I";
 
-/// Where a ruff may be installed, and the cage it runs in.
+/// The ruff linter: the folders in which it may be installed, and the sandbox it runs in.
 #[derive(Debug, Clone)]
 pub struct Ruff {
     cages: Arc<Cages>,
@@ -33,29 +33,29 @@ pub struct Ruff {
 }
 
 impl Ruff {
-    /// The first of these folders that has one, at the moment that it is needed: it may be installed while
-    /// the server runs.
+    /// Uses the ruff in the first of these folders that has one. The lookup happens at each call,
+    /// because ruff may be installed while the server runs.
     pub fn among(cages: &Arc<Cages>, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let places = folders.into_iter().filter(|it| it.is_absolute()).map(|it| it.join("ruff"));
         Self { cages: Arc::clone(cages), places: places.collect() }
     }
 
-    /// The program, where there is one and a cage for it.
+    /// Returns the path of ruff, if it is installed and a sandbox is available.
     pub async fn program(&self) -> Option<PathBuf> {
         let program = self.places.iter().find(|path| is_program(path))?.clone();
         self.cages.tier().await.is_ok().then_some(program)
     }
 
-    /// What the program says of its version, run as it is for a call.
+    /// Runs ruff as for a call and returns its version.
     ///
     /// # Errors
-    /// Why it does not run, in words.
+    /// A message that says why ruff does not run.
     pub async fn version(&self) -> Result<String, String> {
         let program = self.places.iter().find(|path| is_program(path)).ok_or("it is not there")?;
         self.run(program, &["--version"], "").await.map(|(told, _)| told.trim().to_owned())
     }
 
-    /// What it finds, and what looking for it took.
+    /// Returns the findings and the resource usage.
     pub(super) async fn check(
         &self,
         program: &Path,
@@ -68,7 +68,7 @@ impl Ruff {
         let text = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_str).map(str::to_owned);
         let number = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_u64).unwrap_or(0);
         let one = |it: &Value| Issue {
-            // Errors of syntax have none.
+            // Syntax errors have no code.
             code: text(it, "/code")
                 .filter(|it| it != "invalid-syntax")
                 .unwrap_or_else(|| "E999".to_owned()),
@@ -94,7 +94,7 @@ impl Ruff {
         let (exit, out, err, caged) =
             ran.map_err(|_| format!("ruff has not ended within {}s", LIMIT.as_secs()))??;
         match exit {
-            // 1 says that there is something to tell.
+            // Exit code 1 means that there are findings.
             Exit::Code(0 | 1) => Ok((out, caged)),
             other => {
                 let err: String = err.chars().take(300).flat_map(char::escape_debug).collect();
@@ -125,7 +125,7 @@ impl Ruff {
         let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
         let write = async {
             if let Some(mut stdin) = stdin {
-                // It may end before it has read all of it.
+                // ruff may exit before it has read all input.
                 let _unread = stdin.write_all(code.as_bytes()).await;
             }
         };

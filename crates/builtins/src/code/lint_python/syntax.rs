@@ -1,12 +1,13 @@
-//! Whether a text is Python, by ruff's own reader.
+//! Python syntax check with ruff's parser.
 
 use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
 
 use super::Issue;
 
-/// What reads calls itself, and a long sum is as deep as it is long.
+/// Stack of the parser thread in bytes. The parser is recursive, and a long sum nests as deep as it
+/// is long.
 const STACK: usize = 256 << 20;
-/// Errors that are told.
+/// Largest number of reported errors.
 const MOST: usize = 100;
 
 pub(super) fn check(code: &str) -> Result<Vec<Issue>, String> {
@@ -27,7 +28,7 @@ fn errors(code: &str) -> Vec<Issue> {
     parsed.errors().iter().take(MOST).map(one).collect()
 }
 
-/// Line and column, counted from one.
+/// Returns line and column of a byte offset, both from 1.
 fn place(code: &str, at: usize) -> (u64, u64) {
     let before = code.get(..at).unwrap_or(code);
     let line = before.bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;

@@ -1,24 +1,23 @@
-//! The cells of a CSV text, one after another, as the crate `csv` reads them by its defaults (RFC 4180, rows
-//! of any length, every kind of line end, empty lines passed over). Nothing is copied but what stands with
-//! doubled quotes.
+//! A zero-copy CSV cell reader that matches the defaults of the crate `csv` (RFC 4180, rows of any
+//! length, any line ending, empty lines skipped). Only cells with doubled quotes are copied.
 
-/// A text, read up to a place.
+/// Reads the cells of a text in order.
 #[derive(Debug)]
 pub(super) struct Rows<'t> {
     text: &'t str,
     at: usize,
     delimiter: u8,
-    /// A cell that does not stand in the text as it is.
+    /// Buffer for a cell that differs from its source text.
     room: String,
 }
 
 impl<'t> Rows<'t> {
-    /// `delimiter` is ASCII, and neither a quote nor an end of line.
+    /// Creates a reader. `delimiter` is ASCII, and neither a quote nor a line ending.
     pub(super) fn of(text: &'t str, delimiter: u8) -> Self {
         Self { text, at: 0, delimiter, room: String::new() }
     }
 
-    /// Whether there is one more row; its cells are next.
+    /// Moves to the next row; returns whether there is one.
     pub(super) fn more(&mut self) -> bool {
         while let Some(b'\r' | b'\n') = self.next() {
             self.at += 1;
@@ -26,7 +25,7 @@ impl<'t> Rows<'t> {
         self.next().is_some()
     }
 
-    /// The next cell, and whether the row goes on behind it.
+    /// Returns the next cell, and whether the row continues after it.
     pub(super) fn cell(&mut self) -> (&str, bool) {
         if self.next() != Some(b'"') {
             let cell = self.plain();
@@ -50,7 +49,7 @@ impl<'t> Rows<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Up to what ends a cell without quotes.
+    /// Reads an unquoted cell.
     fn plain(&mut self) -> &'t str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let end = memchr::memchr3(self.delimiter, b'\n', b'\r', rest.as_bytes());
@@ -59,7 +58,7 @@ impl<'t> Rows<'t> {
         cell
     }
 
-    /// Where the next quote stands, or the text ends.
+    /// Returns the position of the next quote, or the end of the text.
     fn quote(&self) -> usize {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         self.at + memchr::memchr(b'"', rest).unwrap_or(rest.len())
@@ -69,15 +68,14 @@ impl<'t> Rows<'t> {
         self.next().is_none_or(|byte| byte == self.delimiter || matches!(byte, b'\n' | b'\r'))
     }
 
-    /// Takes what stands behind a cell.
+    /// Skips the delimiter or line ending after a cell; returns whether the row continues.
     fn goes_on(&mut self) -> bool {
         let more = self.next() == Some(self.delimiter);
         self.at += usize::from(self.next().is_some());
         more
     }
 
-    /// A cell in quotes whose first part is followed by more of it: a quote, which is doubled then, or
-    /// text, which goes on without quotes.
+    /// Reads the rest of a quoted cell that contains a doubled quote or continues without quotes.
     fn odd(&mut self, mut begin: usize, mut close: usize) {
         loop {
             self.room.push_str(self.text.get(begin..close).unwrap_or_default());
@@ -88,7 +86,7 @@ impl<'t> Rows<'t> {
                 }
                 return;
             }
-            // The second of the two is the cell's.
+            // The second quote belongs to the cell.
             begin = self.at;
             self.at += 1;
             close = self.quote();

@@ -1,11 +1,11 @@
-//! The functions that evaluate an expression for each value of a list.
+//! JMESPath functions that take an expression: `map`, `sort_by`, `max_by`, `min_by`.
 
 use jmespath::ast::Ast;
 use jmespath::{Rcvar, RuntimeError, Variable};
 
 use super::steps::{Steps, null};
 
-/// What `name` answers, where it is one of them; what its arguments lack is told by the crate's own.
+/// Calls `name` if it is one of these functions. The crate's own version reports invalid arguments.
 pub(super) fn call(
     steps: &Steps<'_>,
     name: &str,
@@ -24,7 +24,7 @@ pub(super) fn call(
             pairs.sort_by(|a, b| a.0.cmp(&b.0));
             steps.list(pairs.into_iter().map(|(_, value)| value).collect())
         })),
-        // Of equals the first, as with the crate's.
+        // Of equal values the first wins, as in the crate.
         "max_by" => Some(keyed().map(|pairs| best(pairs, |new, old| new > old))),
         "min_by" => Some(keyed().map(|pairs| best(pairs, |new, old| new < old))),
         _ => None,
@@ -41,7 +41,7 @@ fn best(pairs: Vec<(Rcvar, Rcvar)>, better: fn(&Rcvar, &Rcvar) -> bool) -> Rcvar
     best.map_or_else(null, |(_, value)| value)
 }
 
-/// Each value behind its key: all texts, or all numbers.
+/// Returns each value with its key; keys are all text or all numbers.
 fn keyed(
     steps: &Steps<'_>,
     ast: &Ast,
@@ -62,7 +62,7 @@ fn keyed(
                 RuntimeError::InvalidReturnType { expected, actual, position: 1, invocation };
             return Err(steps.fault(at, reason));
         }
-        // Each comparison looks at the key again; there are about as many as the number has bits.
+        // Sorting compares each key about log2(n) times.
         let bits = usize::try_from(usize::BITS - all.len().leading_zeros()).unwrap_or(usize::MAX);
         (0..bits).try_for_each(|_| steps.weigh(&key))?;
         pairs.push((key, value.clone()));

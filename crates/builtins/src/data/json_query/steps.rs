@@ -1,7 +1,7 @@
-//! Evaluates an expression in a bounded number of steps.
+//! JMESPath evaluation with a step budget.
 //!
-//! Values are shared, so `[@, @] | [@, @] | ...` costs little to make and more than any memory to
-//! write, flatten or compare. Whatever goes through a value pays for all of it first.
+//! Values are shared, so nested `[@, @]` pipelines are cheap to build but exceed any memory when
+//! written, flattened or compared. Every traversal charges for the whole value first.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::{by, told};
 
 /// Steps of one query: about a fifth of a second.
 const STEPS: usize = 5_000_000;
-/// So many bytes of text count as one step.
+/// Bytes of text that count as one step.
 const TEXT: usize = 16;
 
 static FUNCTIONS: LazyLock<Runtime> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ static FUNCTIONS: LazyLock<Runtime> = LazyLock::new(|| {
     runtime
 });
 
-/// What one query may still do.
+/// An evaluator with its remaining steps.
 pub(super) struct Steps<'a> {
     query: &'a str,
     left: Cell<usize>,
@@ -44,7 +44,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Pays for going through all of a value.
+    /// Charges for a traversal of a value.
     pub(super) fn weigh(&self, value: &Variable) -> Result<(), String> {
         match value {
             Variable::String(text) => self.pay(1 + text.len() / TEXT),
@@ -85,7 +85,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// What depends on whether something holds.
+    /// Evaluates conditions, comparisons and logical operators.
     fn judge(&self, data: &Rcvar, node: &Ast) -> Result<Rcvar, String> {
         match node {
             Ast::Or { lhs, rhs, .. } => {
@@ -116,7 +116,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// What makes lists and objects.
+    /// Evaluates nodes that produce arrays and objects.
     fn many(&self, data: &Rcvar, node: &Ast) -> Result<Rcvar, String> {
         match node {
             Ast::MultiList { elements, .. } if !data.is_null() => {
@@ -156,7 +156,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Pays for a list that was made of values at hand.
+    /// Charges for an array of existing values and returns it.
     pub(super) fn list(&self, all: Vec<Rcvar>) -> Result<Rcvar, String> {
         self.pay(all.len())?;
         Ok(Rcvar::new(Variable::Array(all)))
@@ -195,7 +195,7 @@ impl<'a> Steps<'a> {
         if let Some(found) = by::call(self, name, &args, at) {
             return found;
         }
-        // All others make no more than they are given, but for the glue.
+        // All other functions produce at most their input, except for the separator of `join`.
         if let ("join", [glue, list]) = (name, &*args) {
             let (glue, many) =
                 (glue.as_string().map_or(0, String::len), list.as_array().map_or(0, Vec::len));

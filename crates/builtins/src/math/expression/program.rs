@@ -1,24 +1,24 @@
-//! What an expression becomes: steps on a stack, in two ways of computing.
+//! Compiled expressions: exact or floating-point evaluation on a stack.
 //!
-//! Exactly, where an error has a place; and fast in floating point by IEEE's rules, where what is no
-//! number goes on as NaN for its caller to judge.
+//! Exact evaluation reports errors with a position. Floating-point evaluation is fast and follows
+//! IEEE rules: invalid results become NaN.
 
 use super::{ExpressionError, at, finite};
 use crate::math::functions::{Fault, Function};
 use crate::math::number::{Number, remainder};
 
-/// An expression that was read.
+/// A compiled expression.
 #[derive(Debug, Clone)]
 pub struct Program {
     steps: Vec<Step>,
-    /// How many slots its variables need.
+    /// Number of variable slots.
     slots: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) kind: Kind,
-    /// The character it stands at, from 1.
+    /// Position of the instruction's source, in characters from 1.
     pub(super) place: usize,
 }
 
@@ -57,12 +57,12 @@ impl Program {
         Self { steps, slots }
     }
 
-    /// How many slots [`real`](Self::real) reads: one more than the highest of its variables.
+    /// Returns how many slots [`real`](Self::real) reads: one more than the highest variable slot.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The exact value of an expression without variables.
+    /// Evaluates an expression without variables exactly.
     ///
     /// # Errors
     /// [`ExpressionError`] with the position, also where there is a variable.
@@ -95,8 +95,8 @@ impl Program {
         stack.pop().ok_or_else(|| at(1, "the expression is empty"))
     }
 
-    /// The value in floating point; `stack` is only there to be used again. NaN where it has none, or
-    /// where there are fewer `variables` than [`slots`](Self::slots).
+    /// Evaluates in floating point; `stack` is a reusable buffer. Returns NaN if there is no value
+    /// or fewer `variables` than [`slots`](Self::slots).
     pub fn real(&self, variables: &[f64], stack: &mut Vec<f64>) -> f64 {
         stack.clear();
         for step in &self.steps {
@@ -128,7 +128,7 @@ impl Program {
 }
 
 impl Sign {
-    /// `None` by zero.
+    /// Applies the operator exactly; `None` for division by zero.
     fn exact(self, left: Number, right: Number) -> Option<Number> {
         let order = left.compare(right);
         match self {
@@ -167,7 +167,7 @@ impl Sign {
     }
 }
 
-/// Squares are by far the most powers that are written, and a product is ten times as fast.
+/// Squares are the most frequent powers, and a product is ten times as fast.
 #[expect(clippy::float_cmp, reason = "a literal two")]
 fn power(base: f64, exponent: f64) -> f64 {
     if exponent == 2.0 { base * base } else { base.powf(exponent) }

@@ -1,4 +1,4 @@
-//! Reads an expression into steps.
+//! The expression parser: compiles text to stack instructions.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -8,17 +8,17 @@ use super::{ExpressionError, at, finite};
 use crate::math::functions::{self, Function};
 use crate::math::number::Number;
 
-/// Parentheses, signs and powers inside each other.
+/// Largest nesting of parentheses, signs and powers.
 const MAX_DEPTH: usize = 64;
 
-/// How strongly an operator binds what stands to its right.
+/// Binding power of operators.
 const COMPARISON: u8 = 1;
 const SUM: u8 = 2;
 const PRODUCT: u8 = 3;
 const SIGN: u8 = 4;
 const POWER: u8 = 5;
 
-/// Python's modules, which may stand before a name.
+/// Module prefixes that are accepted before a name.
 const MODULES: &[&str] = &["np", "numpy", "math"];
 
 type Result<T> = std::result::Result<T, ExpressionError>;
@@ -42,7 +42,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// One operand and all operators behind it that bind at least as strongly as `strength`.
+    /// Parses one operand and the operators after it whose binding power is at least `strength`.
     fn operand(&mut self, strength: u8) -> Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -58,7 +58,7 @@ impl Reader<'_> {
             for _ in 0..length {
                 self.rest.next();
             }
-            // A power takes what stands to its right first; all others what stands to their left.
+            // Powers are right-associative, all others left-associative.
             self.operand(if own == POWER { SIGN } else { own + 1 })?;
             self.step(Kind::Binary(sign), place);
         }
@@ -66,7 +66,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The operator that comes next, how strongly it binds, and how many characters it has.
+    /// Returns the next operator, its binding power and its length in characters.
     fn operator(&mut self) -> Option<(Sign, u8, usize)> {
         let first = self.peek()?;
         let mut ahead = self.rest.clone();
@@ -136,7 +136,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `e5`, `E-5`; an `e` with no digits behind it is left for what follows.
+    /// Skips an exponent such as `e5` or `E-5`; an `e` without digits is not consumed.
     fn exponent(&mut self) {
         let mut ahead = self.rest.clone();
         let mut next = || ahead.next().map(|(_, c)| c);
@@ -170,7 +170,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `[0]` as `0`.
+    /// Parses an index: `[0]` becomes `0`.
     fn element(&mut self) -> Result<String> {
         self.rest.next();
         self.peek();
@@ -202,7 +202,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// How many; a list in brackets stands for its elements.
+    /// Parses arguments and returns their number; a list in brackets stands for its elements.
     fn arguments(&mut self) -> Result<usize> {
         let mut count = 0;
         let listed = self.peek() == Some('[');
@@ -242,7 +242,7 @@ impl Reader<'_> {
         while self.rest.next_if(|(_, c)| belongs(*c)).is_some() {}
     }
 
-    /// The next character that is no space.
+    /// Skips white space and returns the next character.
     fn peek(&mut self) -> Option<char> {
         self.take(char::is_whitespace);
         self.rest.peek().map(|(_, c)| *c)

@@ -1,4 +1,4 @@
-//! DuckDuckGo's page for browsers without scripts (`html.duckduckgo.com/html/`).
+//! Search with DuckDuckGo's page for browsers without scripts (`html.duckduckgo.com/html/`).
 //!
 //! A result is a link of the class `result__a`, its snippet one of `result__snippet`; both are within
 //! `result`, and within `result--ad` where they are paid for. Links lead through `/l/?uddg=`.
@@ -11,7 +11,7 @@ use super::super::html::{Piece, Pieces, attribute, decoded, has_class};
 use super::{Found, LIMIT};
 
 const WHO: &str = "DuckDuckGo";
-/// The most that is read of a page.
+/// Largest number of results read from a page.
 const MOST: usize = 100;
 
 pub(super) async fn search(
@@ -21,7 +21,7 @@ pub(super) async fn search(
 ) -> Result<Vec<Found>, Failed> {
     let path = format!("/html/?q={}&kl={}", encoded(query), encoded(region));
     let (status, body) = at.get(egress, &path, LIMIT).await?;
-    // It asks whether one is a person with 202, and refuses with 403 and 429.
+    // A CAPTCHA has status 202, a refusal 403 or 429.
     if matches!(status, StatusCode::ACCEPTED | StatusCode::FORBIDDEN) {
         return Err(Failed::limited(WHO));
     }
@@ -88,7 +88,7 @@ enum Part {
     Snippet,
 }
 
-/// Where a link of a result leads to: what stands behind `uddg`, or itself.
+/// Returns the target of a result link: the value of `uddg`, or the link itself.
 fn target(href: &str) -> Option<String> {
     let query = href.split_once('?').map_or("", |(_, query)| query);
     let behind = query.split('&').find_map(|pair| pair.strip_prefix("uddg="));

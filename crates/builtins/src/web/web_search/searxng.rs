@@ -1,4 +1,4 @@
-//! SearXNG's own interface: `/search?q=…&format=json`.
+//! Search with the JSON interface of SearXNG: `/search?q=…&format=json`.
 
 use egress::Egress;
 use http::StatusCode;
@@ -14,7 +14,7 @@ pub(super) async fn search(
     at: &Endpoint,
     (query, region): (&str, &str),
 ) -> Result<Vec<Found>, Failed> {
-    // DuckDuckGo writes regions as country and language, SearXNG languages and countries.
+    // DuckDuckGo regions are country-language, SearXNG languages are language-COUNTRY.
     let language = match region.split_once('-') {
         Some((country, language)) if region != "wt-wt" => {
             format!("{language}-{}", country.to_uppercase())

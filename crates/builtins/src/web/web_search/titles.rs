@@ -1,4 +1,4 @@
-//! Wikipedia's `opensearch`: titles that begin so. What is left where the engine has no answer.
+//! Title search in Wikipedia (`opensearch`), the fallback of `web_search`.
 
 use egress::Egress;
 use http::StatusCode;

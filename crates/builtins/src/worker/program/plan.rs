@@ -1,6 +1,6 @@
-//! What a script calls, and in which waves its calls may run, found out without running any of it.
+//! Static analysis of a script: which tools it calls and in which waves the calls may run.
 //!
-//! Waves are for scripts that are nothing but calls: what is not plainly so runs as Python, in order.
+//! Only scripts that consist of simple calls have waves. All others run as Python, in order.
 
 mod plain;
 mod waves;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 
 use plain::{Statements, Step};
 
-/// The functions by which a tool is called under any name.
+/// Functions that call a tool by its name as text.
 const BY_NAME: [&str; 2] = ["TOOL", "CALL"];
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
     pub(super) code: String,
-    /// By function name.
+    /// Traits of the known functions, by name.
     functions: BTreeMap<String, Function>,
     /// Names that have a value at the start.
     inputs: Vec<String>,
     mode: Mode,
-    /// Whether calls that change nothing may run beside each other.
+    /// Whether read-only calls may run in parallel.
     parallel: bool,
-    /// Whether calls with effects may, too.
+    /// Whether calls with effects may run in parallel too.
     parallel_mutations: bool,
 }
 
@@ -47,24 +47,24 @@ enum Mode {
 }
 
 impl Asked {
-    /// The functions that the script can call.
+    /// Returns the functions that the script can call.
     pub(super) fn names(&self) -> Vec<String> {
         let by_name = BY_NAME.into_iter().map(str::to_owned);
         self.functions.keys().cloned().chain(by_name).collect()
     }
 }
 
-/// What was found.
+/// Result of the analysis.
 #[derive(Serialize)]
 pub(super) struct Plan {
-    /// Functions that are called, in order; each as often as it stands there.
+    /// Called functions in source order, with repetitions.
     called: Vec<String>,
-    /// What may not be called by a program, sorted.
+    /// Functions that programs may not call, sorted.
     blocked: Vec<String>,
-    /// Whether nothing that is called changes anything.
+    /// Whether all called functions are read-only.
     read_only: bool,
     used: Mode,
-    /// Whether waves were asked for, and there are none.
+    /// Whether waves were requested but are not possible.
     fallback: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     waves: Option<Waves>,
@@ -73,23 +73,23 @@ pub(super) struct Plan {
 #[derive(Serialize)]
 struct Waves {
     steps: Vec<Step>,
-    /// Steps by their place, those of one wave in order.
+    /// Indices of the steps, grouped by wave.
     order: Vec<Vec<usize>>,
-    /// What the whole comes to, where it ends with a value.
+    /// Value of the script, if it ends with an expression.
     value: Option<plain::Plain>,
-    /// Whether the last call's value is the whole's.
+    /// Whether the value of the last call is the value of the script.
     last: bool,
 }
 
 impl Plan {
-    /// Whether it may run, and in no waves.
+    /// Returns whether the script may run, without waves.
     pub(super) fn runs_as_python(&self) -> bool {
         self.waves.is_none() && self.blocked.is_empty()
     }
 }
 
 pub(super) fn plan(asked: &Asked) -> Plan {
-    // What is no Python says so itself, with the place, when it is run.
+    // Syntax errors are reported with their position when the script runs.
     let Ok(parsed) = ruff_python_parser::parse_module(&asked.code) else {
         return seq(Calls::default(), asked.mode == Mode::Dep);
     };
@@ -126,12 +126,12 @@ fn waves(module: &ModModule, asked: &Asked, wanted: Mode) -> Option<Waves> {
     }
     let effects = |step: &Step| !asked.functions.get(&step.function).is_some_and(|it| it.read_only);
     let order = waves::order(&steps, effects, asked.parallel_mutations);
-    // Calls that change nothing run at once only where none needs another.
+    // Read-only calls run in parallel only if none depends on another.
     let fits = wanted == Mode::Dep || order.len() == 1;
     fits.then_some(Waves { steps, order, value, last })
 }
 
-/// The calls of tools in a script.
+/// Collects the tool calls of a script.
 struct Calls<'a> {
     functions: Option<&'a BTreeMap<String, Function>>,
     called: Vec<String>,
@@ -158,7 +158,7 @@ impl Calls<'_> {
         let chain = found.is_some_and(|it| it.chain);
         self.called.push(name.to_owned());
         self.read_only &= read_only;
-        // Also where it only looks: its source did not open it to programs.
+        // Read-only functions too: their source did not allow calls from programs.
         if !chain {
             self.blocked.push(shown());
         }

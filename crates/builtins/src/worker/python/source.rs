@@ -1,5 +1,5 @@
-//! What stands before a program of `python_eval`, and what is written otherwise in it: modules that monty
-//! lacks and that are written in Python here, and operators that it does not have for some values.
+//! Rewrites a program for monty: adds Python implementations of modules that monty lacks, and
+//! replaces operators that it does not support for some types.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -12,9 +12,9 @@ use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
 use super::ROUND;
 
-/// Nesting of what is rewritten; monty itself stops at 200.
+/// Largest nesting that is rewritten; monty itself stops at 200.
 const DEPTH: u16 = 200;
-/// Modules in Python, by name.
+/// Modules implemented in Python, by name.
 const MODULES: &[(&str, &str)] = &[
     ("random", include_str!("random.py")),
     ("statistics", include_str!("statistics.py")),
@@ -22,16 +22,16 @@ const MODULES: &[(&str, &str)] = &[
 ];
 const OPERATORS: &str = include_str!("operators.py");
 
-/// A program as it is run.
+/// A program with its prelude.
 pub(super) struct Source {
     pub(super) code: String,
-    /// Lines before the caller's own.
+    /// Lines of the prelude before the caller's code.
     pub(super) before: usize,
 }
 
 impl Source {
-    /// The program with its modules. `operators` also writes arithmetic as calls, which is slow: they take
-    /// truth values as numbers and format texts.
+    /// Adds the required modules to a program. `operators` also replaces arithmetic by function
+    /// calls, which is slow but supports booleans and text formatting.
     pub(super) fn new(code: &str, operators: bool) -> Self {
         let mut before = String::new();
         if code.contains("round") {
@@ -41,7 +41,7 @@ impl Source {
             return Self::joined(before, code);
         }
         let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(DEPTH);
-        // What is no Python is for monty to report.
+        // monty reports syntax errors.
         let Ok(parsed) = ruff_python_parser::parse(code, options) else {
             return Self::joined(before, code);
         };
@@ -67,17 +67,17 @@ impl Source {
     }
 }
 
-/// The names of the modules that are written in Python.
+/// Returns the names of the modules implemented in Python.
 pub(super) fn module_names() -> impl Iterator<Item = &'static str> {
     MODULES.iter().map(|(name, _)| *name)
 }
 
-/// A number that is another one at each call.
+/// Returns a different number at each call.
 fn seed() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-/// A text in place of a part.
+/// A replacement of a source range.
 struct Edit {
     from: TextSize,
     to: TextSize,
@@ -130,7 +130,7 @@ impl<'a> Rewriting<'a> {
         self.replace(operation.range.end(), operation.range.end(), ")".to_owned());
     }
 
-    /// `x += y`: what can be changed in its place, such as a list, still is.
+    /// Rewrites `x += y`; mutable values such as lists are still changed in place.
     fn assignment(&mut self, assign: &'a StmtAugAssign) {
         // Parentheses around the value belong to the statement alone.
         let (target_end, end) = (assign.target.range().end(), assign.range.end());
@@ -159,12 +159,12 @@ impl<'a> Rewriting<'a> {
         text.is_none_or(|text| text.contains('='))
     }
 
-    /// Where the operator stands, between what closes the left side and what opens the right.
+    /// Returns the range of the operator between its operands, which may be in parentheses.
     fn operator(&self, operation: &ExprBinOp) -> Option<(TextSize, TextSize)> {
         let (left, right) = (operation.left.range().end(), operation.right.range().start());
         let between = self.code.get(left.to_usize()..right.to_usize())?;
         let sign = operation.op.as_str();
-        // A comment may hold anything; nobody puts one there.
+        // A comment could contain the operator; such code is not rewritten.
         let at = between.find(sign).filter(|_| !between.contains('#'))?;
         let from = left + TextSize::try_from(at).ok()?;
         Some((from, from + TextSize::try_from(sign.len()).ok()?))
@@ -210,7 +210,7 @@ impl<'a> Rewriting<'a> {
         self.replace(import.range.start(), import.range.end(), parts.join("; "));
     }
 
-    /// The program with its edits: of those at one place, those that were made first stand first.
+    /// Applies the edits; edits at the same position keep their order.
     fn finish(mut self) -> String {
         self.edits.sort_by_key(|edit| edit.from);
         let (mut out, mut at) = (String::with_capacity(self.code.len()), 0);
@@ -224,7 +224,7 @@ impl<'a> Rewriting<'a> {
     }
 }
 
-/// The function that stands for an operator.
+/// Returns the function that implements an operator.
 fn called(op: Operator) -> Option<&'static str> {
     Some(match op {
         Operator::Add => "_toolkeep_add",

@@ -1,7 +1,8 @@
-//! Tables from JSON, as they are read: no more than some rows are held before they are inserted.
+//! Streaming import of JSON rows into SQLite tables. Only one batch of rows is buffered before it
+//! is inserted.
 //!
-//! A column has no declared type, so that each value keeps the one it has in JSON: 2 and 10 are numbers,
-//! "2" and "10" texts. Booleans are 1 and 0, lists and objects their JSON text.
+//! Columns have no declared type, so that each value keeps its JSON type: 2 is a number, "2" is
+//! text. Booleans become 1 and 0, arrays and objects become JSON text.
 
 mod table;
 
@@ -17,12 +18,12 @@ use serde_json::{Map, Value};
 use super::told;
 use table::Table;
 
-/// Tables of one call.
+/// Largest number of tables in a call.
 const TABLES: usize = 100;
-/// The longest name of a table or a column, in bytes.
+/// Longest name of a table or column, in bytes.
 const NAME: usize = 200;
 
-/// Makes the tables; answers the query.
+/// Creates the tables and returns the query.
 pub(super) fn tables(connection: &Connection, args: &[u8]) -> Result<String, String> {
     let args = std::str::from_utf8(args).map_err(|error| error.to_string())?;
     let mut reader = serde_json::Deserializer::from_str(args);
@@ -33,7 +34,7 @@ pub(super) fn tables(connection: &Connection, args: &[u8]) -> Result<String, Str
     Ok(query)
 }
 
-/// Without the place in the text: that is not what the caller wrote by hand.
+/// Formats a JSON error without its position, because the caller did not write this text by hand.
 fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().replace('\n', " ")
@@ -43,7 +44,7 @@ fn fault<E: Error>(error: &rusqlite::Error) -> E {
     E::custom(told(error))
 }
 
-/// The arguments of the call.
+/// Visitor of the call's arguments.
 struct Call<'c>(&'c Connection);
 
 impl<'de> Visitor<'de> for Call<'_> {
@@ -66,7 +67,7 @@ impl<'de> Visitor<'de> for Call<'_> {
     }
 }
 
-/// `tables`: rows by the table's name.
+/// Visitor of `tables`: rows by table name.
 struct Tables<'c>(&'c Connection);
 
 impl<'de> DeserializeSeed<'de> for Tables<'_> {
@@ -101,7 +102,7 @@ impl<'de> Visitor<'de> for Tables<'_> {
     }
 }
 
-/// A name as SQL has it, in quotes.
+/// Validates a table name and quotes it for SQL.
 fn named<E: Error>(name: &str) -> Result<String, E> {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
     if name.is_empty() || name.len() > NAME || name.contains('\0') {
@@ -113,7 +114,7 @@ fn named<E: Error>(name: &str) -> Result<String, E> {
     Ok(format!("\"{}\"", name.replace('"', "\"\"")))
 }
 
-/// The rows of one table.
+/// Visitor of the rows of one table.
 struct Rows<'c> {
     connection: &'c Connection,
     name: String,
@@ -142,7 +143,7 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 }
 
-/// One row.
+/// Visitor of one row.
 struct Row<'t, 'c, 'de>(&'t mut Table<'c, 'de>);
 
 impl<'de> DeserializeSeed<'de> for Row<'_, '_, 'de> {
@@ -175,7 +176,7 @@ impl<'de> Visitor<'de> for Row<'_, '_, 'de> {
     }
 }
 
-/// One value, as SQLite will have it.
+/// A value of a row in SQLite's types.
 enum Cell<'de> {
     Null,
     Whole(i64),
@@ -257,7 +258,7 @@ impl<'de> Visitor<'de> for AsCell {
     }
 }
 
-/// A key, without a copy where nothing in it is escaped.
+/// A key that borrows from the input unless it contains escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {

@@ -1,4 +1,4 @@
-//! Rows as JSON, written as they come, so many and no more.
+//! Writes query rows as JSON while they are read, within a limit of rows and bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use rusqlite::{Connection, Row};
 
 use super::told;
 
-/// Rows of one answer.
+/// Largest number of rows in a result.
 const ROWS: usize = 10_000;
-/// Bytes of one answer.
+/// Largest size of a result, in bytes.
 const BYTES: usize = 8 << 20;
 
-/// Runs the query; answers a JSON array of objects.
+/// Runs the query and writes a JSON array of objects.
 pub(super) fn of(connection: &Connection, sql: &str) -> Result<Vec<u8>, String> {
     let mut statement = connection.prepare(sql).map_err(|error| told(&error))?;
     let names = names(statement.column_names());
@@ -41,7 +41,7 @@ pub(super) fn of(connection: &Connection, sql: &str) -> Result<Vec<u8>, String> 
     Ok(out)
 }
 
-/// Two columns of one name would be one member: the later gets a number.
+/// Makes column names unique: a repeated name gets a number, because object keys must differ.
 fn names<'a>(columns: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for column in columns {

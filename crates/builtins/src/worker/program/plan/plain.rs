@@ -1,4 +1,4 @@
-//! Statements that are nothing but a call, or one name set to a call, with plain arguments.
+//! Statements that consist of a call, or of one name assigned from a call, with literal arguments.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +8,41 @@ use serde_json::{Value, json};
 
 use super::{Asked, BY_NAME};
 
-/// Lists within lists of an argument.
+/// Largest nesting depth of an argument.
 const NESTED: usize = 40;
 
-/// A value, and what will be put in by its name.
+/// A literal value with placeholders for names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Plain {
     Value(Value),
     Name(String),
     List(Vec<Self>),
-    /// Text keys alone, as JSON has them.
+    /// Keys are text, as in JSON.
     Dict(Vec<(String, Self)>),
 }
 
-/// One call.
+/// A planned call.
 #[derive(Debug, Serialize)]
 pub(super) struct Step {
     pub(super) function: String,
     args: Vec<Plain>,
     kwargs: Vec<(String, Plain)>,
-    /// The name its value gets.
+    /// The name to which its value is assigned.
     pub(super) name: Option<String>,
     #[serde(skip)]
     pub(super) wants: BTreeSet<String>,
 }
 
-/// The calls, and what the whole comes to where it ends with a value.
+/// The calls of a script, and its final value if it ends with an expression.
 pub(super) struct Statements {
     pub(super) steps: Vec<Step>,
     pub(super) value: Option<Plain>,
-    /// Whether the last call's value is the whole's.
+    /// Whether the value of the last call is the value of the script.
     pub(super) last: bool,
 }
 
-/// All of them; nothing where one is anything else.
+/// Parses all statements; `None` if any has another form.
 pub(super) fn statements(module: &ModModule, asked: &Asked) -> Option<Statements> {
     let mut known: BTreeSet<String> = asked.inputs.iter().cloned().collect();
     let mut all = Statements { steps: Vec::new(), value: None, last: false };
@@ -63,7 +63,7 @@ pub(super) fn statements(module: &ModModule, asked: &Asked) -> Option<Statements
         match (value, name) {
             (Expr::Call(call), name) => {
                 let mut step = step(call, (&known, asked))?;
-                // A name that is set twice means two things; in order, it is plain which.
+                // A name that is assigned twice is ambiguous unless the calls run in order.
                 if name.iter().any(|name| !known.insert(name.clone())) {
                     return None;
                 }

@@ -1,14 +1,15 @@
-//! Which calls may run at once: each in the first wave in which all that it needs is there.
+//! Ordering of calls into waves: each call runs in the first wave in which all its inputs are
+//! available.
 //!
-//! A call needs what makes the names in its arguments. And order is kept where it could be seen: a call
-//! with effects comes after every other such, and what only looks comes after the effects before it.
-//! Within a wave, what only looks runs first.
+//! A call depends on the calls that produce the names in its arguments. Observable order is
+//! preserved: a call with effects runs after every earlier one, and a read-only call runs after the
+//! effects before it. Within a wave, read-only calls run first.
 
 use std::collections::BTreeMap;
 
 use super::plain::Step;
 
-/// The waves, steps by their place.
+/// Returns the waves as indices of steps.
 pub(super) fn order(
     steps: &[Step],
     effects: impl Fn(&Step) -> bool,
@@ -24,7 +25,7 @@ pub(super) fn order(
         if !parallel_mutations {
             wave = wave.max(effect.map_or(0, |last| last + 1));
             if effects(step) {
-                // What looks before it in the script is in this wave at the latest, and runs first.
+                // Earlier read-only calls are in this wave at the latest, and run first.
                 wave = wave.max(waves.len().saturating_sub(1));
                 effect = Some(wave);
             }

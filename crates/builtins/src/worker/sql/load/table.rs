@@ -1,4 +1,4 @@
-//! A table as it is filled: rows wait until there are enough for one statement.
+//! A table that is filled in batches: rows are buffered until one statement can insert them.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,26 @@ use serde::de::Error;
 
 use super::{Cell, fault};
 
-/// Columns of one table.
+/// Largest number of columns in a table.
 const COLUMNS: usize = 500;
-/// Rows that are inserted at once, and values: a statement costs more than what it inserts.
+/// Largest number of rows and of values per insert. Executing a statement costs more than binding
+/// its values.
 const AT_ONCE: (usize, usize) = (64, 2_000);
 
-/// A table as it grows: the columns so far, in the order they were met, and the rows that wait.
+/// Writes rows to one table: its columns in order of appearance, and the buffered rows.
 pub(super) struct Table<'c, 'de> {
     connection: &'c Connection,
     pub(super) name: String,
     columns: Vec<String>,
     places: HashMap<String, usize>,
     exists: bool,
-    /// Inserts one row, and as many as are inserted at once.
+    /// Statements that insert one row and a full batch.
     one: Option<Statement<'c>>,
     many: Option<Statement<'c>>,
-    /// What rows that wait have, each with its place in all of them.
+    /// Values of the buffered rows, each with its index in the batch.
     waiting: Vec<(usize, Cell<'de>)>,
     rows: usize,
-    /// The row that is read.
+    /// The row that is being read.
     pub(super) row: Vec<(usize, Cell<'de>)>,
 }
 
@@ -45,7 +46,7 @@ impl<'c> Table<'c, '_> {
         }
     }
 
-    /// The place of a column, which is mostly the next one.
+    /// Returns the index of a column, which is usually the next one; adds the column if it is new.
     pub(super) fn place<E: Error>(&mut self, name: &str) -> Result<usize, E> {
         let next = self.row.len();
         if self.columns.get(next).is_some_and(|column| column == name) {
@@ -61,7 +62,7 @@ impl<'c> Table<'c, '_> {
         }
         if self.exists {
             let grown = self.flush().and_then(|()| {
-                // Statements would hold the table as it was.
+                // Prepared statements refer to the old columns.
                 (self.one, self.many) = (None, None);
                 let sql = format!("ALTER TABLE {} ADD COLUMN {}", self.name, quoted(name));
                 self.connection.execute_batch(&sql)
@@ -73,7 +74,8 @@ impl<'c> Table<'c, '_> {
         Ok(place)
     }
 
-    /// Makes it with the columns there are; one without any row has one without a meaning.
+    /// Creates the table with its current columns; a table without rows gets one placeholder
+    /// column.
     pub(super) fn made(&mut self) -> rusqlite::Result<()> {
         if self.exists {
             return Ok(());
@@ -88,7 +90,7 @@ impl<'c> Table<'c, '_> {
         Ok(())
     }
 
-    /// Takes the row that was read.
+    /// Adds the current row to the batch.
     pub(super) fn add(&mut self) -> rusqlite::Result<()> {
         self.made()?;
         let before = self.rows * self.width();
@@ -105,7 +107,7 @@ impl<'c> Table<'c, '_> {
         (AT_ONCE.1 / self.width()).clamp(1, AT_ONCE.0)
     }
 
-    /// Inserts the rows that wait.
+    /// Inserts the buffered rows.
     pub(super) fn flush(&mut self) -> rusqlite::Result<()> {
         let (width, rows) = (self.width(), self.rows);
         let sql = |rows: usize| {
@@ -137,7 +139,7 @@ impl<'c> Table<'c, '_> {
     }
 }
 
-/// Runs a statement of so many values; those that are not there are null.
+/// Runs an insert with `wanted` parameters; missing values are null.
 fn inserted(
     insert: &mut Statement<'_>,
     values: &[(usize, Cell<'_>)],

@@ -1,13 +1,13 @@
-//! One entry of an archive, and whether it may come out.
+//! An entry of an archive, its normalised name, and why it is rejected.
 
 use std::collections::HashSet;
 
-/// Bytes of a name, and of one part of it.
+/// Largest size of a name and of one of its parts, in bytes.
 const LONGEST: (usize, usize) = (1_024, 255);
-/// Folders within folders.
+/// Largest folder depth.
 const DEEPEST: usize = 32;
 
-/// What an entry is.
+/// Type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -20,21 +20,21 @@ pub enum Kind {
     Other,
 }
 
-/// One entry.
+/// An entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// In one form: parts with one slash between them. As it is, escaped, where it may not come out.
+    /// Normalised path with single slashes; the escaped original if the entry is rejected.
     pub name: String,
-    /// What it is.
+    /// Type of the entry.
     pub kind: Kind,
-    /// As the archive says.
+    /// Size in bytes, as declared by the archive.
     pub size: u64,
-    /// Why it does not come out.
+    /// Reason why the entry is rejected.
     pub refused: Option<&'static str>,
 }
 
 impl Entry {
-    /// `stored` is its name, as bytes.
+    /// Creates an entry from its stored name, and rejects unsafe names and types.
     pub fn new(stored: &[u8], kind: Kind, size: u64) -> Self {
         let (name, wrong) = match clean(stored) {
             Ok(name) => (name, None),
@@ -48,21 +48,21 @@ impl Entry {
         Self { name, kind, size, refused: wrong.or(kinds) }
     }
 
-    /// What is after the last point of the name, in lower case.
+    /// Returns the lowercase file extension.
     pub fn extension(&self) -> Option<String> {
         let last = self.name.rsplit('/').next()?;
         let (before, extension) = last.rsplit_once('.')?;
         (!before.is_empty()).then(|| extension.to_lowercase())
     }
 
-    /// Whether its name is that of an archive.
+    /// Returns whether the name has the extension of an archive.
     pub fn is_archive(&self) -> bool {
         let known = ["zip", "7z", "tar", "tgz", "tbz2", "txz", "gz", "bz2", "xz", "zst", "rar"];
         self.kind == Kind::File && self.extension().is_some_and(|it| known.contains(&it.as_str()))
     }
 }
 
-/// Refuses what has a name that was there before, also in other letters' cases.
+/// Rejects entries whose name repeats, case-insensitively.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashSet<String>);
 
@@ -75,7 +75,7 @@ impl Names {
     }
 }
 
-/// The name in one form, or what is wrong with it.
+/// Normalises a name, or returns why it is invalid.
 fn clean(stored: &[u8]) -> Result<String, &'static str> {
     let name = std::str::from_utf8(stored).map_err(|_| "its name is no UTF-8")?;
     if name.chars().any(char::is_control) {
@@ -101,7 +101,7 @@ fn clean(stored: &[u8]) -> Result<String, &'static str> {
     if name.len() > LONGEST.0 || parts.len() > DEEPEST {
         return Err("its name is too long, or too deep");
     }
-    // The archive's own folder: `./`.
+    // The root folder of the archive: `./`.
     Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
 }
 

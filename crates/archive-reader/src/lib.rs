@@ -1,7 +1,8 @@
-//! Archives, read and unpacked within limits: zip, 7z, and tar as it is or packed with gzip, bzip2, xz or zstd.
+//! Reading and unpacking of archives within limits: zip, 7z and tar, plain or compressed with gzip,
+//! bzip2, xz or zstd.
 //!
-//! An archive is an open file: nothing here opens a path by the word of an archive, and what is written goes
-//! beneath a root. No name, size or link of an archive is trusted.
+//! An archive is an open file: no path from an archive is opened, and files are only written
+//! beneath a root. Names, sizes and links of an archive are never trusted.
 
 mod entry;
 mod limits;

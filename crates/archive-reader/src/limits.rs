@@ -1,50 +1,51 @@
-//! How much of an archive is read at most (spec 3's numbers), and what counts it.
+//! Extraction limits (spec 3's numbers): sizes, counts and compression ratio, and the readers that
+//! enforce them.
 
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
-/// Bytes of an archive.
+/// Largest archive, in bytes.
 pub(crate) const ARCHIVE: u64 = 500 << 20;
-/// Bytes of all that comes out of one.
+/// Largest total of extracted bytes.
 pub(crate) const TOTAL: u64 = 1 << 30;
-/// Bytes of one file in it.
+/// Largest extracted file, in bytes.
 pub(crate) const FILE: u64 = 100 << 20;
-/// Files in it.
+/// Largest number of files.
 pub(crate) const FILES: usize = 1_000;
-/// Files, folders and all else in it.
+/// Largest number of entries of any type.
 pub(crate) const ENTRIES: usize = 5_000;
-/// How many times larger what comes out may be than what went in,
+/// Maximum compression ratio.
 pub(crate) const RATIO: u64 = 100;
-/// once it is more than this: a page of blanks is no attack.
+/// Output below this size is exempt, because short repetitive files compress well.
 pub(crate) const FREE: u64 = 1 << 20;
-/// Bytes of a directory of a zip, or of the header of a 7z.
+/// Largest directory of a zip or header of a 7z, in bytes.
 pub(crate) const DIRECTORY: u64 = 2 << 20;
-/// KiB that a decoder may ask for.
+/// Memory limit of a decoder, in KiB.
 pub(crate) const MEMORY_KIB: u32 = 48 << 10;
 
-/// Why an archive is not read on, in spec 3's words for it.
+/// Reason why an archive is rejected, with its status in spec 3's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The word of spec 3.
+    /// Status in spec 3's terms.
     pub status: &'static str,
-    /// What is wrong, for people.
+    /// Message for people.
     pub what: String,
 }
 
 impl Fault {
-    /// It is no archive that can be read.
+    /// Creates the error for an invalid archive.
     pub fn invalid(what: impl fmt::Display) -> Self {
         let what: String =
             what.to_string().chars().take(300).flat_map(char::escape_debug).collect();
         Self { status: "invalid", what }
     }
-    /// It has too many bytes.
+    /// Creates the error for too many bytes.
     pub fn too_large(what: impl Into<String>) -> Self {
         Self { status: "too_large", what: what.into() }
     }
-    /// It has too many entries.
+    /// Creates the error for too many entries.
     pub fn too_many() -> Self {
         let what = format!("the archive has more than {FILES} files, or {ENTRIES} entries");
         Self { status: "too_many_files", what }
@@ -72,7 +73,7 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Counts what is read of a file, and stops at `limit`.
+/// Counts the bytes read from a file, and fails above `limit`.
 #[derive(Debug)]
 pub(crate) struct Metered<R> {
     pub(crate) inner: R,
@@ -104,11 +105,11 @@ impl<R: Seek> Seek for Metered<R> {
     }
 }
 
-/// What comes out of an archive: all of it together, against what went in.
+/// Budget of extracted bytes, relative to the bytes that were read.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     came: Rc<Cell<u64>>,
-    /// Bytes that went in so far, or the whole archive.
+    /// Bytes read so far, or the size of the archive.
     went: Rc<Cell<u64>>,
 }
 
@@ -124,7 +125,7 @@ impl Budget {
     }
 }
 
-/// That `came` is not too much for `went`.
+/// Checks total size and compression ratio.
 pub(crate) fn within(came: u64, went: u64) -> Result<(), Fault> {
     if came > TOTAL {
         let what = format!("more than {} MiB come out of the archive", TOTAL >> 20);
@@ -137,7 +138,7 @@ pub(crate) fn within(came: u64, went: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Content as it comes out: within the budget, and one file within its own limit.
+/// Reads the content of an entry within the budget and the file limit.
 pub(crate) struct Counted<'a> {
     inner: &'a mut dyn Read,
     left: u64,
@@ -161,7 +162,7 @@ impl Read for Counted<'_> {
     }
 }
 
-/// All that comes out of what a tar is packed with.
+/// Reads the decompressed tar stream within the budget.
 #[derive(Debug)]
 pub(crate) struct Unpacked<R> {
     pub(crate) inner: R,

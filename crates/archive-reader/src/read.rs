@@ -1,4 +1,4 @@
-//! An archive, whatever its form: what is in it, and what is in that.
+//! Reading of archives in any supported format: listing entries and streaming their contents.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -16,16 +16,16 @@ use super::limits::{
 };
 use super::{seven, tar, zip};
 
-/// Whether to go on.
+/// Whether a visitor continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Go {
-    /// To the next entry.
+    /// Continue with the next entry.
     On,
-    /// The rest is not read.
+    /// Stop; the rest is not read.
     Stop,
 }
 
-/// Gets each entry with its content.
+/// Visitor that receives each entry with its content.
 pub type Visit<'a> = dyn FnMut(&Entry, &mut dyn Read) -> Result<Go, Fault> + 'a;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Form {
     Tar(&'static str),
 }
 
-/// An archive of a root.
+/// An open archive below a root.
 #[derive(Debug)]
 pub struct Archive {
     file: File,
@@ -44,7 +44,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens it, and looks how it begins.
+    /// Opens an archive and detects its format.
     pub fn open(root: &Root, path: &Path) -> Result<Self, String> {
         let (mut file, meta) = root.file(path).map_err(|error| error.to_string())?;
         let told = |fault: Fault| fault.to_string();
@@ -56,7 +56,7 @@ impl Archive {
         Ok(Self { file, length: meta.size, form })
     }
 
-    /// In words.
+    /// Returns the name of the format.
     pub fn form(&self) -> &'static str {
         match self.form {
             Form::Zip => "zip",
@@ -65,13 +65,13 @@ impl Archive {
         }
     }
 
-    /// All entries, within the limits by what the archive says of itself.
+    /// Lists all entries and checks the limits against the declared sizes.
     pub fn entries(&self) -> Result<Vec<Entry>, Fault> {
         let mut entries = Vec::new();
         match self.form {
             Form::Zip => entries = zip::entries(self.again()?, self.length)?,
             Form::Seven => entries = seven::entries(self.again()?)?,
-            // Nothing else tells.
+            // A tar has no directory, so it must be read completely.
             Form::Tar(packed) => self.unpacked(packed, &mut |entry, _| {
                 entries.push(entry.clone());
                 Ok(Go::On)
@@ -86,8 +86,8 @@ impl Archive {
         Ok(entries)
     }
 
-    /// Shows each file that is `wanted` and not refused with its content, within the limits by what
-    /// comes.
+    /// Visits each `wanted` file that is not rejected, with its content, and enforces the limits on
+    /// the actual bytes.
     pub fn walk(
         &self,
         wanted: &dyn Fn(&Entry) -> bool,
@@ -124,7 +124,7 @@ impl Archive {
             "tar.zst" => Box::new(zstd(packing)?),
             _ => Box::new(packing),
         };
-        // Only the unpacked stream has a ratio.
+        // A plain tar has no compression ratio.
         let budget =
             if packed == "tar" { Budget::new(Rc::new(Cell::new(self.length))) } else { budget };
         tar::walk(Unpacked { inner, budget }, visit)
@@ -137,7 +137,7 @@ fn zstd<R: Read>(packing: R) -> Result<StreamingDecoder<R, FrameDecoder>, Fault>
         .map_err(|error| Fault::invalid(format!("the zstd stream: {error}")))
 }
 
-/// What the first bytes say. What stands before an archive makes it none.
+/// Detects the format from the first bytes. Data before the archive is not accepted.
 fn form(file: &mut File) -> Result<Form, Fault> {
     let mut start = [0; 512];
     let mut read = 0;

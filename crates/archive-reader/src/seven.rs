@@ -1,4 +1,4 @@
-//! 7z: its header says what everything will take, and is looked at before anything is decoded.
+//! 7z archives, whose header is checked for memory use before anything is decoded.
 
 mod header;
 
@@ -13,9 +13,9 @@ use super::read::{Go, Visit};
 
 type Source = BufReader<Metered<File>>;
 
-/// Methods that have a dictionary: LZMA and LZMA2.
+/// Method ids of LZMA and LZMA2, which have a dictionary.
 const LZMA: (&[u8], &[u8]) = (&[3, 1, 1], &[0x21]);
-/// Kinds of files as Unix has them stand in the upper half of the attributes, where this says so.
+/// Flag of the attributes: the upper half holds a Unix mode.
 const UNIX: u32 = 0x8000;
 
 impl From<sevenz_rust2::Error> for Fault {
@@ -53,7 +53,7 @@ fn opened(mut file: File) -> Result<(Archive, Source), Fault> {
     Ok((archive, source))
 }
 
-/// Bytes of the dictionary that a method asks for.
+/// Returns the dictionary size of a method, in bytes.
 fn dictionary(method: &[u8], properties: &[u8]) -> u64 {
     match (method, properties) {
         (method, [_, size @ ..]) if method == LZMA.0 => {

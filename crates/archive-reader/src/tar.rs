@@ -1,5 +1,5 @@
-//! tar, as a stream: long names and sizes of its extensions are read here, within bounds, because what
-//! reads them elsewhere takes as much as they say.
+//! Streaming tar reader. GNU and PAX extensions are parsed here within limits, because the tar
+//! crate would allocate whatever size they declare.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use super::entry::{Entry, Kind, Names};
 use super::limits::{ENTRIES, Fault};
 use super::read::{Go, Visit};
 
-/// Bytes of an extension: a name, or a handful of fields.
+/// Largest extension, in bytes: a name, or a few fields.
 const EXTENSION: u64 = 64 << 10;
 
 pub(crate) fn walk(stream: impl Read, visit: &mut Visit<'_>) -> Result<(), Fault> {
@@ -49,7 +49,7 @@ fn kind_of(kind: EntryType) -> Kind {
     }
 }
 
-/// What extensions say of the entry that comes next.
+/// PAX and GNU fields for the next entry.
 #[derive(Debug, Default)]
 struct Next {
     name: Option<Vec<u8>>,
@@ -57,7 +57,7 @@ struct Next {
 }
 
 impl Next {
-    /// Whether this is an extension, and no entry.
+    /// Reads an extension; returns false if this is a regular entry.
     fn takes(&mut self, kind: EntryType, size: u64, found: &mut impl Read) -> Result<bool, Fault> {
         let named = match kind {
             EntryType::GNULongName | EntryType::XHeader => true,

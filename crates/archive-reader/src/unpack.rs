@@ -1,4 +1,4 @@
-//! A whole archive, unpacked for somebody else's use: all of it, or an error.
+//! Unpacking of a complete archive: fails if any entry is rejected.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -9,12 +9,12 @@ use super::entry::Kind;
 use super::limits::Fault;
 use super::read::{Archive, Go};
 
-/// Unpacks the archive at `path` of the root into its folder `into`, of which nothing is there yet: `most` bytes
-/// at most, within the limits of every archive. Answers the names of the files. Unlike `archive_extract` it
-/// passes over nothing: one entry that may not come out is an error. What came out before an error stays. Blocks.
+/// Unpacks the archive at `path` into the new folder `into` below the root and returns the file
+/// names. Writes at most `most` bytes, within the limits of every archive. Unlike
+/// `archive_extract`, one rejected entry is an error. Files written before an error remain. Blocks.
 ///
 /// # Errors
-/// In words.
+/// A message that says what failed.
 pub fn unpack(root: &Root, path: &Path, into: &Path, most: u64) -> Result<Vec<String>, String> {
     let archive = Archive::open(root, path)?;
     let entries = archive.entries().map_err(|fault| fault.what)?;

@@ -1,4 +1,5 @@
-//! zip: the directory at the end is checked against the entries before anything is read of them.
+//! zip archives, whose central directory is checked against the local headers before any entry is
+//! read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -21,8 +22,8 @@ impl From<ZipError> for Fault {
     }
 }
 
-/// Reads the directory. Sizes, names and places of entries must be the same in both their headers, and no
-/// byte may belong to two.
+/// Opens a zip and checks its directory: sizes, names and offsets must agree in both headers, and
+/// entries may not overlap.
 fn opened(file: File, length: u64) -> Result<Zip, Fault> {
     let metered = Metered::new(file, DIRECTORY);
     let limit = metered.limit.clone();
@@ -42,7 +43,7 @@ fn opened(file: File, length: u64) -> Result<Zip, Fault> {
 fn entry(zip: &Zip, at: usize) -> Result<Entry, Fault> {
     let found = zip.by_index_data(at)?;
     let stored = found.name_raw();
-    // A folder is what says so in either way; a link is a file that says so.
+    // Directories and links are recognised by either of their two markers.
     let kind = match found.unix_mode().map(|mode| mode & 0o170_000) {
         Some(0o120_000) => Kind::Link,
         _ if stored.ends_with(b"/") => Kind::Folder,
@@ -84,7 +85,7 @@ pub(crate) fn walk(
         }
         let mut content = zip.by_index(at)?;
         let size = entry.size;
-        // One byte more shows what lies.
+        // One byte beyond the declared size reveals a wrong size.
         let mut bounded = (&mut content).take(size.saturating_add(1));
         if visit(&entry, &mut bounded)? == Go::Stop {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Declarations of all built-in tools: `tools/FAMILY.yaml`, a file for each crate that ships tools.
 //!
-//! The files are the only place for names, schemas, traits and limits, so that the configuration and the
+//! The files are the only source of names, schemas, traits and limits, so that configuration and
 //! command line know every built-in tool without the code that runs it.
 
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use tool::Tool;
 use tool_manifest::Registry;
 
-/// The crate that ships a tool.
+/// A family of built-in tools, shipped by one crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// `builtins`.
@@ -26,10 +26,10 @@ pub enum Family {
 macro_rules! families {
     ($($family:ident: $file:literal),+ $(,)?) => {
         impl Family {
-            /// All of them, in the order in which their tools are listed.
+            /// All families in listing order.
             pub const ALL: &[Self] = &[$(Self::$family),+];
 
-            /// The declarations of its tools.
+            /// Returns the declarations of the family's tools.
             pub fn registry(self) -> &'static Registry {
                 match self {
                     $(Self::$family => {
@@ -40,7 +40,7 @@ macro_rules! families {
                 }
             }
 
-            /// The JSON that the build made of its file, examples included: for tests.
+            /// Returns the generated JSON of the family with examples, for tests.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$family => {
@@ -65,12 +65,13 @@ fn read_shipped(family: Family) -> Registry {
     Registry::read(family.text()).expect("a shipped manifest is sound")
 }
 
-/// The names of all built-in tools, whether or not they can be offered here, in the order they are listed.
+/// Returns the names of all built-in tools in listing order, including those that this machine
+/// cannot offer.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Family::ALL.iter().flat_map(|family| family.registry().names())
 }
 
-/// What the built-in tool `name` declares, where there is one.
+/// Returns the definition of the built-in tool `name`, if it exists.
 pub fn tool(name: &str) -> Option<Arc<Tool>> {
     let mut declared = Family::ALL.iter().filter_map(|family| family.registry().get(name));
     declared.next().map(|declared| Arc::clone(declared.tool()))

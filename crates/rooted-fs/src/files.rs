@@ -1,8 +1,8 @@
 //! Regular files that the operator names: configuration, secrets, keys, tool files, models.
 //!
-//! Opening a FIFO waits for its other end, and a device may do anything. Here neither is opened for longer
-//! than it takes to see what it is, so that no task waits for a path. Links are followed: mounted secrets
-//! are links. For what a caller names there is [`roots`](crate::roots).
+//! Opening a FIFO blocks until its other end opens, and a device may do anything. Both are rejected
+//! without blocking. Links are followed, because mounted secrets are links. For paths of callers
+//! use [`roots`](crate::roots).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,15 +10,15 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// How a file is opened: without waiting for a pipe's writer, and without taking a terminal.
+/// Open flags: do not block on a FIFO, and do not acquire a terminal.
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// Opens the regular file at `path` for reading. Does not wait.
 ///
 /// # Errors
-/// As the system answers; [`io::ErrorKind::IsADirectory`] for a folder, and
-/// [`io::ErrorKind::InvalidInput`] for what is neither folder nor regular file.
+/// The error of the system; [`io::ErrorKind::IsADirectory`] for a folder, and
+/// [`io::ErrorKind::InvalidInput`] for any other non-regular file.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     let file = rustix::fs::open(path.as_ref(), READ, Mode::empty())?;
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
@@ -33,11 +33,11 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     }
 }
 
-/// The content of the regular file at `path`.
+/// Reads the regular file at `path`.
 ///
 /// # Errors
-/// As [`open`]; [`io::ErrorKind::FileTooLarge`] where there are more than `limit` bytes, by what is read
-/// and not by what the system says of it.
+/// As [`open`]; [`io::ErrorKind::FileTooLarge`] if more than `limit` bytes are read, whatever size
+/// the system reports.
 pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -48,7 +48,7 @@ pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same of a text in UTF-8.
+/// Reads a regular file as UTF-8 text.
 ///
 /// # Errors
 /// As [`read`]; [`io::ErrorKind::InvalidData`] where it is no UTF-8.

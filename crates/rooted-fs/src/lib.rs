@@ -1,4 +1,4 @@
-//! Files that others name: opened beneath a root, regular, to a bound, and never through a link.
+//! File access by untrusted paths: confined to a root, regular files only, bounded in size.
 
 pub mod files;
 pub mod private_file;

@@ -1,5 +1,4 @@
-//! Files that nobody else on the machine may read: their mode is 0600 before the first byte is in them, whatever
-//! the umask is.
+//! Private files: their mode is 0600 before the first byte is written, regardless of the umask.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -7,24 +6,25 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Creates a file that was not there, with mode 0600, for writing.
+/// Creates a new file with mode 0600 for writing.
 ///
 /// # Errors
-/// Where there is one, or it cannot be made.
+/// If the file exists or cannot be created.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 
-/// Puts a file with these bytes and mode 0600 in the place of what is there, atomically: readers see the old bytes or
-/// the new ones, also after a loss of power.
+/// Replaces a file atomically with these bytes and mode 0600: readers see the old or the new bytes,
+/// even after power loss.
 ///
 /// # Errors
-/// Where nothing can be written there; the file is then as it was.
+/// If the file cannot be written; it is unchanged then.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(path, bytes, None)
 }
 
-/// As [`replace`], with other permissions once the bytes are in the file: those of the file that was there.
+/// Replaces a file as [`replace`] does, and then sets other permissions, such as those of the
+/// previous file.
 ///
 /// # Errors
 /// As [`replace`].
@@ -38,20 +38,20 @@ pub fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
     sync_folder(path)
 }
 
-/// Creates a file that was not there with these bytes and mode 0600, whole or not at all.
+/// Creates a new file with these bytes and mode 0600 atomically.
 ///
 /// # Errors
-/// [`io::ErrorKind::AlreadyExists`] where there is one, or where it cannot be written.
+/// [`io::ErrorKind::AlreadyExists`] if the file exists; otherwise the error of writing.
 pub fn create_with(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = beside(path)?;
     let written = write(&beside, bytes, None).and_then(|()| match fs::hard_link(&beside, path) {
-        // A file system without links.
+        // The file system has no hard links.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
             fs::rename(&beside, path)
         }
         linked => linked,
     });
-    // Gone already where it was renamed.
+    // Already gone if it was renamed.
     drop(fs::remove_file(&beside));
     written.and_then(|()| sync_folder(path))
 }
@@ -65,7 +65,7 @@ fn write(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Res
     file.sync_all()
 }
 
-/// A name in the same folder that nobody else uses.
+/// Returns a random temporary name in the same folder.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
     let mut hidden = OsString::from(".");

@@ -1,9 +1,9 @@
-//! Folders that tools may use, and nothing outside of them.
+//! Rooted directories: file access that the kernel confines to a configured folder.
 //!
-//! A root is a handle to a folder, and the kernel itself keeps every look-up beneath it (`openat2`,
-//! Linux 5.6): no path is joined, made canonical or compared to decide anything, so there is no
-//! moment between a check and a use. What is outside and what is not there get the same answer.
-//! All calls here block: run them where blocking is allowed.
+//! A root is a directory handle, and the kernel confines every lookup to it (`openat2`, Linux 5.6).
+//! No access decision compares or canonicalises paths, so there is no race between check and use.
+//! Paths outside the root and missing paths return the same error. All calls block: run them where
+//! blocking is allowed.
 
 mod error;
 mod list;
@@ -28,59 +28,59 @@ pub use write::Put;
 use error::told;
 use steps::split;
 
-/// Most tries where the kernel asks to try again, as something was renamed or mounted during a
-/// look-up (openat2(2), EAGAIN).
+/// Largest number of retries after EAGAIN: something was renamed or mounted during a lookup
+/// (openat2(2)).
 const MOST_TRIES: usize = 16;
-/// Most folders between a file and its root.
+/// Largest number of folders between a file and its root.
 const MOST_DEPTH: usize = 256;
 
-/// What may be done in a root.
+/// Access mode of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Look and read.
+    /// Listing and reading only.
     Read,
-    /// Write, too.
+    /// Reading and writing.
     ReadWrite,
 }
 
-/// What something is.
+/// Type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, which is shown but not followed.
+    /// A symbolic link, which is listed but not followed.
     Link,
-    /// A pipe, socket or device: shown, and never opened.
+    /// A pipe, socket or device, which is listed but never opened.
     Other,
 }
 
-/// What is known of a file or folder without opening it.
+/// Metadata of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
-    /// What it is.
+    /// Type of the file.
     pub kind: Kind,
-    /// In bytes; as the system says, which may be wrong while others write.
+    /// Size in bytes as the system reports it, which may change while others write.
     pub size: u64,
-    /// When its content changed last.
+    /// Time of the last content change.
     pub modified: Wall,
-    /// Whether every user of the machine may change it, by its mode; of a link that says nothing.
+    /// Whether the file mode allows writing for all users. Not meaningful for links.
     pub open: bool,
 }
 
-/// How a file begins.
+/// The first bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// The bytes.
+    /// Content up to the limit.
     pub content: Vec<u8>,
-    /// Whether there are more.
+    /// Whether the file has more bytes.
     pub more: bool,
-    /// The file, when it was opened.
+    /// Metadata of the file when it was opened.
     pub meta: Meta,
 }
 
-/// A path that leads to a folder as long as this is held.
+/// A path that leads to the same folder as long as this value lives.
 #[derive(Debug)]
 pub struct FolderPath {
     path: PathBuf,
@@ -93,11 +93,11 @@ impl AsRef<Path> for FolderPath {
     }
 }
 
-/// Device and number: what a folder is, whatever it is called.
+/// Device and inode number: the identity of a folder, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Id(u64, u64);
 
-/// A folder that tools may use.
+/// A directory handle whose lookups never leave it.
 pub struct Root {
     folder: OwnedFd,
     id: Id,
@@ -109,11 +109,11 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens a root. `path` is the operator's own: links in it are followed. It stays this folder,
-    /// also where it is renamed.
+    /// Opens a root. `path` comes from the operator, so links in it are followed. The root stays
+    /// this folder even if it is renamed.
     ///
     /// # Errors
-    /// [`RootError::Root`] where it is no folder, may not be opened, or the system lacks `openat2`.
+    /// [`RootError::Root`] if it is not a folder, cannot be opened, or the system lacks `openat2`.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, RootError> {
         let path = path.as_ref();
         let unfit = |error: Errno| RootError::Root { path: error::shown(path), what: told(error) };
@@ -133,32 +133,33 @@ impl Root {
         }
     }
 
-    /// Reads also through links to files and folders, as long as they are relative and lead to inside.
-    /// Nothing is written through one.
+    /// Allows reading through relative links that stay inside the root. Writing never follows a
+    /// link.
     #[must_use]
     pub fn through_links(mut self) -> Self {
         self.follows = true;
         self
     }
 
-    /// How a path that is read is resolved.
+    /// Returns the resolve flags of reads.
     fn reads(&self) -> ResolveFlags {
         let mut resolve = self.resolve;
         resolve.set(ResolveFlags::NO_SYMLINKS, !self.follows);
         resolve
     }
 
-    /// Stays on the root's own file system: what is mounted below it is not there.
+    /// Restricts the root to its own file system: mounts below it are invisible.
     #[must_use]
     pub fn on_one_device(mut self) -> Self {
         self.resolve.insert(ResolveFlags::NO_XDEV);
         self
     }
 
-    /// Hides a file or folder below the root, and all in it, by what it is now and not by its name.
+    /// Hides a file or folder below the root with everything in it, by device and inode, so that
+    /// renaming does not reveal it.
     ///
     /// # Errors
-    /// [`RootError::NoSuch`] where it is not there: then nothing would be protected.
+    /// [`RootError::NoSuch`] if it does not exist: then nothing would be hidden.
     pub fn protect(mut self, path: impl AsRef<Path>) -> Result<Self, RootError> {
         let path = path.as_ref();
         let found = self.look_up(
@@ -173,14 +174,14 @@ impl Root {
         Ok(self)
     }
 
-    /// What may be done here.
+    /// Returns the access mode.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// A path that leads to a folder below the root, for what takes nothing but paths: through the root's
-    /// own handle, so that it stays this one where folders above it are renamed. What is below that
-    /// folder is not guarded.
+    /// Returns a path to a folder below the root, for APIs that accept only paths. It goes through
+    /// a handle, so it stays valid if parent folders are renamed. Lookups below it are not
+    /// confined.
     ///
     /// # Errors
     /// [`RootError`].
@@ -191,7 +192,7 @@ impl Root {
         Ok(FolderPath { path, _folder: folder })
     }
 
-    /// What a file or folder is. An empty path is the root.
+    /// Returns the metadata of a file or folder. An empty path is the root.
     ///
     /// # Errors
     /// [`RootError`].
@@ -237,7 +238,7 @@ impl Root {
         Err(last)
     }
 
-    /// A folder, which is not hidden; an empty path is the root. Errors name `asked`.
+    /// Opens a folder that is not hidden; an empty path is the root. Errors name `asked`.
     fn folder(&self, path: &Path, asked: &Path) -> Result<OwnedFd, RootError> {
         self.folder_by(path, asked, self.resolve)
     }
@@ -258,12 +259,12 @@ impl Root {
         found.map_err(|error| RootError::of(error, asked))
     }
 
-    /// The folder that `path` is in, and its name there: one name, which is no step up.
+    /// Opens the parent folder of `path` and returns the last component, which is never `..`.
     fn place<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), RootError> {
         self.place_by(path, path, self.resolve)
     }
 
-    /// The same, resolved so; errors name `asked`.
+    /// Opens the parent folder with these resolve flags; errors name `asked`.
     fn place_by<'a>(
         &self,
         path: &'a Path,
@@ -274,7 +275,7 @@ impl Root {
         Ok((self.folder_by(parent, asked, resolve)?, name))
     }
 
-    /// That neither this folder nor one above it is hidden.
+    /// Checks that neither this folder nor a parent is hidden.
     fn up_to_root(&self, folder: &OwnedFd) -> Result<(), Errno> {
         if self.protected.is_empty() {
             return Ok(());
@@ -301,7 +302,7 @@ impl Root {
         if hidden { Err(RootError::of(Errno::NOENT, path)) } else { Ok(()) }
     }
 
-    /// That an open file is a regular one, and not hidden.
+    /// Checks that an open file is regular and not hidden.
     fn regular(&self, file: &OwnedFd, path: &Path) -> Result<Stat, RootError> {
         let stat = rustix::fs::fstat(file).map_err(|error| RootError::of(error, path))?;
         self.unhidden(&stat, path)?;
@@ -313,9 +314,9 @@ impl Root {
     }
 }
 
-/// How a folder is held: not to read it, only to go on from it.
+/// Open flags of a folder that is only a starting point for lookups.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How a file is opened: without waiting for a pipe's writer, and without taking a terminal.
+/// Open flags of a file: do not block on a FIFO, and do not acquire a terminal.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)

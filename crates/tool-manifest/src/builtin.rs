@@ -1,4 +1,4 @@
-//! What a built-in tool is, and what runs one.
+//! A built-in tool: its definition and its executor.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use tool::{
     Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Scope, Step, Tool,
 };
 
-/// A tool and what runs it.
+/// A built-in tool with its executor.
 #[derive(Debug, Clone)]
 pub struct Builtin {
-    /// The definition.
+    /// Definition of the tool.
     pub tool: Arc<Tool>,
-    /// What runs it.
+    /// Executor that runs the tool.
     pub executor: Arc<dyn Executor>,
-    /// What spec 2's tool files call it in `implementation.handler`.
+    /// Name of the tool in `implementation.handler` of spec 2's tool files.
     pub handler: Arc<str>,
 }
 
 impl Builtin {
-    /// Where it reaches for files, its relative paths begin in this folder.
+    /// Sets the folder in which relative paths begin, if the tool accesses files.
     pub fn begin_in(&mut self, folder: &str) {
         if self.tool.traits.scopes.contains(&Scope::Filesystem) {
             Arc::make_mut(&mut self.tool).traits.base_folders = Some(vec![folder.to_owned()]);
@@ -28,9 +28,9 @@ impl Builtin {
     }
 }
 
-/// Computes an answer from arguments.
+/// A function of a tool: computes a result from its arguments.
 pub trait Compute: Send + Sync + fmt::Debug {
-    /// The answer, or what is wrong with the arguments, for the model.
+    /// Computes the result, or returns an error message for the model.
     fn compute(&self, args: &Args) -> Result<Json, String>;
 
     /// See [`Executor::check_args`].
@@ -39,7 +39,7 @@ pub trait Compute: Send + Sync + fmt::Debug {
     }
 }
 
-/// Computes at once.
+/// Runs a function on the calling task.
 #[derive(Debug)]
 pub struct Pure<T>(pub(crate) T);
 
@@ -58,7 +58,7 @@ impl<T: Compute> Executor for Pure<T> {
     }
 }
 
-/// The same on a thread for what takes long, so that no other call waits for it.
+/// Runs a function on a blocking thread, so that it delays no other call.
 #[derive(Debug)]
 pub struct Aside<T>(pub(crate) Arc<T>);
 
@@ -81,7 +81,7 @@ impl<T: Compute + 'static> Executor for Aside<T> {
     }
 }
 
-/// What a tool computed, as its outcome.
+/// Converts a computed result to the outcome of the call.
 pub fn outcome(computed: Result<Json, String>) -> Outcome {
     match computed {
         Ok(value) => Outcome::value(value),
@@ -89,7 +89,7 @@ pub fn outcome(computed: Result<Json, String>) -> Outcome {
     }
 }
 
-/// What a tool answers, or why it fails, as the end of its call.
+/// Converts a JSON result or an error message to the completed call.
 pub fn ended(answer: Result<Value, String>) -> Step {
     Step::Done(match answer {
         Ok(found) => Outcome::value(Json::of(&found)),

@@ -1,7 +1,7 @@
-//! Tools that are part of the program: what a `tool_registry.yaml` declares of each, and what runs it.
+//! Built-in tools: their declarations in a `tool_registry.yaml`, and the executors that run them.
 //!
-//! Names, schemas, traits and limits stand in the file alone; a crate that ships tools binds each
-//! declaration to its function.
+//! Names, schemas, traits and limits are defined in the file only. A crate that ships tools binds
+//! each declaration to its function.
 
 mod builtin;
 mod registry;

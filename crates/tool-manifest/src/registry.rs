@@ -1,5 +1,5 @@
-//! Declarations of built-in tools in the shape of spec 3's `tool_registry.yaml`, read from the JSON that a
-//! build makes of such a file.
+//! Declarations of built-in tools in the shape of spec 3's `tool_registry.yaml`, read from JSON
+//! that the build generates.
 
 mod narrow;
 mod schema;
@@ -18,70 +18,70 @@ use tool::{
 use crate::builtin::{Aside, Builtin, Compute, Pure};
 use crate::work::{Long, Work};
 
-/// The tools that are declared, in their order.
+/// All declared tools, in file order.
 #[derive(Debug, Clone)]
 pub struct Registry(Vec<Declared>);
 
-/// One tool's declaration.
+/// Declaration of one tool.
 #[derive(Debug, Clone)]
 pub struct Declared {
     tool: Arc<Tool>,
     handler: Arc<str>,
-    /// The schema of the arguments.
+    /// JSON Schema of the arguments.
     input: Value,
 }
 
-/// What a number among the arguments is where it is not given, and at most.
+/// Default and maximum of a numeric argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// Where it is not given.
+    /// Default value.
     pub usual: u64,
-    /// The largest.
+    /// Largest value.
     pub most: u64,
 }
 
 impl Bound {
-    /// The argument, or what is usual.
+    /// Returns the argument or its default, limited to the maximum.
     pub fn of(self, args: &Value, name: &str) -> u64 {
         args.get(name).and_then(Value::as_u64).unwrap_or(self.usual).min(self.most)
     }
 
-    /// The same as a size.
+    /// Returns the argument as a size.
     pub fn size(self, args: &Value, name: &str) -> usize {
         usize::try_from(self.of(args, name)).unwrap_or(usize::MAX)
     }
 }
 
 impl Registry {
-    /// Reads the JSON that the build makes of a `tool_registry.yaml`.
+    /// Parses the JSON that the build generates from a `tool_registry.yaml`.
     ///
     /// # Errors
-    /// serde's, for a file that is not in the form this one describes.
+    /// The error of serde for a malformed file.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let entries: Vec<Entry> = serde_json::from_str(text)?;
         Ok(Self(entries.into_iter().map(Entry::declared).collect()))
     }
 
-    /// The declaration of `name`, where it is offered.
+    /// Returns the declaration of `name`, unless it is missing or disabled.
     pub fn get(&self, name: &str) -> Option<&Declared> {
         self.0.iter().find(|declared| declared.tool.name.as_str() == name)
     }
 
-    /// Where `builtin` stands among the others; behind all where it is of another registry.
+    /// Returns the position of `builtin` in the file; tools of other registries come last.
     pub fn place(&self, builtin: &Builtin) -> usize {
         let same = |declared: &Declared| declared.tool.name == builtin.tool.name;
         self.0.iter().position(same).unwrap_or(usize::MAX)
     }
 
-    /// All names.
+    /// Returns the names of all tools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|declared| declared.tool.name.as_str())
     }
 }
 
 impl Declared {
-    /// Default and maximum of a number among the arguments; 0 for what the file does not say, which a
-    /// tool's own tests find.
+    /// Returns default and maximum of a numeric argument; 0 if the file lacks them, which the
+    /// tool's tests detect.
     pub fn bound(&self, name: &str) -> Bound {
         let parameter = self.input.get("properties").and_then(|all| all.get(name));
         let number = |key| parameter.and_then(|it| it.get(key)).and_then(Value::as_u64);
@@ -89,27 +89,28 @@ impl Declared {
         Bound { usual: number("default").unwrap_or(most), most }
     }
 
-    /// Bound to what computes the answer at once.
+    /// Binds the declaration to a function that runs on the calling task.
     pub fn pure(&self, compute: impl Compute + 'static) -> Builtin {
         self.run_by(Pure(compute))
     }
 
-    /// Bound to what may take longer than a millisecond: it runs on a thread for that.
+    /// Binds the declaration to a function that may take over a millisecond and runs on a blocking
+    /// thread.
     pub fn aside(&self, compute: impl Compute + 'static) -> Builtin {
         self.run_by(Aside(Arc::new(compute)))
     }
 
-    /// Bound to work that may take seconds, with progress.
+    /// Binds the declaration to work that may take seconds and reports progress.
     pub fn long(&self, work: impl Work + 'static) -> Builtin {
         self.run_by(Long(Arc::new(work)))
     }
 
-    /// The definition, before an operator takes from it.
+    /// Returns the tool's definition.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// The same with a further sentence in its description: what is known when it is made.
+    /// Appends a sentence to the description, for facts known only at run time.
     #[must_use]
     pub fn with_description(&self, more: &str) -> Self {
         let mut tool = Tool::clone(&self.tool);
@@ -119,14 +120,14 @@ impl Declared {
         Self { tool: Arc::new(tool), ..self.clone() }
     }
 
-    /// Bound to an executor of its own.
+    /// Binds the declaration to an executor.
     pub fn run_by(&self, executor: impl Executor + 'static) -> Builtin {
         let (tool, handler) = (Arc::clone(&self.tool), Arc::clone(&self.handler));
         Builtin { tool, executor: Arc::new(executor), handler }
     }
 }
 
-/// A tool as the file has it.
+/// A serialized declaration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {

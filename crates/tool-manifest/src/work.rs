@@ -1,4 +1,4 @@
-//! Work that takes long: on a thread for that, with progress, and stopped when nobody waits any more.
+//! Long-running work on a blocking thread. Reports progress and stops when the call is cancelled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tool::{Args, Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Gra
 
 use crate::builtin::outcome;
 
-/// How often progress is told.
+/// Interval of progress reports.
 const TELL: Duration = Duration::from_millis(250);
 
-/// Long work on one call.
+/// Long-running work for one call.
 pub trait Work: Send + Sync + fmt::Debug {
-    /// The answer, or what is wrong, for the model.
+    /// Computes the result, or returns an error message for the model.
     fn work(&self, job: &Job) -> Result<Json, String>;
 
     /// See [`Executor::check_args`].
@@ -23,12 +23,12 @@ pub trait Work: Send + Sync + fmt::Debug {
     }
 }
 
-/// One call, and what connects it with those who wait for it.
+/// A call with its caller, progress counter and cancellation flag.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The call.
+    /// The call that the work serves.
     pub call: Call,
-    /// Who calls.
+    /// The caller of the call.
     pub caller: Caller,
     state: Arc<State>,
 }
@@ -36,15 +36,15 @@ pub struct Job {
 #[derive(Debug, Default)]
 struct State {
     gone: AtomicBool,
-    /// Bytes or things done.
+    /// Completed bytes or items.
     done: AtomicU64,
 }
 
 impl Job {
-    /// Counts what is done.
+    /// Adds to the progress and checks for cancellation.
     ///
     /// # Errors
-    /// Where the call was cancelled: the work ends here.
+    /// If the call was cancelled; the work must stop then.
     pub fn step(&self, done: u64) -> Result<(), String> {
         self.state.done.fetch_add(done, Ordering::Relaxed);
         if self.state.gone.load(Ordering::Relaxed) {
@@ -54,11 +54,11 @@ impl Job {
     }
 }
 
-/// Runs [`Work`].
+/// Runs [`Work`] on a blocking thread.
 #[derive(Debug)]
 pub struct Long<T>(pub(crate) Arc<T>);
 
-/// Says that nobody waits, also where the call is dropped.
+/// Sets the cancellation flag when the call's future is dropped.
 struct Leaves(Arc<State>);
 
 impl Drop for Leaves {

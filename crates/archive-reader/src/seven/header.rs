@@ -1,7 +1,7 @@
-//! What a packed header of a 7z will take: how large it gets and with what dictionary.
+//! Memory check of a packed 7z header: its unpacked size and dictionary.
 //!
-//! The reader would take as much as the archive says. 7-Zip and its kin pack the header in one stream by
-//! one method; what is not so is refused.
+//! The decoder would allocate whatever the archive declares. 7-Zip packs the header in one stream
+//! with one method; any other structure is rejected.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -9,13 +9,13 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use super::dictionary;
 use crate::limits::{DIRECTORY, Fault, MEMORY_KIB};
 
-/// Bytes of the signature and of where the header is.
+/// Bytes of the signature header.
 const START: usize = 32;
-/// The header stands as it is, or packed.
+/// Markers of a plain and of a packed header.
 const PLAIN: u8 = 0x01;
 const PACKED: u8 = 0x17;
 
-/// That a decoder may have a dictionary of so many bytes.
+/// Checks that a dictionary is within the memory limit.
 pub(crate) fn fits(dictionary: u64) -> Result<(), Fault> {
     if dictionary >> 10 > u64::from(MEMORY_KIB) {
         let most = MEMORY_KIB >> 10;
@@ -107,7 +107,8 @@ impl<'a> Bytes<'a> {
         self.some(1).map(|one| one.first().copied().unwrap_or_default())
     }
 
-    /// As many bytes more as the first one has leading ones; what is left of it comes above them.
+    /// Reads a 7z variable-length number: the leading ones of the first byte count the following
+    /// bytes.
     fn number(&mut self) -> io::Result<u64> {
         let first = self.byte()?;
         let more = first.leading_ones();

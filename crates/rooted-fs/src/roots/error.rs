@@ -1,4 +1,4 @@
-//! Why a file was not read or written. Uniform: an answer tells nothing of what is outside.
+//! Errors of file access. An error does not reveal whether a path exists outside the root.
 
 use std::io;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use rustix::io::Errno;
 use tool::Code;
 
-/// Longest path in a message, in characters.
+/// Longest displayed path, in characters.
 const MOST_SHOWN: usize = 200;
 
-/// Why a file was not read, written or listed. Paths are shown escaped and cut.
+/// Error of reading, writing or listing a file. Paths are escaped and truncated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootError {
     /// The root itself cannot be used.
@@ -17,15 +17,15 @@ pub enum RootError {
     Root {
         /// As configured.
         path: String,
-        /// What the system said.
+        /// Reason reported by the system.
         what: String,
     },
-    /// Not there, outside, behind a link, hidden, or not permitted: which of these is not told.
+    /// Missing, outside, behind a link, hidden, or not permitted; deliberately not distinguished.
     #[error(
         "there is no `{path}` in the folder; a path begins in the folder, and no link that leads out of it is followed"
     )]
     NoSuch {
-        /// As asked for.
+        /// Path as requested.
         path: String,
     },
     /// A folder, pipe, socket or device.
@@ -34,27 +34,27 @@ pub enum RootError {
         /// As asked for.
         path: String,
     },
-    /// Over the limit.
+    /// The file is over the size limit.
     #[error("`{path}` is over {limit} bytes; read less of it, or raise the limit")]
     TooLarge {
         /// As asked for.
         path: String,
-        /// In bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The root is for reading.
+    /// The root is read-only.
     #[error("`{path}` cannot be written: the folder is configured for reading only")]
     ReadOnly {
         /// As asked for.
         path: String,
     },
-    /// Something is there already.
+    /// The path already exists.
     #[error("`{path}` is there already; choose another name, or ask to replace it")]
     Exists {
         /// As asked for.
         path: String,
     },
-    /// The file has more than one name, so that the other would keep the old content.
+    /// The file has more than one hard link, so that the other name would keep the old content.
     #[error("`{path}` has several names (hard links), and is not written for that")]
     Linked {
         /// As asked for.
@@ -101,7 +101,7 @@ impl RootError {
         }
     }
 
-    /// The code that goes with it.
+    /// Returns the error code.
     pub fn code(&self) -> Code {
         match self {
             Self::Root { .. } => Code::InvalidConfig,
@@ -114,7 +114,7 @@ impl RootError {
     }
 }
 
-/// The system's words for an error.
+/// Returns the system's message for an error number.
 pub(super) fn told(error: Errno) -> String {
     io::Error::from(error).to_string()
 }

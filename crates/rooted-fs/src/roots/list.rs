@@ -1,4 +1,4 @@
-//! What is in a folder.
+//! Folder listings, limited in number of entries.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -11,27 +11,27 @@ use rustix::io::Errno;
 use super::error::RootError;
 use super::{Meta, Root, id_of, meta};
 
-/// One thing in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, which may be any bytes: escape it before it is shown.
+    /// Name, which may contain any bytes: escape it before display.
     pub name: OsString,
-    /// What it is.
+    /// Metadata of the entry.
     pub meta: Meta,
 }
 
-/// What is in a folder, by name.
+/// Entries of a folder, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// As many as were asked for, in the order of their names.
+    /// Entries up to the limit, sorted by name.
     pub entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether the folder has more entries.
     pub more: bool,
 }
 
 impl Root {
-    /// Lists a folder, `limit` entries of it at most; an empty path is the root. Where there are more,
-    /// which of them are listed is the system's choice.
+    /// Lists at most `limit` entries of a folder; an empty path is the root. If there are more, the
+    /// system decides which are listed.
     ///
     /// # Errors
     /// [`RootError`].
@@ -46,7 +46,7 @@ impl Root {
             if name == "." || name == ".." {
                 continue;
             }
-            // Gone again meanwhile: not listed.
+            // Removed meanwhile: not listed.
             let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -64,7 +64,7 @@ impl Root {
     }
 }
 
-/// A folder to read, of one that is only held.
+/// Reopens a path-only folder handle for reading.
 fn opened(folder: &OwnedFd) -> Result<Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Dir::new(rustix::fs::openat(folder, ".", flags, Mode::empty())?)

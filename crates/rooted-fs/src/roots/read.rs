@@ -1,4 +1,4 @@
-//! Reading files: whole, their beginning, or open.
+//! Reading of files: complete, a prefix, or as an open file.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -13,17 +13,17 @@ use rustix::io::Errno;
 use super::error::{self, RootError};
 use super::{Meta, READ, Root, Start, meta};
 
-/// Room made before anything was read: a file may say that it is larger than it is.
+/// Largest preallocation in bytes, because a file may report a wrong size.
 const MOST_AT_ONCE: usize = 16 << 20;
-/// Most links that lead from one to the next.
+/// Largest number of links in a chain.
 const MOST_LINKS: usize = 8;
 
 impl Root {
-    /// The content of a regular file.
+    /// Reads a regular file.
     ///
     /// # Errors
-    /// [`RootError`]; [`RootError::TooLarge`] where there are over `limit` bytes, by what is read and
-    /// not by what the system says of it.
+    /// [`RootError`]; [`RootError::TooLarge`] if over `limit` bytes are read, whatever size the
+    /// system reports.
     pub fn read(&self, path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, RootError> {
         let path = path.as_ref();
         let start = self.read_start(path, limit)?;
@@ -33,7 +33,7 @@ impl Root {
         Ok(start.content)
     }
 
-    /// How a regular file begins: at most `limit` bytes, and what the file is.
+    /// Reads at most `limit` bytes from the start of a regular file, with its metadata.
     ///
     /// # Errors
     /// [`RootError`].
@@ -51,8 +51,8 @@ impl Root {
         Ok(Start { content, more, meta })
     }
 
-    /// A regular file, open for reading, and what it is. For what is too large to be read whole: who
-    /// reads from it keeps count.
+    /// Opens a regular file for reading, with its metadata. For files too large to read completely;
+    /// the caller limits its reads.
     ///
     /// # Errors
     /// [`RootError`].
@@ -66,7 +66,7 @@ impl Root {
                     let stat = self.regular(&file, path)?;
                     return Ok((File::from(file), meta(&stat)));
                 }
-                // What it leads to is looked up from the root anew, as if it had been asked for.
+                // The target of the link is resolved from the root, like a requested path.
                 Err(Errno::LOOP) if self.follows => {
                     let led = rustix::fs::readlinkat(&parent, name, Vec::new());
                     let led = led.map_err(|error| RootError::of(error, path))?;

@@ -1,9 +1,9 @@
-//! A path with steps up, walked without asking the kernel for one.
+//! Resolution of paths with `..` without asking the kernel for a parent folder.
 //!
-//! The kernel refuses a step up while anything on the machine is renamed (openat2(2), EAGAIN): its
-//! lock is one for all folders, so a busy neighbour could keep such a path from being opened at all.
-//! Here each folder on the way stays open, and a step up goes back to the one before. It never leads
-//! above the root, which is the first, and what is renamed meanwhile changes nothing.
+//! `openat2` returns EAGAIN for `..` while any rename runs on the machine, because the rename lock
+//! is global. A process that renames constantly could block such paths. Here every folder on the
+//! way stays open, and `..` returns to the previous one. It never leads above the root, and
+//! concurrent renames have no effect.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -16,15 +16,15 @@ use rustix::io::Errno;
 use super::error::RootError;
 use super::{FOLDER, MOST_DEPTH, Root};
 
-/// Longest path, as the kernel's own (`PATH_MAX`, with the byte that ends it).
+/// Longest path in bytes, as the kernel's `PATH_MAX` with its terminating byte.
 const MOST_BYTES: usize = 4096;
 
-/// Whether a path has a step up.
+/// Returns whether a path contains `..`.
 pub(super) fn up(path: &Path) -> bool {
     path.as_os_str().as_bytes().split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
-/// Whether a path steps up further than it went down, where no name in it is a link.
+/// Returns whether `..` leads above the start of a path without links.
 fn leaves(path: &Path) -> bool {
     let mut depth = 0_usize;
     path.as_os_str().as_bytes().split(|byte| *byte == b'/').any(|name| match name {
@@ -41,10 +41,10 @@ fn leaves(path: &Path) -> bool {
     })
 }
 
-/// The folder of a path, and the name in it: one name, which is no step up.
+/// Splits a path into its parent and its last component, which is never `..`.
 ///
 /// # Errors
-/// [`RootError::NoSuch`] where it names nothing.
+/// [`RootError::NoSuch`] if the path has no last component.
 pub(super) fn split(path: &Path) -> Result<(&Path, &OsStr), RootError> {
     let bytes = path.as_os_str().as_bytes();
     let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
@@ -61,11 +61,11 @@ pub(super) fn split(path: &Path) -> Result<(&Path, &OsStr), RootError> {
 }
 
 impl Root {
-    /// Rejects a path that surely leads out of the root, from its text alone. Every look-up is kept inside
-    /// by the kernel besides.
+    /// Rejects a path whose text certainly leads out of the root. The kernel confines every lookup
+    /// in any case.
     ///
     /// # Errors
-    /// [`RootError::NoSuch`], as for what is not there.
+    /// [`RootError::NoSuch`], as for a missing file.
     pub fn check_inside(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
         let path = path.as_ref();
         let has_nul = path.as_os_str().as_bytes().contains(&0);
@@ -77,7 +77,8 @@ impl Root {
         Ok(())
     }
 
-    /// The folder that `path` leads to; only where no links are followed, as those may step up, too.
+    /// Resolves `path` component by component; only for lookups that follow no links, because links
+    /// may contain `..`.
     pub(super) fn walk(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let path = path.as_os_str().as_bytes();
         if path.first() == Some(&b'/') {

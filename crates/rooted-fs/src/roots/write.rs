@@ -1,5 +1,5 @@
-//! Writing: whole files, each beside its place first, so that a name always has an old or a new
-//! content and never half of one.
+//! Atomic writes. Each file is written to a temporary name in the same folder and renamed, so that
+//! readers see the old or the new content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,32 +15,34 @@ use super::error::{self, RootError};
 use super::steps::split;
 use super::{Access, MOST_DEPTH, MOST_TRIES, Root};
 
-/// What git runs programs by: nobody writes there through a root.
+/// Git runs programs configured here, so writing to it is not allowed.
 const GIT: &str = ".git";
 
-/// What to do with a file that is there already.
+/// Handling of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// Put the new content in its place; its mode stays.
+    /// Replace its content and keep its mode.
     Replace,
-    /// Refuse.
+    /// Fail if the file exists.
     New,
 }
 
 impl Root {
-    /// Writes a whole file: to a name of its own in the same folder, synced, then renamed to `path`,
-    /// and the folder synced. What it replaces must be a regular file with one name.
+    /// Writes a file atomically: to a temporary name in the same folder, synced, then renamed to
+    /// `path`, and the folder synced. An existing target must be a regular file without further
+    /// hard links.
     ///
     /// # Errors
-    /// [`RootError`]; then the old file is as it was.
+    /// [`RootError`]; the old file is unchanged then.
     pub fn write(&self, path: impl AsRef<Path>, content: &[u8], put: Put) -> Result<(), RootError> {
         self.write_with(path, put, |file| file.write_all(content))
     }
 
-    /// The same, with what `fill` writes as the content: for what is not in memory as a whole.
+    /// Writes a file atomically with the content that `fill` writes, for content that is not in
+    /// memory.
     ///
     /// # Errors
-    /// [`RootError`], that of `fill` as [`RootError::Io`]; then the old file is as it was.
+    /// [`RootError`], an error of `fill` as [`RootError::Io`]; the old file is unchanged then.
     pub fn write_with<T>(
         &self,
         path: impl AsRef<Path>,
@@ -54,7 +56,7 @@ impl Root {
             return Err(RootError::Exists { path: error::shown(path) });
         }
         let failed = |error| RootError::of(error, path);
-        // A new file gets the mode that the system's mask leaves; another's mode is set below.
+        // A new file gets the mode that the umask leaves; a replaced file's mode is set below.
         let mode = if old.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
         let (mut file, aside) = self.aside(&parent, mode).map_err(failed)?;
         let filled = fill(&mut file).and_then(|filled| {
@@ -69,7 +71,7 @@ impl Root {
             renamed.map_err(failed).map(|()| filled)
         });
         if done.is_err() {
-            // What cannot be removed either stays under its own name, and is no one's content.
+            // If removal fails too, the temporary file remains under its own name.
             let _left = rustix::fs::unlinkat(&parent, &aside, AtFlags::empty());
             return done;
         }
@@ -77,7 +79,7 @@ impl Root {
         done
     }
 
-    /// Makes the folders that are above `path` and not there yet.
+    /// Creates the missing parent folders of `path`.
     ///
     /// # Errors
     /// [`RootError`].
@@ -94,10 +96,10 @@ impl Root {
         Ok(())
     }
 
-    /// Makes a folder, whose own parent must be there.
+    /// Creates a folder, whose parent must exist.
     ///
     /// # Errors
-    /// [`RootError`]; [`RootError::Exists`] where something is there.
+    /// [`RootError`]; [`RootError::Exists`] if the path exists.
     pub fn make_folder(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
         let path = path.as_ref();
         let (parent, name) = self.place_to_change(path)?;
@@ -119,15 +121,14 @@ impl Root {
         removed.and_then(|()| sync(&parent)).map_err(|error| RootError::of(error, path))
     }
 
-    /// Rejects a path at which nothing can be written or removed whatever is there, from its text alone:
-    /// one that leads out of the root, names nothing, or is in a root for reading. Every change begins with
-    /// it.
+    /// Rejects a path that can never be written or removed: one that leads out of the root, has no
+    /// name, or is in a read-only root. Every change starts with this check.
     ///
     /// # Errors
-    /// [`RootError`], as the change itself has it.
+    /// [`RootError`], as the change itself would return.
     pub fn check_change(&self, path: impl AsRef<Path>) -> Result<(), RootError> {
         let path = path.as_ref();
-        // No link leads anywhere, so a name in the path is the name of the folder.
+        // No links are followed, so a name in the path is the name of the folder.
         if path.iter().any(|part| part.eq_ignore_ascii_case(GIT)) {
             return Err(RootError::of(Errno::NOENT, path));
         }
@@ -143,7 +144,7 @@ impl Root {
         self.place(path)
     }
 
-    /// The mode of the file that is there; an error where it is not one that may be replaced.
+    /// Returns the mode of an existing file; an error if it must not be replaced.
     fn old(&self, parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<Option<Mode>, RootError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match self.look_up(parent, Path::new(name), flags, Mode::empty()) {
@@ -155,16 +156,16 @@ impl Root {
         if stat.st_nlink > 1 {
             return Err(RootError::Linked { path: error::shown(path) });
         }
-        // Neither set-id bits nor the sticky bit are handed on to new content.
+        // Set-id bits and the sticky bit are not applied to new content.
         Ok(Some(Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)))
     }
 
-    /// A new, empty file in `parent`, under a name that nobody has.
+    /// Creates an empty temporary file in `parent`.
     fn aside(&self, parent: &OwnedFd, mode: Mode) -> Result<(File, OsString), Errno> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for _ in 0..MOST_TRIES {
-            // Only to be free: that it is ours is said by O_EXCL.
+            // Only needs to be unused: O_EXCL guarantees that it is ours.
             let name = OsString::from(format!(".toolkeep-{:016x}", RandomState::new().hash_one(0)));
             match self.look_up(parent, Path::new(&name), flags, mode) {
                 Err(Errno::EXIST) => {}
@@ -175,7 +176,7 @@ impl Root {
     }
 }
 
-/// Makes the names in a folder last. A folder that may not be read cannot be synced.
+/// Syncs the entries of a folder. A folder without read permission cannot be synced.
 fn sync(folder: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(folder, ".", flags, Mode::empty()) {

@@ -1,4 +1,4 @@
-//! What an operator takes from a tool. Nothing here gives one more than it is shipped with.
+//! Operator restrictions of single tools. They can only make a tool stricter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use tool::{CallerType, Json, Level, Safety, Tool, Traits};
 use super::{Declared, Registry};
 use crate::builtin::Builtin;
 
-/// What is taken from one tool. Its name, description, parameters, result, scopes and effects stay what
-/// they are: they say what it does.
+/// Restrictions of one tool. Name, description, parameters, result, scopes and effects cannot be
+/// changed, because they describe what it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
-    /// It is not offered.
+    /// Whether the tool is disabled.
     pub off: bool,
-    /// At least as high as its own.
+    /// Safety level, at least the tool's own.
     pub safety: Option<Safety>,
-    /// At least as high as its own.
+    /// Required level, at least the tool's own.
     pub level: Option<Level>,
-    /// Only `true` changes something.
+    /// Marks the tool as destructive; only `true` has an effect.
     pub destructive: Option<bool>,
-    /// Only `false` changes something.
+    /// Whether programs may call the tool; only `false` has an effect.
     pub chain: Option<bool>,
-    /// At most its own.
+    /// Timeout, at most the tool's own.
     pub timeout: Option<Duration>,
-    /// Bytes of its arguments, at most its own.
+    /// Largest arguments in bytes, at most the tool's own.
     pub arguments: Option<usize>,
-    /// Maxima of numbers among its arguments, each at most its own.
+    /// Maxima of numeric arguments, each at most the tool's own.
     pub maximum: BTreeMap<String, u64>,
 }
 
 impl Narrowing {
-    /// That `registry` has such a tool, and that it has no more afterwards.
+    /// Checks that `registry` has the tool and that the restriction does not widen it.
     ///
     /// # Errors
-    /// What would widen it, in words for the operator.
+    /// A message for the operator that names what would be widened.
     pub fn check(&self, registry: &Registry, name: &str) -> Result<(), String> {
         let Some(declared) = registry.get(name) else {
             let name: String = name.chars().take(64).flat_map(char::escape_debug).collect();
@@ -55,8 +55,8 @@ impl Narrowing {
         Ok(())
     }
 
-    /// The same for a built-in of another crate. Its numbers stay as they are: what it takes where one is not
-    /// given is its own.
+    /// Checks the restriction for a tool of another crate. Its numeric limits are fixed, because
+    /// its defaults are its own.
     ///
     /// # Errors
     /// As [`Narrowing::check`].
@@ -105,7 +105,7 @@ impl Narrowing {
         traits.arguments = self.arguments.map(|bytes| bytes.min(own)).or(traits.arguments);
     }
 
-    /// A built-in of another crate, with less; nothing where it is not to be offered.
+    /// Restricts a tool of another crate; `None` if it is disabled or the restriction is invalid.
     pub fn applied(&self, builtin: Builtin) -> Option<Builtin> {
         if self.off || self.check_tool(&builtin.tool).is_err() {
             return None;
@@ -121,7 +121,8 @@ fn wider(what: &str, name: &str, own: &dyn std::fmt::Display) -> String {
 }
 
 impl Registry {
-    /// With less for some tools. What [`Narrowing::check`] refuses is not offered at all.
+    /// Applies restrictions by tool name. A tool whose restriction [`Narrowing::check`] rejects is
+    /// not offered.
     #[must_use]
     pub fn narrowed(&self, by: &BTreeMap<String, Narrowing>) -> Self {
         let narrowed = |declared: &Declared| {

@@ -1,8 +1,8 @@
-//! Parameters and results as spec 3 writes them, as JSON Schema.
+//! Conversion of spec 3's parameter notation to JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// Of the arguments: what is not named is refused, unless `others` may be there.
+/// Returns the schema of the arguments. Unknown names are rejected unless `others` is true.
 pub(super) fn of_parameters(parameters: Map<String, Value>, others: bool) -> Value {
     let (properties, required) = members(parameters, |fields| {
         fields.shift_remove("required").is_some_and(|word| word == true)
@@ -14,8 +14,8 @@ pub(super) fn of_parameters(parameters: Map<String, Value>, others: bool) -> Val
     schema
 }
 
-/// Of one value: `any` is no word of JSON Schema, `fields` are properties that are there unless they are
-/// `optional`, and all else is JSON Schema already.
+/// Returns the schema of one value. `any` is dropped, `fields` become properties that are required
+/// unless `optional`; everything else is JSON Schema already.
 pub(super) fn of_value(value: Value) -> Value {
     let Value::Object(mut value) = value else { return value };
     if value.get("type").is_some_and(|kind| kind == "any") {
@@ -34,7 +34,7 @@ pub(super) fn of_value(value: Value) -> Value {
     Value::Object(value)
 }
 
-/// Each member's schema, and the names of those that must be there.
+/// Returns each property's schema, and the names of required ones.
 fn members(
     fields: Map<String, Value>,
     needed: impl Fn(&mut Map<String, Value>) -> bool,

@@ -1,4 +1,4 @@
-//! The language model: where it is installed, and how it comes there.
+//! The embedding model: its location, installation and use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

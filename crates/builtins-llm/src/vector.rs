@@ -1,4 +1,4 @@
-//! Vectors of texts, and how alike two are.
+//! Embedding vectors and their cosine similarity.
 
 /// The embedding of a text, with length 1.
 pub(crate) type Vector = Vec<f32>;

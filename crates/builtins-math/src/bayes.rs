@@ -1,4 +1,4 @@
-//! `bayesopt`: the greatest value of a function in as few evaluations as may be.
+//! `bayesopt`: Bayesian optimization, which maximises a function with few evaluations.
 //!
 //! A Gaussian process guesses the function from what was seen; the next place is where the acquisition
 //! promises the most. Everything is drawn from the seed.

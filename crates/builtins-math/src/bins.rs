@@ -1,4 +1,4 @@
-//! Bins of a histogram, as numpy makes them: equally wide, the last one closed.
+//! Histogram bins of equal width, as NumPy computes them; the last one is closed.
 
 /// Counts and edges.
 #[derive(Debug, Clone, PartialEq)]

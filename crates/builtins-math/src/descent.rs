@@ -1,4 +1,4 @@
-//! Ways down: Nelder and Mead's simplex, and the gradient. For `optimize`, and for what fits a model.
+//! Local minimizers: Nelder–Mead and gradient descent, for `optimize` and for fitting models.
 
 #![expect(clippy::indexing_slicing, reason = "a simplex has one corner more than dimensions")]
 

@@ -1,4 +1,4 @@
-//! Reads arguments: every fault names its field, says what is wrong and what is allowed.
+//! Argument access with error messages that name the field, the fault and the allowed values.
 //!
 //! The gateway has checked the arguments against the schema; what a schema cannot say is checked here.
 

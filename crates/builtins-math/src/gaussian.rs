@@ -1,4 +1,4 @@
-//! A Gaussian process: what a few values tell of a function everywhere, and how surely.
+//! Gaussian process regression: predicts a function and its uncertainty from a few observations.
 //!
 //! Matérn's kernel of 5/2 with a length for each dimension, on places in the unit box and values with
 //! mean 0 and deviation 1. Rasmussen and Williams, Gaussian Processes for Machine Learning, 2.2 and 5.4.

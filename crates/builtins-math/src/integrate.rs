@@ -1,4 +1,4 @@
-//! `monte_carlo_native`: integrals, π and bootstraps by random sampling, on all cores.
+//! `monte_carlo_native`: Monte Carlo integration, π estimation and bootstrap, on all cores.
 
 use rand::RngExt as _;
 use serde_json::json;

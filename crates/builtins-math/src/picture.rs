@@ -1,4 +1,4 @@
-//! Pictures among the answers: as MCP's image content, and kept as an artefact where there is room.
+//! Images in results: MCP image content, and an artifact if a store is available.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! `monte_carlo`: an expression of random variables, many times over, and what comes of it.
+//! `monte_carlo`: simulates an expression of random variables and summarises its distribution.
 
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, Exp1, StandardNormal};

@@ -1,4 +1,4 @@
-//! `statistics`: what a list of numbers is like.
+//! `statistics`: computes descriptive statistics for a list of numbers.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The built-in tool that solves equations in symbols.
+//! The built-in tool that solves equations symbolically.
 //!
 //! A crate of its own for what it is made of: a computer algebra system, a minute to compile. That has no
 //! deadline, so it runs in the worker that `builtins` keeps in a cage, and is ended when its time is over.

@@ -1,5 +1,5 @@
-//! From what was read to what the algebra computes with. Names become `v0`, `v1`, …, so that none of them
-//! can be one of its own words.
+//! Lowering of the syntax tree to CAS expressions. Names become `v0`, `v1`, …, so that none clashes
+//! with a CAS keyword.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Reads equations as Python writes them. What it reads is bounded in length, depth and powers before
-//! anything is computed of it.
+//! The parser for equations in Python notation, bounded in length, depth and exponents.
 
 mod scan;
 

@@ -1,4 +1,4 @@
-//! From the algebra's way of writing to Python's.
+//! Rendering of CAS expressions in Python notation.
 
 use crate::lower::Names;
 

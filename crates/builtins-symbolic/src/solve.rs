@@ -1,4 +1,4 @@
-//! `symbolic_solve`: from the arguments to solutions that hold.
+//! `symbolic_solve`: solves equations and returns verified solutions.
 
 mod check;
 mod system;

@@ -1,5 +1,4 @@
-//! What an expression comes to in complex numbers, by arithmetic that has nothing to do with the algebra
-//! that found it.
+//! Numeric evaluation of the syntax tree in complex numbers, independent of the CAS.
 
 use symplex::prelude::Complex64;
 

@@ -28,7 +28,7 @@ static FOR_SOURCES: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// What they have taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// How descriptors are shared.
+/// Division of the file descriptors between clients and sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
     /// All of them.
@@ -40,7 +40,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Of so many: clients have half of them and [`MOST_CLIENTS`] at most, sources the rest.
+    /// Divides a limit: clients get half, at most [`MOST_CLIENTS`], sources the rest.
     #[must_use]
     pub fn of(limit: usize) -> Self {
         let shared = limit.saturating_sub(FILES);
@@ -107,7 +107,7 @@ pub fn set_soft_limit(soft: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum })?)
 }
 
-/// Descriptors that a source has; given back where this is dropped.
+/// Descriptors reserved for a source; dropping it releases them.
 #[derive(Debug)]
 pub struct Claim(usize);
 

@@ -1,4 +1,4 @@
-//! What the operating system gives this process: time, file descriptors and memory, and how they are shared out.
+//! Resources of this process from the operating system: clocks, file descriptors and memory.
 
 pub mod clock;
 pub mod descriptors;

@@ -1,4 +1,4 @@
-//! What this program keeps in memory while it has nothing to do, and what processes took.
+//! Memory tuning of this process, and resource usage of this process and its children.
 //!
 //! It says to the system how its memory is to be kept, and nothing else: what is lost is speed at most.
 #![expect(unsafe_code, reason = "prctl, madvise and getrusage have no safe form")]

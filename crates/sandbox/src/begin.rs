@@ -1,5 +1,5 @@
-//! The supervisor's part: gives up the superuser, makes the first process of the cage, and reads what
-//! that tells.
+//! The supervisor's part of starting a sandbox: drops root, creates the init process and reads its
+//! status.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Landlock: the same view of files again, said to the kernel another way, and no TCP at all.
+//! Landlock rules: the same file access as the mount namespace, enforced independently, and no TCP.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;

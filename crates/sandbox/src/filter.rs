@@ -1,4 +1,5 @@
-//! The filter of system calls, last of the layers.
+//! The seccomp filters, the last layer: a deny list for programs and an allow list for workers of
+//! this binary.
 //!
 //! Two programs: one refuses calls by number, one lets a worker of this binary make only the calls it
 //! needs. Before either stands a third, which ends other architectures and refuses the numbers of x32.
@@ -299,17 +300,17 @@ pub(super) fn refuse(tier: Tier) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves this process the few calls that computing needs: no file is opened, no program started, no
-/// thread begun after this. For a worker, once it is loaded and before it reads what it works on.
+/// Restricts this process to the system calls that pure computation needs. Afterwards it cannot
+/// open files, start programs or create threads. For a worker, before it reads untrusted input.
 ///
 /// # Errors
-/// Where the kernel refuses, in words.
+/// A message that says why the kernel refused.
 pub fn narrow() -> Result<(), String> {
     apply_allow_list(always(WORKER))
 }
 
-/// Leaves this process the calls of [`narrow`], and those that reading files takes: no program is started
-/// after this. For a worker that reads a folder, before it reads anything there.
+/// Restricts this process to the calls of [`narrow`] and those for reading files. Afterwards it
+/// cannot start programs. For a worker that reads a folder, before it reads anything there.
 ///
 /// # Errors
 /// Where the kernel refuses, in words.

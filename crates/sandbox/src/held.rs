@@ -1,4 +1,5 @@
-//! The working folder of a server that runs as the superuser: seen by the cage's user as its own.
+//! ID-mapped mounts: when Toolkeep runs as root, the working folder appears as owned by the sandbox
+//! user.
 //!
 //! A caged process never is the superuser, not even one without capabilities: limits on processes do
 //! not hold for it, and its files are its own outside. So the mount, and not the disk, changes owners.

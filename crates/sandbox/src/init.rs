@@ -1,5 +1,5 @@
-//! The first process of a whole cage. It makes the view, starts the program, passes on the wish to end,
-//! takes what is left behind, and takes all with it when the program ends.
+//! The init process of a full sandbox. It builds the root file system, starts the program, forwards
+//! SIGTERM, reaps orphans, and ends all processes when the program exits.
 //!
 //! It is a copy of the supervisor in new namespaces, has one thread, and never reads what the program
 //! writes.

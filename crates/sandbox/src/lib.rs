@@ -1,9 +1,9 @@
-//! Child processes, and the cage around them: a process that sees a few folders, has no net, no rights
-//! and a bounded share of the machine, and ends with everything that descends from it.
+//! Child processes and their sandbox: a process with access to a few folders, no network, no
+//! privileges and resource limits. It ends together with all its descendants.
 //!
-//! The cage is made by the supervisor of [`process`](process), between fork and exec, in the order
-//! of `docs/design/013-cage.md`. Nothing here makes a cage weaker than was asked for: where a layer is
-//! refused by the kernel the child does not start, and the error names the layer.
+//! The supervisor of [`process`](process) creates the sandbox between fork and exec, in the order
+//! of `docs/design/013-cage.md`. The isolation is never weaker than requested. If the kernel
+//! refuses a layer, the child does not start, and the error names the layer.
 
 mod begin;
 mod fence;
@@ -28,18 +28,19 @@ pub use ration::{Rationed, TOO_MUCH, ration};
 
 pub(crate) use begin::{Begun, begin};
 
-/// How much of the cage there is.
+/// Strength of the isolation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Landlock and seccomp only: the kernel lets nobody without rights make namespaces. Processes of
-    /// the same user outside are seen, though not touched, and the tree is killed by walking it.
+    /// Landlock and seccomp only, for kernels that do not allow unprivileged user namespaces. The
+    /// child can see, but not signal, other processes of its user, and its tree is killed process
+    /// by process.
     Fenced,
-    /// All of it.
+    /// Namespaces, Landlock and seccomp.
     Whole,
 }
 
 impl Tier {
-    /// In one word, for people.
+    /// Returns the name of the level in configuration and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fenced => "fenced",
@@ -48,22 +49,23 @@ impl Tier {
     }
 }
 
-/// What a caged process may use of the machine.
+/// Resource limits of a sandboxed process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Seconds of processor time, of each process.
+    /// CPU time limit of each process, in seconds.
     pub cpu: u64,
-    /// Bytes of address space, of each process.
+    /// Address space limit of each process, in bytes.
     pub memory: u64,
-    /// Bytes in memory of all processes together; looked at every 50 ms, only in a whole cage.
+    /// Memory limit of all processes together, in bytes. Checked every 50 ms; enforced in a full
+    /// sandbox only.
     pub together: u64,
-    /// Bytes of one file.
+    /// Largest file, in bytes.
     pub file: u64,
-    /// Bytes of the temporary folder, in a whole cage.
+    /// Size of the temporary folder in bytes, in a full sandbox.
     pub scratch: u64,
-    /// Processes and threads at once.
+    /// Largest number of processes and threads.
     pub processes: u64,
-    /// Open descriptors, of each process.
+    /// Largest number of open descriptors of each process.
     pub descriptors: u64,
 }
 
@@ -81,26 +83,26 @@ impl Default for Share {
     }
 }
 
-/// The cage that a child is to run in.
+/// Specification of the sandbox that a child runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cage {
-    /// How much of it. What is not there is not replaced by less: the child does not start.
+    /// Isolation level. If it is not available, the child does not start.
     pub tier: Tier,
-    /// The one folder that may be written to, absolute and without links; it keeps its path inside.
+    /// The only writable folder, absolute and without links; it keeps its path inside.
     pub work: Option<PathBuf>,
-    /// Folders beside the system's programs that may be read, absolute.
+    /// Readable folders in addition to the system's programs, absolute.
     pub readable: Vec<PathBuf>,
-    /// Whether what runs is this very binary; the command is then only its name.
+    /// Whether this binary runs; the command is then only its name.
     pub this_binary: bool,
-    /// Whether the program is one that the cage does not see: it is opened before the cage is made, and
-    /// nothing beside it is there.
+    /// Whether the program is outside the sandbox's file system. It is opened before the sandbox is
+    /// created, so only this file is available inside.
     pub from_outside: bool,
-    /// Its share of the machine.
+    /// Resource limits.
     pub share: Share,
 }
 
 impl Cage {
-    /// Without a folder, with the usual share.
+    /// Creates a specification without folders and with default limits.
     pub fn new(tier: Tier) -> Self {
         Self {
             tier,
@@ -112,14 +114,14 @@ impl Cage {
         }
     }
 
-    /// With `folder` to work in.
+    /// Sets the writable working folder.
     #[must_use]
     pub fn working_in(mut self, folder: impl Into<PathBuf>) -> Self {
         self.work = Some(folder.into());
         self
     }
 
-    /// What is wrong with it: the field, and what.
+    /// Validates the specification; returns the invalid field and the reason.
     pub(crate) fn fault(&self, command: &str) -> Option<(&'static str, String)> {
         if !self.this_binary && !command.starts_with('/') {
             return Some((
@@ -135,7 +137,8 @@ impl Cage {
         self.work.iter().chain(&self.readable).find(|path| bad(path)).map(|path| fault(path))
     }
 
-    /// For the supervisor: the numbers, the working folder or nothing, and the readable ones.
+    /// Encodes the specification for the supervisor: numbers, working folder (may be empty),
+    /// readable folders.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let share = &self.share;
         let numbers = [
@@ -157,7 +160,7 @@ impl Cage {
         words
     }
 
-    /// What [`words`](Self::words) meant; `None` where it is not that.
+    /// Decodes the output of [`words`](Self::words); `None` if it is malformed.
     pub(crate) fn of_words(words: Vec<OsString>) -> Option<Self> {
         let mut words = words.into_iter();
         let mut number = || words.next()?.to_str()?.parse::<u64>().ok();

@@ -1,7 +1,8 @@
-//! Tries to get out: the binary runs itself in a cage and attempts what a cage is there to prevent.
+//! The sandbox self-test: the binary runs itself in a sandbox and attempts what the sandbox must
+//! prevent.
 //!
-//! What was asked of the kernel is one thing, what holds is another. A tier is offered only where every
-//! attempt failed and working inside succeeded.
+//! Requesting isolation does not prove it. A level is offered only if every escape attempt failed
+//! and normal work inside succeeded.
 
 mod inside;
 
@@ -22,7 +23,7 @@ use crate::process::{Exit, Launcher, Spec};
 
 pub use inside::probe;
 
-/// The word with which the binary is asked to run [`probe`].
+/// The command-line argument that makes the binary run [`probe`].
 pub const PROBE: &str = "__probe";
 /// Longest the attempts may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,46 +32,47 @@ const MOST_TOLD: u64 = 64 * 1024;
 /// The file that must not come to be outside.
 const WRITTEN: &str = "written";
 
-/// One attempt to get out, or to work inside.
+/// One attempt of the self-test: to escape, or to work inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// What was attempted, in words.
+    /// Name of the attempt.
     pub name: String,
-    /// Whether the cage did as it should.
+    /// Whether the sandbox behaved as required.
     pub held: bool,
-    /// What happened.
+    /// Observed result.
     pub detail: String,
 }
 
-/// What came of trying a tier.
+/// Result of the self-test of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Every attempt.
+    /// All attempts.
     pub trials: Vec<Trial>,
 }
 
 impl Found {
-    /// The attempts that went as they should not.
+    /// Returns the failed attempts.
     pub fn broken(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| !trial.held)
     }
 }
 
-/// What this machine has of a cage, for this user.
+/// Sandbox support of this machine for this user.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    /// The version of landlock, 0 where there is none.
+    /// Landlock ABI version, 0 if unavailable.
     pub landlock: u32,
     /// Whether the kernel filters system calls.
     pub seccomp: bool,
-    /// The whole cage, or why not.
+    /// Self-test of a full sandbox, or why it is unavailable.
     pub whole: Result<Found, String>,
-    /// The smaller one, or why not; tried only where the whole one is not to be had.
+    /// Self-test without namespaces, or why it is unavailable; tried only if the full sandbox is
+    /// unavailable.
     pub fenced: Option<Result<Found, String>>,
 }
 
 impl Standing {
-    /// The most of a cage that held.
+    /// Returns the strongest level that passed.
     pub fn tier(&self) -> Option<Tier> {
         let holds = |found: &Result<Found, String>| {
             found.as_ref().is_ok_and(|found| found.broken().next().is_none())
@@ -81,7 +83,7 @@ impl Standing {
         self.fenced.as_ref().is_some_and(holds).then_some(Tier::Fenced)
     }
 
-    /// Why a tier is not to be had, in one line; `None` where it is, or was not tried.
+    /// Returns one line on why a level is unavailable; `None` if it is available or was not tried.
     pub fn lacks(&self, tier: Tier) -> Option<String> {
         let found = match tier {
             Tier::Whole => &self.whole,
@@ -97,7 +99,7 @@ impl Standing {
     }
 }
 
-/// Looks and tries. Takes some 20 ms; starts one child or two.
+/// Detects the sandbox support of this machine. Takes about 20 ms and starts one or two children.
 ///
 /// `launcher` runs the supervisor of this very binary, which answers [`PROBE`] with [`probe`].
 pub async fn standing(launcher: &Launcher) -> Standing {
@@ -112,10 +114,10 @@ pub async fn standing(launcher: &Launcher) -> Standing {
     }
 }
 
-/// Runs the attempts in a cage of `tier`.
+/// Runs the self-test in a sandbox of this level.
 ///
 /// # Errors
-/// Where the cage could not be made, and which layer was refused.
+/// If the sandbox cannot be created; names the refused layer.
 pub async fn try_out(launcher: &Launcher, tier: Tier) -> Result<Found, String> {
     let outside = Outside::new().map_err(|error| format!("the attempts: {error}"))?;
     let mut cage = Cage::new(tier).working_in(outside.folder.join("work"));
@@ -159,7 +161,8 @@ fn trial(line: &str) -> Option<Trial> {
     Some(Trial { name, held, detail: parts.next().unwrap_or_default().to_owned() })
 }
 
-/// What is outside, to be got at: a file, a folder, and four ears that anyone else may speak to.
+/// Targets of the escape attempts: a file, a folder and four open sockets, all accessible to
+/// unsandboxed processes.
 struct Outside {
     folder: PathBuf,
     tcp: std::net::TcpListener,

@@ -1,5 +1,5 @@
-//! Starts child processes so that nothing of them stays: not when they are killed, not when they
-//! fork away, not when Toolkeep itself dies.
+//! Child processes whose whole process tree ends with them, even if they are killed, if they fork,
+//! or if Toolkeep dies.
 //!
 //! The binary runs itself a second time as a small supervisor ([`supervise`]). Its standard input
 //! is one end of a socket pair whose other end Toolkeep holds; the command, its environment (secrets
@@ -32,18 +32,17 @@ pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;
 pub use tail::{TAIL_BYTES, Tail};
 
-/// How long a tree has between SIGTERM and SIGKILL where nobody said otherwise: also when the
-/// control socket closes without a word.
+/// Default time between SIGTERM and SIGKILL, also used when the control socket closes.
 pub const GRACE: Duration = Duration::from_millis(500);
 
-/// How to start the supervisor.
+/// Starts children through the supervisor process.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     program: PathBuf,
     args: Vec<OsString>,
 }
 
-/// Why a child was not started.
+/// Error of starting a child.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
     /// The spec cannot be run as it stands; names the field.

@@ -1,32 +1,31 @@
-//! An allocator that can be told to count, for a worker whose memory has a bound.
+//! A global allocator that counts allocated bytes and ends the process above a limit.
 //!
-//! Until it is told, which happens in workers only, it is the allocator that it wraps and one look at a
-//! pointer that is null.
+//! Counting is off by default and is enabled in workers only. When it is off, the cost is one load
+//! and a null check per allocation.
 #![expect(unsafe_code, reason = "an allocator has no safe form")]
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// How a worker ends that took more memory than it may.
+/// Exit code of a worker that exceeded its memory limit.
 pub const TOO_MUCH: i32 = 65;
-/// What the counter begins with: memory that was taken before is given back later, and must not take it
-/// below nothing.
+/// Start value of the counter, so that releasing earlier allocations cannot make it negative.
 const BEGIN: usize = 1 << 40;
 
-/// Where what is taken is counted; null where nothing is.
+/// The active counter; null while counting is off.
 static COUNTER: AtomicPtr<AtomicUsize> = AtomicPtr::new(std::ptr::null_mut());
-/// Past this the process ends.
+/// Counter value above which the process ends.
 static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Wraps an allocator, as the program's global one.
+/// Wraps the global allocator with a memory limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Rationed<A>(pub A);
 
-/// From now on what is taken is counted in `counter`, from the number that is answered; a process that
-/// takes `most` bytes more than then ends with [`TOO_MUCH`].
+/// Starts counting allocations in `counter` and returns its start value. A process that allocates
+/// over `most` further bytes ends with [`TOO_MUCH`].
 ///
 /// # Errors
-/// Where the program's allocator is not a [`Rationed`].
+/// If the program's allocator is not a [`Rationed`].
 pub fn ration(counter: &'static AtomicUsize, most: usize) -> Result<usize, &'static str> {
     counter.store(BEGIN, Ordering::Relaxed);
     MOST.store(BEGIN.saturating_add(most), Ordering::Relaxed);

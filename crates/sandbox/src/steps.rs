@@ -1,4 +1,4 @@
-//! The last steps of a caged process: limits, no rights, landlock, the filter, the program.
+//! The last steps before exec in a sandbox: resource limits, privileges, Landlock, seccomp.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};

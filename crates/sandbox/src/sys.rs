@@ -1,5 +1,4 @@
-//! The system calls that have no safe form: forking into namespaces, and what a child does to itself
-//! before it becomes another program.
+//! System calls without a safe wrapper: fork into namespaces, and the setup of a child before exec.
 //!
 //! Nothing else of the sandbox is unsafe. All of it is called where there is one thread only.
 #![expect(unsafe_code, reason = "clone, capset, mount_setattr and exec have no safe form")]

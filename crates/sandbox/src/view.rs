@@ -1,5 +1,5 @@
-//! What a whole cage sees of the file system: the system's programs, read-only, a device or five, its
-//! own `/proc`, `/etc` and `/tmp`, and the working folder under its own path.
+//! The root file system of a full sandbox: read-only system folders, a few devices, private
+//! `/proc`, `/etc` and `/tmp`, and the working folder under its own path.
 //!
 //! Sources are taken as handles before anything is covered, so no path is looked up twice.
 

@@ -1,10 +1,10 @@
-//! How much processes weigh, as `/proc` tells it.
+//! Memory and task counts of processes, read from `/proc`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Bytes in memory that belong to the processes alone, of all that are seen: called inside a whole
-/// cage, where those are its own.
+/// Returns the private memory of all visible processes in bytes. Called inside a full sandbox,
+/// where only its own processes are visible.
 pub(super) fn together() -> u64 {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
     let of = |pid: u32| {
@@ -16,7 +16,7 @@ pub(super) fn together() -> u64 {
     pids().into_iter().filter_map(of).sum()
 }
 
-/// Processes and threads that run as `uid`.
+/// Counts the processes and threads of a user.
 pub(super) fn tasks_of(uid: u32) -> u64 {
     let of = |pid: u32| {
         if fs::metadata(format!("/proc/{pid}")).ok()?.uid() != uid {

@@ -1,4 +1,4 @@
-//! `#[tool]`: a function as a tool of the crate `sdk`, which says how it is used.
+//! The `#[tool]` attribute of the crate `sdk`: turns a function into a constructor of a tool.
 //!
 //! Only writes what a person would write with `sdk::Tool`: there is no registry behind it, and nothing
 //! is registered by being compiled in.

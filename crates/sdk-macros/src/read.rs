@@ -1,4 +1,4 @@
-//! What stands in the attribute and in the function below it.
+//! The parser of the `#[tool]` attribute and the function it annotates.
 
 use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser as _;

@@ -1,4 +1,4 @@
-//! The function that answers the tool.
+//! The expansion of a parsed function into a tool constructor.
 
 use proc_macro2::TokenStream;
 use quote::quote;

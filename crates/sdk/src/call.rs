@@ -1,4 +1,4 @@
-//! Calls a tool straight over gRPC.
+//! A client that calls a tool of a node directly over gRPC.
 
 use std::collections::BTreeMap;
 use std::io;

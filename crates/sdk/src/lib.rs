@@ -1,4 +1,4 @@
-//! Tools in Rust on a machine of their own.
+//! Serves tools written in Rust from a separate machine.
 //!
 //! ```no_run
 //! use sdk::{Node, Options, Tools, tool};
@@ -18,8 +18,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A node listens, registers its tools where `ORG_SYSTEM_TOOLS_REGISTRY_URL` says, tells every five
-//! seconds that it lives, and at its end tells so, takes its tools back and waits for the calls that run.
+//! A node registers its tools at `ORG_SYSTEM_TOOLS_REGISTRY_URL` and sends a heartbeat every five
+//! seconds. On shutdown it reports that it is draining, unregisters its tools and waits for running
+//! calls.
 
 mod call;
 mod node;

@@ -1,4 +1,4 @@
-//! A server of tools, and what tells the registry of it.
+//! A gRPC server for a tool set, and its registration.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -71,7 +71,7 @@ fn shown(folder: &Path) -> Result<Arc<ServerConfig>, StartError> {
     config.map_err(|error| StartError::Tls(error.to_string()))
 }
 
-/// A node that runs.
+/// A running node.
 #[derive(Debug)]
 pub struct Node {
     address: SocketAddr,

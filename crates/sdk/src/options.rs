@@ -1,4 +1,4 @@
-//! How a node is started.
+//! The options of a node.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

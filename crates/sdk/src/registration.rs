@@ -1,4 +1,4 @@
-//! Tells a registry which tools this node has, that it lives, and that it goes.
+//! The client of the tool registry: registers tools, sends heartbeats, unregisters on shutdown.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What a tool is called, what it takes, and what runs it.
+//! A tool with name, description, input schema and handler, and a set of tools.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

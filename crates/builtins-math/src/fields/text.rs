@@ -1,6 +1,7 @@
-//! Numbers read from the text of the arguments, without a tree of them: for lists that are large.
+//! The fast path for large number lists: parses them from the JSON text without a tree.
 //!
-//! Only what is plainly right is read here. Whatever is not goes the long way, which says what is wrong.
+//! The fast path accepts valid input only. Everything else takes the slow path, which reports the
+//! error.
 
 use faer::Mat;
 use json::Pass;

@@ -1,4 +1,4 @@
-//! Rectangles of characters with a baseline, and how they are put together.
+//! Text blocks: rectangles of characters with a baseline, and their composition.
 
 /// Rows of one width.
 #[derive(Debug, Clone, Default)]

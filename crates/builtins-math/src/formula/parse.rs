@@ -1,4 +1,4 @@
-//! Reads a formula and puts its blocks together as it goes.
+//! The LaTeX parser, which builds text blocks while it reads.
 
 use super::block::Block;
 use super::signs;

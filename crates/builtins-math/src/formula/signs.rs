@@ -1,4 +1,4 @@
-//! Commands that stand for one sign: what they are in Unicode, and in ASCII.
+//! LaTeX symbol commands and their Unicode and ASCII forms.
 
 /// Name, Unicode, ASCII. Relations and operators have a space on each side.
 const SIGNS: &[(&str, &str, &str)] = &[

@@ -1,4 +1,4 @@
-//! What is made of several parts: fractions, roots, accents, brackets and matrices.
+//! LaTeX structures of several parts: fractions, roots, accents, brackets and matrices.
 
 use super::block::Block;
 use super::parse::{Reader, Result};

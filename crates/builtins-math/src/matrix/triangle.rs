@@ -1,4 +1,5 @@
-//! An upper triangle: its condition number without its singular values.
+//! Estimates the condition number of an upper triangular matrix by Lanczos iteration, without an
+//! SVD.
 //!
 //! Lanczos' steps on RᵀR and on its inverse find the largest and the least singular value to some twelve
 //! digits in dozens of products, where all of them would take as long as everything else three times over.

@@ -1,4 +1,4 @@
-//! Whether chains have found the same thing, and how much their samples are worth.
+//! Convergence diagnostics of chains: split R-hat and effective sample size.
 
 #![expect(clippy::indexing_slicing, reason = "all samples have one length")]
 

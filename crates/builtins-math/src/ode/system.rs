@@ -1,4 +1,4 @@
-//! What is on the right of dy/dt: a matrix, or an expression for each number of the state.
+//! The right-hand side of dy/dt: a linear system, or one expression per component.
 
 use faer::Mat;
 use serde_json::Value;

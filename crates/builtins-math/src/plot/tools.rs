@@ -1,4 +1,4 @@
-//! The tools that plot.
+//! The tools `plot_braille`, `plot_sixel`, `plot_function` and `histogram`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The pieces of an equation's text.
+//! The tokenizer for equations.
 
 /// Digits of one number.
 const DIGITS: usize = 60;

@@ -1,4 +1,5 @@
-//! Puts solutions into the equations: in numbers, for some values of what is left open.
+//! Numeric verification: substitutes each solution into the equations at sample values of the free
+//! symbols.
 //!
 //! The numbers of a solution come from the algebra, and once more from the text that will be answered;
 //! what the equations come to is computed by `value` alone.

@@ -1,4 +1,4 @@
-//! The attempts themselves, as they are made in the cage.
+//! Escape attempts of the self-test, as they run inside the sandbox.
 
 use std::ffi::OsString;
 use std::fs;

@@ -13,7 +13,7 @@ use super::SpawnError;
 use super::wire::{self, Report};
 use host::descriptors::Claim;
 
-/// How a child ended, told once its whole tree is gone.
+/// How a child ended; known once its whole tree is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this code.
@@ -27,7 +27,7 @@ pub enum Exit {
     Lost,
 }
 
-/// What a child and all that descended from it took.
+/// Resource usage of a child and its descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
     /// Processor time of all of them.
@@ -36,8 +36,8 @@ pub struct Used {
     pub peak_kib: u64,
 }
 
-/// A child and all that descends from it. Dropped, all of it is ended: asked, and after
-/// [`GRACE`](super::GRACE) killed.
+/// A child process and its descendants. Dropping it terminates the tree and kills it after
+/// [`GRACE`](super::GRACE).
 #[derive(Debug)]
 pub struct Child {
     command: String,
@@ -95,13 +95,14 @@ impl Child {
         self.stderr.take()
     }
 
-    /// Whether it was ended because it took more memory than its cage allows. Known once
-    /// [`wait`](Self::wait) has answered.
+    /// Returns whether it was killed for exceeding the memory limit of its sandbox. Known once
+    /// [`wait`](Self::wait) has returned.
     pub fn too_heavy(&self) -> bool {
         self.over
     }
 
-    /// What it took. Known once [`wait`](Self::wait) has answered; nothing where its supervisor was killed.
+    /// Returns its resource usage. Known once [`wait`](Self::wait) has returned; `None` if its
+    /// supervisor was killed.
     pub fn used(&self) -> Option<Used> {
         self.used
     }
@@ -153,7 +154,8 @@ impl Child {
         self.end(grace).await;
     }
 
-    /// The same, of a child that is asked afterwards what it took.
+    /// Terminates the tree as [`kill`](Self::kill) does, but keeps the handle for its resource
+    /// usage.
     pub async fn end(&mut self, grace: Duration) {
         // A closed socket means that it is ending already.
         drop(self.control.write_all(&wire::encode_kill(grace)).await);

@@ -1,4 +1,4 @@
-//! Whether a command could be started, without starting it.
+//! Lookup of the program that a command would start, without starting it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The two things that safe Rust cannot say: what a child does between fork and exec, and which
-//! descriptors this process was given without asking.
+//! Unsafe parts of process creation: work between fork and exec, and close-on-exec for inherited
+//! descriptors.
 //!
 //! Nothing else in this crate is unsafe. The closure here allocates nothing and takes no lock.
 #![expect(unsafe_code, reason = "pre_exec and inherited descriptors have no safe form")]

@@ -1,4 +1,4 @@
-//! What to start, and with which environment.
+//! The command to start: program, arguments, environment, working directory and sandbox.
 //!
 //! The environment is built here from nothing: a name is in it because it is on the list or because
 //! the spec gives it. What Toolkeep itself was started with never reaches a child otherwise.
@@ -42,7 +42,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Most arguments, and most variables.
 const MOST_ITEMS: usize = 4096;
 
-/// What to start.
+/// A command with its environment and sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct Spec {
     /// The program: a path, or a name that is looked up in the child's own `PATH`. Never a shell line.
@@ -59,7 +59,7 @@ pub struct Spec {
     pub cage: Option<Cage>,
 }
 
-/// The value of a variable.
+/// Value of an environment variable.
 #[derive(Debug, Clone)]
 pub enum EnvValue {
     /// One that may be seen.

@@ -1,4 +1,5 @@
-//! The supervisor: what the re-executed binary does.
+//! The supervisor process: starts one command, adopts its orphans and exits after the whole tree is
+//! gone.
 //!
 //! One thread, no configuration, no environment. It starts one command, adopts whatever that leaves
 //! behind, and ends only after all of it. It must never wait for Toolkeep, and never outlive the tree.

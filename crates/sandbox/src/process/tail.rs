@@ -1,4 +1,4 @@
-//! The first line and the last bytes of a stream, for a person who asks why a child failed.
+//! The first line and the last bytes of an output stream, for diagnostics.
 
 use std::collections::VecDeque;
 use std::fmt;

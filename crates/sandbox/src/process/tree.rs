@@ -1,4 +1,4 @@
-//! All descendants of this process, and how to end them.
+//! The descendants of the supervisor, found through `/proc`, and how they are signalled safely.
 //!
 //! The supervisor is a subreaper: whatever forks away or starts a session of its own still has it
 //! as an ancestor. So a walk over `/proc` finds all, and a process is signalled by descriptor after

@@ -1,4 +1,4 @@
-//! What travels between Toolkeep and a supervisor.
+//! The messages between Toolkeep and a supervisor.
 //!
 //! Both ends are the same binary, so there is no version but one byte that says so. Lengths are
 //! little-endian. The supervisor's answers come from a process that a hostile child may stop or kill

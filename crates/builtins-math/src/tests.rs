@@ -79,6 +79,7 @@ pub(crate) async fn execute(
         ask: None,
         task: None,
         credentials: &someone,
+        principal: None,
         caged: None,
         node: None,
     };

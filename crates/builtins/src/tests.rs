@@ -92,6 +92,7 @@ pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Can
         ask: None,
         task: None,
         credentials: &Nobody,
+        principal: None,
         caged: None,
         node: None,
     };

@@ -5,7 +5,6 @@
 //! provider.
 
 mod aside;
-mod asker;
 mod cancel;
 mod decide;
 pub mod facade;
@@ -14,6 +13,7 @@ mod limits;
 mod mac;
 mod pipeline;
 mod plugins;
+mod principal_executor;
 mod request;
 mod run;
 mod shape;
@@ -34,6 +34,7 @@ use tool::{Clock, Ledger, Secret};
 pub use aside::{aside, away};
 pub use cancel::Unheard;
 pub use limits::Bounds;
+pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};
 pub use request::{Detached, Given, ModelCall, Request, Target};
 pub use view::View;
 pub use waits::{

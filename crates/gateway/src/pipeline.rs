@@ -12,6 +12,7 @@ use tool::{Args, Call, CallId, Code, Intent, Refusal, Ticket, Wall};
 use crate::aside::aside;
 use crate::decide::Moment;
 use crate::limits::Permit;
+use crate::principal_executor::CallPrincipal;
 use crate::run::{Ended, Run};
 use crate::{Gateway, Request, View};
 
@@ -232,7 +233,8 @@ impl Gateway {
         let started = self.parts.clock.mono();
         self.tainted(principal, &ready.view, &ready.entry, started);
         let effects = ready.call.tool.traits.effects.any();
-        let run = Run::new((Arc::clone(self), started), principal.clone(), request, ready);
+        let caller = CallPrincipal { gateway: Arc::clone(self), principal: principal.clone() };
+        let run = Run::new(caller, started, request, ready);
         if !effects {
             return run.finish(ticket).await;
         }

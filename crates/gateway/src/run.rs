@@ -2,24 +2,23 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use identity::Principal;
 use tokio::time::{sleep, timeout};
 use tool::executor::Wait;
-use tool::executor::{Ask, Sent, Task};
+use tool::executor::{Ask, PrincipalToken, Sent, Task};
 use tool::outcome::{Body, Failure, Status};
 use tool::{Caged, Code, Context, End, ExecuteError, Executor, Granted, Mono, Step, Ticket};
 
 use crate::aside::aside;
-use crate::asker::asked_by;
 use crate::cancel::{Signal, Unheard};
 use crate::pipeline::Ready;
+use crate::principal_executor::CallPrincipal;
 use crate::shape::{self, Words};
-use crate::{Gateway, Request, Target};
+use crate::{Request, Target};
 
 /// Maximum length of a forwarded error message in characters.
 const ERROR_TEXT: usize = 2_048;
@@ -28,9 +27,8 @@ const ERROR_TEXT: usize = 2_048;
 const LASTING: Duration = Duration::from_hours(24);
 
 pub(crate) struct Run {
-    gateway: Arc<Gateway>,
+    caller: CallPrincipal,
     started: Mono,
-    principal: Principal,
     request: Box<Request>,
     ready: Box<Ready>,
     pub(crate) cancel: Signal,
@@ -41,17 +39,17 @@ pub(crate) type Ended = (Status, Result<Step, Failure>);
 
 impl Run {
     pub(crate) fn new(
-        (gateway, started): (Arc<Gateway>, Mono),
-        principal: Principal,
+        caller: CallPrincipal,
+        started: Mono,
         request: Box<Request>,
         ready: Box<Ready>,
     ) -> Self {
         let cancel = request.task.as_ref().map(|it| it.cancel.clone()).unwrap_or_default();
-        Self { gateway, started, principal, request, ready, cancel: Signal(cancel) }
+        Self { caller, started, request, ready, cancel: Signal(cancel) }
     }
 
     pub(crate) async fn finish(self, ticket: Ticket) -> Ended {
-        let clock = &self.gateway.parts.clock;
+        let clock = &self.caller.gateway.parts.clock;
         let caged = OnceLock::new();
         let stepped = self.execute(&ticket, &caged).await;
         let ended = self.shape(stepped).await;
@@ -63,10 +61,10 @@ impl Run {
             code: ended.1.as_ref().err().map(|failure| failure.code),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             bytes: body.as_ref().map_or(0, Bytes::len),
-            result: body.map(|body| aside(body.len(), || self.gateway.mac.of(&body))),
+            result: body.map(|body| aside(body.len(), || self.caller.gateway.mac.of(&body))),
             cage: caged.into_inner(),
         };
-        match self.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
+        match self.caller.gateway.parts.ledger.finish(ticket, end, self.ready.entry.need()).await {
             Ok(()) => ended,
             Err(error) => {
                 tracing::error!(%error, call = %self.ready.call.id, "outcome not recorded");
@@ -94,7 +92,7 @@ impl Run {
             task: self.request.task.as_ref().map(|it| &*it.task),
         };
         let ctx = Context {
-            caller: self.principal.caller(),
+            caller: self.caller.principal.caller(),
             deadline: self.started.after(limit),
             cancel: &self.cancel,
             progress: &words,
@@ -102,7 +100,8 @@ impl Run {
             meta: self.request.meta.as_ref(),
             ask: words.ask.is_some().then_some(&words as &dyn Ask),
             task: words.task.is_some().then_some(&words as &dyn Task),
-            credentials: self.gateway.parts.credentials.as_ref(),
+            credentials: self.caller.gateway.parts.credentials.as_ref(),
+            principal: Some(PrincipalToken::seal(&self.caller)),
             caged: Some(caged),
             node: self.request.node.as_deref(),
         };
@@ -111,7 +110,7 @@ impl Run {
 
     /// Returns the tool's time limit, or the default, or the client's if that is shorter.
     fn limit(&self) -> Duration {
-        let options = &self.gateway.parts.options;
+        let options = &self.caller.gateway.parts.options;
         if self.request.lasting && matches!(self.request.target, Target::Method { .. }) {
             return LASTING;
         }
@@ -130,7 +129,7 @@ impl Run {
         limit: Duration,
     ) -> Result<Step, ExecuteError> {
         // A panic fails one call, not the server.
-        let running = asked_by(self.principal.clone(), executor.execute(granted, ctx));
+        let running = executor.execute(granted, ctx);
         let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
         let fault = |_| Err(ExecuteError::during(Code::Internal, "a fault in the tool's executor"));
         let mut longer = false;
@@ -154,7 +153,7 @@ impl Run {
             }
         };
         self.cancel.0.cancel();
-        let grace = self.gateway.parts.options.grace;
+        let grace = self.caller.gateway.parts.options.grace;
         // A result within the grace period states what happened, so it is used.
         match timeout(grace, running).await {
             Ok(Ok(Ok(Step::Done(outcome)))) => Ok(Step::Done(outcome)),
@@ -175,7 +174,7 @@ impl Run {
             Ok(step) => step,
             Err(error) => return failed(error),
         };
-        let (size, cap) = (size(&step), self.gateway.parts.options.result_bytes);
+        let (size, cap) = (size(&step), self.caller.gateway.parts.options.result_bytes);
         if size > cap {
             if let Some(kept) = Box::pin(self.kept(&step)).await {
                 let failed = matches!(&kept, Step::Done(outcome) if outcome.is_error);
@@ -199,7 +198,8 @@ impl Run {
     /// Stores a result that is too large for its caller, and returns a preview with the location of
     /// the rest.
     async fn kept(&self, step: &Step) -> Option<Step> {
-        let (artefacts, Step::Done(outcome)) = (self.gateway.artefacts.as_ref()?, step) else {
+        let (artefacts, Step::Done(outcome)) = (self.caller.gateway.artefacts.as_ref()?, step)
+        else {
             return None;
         };
         // Secrets are redacted before it is stored.
@@ -208,9 +208,9 @@ impl Run {
         let large = shape::LargeAnswer {
             outcome: &outcome,
             has_schema: self.ready.entry.tool.output.is_some(),
-            limit: self.gateway.parts.options.result_bytes,
+            limit: self.caller.gateway.parts.options.result_bytes,
         };
-        match large.kept(artefacts.as_ref(), self.principal.caller()).await {
+        match large.kept(artefacts.as_ref(), self.caller.principal.caller()).await {
             Ok(outcome) => Some(Step::Done(outcome)),
             Err(error) => {
                 tracing::warn!(%error, call = %self.ready.call.id, "a large answer is not kept");

@@ -28,5 +28,5 @@ pub use manifest::{Manifest, ManifestError, SCHEMA};
 pub use plugin::PluginSource;
 pub use registry::{Registry, SETTINGS};
 pub use template::{Template, written};
-pub use tools::PluginTools;
+pub use tools::{PluginTools, listed_plugins, reloaded_plugins};
 pub use trial::{Trial, Tried, trial};

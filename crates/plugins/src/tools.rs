@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tool::outcome::Failure;
-use tool::plugin::{CallerPlugins, PluginState};
+use tool::plugin::{PluginState, Reloaded};
 use tool::{
-    Boxed, Context, Effect, Effects, ExecuteError, Executor, Granted, Item, Json, Level, Listing,
-    Offer, Outcome, Revision, Source, SourceError, SourceName, Step, Tool, ToolName, Traits,
+    Boxed, Call, Effect, Effects, Executor, Item, Json, Level, Listing, Offer, Outcome, Revision,
+    Source, SourceError, SourceName, Tool, ToolName, Traits,
 };
 
-/// Offers both.
+/// Offers both. What runs them acts on behalf of its caller, and is given.
 #[derive(Debug)]
 pub struct PluginTools {
     name: SourceName,
-    plugins: Arc<dyn CallerPlugins>,
+    list: Arc<dyn Executor>,
+    reload: Arc<dyn Executor>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -23,16 +23,10 @@ enum Does {
     Reload,
 }
 
-#[derive(Debug)]
-struct Execute {
-    plugins: Arc<dyn CallerPlugins>,
-    does: Does,
-}
-
 impl PluginTools {
-    /// The source `plugins`: each call has the plugins of its caller behind `plugins`.
-    pub fn new(plugins: Arc<dyn CallerPlugins>) -> Self {
-        Self { name: name(), plugins }
+    /// The source `plugins`, with what runs `list_plugins` and `reload_plugins`.
+    pub fn new(list: Arc<dyn Executor>, reload: Arc<dyn Executor>) -> Self {
+        Self { name: name(), list, reload }
     }
 
     fn offer(&self, does: Does) -> Option<Offer> {
@@ -47,8 +41,11 @@ impl PluginTools {
             traits,
             received: Json::of(&received),
         };
-        let executor = Arc::new(Execute { plugins: Arc::clone(&self.plugins), does });
-        Some(Offer { item: Item::Tool(Arc::new(tool)), executor })
+        let executor = match does {
+            Does::List => &self.list,
+            Does::Reload => &self.reload,
+        };
+        Some(Offer { item: Item::Tool(Arc::new(tool)), executor: Arc::clone(executor) })
     }
 }
 
@@ -83,30 +80,23 @@ fn said(does: Does) -> (&'static str, &'static str, Value, Traits) {
     }
 }
 
-impl Execute {
-    async fn run(&self, call: Granted<'_>) -> Result<Outcome, Failure> {
-        match self.does {
-            Does::List => {
-                let asked = call.call().args.value().get("enabled_only").and_then(Value::as_bool);
-                let all = self.plugins.visible()?;
-                Ok(Outcome::value(Json::of(&listed(all, asked.unwrap_or(true)))))
-            }
-            Does::Reload => self.reload().await,
-        }
-    }
+/// What `list_plugins` answers to `call`, of the plugins that its caller may know of.
+pub fn listed_plugins(call: &Call, visible: Vec<PluginState>) -> Outcome {
+    let asked = call.args.value().get("enabled_only").and_then(Value::as_bool);
+    Outcome::value(Json::of(&listed(visible, asked.unwrap_or(true))))
+}
 
-    async fn reload(&self) -> Result<Outcome, Failure> {
-        let done = self.plugins.reload().await?;
-        let count = done.reloaded.len();
-        let many = if count == 1 { "" } else { "s" };
-        let failed = match done.failed.as_slice() {
-            [] => String::new(),
-            names => format!("; not taken: {}", names.join(", ")),
-        };
-        let message = format!("Reloaded {count} plugin{many}{failed}");
-        let body = json!({"status": "success", "reloaded": count, "message": message});
-        Ok(Outcome::value(Json::of(&body)))
-    }
+/// What `reload_plugins` answers.
+pub fn reloaded_plugins(done: &Reloaded) -> Outcome {
+    let count = done.reloaded.len();
+    let many = if count == 1 { "" } else { "s" };
+    let failed = match done.failed.as_slice() {
+        [] => String::new(),
+        names => format!("; not taken: {}", names.join(", ")),
+    };
+    let message = format!("Reloaded {count} plugin{many}{failed}");
+    let body = json!({"status": "success", "reloaded": count, "message": message});
+    Outcome::value(Json::of(&body))
 }
 
 /// Spec 3's answer.
@@ -123,19 +113,6 @@ fn listed(plugins: Vec<PluginState>, enabled_only: bool) -> Value {
         all.insert(plugin.name, json!({"tools": names, "enabled": plugin.enabled}));
     }
     json!({"status": "success", "plugin_count": all.len(), "tool_count": count, "plugins": all})
-}
-
-impl Executor for Execute {
-    fn execute<'a>(
-        &'a self,
-        call: Granted<'a>,
-        _: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(async move {
-            let ran = self.run(call).await;
-            ran.map(Step::Done).map_err(|it| ExecuteError::before(it.code, it.message))
-        })
-    }
 }
 
 impl Source for PluginTools {

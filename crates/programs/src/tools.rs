@@ -4,12 +4,10 @@ use builtin_manifests::Family;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway::Gateway;
+use gateway::{OnBehalf, PrincipalExecutor, PrincipalPort};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tool::{
-    Boxed, CallId, Code, Context, ExecuteError, Executor, Granted, Interface, Json, Outcome, Step,
-};
+use tool::{Boxed, CallId, Code, Context, ExecuteError, Granted, Interface, Json, Outcome, Step};
 use tool_manifest::Builtin;
 
 use crate::shown;
@@ -31,7 +29,7 @@ pub fn tools(programs: &Arc<Programs>) -> Vec<Builtin> {
             Family::Programs
                 .registry()
                 .get(name)?
-                .run_by(Doing { does: *does, programs: Arc::clone(programs) }),
+                .run_by(PrincipalPort(Doing { does: *does, programs: Arc::clone(programs) })),
         )
     };
     TOOLS.iter().filter_map(made).collect()
@@ -79,10 +77,14 @@ struct Show {
 }
 
 impl Doing {
-    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
+    async fn run(
+        &self,
+        caller: OnBehalf<'_>,
+        call: Granted<'_>,
+        ctx: &Context<'_>,
+    ) -> Result<Step, ExecuteError> {
         // As its request narrowed it: a program can do what the same request could.
-        let who = Gateway::asker()
-            .ok_or_else(|| ExecuteError::before(Code::Internal, "the call has no caller"))?;
+        let who = caller.principal;
         let (id, args) = (call.call().id, call.call().args.raw());
         let told = match self.does {
             Does::Run => {
@@ -102,9 +104,9 @@ impl Doing {
                 let caged = |took| ctx.ran_caged(took);
                 let running = Running { cancel: ctx.cancel, progress: ctx.progress, caged: &caged };
                 if dry {
-                    self.programs.dry_run((&who, id, Interface::Tool), begin, running).await
+                    self.programs.dry_run((who, id, Interface::Tool), begin, running).await
                 } else {
-                    let begun = self.programs.begin((&who, id, Interface::Tool), begin, running);
+                    let begun = self.programs.begin((who, id, Interface::Tool), begin, running);
                     Box::pin(begun).await.map(shown::told)
                 }
             }
@@ -112,12 +114,12 @@ impl Doing {
                 let Show { program, wait_seconds, resume } = read(args)?;
                 let wait = Duration::from_secs(wait_seconds.unwrap_or_default());
                 if resume.unwrap_or_default() {
-                    self.programs.resume(&who, program, wait).await
+                    self.programs.resume(who, program, wait).await
                 } else {
-                    self.programs.show(&who, program, wait).await
+                    self.programs.show(who, program, wait).await
                 }
             }
-            Does::List => self.programs.chainable(&who),
+            Does::List => self.programs.chainable(who),
         };
         let told = told.map_err(|failure| ExecuteError::during(failure.code, failure.message))?;
         let failed = told.get("status").and_then(Value::as_str) == Some("failed");
@@ -145,13 +147,14 @@ fn read<T: for<'de> Deserialize<'de>>(args: &Json) -> Result<T, ExecuteError> {
     args.read().map_err(|error| ExecuteError::before(Code::InvalidArguments, error.to_string()))
 }
 
-impl Executor for Doing {
+impl PrincipalExecutor for Doing {
     fn execute<'a>(
         &'a self,
+        caller: OnBehalf<'a>,
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.run(call, ctx))
+        Box::pin(self.run(caller, call, ctx))
     }
 
     fn only_calls(&self) -> bool {

@@ -59,6 +59,7 @@ pub fn context(caller: &Caller) -> Context<'_> {
         ask: None,
         task: None,
         credentials: &Quiet,
+        principal: None,
         caged: None,
         node: None,
     }

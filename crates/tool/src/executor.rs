@@ -1,5 +1,6 @@
 //! Defines the port through which calls run.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -145,6 +146,8 @@ pub struct Context<'a> {
     pub task: Option<&'a dyn Task>,
     /// Provides credentials for upstreams.
     pub credentials: &'a dyn Credentials,
+    /// Sealed principal of the call, for executors above the gateway; `None` if no gateway runs the call.
+    pub principal: Option<PrincipalToken<'a>>,
     /// Receives the sandbox usage of the call, for the record.
     pub caged: Option<&'a OnceLock<Caged>>,
     /// Receives the id of the node that answered, for interfaces that return it.
@@ -170,6 +173,29 @@ impl Context<'_> {
 impl fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Sealed principal of a call. Its type is private to the gateway: other executors can only pass it on, in
+/// their context.
+#[derive(Clone, Copy)]
+pub struct PrincipalToken<'a>(&'a (dyn Any + Send + Sync));
+
+impl<'a> PrincipalToken<'a> {
+    /// Seals `value`. Only code that can name its type can open it.
+    pub fn seal(value: &'a (dyn Any + Send + Sync)) -> Self {
+        Self(value)
+    }
+
+    /// Returns the sealed value; `None` if it has another type.
+    pub fn downcast<T: Any>(self) -> Option<&'a T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for PrincipalToken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrincipalToken")
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::outcome::Failure;
 use crate::{Boxed, Code, Digest, Json, Problem};
 
 /// Prefix of the source names of plugins; the folder name follows.
@@ -116,19 +115,4 @@ pub trait Plugins: Send + Sync + fmt::Debug {
         name: &'a str,
         changes: &'a Json,
     ) -> Boxed<'a, Result<Json, PluginFault>>;
-}
-
-/// Lists and reloads plugins with the rights of the running call's caller.
-pub trait CallerPlugins: Send + Sync + fmt::Debug {
-    /// Lists the plugins that the caller may see, with the tools that it may call.
-    ///
-    /// # Errors
-    /// If no call runs, or the server is starting.
-    fn visible(&self) -> Result<Vec<PluginState>, Failure>;
-
-    /// Scans all plugins now, if the caller has the right to.
-    ///
-    /// # Errors
-    /// [`crate::Code::Forbidden`] without the right, and as [`CallerPlugins::visible`].
-    fn reload(&self) -> Boxed<'_, Result<Reloaded, Failure>>;
 }

@@ -1,8 +1,8 @@
 //! Handlers of `internal` tools in tool files: what Toolkeep knows of itself, as its caller may see it.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
-use gateway::{Gateway, View};
+use gateway::{OnBehalf, PrincipalExecutor, PrincipalPort, View};
 use identity::{Principal, Right};
 use serde_json::{Value, json};
 use source_tool_files::{Internal, Internals};
@@ -15,18 +15,17 @@ use tool::{
 /// Items of one answer, where the call names no `limit`, and at most.
 const ITEMS: (usize, usize) = (100, 1_000);
 
-/// What the handlers look at. Sources are made before it is there.
-pub(crate) struct Inside {
-    /// Weak: the gateway holds the catalog, which holds the tools.
-    pub(crate) gateway: Weak<Gateway>,
-    pub(crate) records: Arc<dyn Records>,
+/// The handlers, by their names; `records` is where one of them reads.
+pub(crate) fn all(records: &Arc<dyn Records>) -> Internals {
+    run_by(|asks| Arc::new(PrincipalPort(Handler { records: Arc::clone(records), asks })))
 }
 
-/// To be set once everything is put together.
-pub(crate) type Late = Arc<OnceLock<Inside>>;
+/// The same names, each run by `executor`.
+pub(crate) fn replaced(executor: &Arc<dyn Executor>) -> Internals {
+    run_by(|_| Arc::clone(executor))
+}
 
-/// The handlers, by their names.
-pub(crate) fn all(inside: &Late) -> Internals {
+fn run_by(executor: impl Fn(Asks) -> Arc<dyn Executor>) -> Internals {
     let traits = Traits {
         effects: Effects::read_only(),
         idempotent: true,
@@ -34,8 +33,7 @@ pub(crate) fn all(inside: &Late) -> Internals {
         ..Traits::default()
     };
     let handler = |asks: Asks| {
-        let executor = Arc::new(Handler { inside: Arc::clone(inside), asks });
-        (asks.name().to_owned(), Internal { executor, traits: traits.clone() })
+        (asks.name().to_owned(), Internal { executor: executor(asks), traits: traits.clone() })
     };
     let all = [Asks::Tools, Asks::Sources, Asks::Records];
     Arc::new(all.into_iter().map(handler).collect())
@@ -59,7 +57,7 @@ impl Asks {
 }
 
 struct Handler {
-    inside: Late,
+    records: Arc<dyn Records>,
     asks: Asks,
 }
 
@@ -70,23 +68,19 @@ impl std::fmt::Debug for Handler {
 }
 
 impl Handler {
-    async fn run(&self, call: Granted<'_>) -> Result<Step, ExecuteError> {
-        let starting = || ExecuteError::before(Code::Busy, "the server is starting; call again");
-        let inside = self.inside.get().ok_or_else(starting)?;
-        let gateway = inside.gateway.upgrade().ok_or_else(starting)?;
+    async fn run(&self, caller: OnBehalf<'_>, call: Granted<'_>) -> Result<Step, ExecuteError> {
         // As its request narrowed it: what this tells is what the same request could call.
-        let principal = Gateway::asker()
-            .ok_or_else(|| ExecuteError::before(Code::Internal, "the call has no caller"))?;
+        let OnBehalf { principal, gateway } = caller;
         let args = call.call().args.value();
-        let view = gateway.view(&principal, CallerType::Direct);
+        let view = gateway.view(principal, CallerType::Direct);
         let limit = args
             .get("limit")
             .and_then(Value::as_u64)
             .map_or(ITEMS.0, |limit| usize::try_from(limit).unwrap_or(ITEMS.1).clamp(1, ITEMS.1));
         let answer = match self.asks {
             Asks::Tools => tools(&view, args.get("source").and_then(Value::as_str), limit),
-            Asks::Sources => sources(&view, &principal),
-            Asks::Records => records(inside.records.as_ref(), &principal, limit).await?,
+            Asks::Sources => sources(&view, principal),
+            Asks::Records => records(self.records.as_ref(), principal, limit).await?,
         };
         Ok(Step::Done(Outcome::value(Json::of(&answer))))
     }
@@ -142,12 +136,13 @@ async fn records(
     Ok(json!({"records": records}))
 }
 
-impl Executor for Handler {
+impl PrincipalExecutor for Handler {
     fn execute<'a>(
         &'a self,
+        caller: OnBehalf<'a>,
         call: Granted<'a>,
         _: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.run(call))
+        Box::pin(self.run(caller, call))
     }
 }

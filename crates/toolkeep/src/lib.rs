@@ -55,7 +55,6 @@ use config::{Config, Environment, ServerConfig};
 use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
-use internals::Inside;
 use listen::{Beside, bind, offers, serve, settled, workers};
 use manifests::Kept;
 use plugged::Plugged;
@@ -198,11 +197,6 @@ fn intake(
     Arc::new(intake)
 }
 
-/// What internal tools look at.
-fn inside(gateway: &Arc<Gateway>, records: &Arc<dyn tool::ledger::Records>) -> Inside {
-    Inside { gateway: Arc::downgrade(gateway), records: Arc::clone(records) }
-}
-
 async fn assemble(
     start: &Start,
     early: Early,
@@ -219,8 +213,9 @@ async fn assemble(
     let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
     let artefacts = places::artefacts(start, &clock);
     let environment = Arc::clone(&start.setting.environment);
-    let workshop =
-        Workshop::new(launcher(), ways, environment, (Arc::clone(&clock), artefacts.clone()));
+    let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
+    let kept = (Arc::clone(&clock), artefacts.clone());
+    let workshop = Workshop::new(launcher(), ways, environment, kept, Arc::clone(&records));
     let credentials = configured(config);
     let (at, seals) = places::pins(start, (&ledger, &store), record_key, &clock);
     workshop.report.set_active(config, &start.faults, Vec::new());
@@ -237,10 +232,7 @@ async fn assemble(
         options: options(config),
     });
     let gateway = Arc::new(keeping(gateway, artefacts));
-    let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
     let tokens = believed(config, &workshop);
-    // It is set here and nowhere else.
-    drop(workshop.inside.set(inside(&gateway, &records)));
     workshop.programs.over(&gateway, &records);
     workshop.plugged.listed_by(&intake);
     let doors = McpDoors::new(Parts {

@@ -3,22 +3,20 @@
 mod code;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use egress::Egress;
-use gateway::Gateway;
-use identity::Principal;
+use gateway::{OnBehalf, PrincipalExecutor, PrincipalPort};
 use intake::{Intake, Sourced};
-use plugins::{Means, PluginSource, PluginTools, Registry, SETTINGS};
+use plugins::{
+    Means, PluginSource, PluginTools, Registry, SETTINGS, listed_plugins, reloaded_plugins,
+};
 use sandbox::process::Launcher;
-use tool::outcome::Failure as Failed;
-use tool::plugin::{CallerPlugins, PluginFault, PluginState, Plugins, Reloaded};
-use tool::{Boxed, Clock, Code, Json, Source, SourceName, Trust};
+use tool::plugin::{PluginFault, PluginState, Plugins, Reloaded};
+use tool::{Boxed, Clock, Context, ExecuteError, Granted, Json, Source, SourceName, Step, Trust};
 
-use super::internals::Late;
 use cli_core::failure::Failure;
 use code::FileCode;
 use config::Config;
@@ -28,40 +26,38 @@ const READY: Duration = Duration::from_secs(10);
 /// Where versions are copied to, in the data directory.
 const COPIES: &str = "plugins";
 
-/// The plugins, as the caller of a call may see and change them.
-struct Callers {
-    plugins: Arc<Plugged>,
-    inside: Late,
+/// `list_plugins` and `reload_plugins`: the plugins, as the caller of a call may see and change them.
+#[derive(Debug)]
+enum PluginCall {
+    List(Arc<Plugged>),
+    Reload(Arc<Plugged>),
 }
 
-impl Callers {
-    /// The gateway, and who calls.
-    fn calling(&self) -> Result<(Arc<Gateway>, Principal), Failed> {
-        let starting = || Failed::new(Code::Busy, "the server is starting; call again");
-        let inside = self.inside.get().ok_or_else(starting)?;
-        let gateway = inside.gateway.upgrade().ok_or_else(starting)?;
-        let none = || Failed::new(Code::Internal, "the call has no caller");
-        Ok((gateway, Gateway::asker().ok_or_else(none)?))
+impl PluginCall {
+    async fn run(&self, caller: OnBehalf<'_>, call: Granted<'_>) -> Result<Step, ExecuteError> {
+        let OnBehalf { principal, gateway } = caller;
+        let outcome = match self {
+            Self::List(plugins) => {
+                listed_plugins(call.call(), gateway.visible_plugins(principal, &**plugins))
+            }
+            Self::Reload(plugins) => {
+                let done = gateway.reload_plugins(principal, &**plugins, None).await;
+                let done = done.map_err(|it| ExecuteError::before(it.code, it.message))?;
+                reloaded_plugins(&done)
+            }
+        };
+        Ok(Step::Done(outcome))
     }
 }
 
-impl CallerPlugins for Callers {
-    fn visible(&self) -> Result<Vec<PluginState>, Failed> {
-        let (gateway, who) = self.calling()?;
-        Ok(gateway.visible_plugins(&who, &*self.plugins))
-    }
-
-    fn reload(&self) -> Boxed<'_, Result<Reloaded, Failed>> {
-        Box::pin(async {
-            let (gateway, who) = self.calling()?;
-            gateway.reload_plugins(&who, &*self.plugins, None).await
-        })
-    }
-}
-
-impl fmt::Debug for Callers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callers").field("plugins", &self.plugins).finish_non_exhaustive()
+impl PrincipalExecutor for PluginCall {
+    fn execute<'a>(
+        &'a self,
+        caller: OnBehalf<'a>,
+        call: Granted<'a>,
+        _: &'a Context<'a>,
+    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        Box::pin(self.run(caller, call))
     }
 }
 
@@ -126,12 +122,12 @@ impl Plugged {
     }
 
     /// A source for each plugin, and one for the tools that tell of them where there are any folders.
-    /// Its calls have what is `inside` say what their caller may.
-    pub(crate) fn sourced(self: &Arc<Self>, config: &Config, inside: &Late) -> Vec<Sourced> {
+    pub(crate) fn sourced(self: &Arc<Self>, config: &Config) -> Vec<Sourced> {
         let tools = (!config.plugins.folders.is_empty()).then(|| {
-            let (plugins, inside) = (Arc::clone(self), Arc::clone(inside));
+            let list = PrincipalPort(PluginCall::List(Arc::clone(self)));
+            let reload = PrincipalPort(PluginCall::Reload(Arc::clone(self)));
             Sourced {
-                source: Arc::new(PluginTools::new(Arc::new(Callers { plugins, inside }))),
+                source: Arc::new(PluginTools::new(Arc::new(list), Arc::new(reload))),
                 kind: "plugins",
                 trust: Trust::Full,
                 durability: None,

@@ -15,7 +15,7 @@ use tool::{
 use tool_manifest::Builtin;
 
 use super::early::Early;
-use super::internals::Late;
+use super::internals;
 use super::names::{Names, unmatched};
 use super::sources;
 use cli_core::failure::Failure;
@@ -80,7 +80,8 @@ async fn listed(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let host: Arc<dyn Host> = Arc::new(NoHost);
     let own = (not_run(), config.policy.rules().own_categories.as_slice().into());
-    let handlers = sources::handlers((&clock, egress), environment, (&Late::default(), own), host);
+    let internals = internals::replaced(&(Arc::new(NotRun) as Arc<dyn Executor>));
+    let handlers = sources::handlers((&clock, egress), environment, (internals, own), host);
     let SourceKind::ToolFile(path) = &source.kind else { return Ok(Listing::default()) };
     let file = ToolFile::new(source.name.clone(), path, handlers);
     let listing = file.list().await;

@@ -17,17 +17,18 @@ use source_layers::ToolSelection;
 use source_layers::{Redacted, Retrying};
 use source_mcp::{Bounds, Marks, McpSource, Stdio};
 use source_modules::{Manifests, Module, ModuleOptions};
-use source_tool_files::{Handlers, Host, OwnTools, ToolFile, Web};
+use source_tool_files::{Handlers, Host, Internals, OwnTools, ToolFile, Web};
 use store::RejectedRow;
 use tokio::sync::watch;
 use tool::artefact::Artefacts;
+use tool::ledger::Records;
 use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
 
 use super::cluster::Cluster;
 use super::credentials::Held;
 use super::endpoint;
 use super::files::{self, Own};
-use super::internals::{self, Late};
+use super::internals;
 use super::plugged::Plugged;
 use super::redaction;
 use super::reports::{self, ConfigurationReport};
@@ -67,8 +68,8 @@ pub(crate) struct Workshop {
     manifests: Arc<Manifests>,
     clock: Arc<dyn Clock>,
     environment: Arc<Environment>,
-    /// What `internal` tools look at, once it is there.
-    pub(crate) inside: Late,
+    /// What `internal` tools read.
+    records: Arc<dyn Records>,
     /// What is wrong with the configuration.
     pub(crate) report: Arc<ConfigurationReport>,
     /// Rows of the store that do not count, once they are looked for.
@@ -98,8 +99,8 @@ impl Workshop {
         ways: Ways,
         environment: Arc<Environment>,
         (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
+        records: Arc<dyn Records>,
     ) -> Self {
-        let inside = Late::default();
         let Ways { egress, files, cages, language, manifests, tokens, cluster, programs, plugged } =
             ways;
         Self {
@@ -111,7 +112,7 @@ impl Workshop {
             manifests,
             clock,
             environment,
-            inside,
+            records,
             report: Arc::default(),
             rejected: OnceLock::new(),
             tokens,
@@ -164,7 +165,7 @@ impl Workshop {
         let reported = self.report.sourced();
         let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
         let cache = reports::of_cache(self.manifests.outage().borrow().as_ref());
-        let plugins = self.plugged.sourced(config, &self.inside);
+        let plugins = self.plugged.sourced(config);
         configured
             .chain(plugins)
             .chain(reported)
@@ -188,8 +189,9 @@ impl Workshop {
             SourceKind::ToolFile(path) => {
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
                 let means = (&self.clock, &self.egress);
+                let internals = internals::all(&self.records);
                 let own = (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
-                let handlers = handlers(means, &self.environment, (&self.inside, own), host);
+                let handlers = handlers(means, &self.environment, (internals, own), host);
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
             SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
@@ -254,10 +256,10 @@ impl Workshop {
 pub(crate) fn handlers(
     (clock, egress): (&Arc<dyn Clock>, &Egress),
     environment: &Arc<Environment>,
-    (inside, (own, categories)): (&Late, (OwnTools, Arc<[String]>)),
+    (internals, (own, categories)): (Internals, (OwnTools, Arc<[String]>)),
     host: Arc<dyn Host>,
 ) -> Handlers {
-    let (internals, environment) = (internals::all(inside), Arc::clone(environment));
+    let environment = Arc::clone(environment);
     let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
     let web = Web { egress: egress.clone(), secret };
     let computing = builtins::all(clock).into();

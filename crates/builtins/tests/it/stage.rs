@@ -156,6 +156,7 @@ impl Stage {
             ask: None,
             task: None,
             credentials: &Nobody,
+            principal: None,
             caged: None,
             node: None,
         };

@@ -1,9 +1,9 @@
 //! Going on: programs whose wait has ended, and those that stopped when their process did.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gateway::{Event, Heard, Holder, Unheard};
+use gateway::{Holder, Unheard};
 use identity::{Narrowing, Principal};
 use tokio::task::JoinHandle;
 use tool::outcome::Failure;
@@ -26,19 +26,6 @@ pub(crate) const CREDENTIAL_GONE: &str =
     "the caller's credential was revoked or has expired: the program makes no more calls";
 
 impl Programs {
-    /// Something happened to a held call: where a program waits for it, it goes on soon.
-    pub fn heard(&self, event: &Event) {
-        if event.heard == Heard::Changed && self.index().waits_for(event.shown.id).is_some() {
-            self.has_news_of(event.shown.id);
-        }
-    }
-
-    /// The program that waits for this call is looked at soon.
-    pub(crate) fn has_news_of(&self, call: CallId) {
-        // Where there is no room, the next look finds it.
-        self.news.0.try_send(call).ok();
-    }
-
     /// Takes up what the process before left; gives back how many are not at their end. Reads heads alone.
     ///
     /// # Errors
@@ -66,9 +53,10 @@ impl Programs {
 
     /// Lets programs go on as what they wait for is decided; never ends.
     pub async fn tend(self: &Arc<Self>) {
-        let hears = self.news.1.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Someone does already.
-        let Some(mut news) = hears else { return std::future::pending().await };
+        let Some(mut news) = self.parts.pending_calls.changes() else {
+            return std::future::pending().await;
+        };
         let mut look = tokio::time::interval(LOOK);
         let mut tidy = tokio::time::interval(TIDY);
         loop {

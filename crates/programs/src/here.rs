@@ -57,7 +57,7 @@ impl Here<'_> {
         if kept.program.state == State::Waiting {
             // What was decided before it stood in the index was news to nobody.
             for call in kept.program.waits_for() {
-                self.programs.has_news_of(call);
+                self.programs.parts.pending_calls.queue(call);
             }
         }
     }

@@ -12,6 +12,7 @@ mod here;
 mod index;
 mod keep;
 mod lately;
+mod pending_calls;
 mod program;
 mod quota;
 mod requested;
@@ -24,7 +25,7 @@ mod tools;
 mod watching;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -32,7 +33,7 @@ use futures_util::stream::BoxStream;
 use gateway::{Gateway, Holders};
 use identity::Principal;
 use serde_json::Value;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::Records;
@@ -44,6 +45,7 @@ use head::{Head, Heads};
 use here::Here;
 use index::{Index, Told};
 use keep::{Kept, Row};
+pub use pending_calls::PendingCalls;
 pub use program::Begin;
 use program::{Program, State};
 use quota::{Bounds, Quota};
@@ -55,14 +57,18 @@ use watching::Watching;
 
 /// Programs whose state is read at once.
 const READS: usize = 8;
-/// News of held calls that are waited for; what is lost is found by the next look.
-const NEWS: usize = 1_024;
 /// How long what was cancelled may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What programs are made of.
 #[derive(Debug)]
 pub struct Parts {
+    /// Where their calls go. Weak: the gateway holds the catalog, which holds the tool that runs programs.
+    pub gateway: Weak<Gateway>,
+    /// Which of their calls were made.
+    pub records: Arc<dyn Records>,
+    /// The calls that they wait for; the gateway reports to it.
+    pub pending_calls: Arc<PendingCalls>,
     /// Where they are kept. It should be sealed: what they hold may be confidential.
     pub store: Arc<dyn Store>,
     /// Who a caller is now.
@@ -81,36 +87,22 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Programs {
     parts: Parts,
-    /// Weak: the gateway holds the catalog, which holds the tool that runs programs.
-    over: OnceLock<(Weak<Gateway>, Arc<dyn Records>)>,
     functions: Cached,
-    index: Mutex<Index>,
     quota: Mutex<Quota>,
     reads: Semaphore,
     tasks: TaskTracker,
-    news: (mpsc::Sender<CallId>, Mutex<Option<mpsc::Receiver<CallId>>>),
 }
 
 impl Programs {
-    /// None run yet. [`Programs::over`] says where their calls go.
+    /// None run yet.
     pub fn new(parts: Parts) -> Self {
-        let (tell, hear) = mpsc::channel(NEWS);
         Self {
             parts,
-            over: OnceLock::new(),
             functions: Cached::default(),
-            index: Mutex::new(Index::new()),
             quota: Mutex::default(),
             reads: Semaphore::new(READS),
             tasks: TaskTracker::new(),
-            news: (tell, Mutex::new(Some(hear))),
         }
-    }
-
-    /// Their calls go through `gateway`, and `records` tell which of them were made. Said twice, the first
-    /// counts.
-    pub fn over(&self, gateway: &Arc<Gateway>, records: &Arc<dyn Records>) {
-        drop(self.over.set((Arc::downgrade(gateway), Arc::clone(records))));
     }
 
     /// So many calls of one root key may wait for an approval: as many of its programs may be stored that have
@@ -350,15 +342,15 @@ impl Programs {
 
     fn gateway(&self) -> Result<Arc<Gateway>, Failure> {
         let starting = || Failure::new(Code::Busy, "the server is starting; call again");
-        self.over.get().and_then(|(gateway, _)| gateway.upgrade()).ok_or_else(starting)
+        self.parts.gateway.upgrade().ok_or_else(starting)
     }
 
-    pub(crate) fn records(&self) -> Option<&Arc<dyn Records>> {
-        self.over.get().map(|(_, records)| records)
+    pub(crate) fn records(&self) -> &dyn Records {
+        self.parts.records.as_ref()
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.pending_calls.index()
     }
 
     fn quota(&self) -> MutexGuard<'_, Quota> {

@@ -44,7 +44,7 @@ async fn apply(app: &App, first: Option<&Config>, config: &Config) {
     app.manifests.follow(config);
     app.seals.set_also(config.checkpoints_also.clone());
     app.seals.set_keep(config.keep);
-    held::follow(config, &app.gateway, (&app.doors, &app.hooks));
+    held::follow(config, app);
     app.doors.believe(issuers::trusted(config, &app.workshop.egress));
     let guests = config.default_guest_modules.clone();
     if let Err(error) = app.keys.set_guests(guests).await {

@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use egress::Egress;
 use gateway::{Event, Gateway, Herald, Holding, Patience};
-use programs::Programs;
-use server_core::{Keys, Notices};
-use server_mcp::McpDoors;
+use programs::PendingCalls;
+use server_core::Notices;
 use store::Sealed;
 use tokio::sync::Notify;
 use tool::Clock;
 
-use super::fault;
-use super::sources::Ways;
+use super::assembly::Foundation;
 use super::webhook::{self, Teller, Webhook};
+use super::{App, fault};
 use cli_core::failure::Failure;
 use config::{Config, WebhookConfig};
 
@@ -42,8 +41,8 @@ pub(crate) struct Hooks {
     /// What tells from here on, where that changed.
     next: Mutex<Option<Instead>>,
     changed: Notify,
-    /// Those that wait for held calls.
-    programs: Arc<Programs>,
+    /// The calls that programs wait for.
+    pending_calls: Arc<PendingCalls>,
 }
 
 /// What tells instead; nothing where no webhook is said any more.
@@ -52,7 +51,7 @@ struct Instead(Option<Teller>);
 
 impl Herald for Hooks {
     fn tell(&self, event: &Event) {
-        self.programs.heard(event);
+        self.pending_calls.notify(event);
         if let Some(hook) = self.hook.load().as_ref() {
             hook.tell(event);
         }
@@ -115,11 +114,11 @@ fn patience(config: &Config) -> Patience {
 }
 
 /// From here on calls are held as this configuration says; those that wait keep their time.
-pub(crate) fn follow(config: &Config, gateway: &Gateway, (doors, hooks): (&McpDoors, &Hooks)) {
-    gateway.set_patience(patience(config));
-    hooks.programs.set_pending(config.approvals.pending);
-    doors.set_page(config.approvals.page.clone());
-    if let Err(error) = hooks.set(config.approvals.webhook.as_ref()) {
+pub(crate) fn follow(config: &Config, app: &App) {
+    app.gateway.set_patience(patience(config));
+    app.workshop.programs.set_pending(config.approvals.pending);
+    app.doors.set_page(config.approvals.page.clone());
+    if let Err(error) = app.hooks.set(config.approvals.webhook.as_ref()) {
         tracing::error!(%error, "the webhook of the configuration cannot be used; the old one stays");
     }
 }
@@ -127,24 +126,24 @@ pub(crate) fn follow(config: &Config, gateway: &Gateway, (doors, hooks): (&McpDo
 /// From the configuration; with what tells the webhook.
 pub(crate) fn holding(
     config: &Config,
-    keys: &Arc<Keys>,
-    (store, ways): (Sealed, &Ways),
+    foundation: &Foundation,
+    store: Sealed,
     clock: &Arc<dyn Clock>,
+    pending_calls: &Arc<PendingCalls>,
 ) -> Result<(Holding, Arc<Hooks>), Failure> {
     let hooks = Arc::new(Hooks {
-        egress: ways.egress.clone(),
+        egress: foundation.egress.clone(),
         clock: Arc::clone(clock),
-        programs: Arc::clone(&ways.programs),
+        pending_calls: Arc::clone(pending_calls),
         hook: ArcSwapOption::empty(),
         said: Mutex::default(),
         next: Mutex::default(),
         changed: Notify::new(),
     });
     hooks.set(config.approvals.webhook.as_ref()).map_err(fault("the webhook"))?;
-    hooks.programs.set_pending(config.approvals.pending);
     let holding = Holding {
         store: Arc::new(store),
-        holders: Arc::clone(keys) as _,
+        holders: Arc::clone(&foundation.keys) as _,
         herald: Arc::clone(&hooks) as _,
         patience: patience(config),
     };

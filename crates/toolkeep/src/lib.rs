@@ -1,5 +1,6 @@
 //! Puts the program together: the only place that names concrete types.
 
+mod assembly;
 mod checkpoints;
 mod clocks;
 mod cluster;
@@ -28,37 +29,29 @@ mod webhook;
 
 use std::sync::Arc;
 
-use builtins::Cages;
-use egress::Egress;
-use gateway::{Gateway, Options};
-use intake::{Intake, Pins, Sourced, Times};
+use gateway::Gateway;
+use intake::Intake;
 use ledger::FileLedger;
-use ledger::signed::RecordKey;
-use policy::Policy;
-use server_core::{Counts, Hosts, Issuers, Keys, Parts};
+use server_core::Keys;
 use server_mcp::McpDoors;
-use store::Sealed;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::artefact::Artefacts;
 use tool::ledger::Events as _;
-use tool::{Boxed, Clock, Org, Secret, Store};
+use tool::{Boxed, Clock as _, Store};
 
+use assembly::{Storage, assemble};
 use checkpoints::Sealing;
 use cli_core::data::{FirstKey, KeyState, revocation};
 use cli_core::failure::{Exit, Failure};
-use cli_core::launch::launcher;
 use cli_core::wiring::{Review, Running, Start, Wiring};
 use clocks::Clocks;
-use cluster::Cluster;
-use config::{Config, Environment, ServerConfig};
+use config::{Config, Environment};
 use credentials::Configured;
 use door::RouterDoor;
 use early::Early;
 use listen::{Beside, bind, offers, serve, settled, workers};
 use manifests::Kept;
-use plugged::Plugged;
-use sources::{Ways, Workshop};
+use sources::Workshop;
 
 /// The real parts.
 #[derive(Debug)]
@@ -108,15 +101,15 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let rejected = store.rejected();
     let store: Arc<dyn Store> = store;
     let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
-    let keys = read_keys(Arc::clone(&store), &start).await?;
+    let keys = Arc::new(read_keys(Arc::clone(&store), &start).await?);
     let now = clocks.steady.wall();
     let changes = start.held.first_keys(&keys, now, start.make_keys).await?;
     let state = |key| (key, start.held.data().key_state(&keys.ring(), key, now));
     let states = [FirstKey::Owner, FirstKey::Agent].map(state).into_iter();
     let invalid = states.filter(|(_, state)| *state != KeyState::Valid).collect();
-    let app = assemble(&start, early, (keys, store, record_key), &clocks).await?;
+    let storage = Storage { keys, store, record_key, rejected: rejected.clone() };
+    let app = assemble(&start, early, storage, &clocks).await?;
     app.intake.add(reports::of_store(&rejected.borrow()));
-    drop(app.workshop.rejected.set(rejected.clone()));
     for id in &changes.revoked {
         app.ledger.note(&revocation(now, id)).map_err(fault("the record"))?;
     }
@@ -182,132 +175,6 @@ async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure
     Ok(keys)
 }
 
-async fn once(keys: &Keys, name: &str, what: &'static str) -> Result<Secret, Failure> {
-    keys.once(name).await.map_err(|error| fault(what)(error.message()))
-}
-
-/// The sources, supervised, under the rules that belong to them.
-fn intake(
-    at: (Org, Arc<Pins>),
-    (sources, rules): (Vec<Sourced>, &Policy),
-    clock: &Arc<dyn Clock>,
-) -> Arc<Intake> {
-    let intake = Intake::pinned(at, Vec::new(), Times::default(), Arc::clone(clock));
-    intake.set_with(sources, rules);
-    Arc::new(intake)
-}
-
-async fn assemble(
-    start: &Start,
-    early: Early,
-    (keys, store, record_key): (Keys, Arc<dyn Store>, RecordKey),
-    clocks: &Clocks,
-) -> Result<App, Failure> {
-    let (config, clock) = (&start.config, Arc::clone(&clocks.machine));
-    keys.set_guests(config.default_guest_modules.clone()).await.map_err(fault("the keys"))?;
-    let mac_key = once(&keys, "secret/records", "the records' key").await?;
-    let ledger = places::ledger((start.held.data().records(), config.record_file), &clock).await?;
-    let egress = early.done().await?;
-    let keys = Arc::new(keys);
-    let (ways, manifests, sealed) = ways(start, (&keys, &store), egress, clocks).await?;
-    let (holding, hooks) = held::holding(config, &keys, (sealed, &ways), &clock)?;
-    let artefacts = places::artefacts(start, &clock);
-    let environment = Arc::clone(&start.setting.environment);
-    let records = Arc::clone(&ledger) as Arc<dyn tool::ledger::Records>;
-    let kept = (Arc::clone(&clock), artefacts.clone());
-    let workshop = Workshop::new(launcher(), ways, environment, kept, Arc::clone(&records));
-    let credentials = configured(config);
-    let (at, seals) = places::pins(start, (&ledger, &store), record_key, &clock);
-    workshop.report.set_active(config, &start.faults, Vec::new());
-    let sources = workshop.build(config);
-    let intake = intake(at, (sources, &config.policy), &clock);
-    let counts = Counts::default();
-    let gateway = Gateway::new(gateway::Parts {
-        current: intake.current(),
-        ledger: counts.over(Arc::clone(&ledger) as Arc<dyn tool::Ledger>),
-        clock: clocks.steady(),
-        credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::Credentials>,
-        mac_key: mac_key.clone(),
-        holding: Some(holding),
-        options: options(config),
-    });
-    let gateway = Arc::new(keeping(gateway, artefacts));
-    let tokens = believed(config, &workshop);
-    workshop.programs.over(&gateway, &records);
-    workshop.plugged.listed_by(&intake);
-    let doors = McpDoors::new(Parts {
-        gateway: Arc::clone(&gateway),
-        intake: Arc::clone(&intake),
-        keys: Arc::clone(&keys),
-        issuers: tokens,
-        records,
-        counts,
-        clock: clocks.steady(),
-        hosts: hosts(config),
-        max_body: config.server.max_body,
-        notices: held::notices(config),
-        nodes: Some(workshop.cluster.registry()),
-        programs: Some(programs::door(&workshop.programs)),
-        catalogue: Some(places::catalogue(start, &store).await?),
-        plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
-        secret: mac_key,
-    });
-    Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
-}
-
-async fn ways(
-    start: &Start,
-    (keys, store): (&Arc<Keys>, &Arc<dyn Store>),
-    egress: Egress,
-    clocks: &Clocks,
-) -> Result<(Ways, Kept, Sealed), Failure> {
-    let clock = &clocks.machine;
-    let tokens = once(keys, "secret/tokens", "the tokens' key").await?;
-    let sealed = Sealed::new(Arc::clone(store), &tokens, "held calls");
-    let kept_programs = Sealed::new(Arc::clone(store), &tokens, "programs");
-    let tokens = Arc::new(Sealed::new(Arc::clone(store), &tokens, "upstream tokens"));
-    let (store, clock) = (Arc::clone(store), Arc::clone(clock));
-    let at = (keys, Arc::clone(&store), Arc::clone(&clock));
-    let authority =
-        cluster::authority(keys, start.config.nodes.authority_file.as_deref(), &clock).await;
-    let said = (&start.config.nodes, start.config.redis.as_ref());
-    let cluster = Cluster::open(said, at, (&egress, authority)).await?;
-    let data = start.held.data();
-    let plugged =
-        Plugged::open(&start.config, (data.path(), launcher()), (&egress, &clock)).await?;
-    let kept = Kept::new(&start.config, (keys, store), egress.clone(), clock).await?;
-    let files = files::Own { data: data.path().to_owned(), work: data.work() };
-    let cages = Arc::new(Cages::new(launcher(), files::place(&files), start.config.server.cage));
-    let manifests = Arc::clone(&kept.manifests);
-    let programs = programs::programs(start, (keys, kept_programs), &cages, clocks.steady());
-    let language = builtins_llm::all(&data.models(), &cages).await;
-    if let Some(problem) = &language.problem {
-        tracing::warn!(place = problem.place, "{}", problem.message);
-    }
-    let ways =
-        Ways { egress, files, cages, language, manifests, tokens, cluster, programs, plugged };
-    Ok((ways, kept, sealed))
-}
-
-fn configured(config: &Config) -> Arc<Configured> {
-    let credentials = Configured::default();
-    credentials.set(sources::secrets(config));
-    Arc::new(credentials)
-}
-
-fn believed(config: &Config, workshop: &Workshop) -> Arc<Issuers> {
-    let tokens = Issuers::default();
-    tokens.set(issuers::trusted(config, &workshop.egress));
-    Arc::new(tokens)
-}
-
-fn keeping(gateway: Gateway, artefacts: Option<Arc<dyn Artefacts>>) -> Gateway {
-    match artefacts {
-        Some(artefacts) => gateway.with_artefacts(artefacts),
-        None => gateway,
-    }
-}
-
 impl App {
     /// Ends: calls first, then sources with their children, then the record.
     async fn end(self) {
@@ -320,14 +187,4 @@ impl App {
         drop(tokio::task::spawn_blocking(move || ledger.close()).await);
         self.seals.end().await;
     }
-}
-
-fn hosts(config: &Config) -> Hosts {
-    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
-    Hosts { names: allowed_hosts, origins: allowed_origins }
-}
-
-fn options(config: &Config) -> Options {
-    let bounds = config.limits.bounds;
-    Options { result_bytes: config.limits.result_bytes, bounds, ..Options::default() }
 }

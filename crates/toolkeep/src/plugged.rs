@@ -4,7 +4,7 @@ mod code;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use egress::Egress;
@@ -68,16 +68,19 @@ pub(crate) struct Plugged {
     trust: Mutex<Trust>,
     /// Those that are sources now.
     known: Mutex<BTreeSet<SourceName>>,
-    /// What lists them, once it is there.
-    intake: OnceLock<Weak<Intake>>,
+    /// What lists them. Weak: it holds their sources.
+    intake: Weak<Intake>,
 }
 
 impl Plugged {
     /// Looks for no plugin yet.
     pub(crate) async fn open(
         config: &Config,
-        (data, launcher): (&Path, Launcher),
-        (egress, clock): (&Egress, &Arc<dyn Clock>),
+        data: &Path,
+        launcher: Launcher,
+        egress: &Egress,
+        clock: &Arc<dyn Clock>,
+        intake: &Arc<Intake>,
     ) -> Result<Arc<Self>, Failure> {
         let settings = config.plugins.settings.clone();
         let means = Means {
@@ -96,17 +99,11 @@ impl Plugged {
             registry,
             trust: Mutex::new(config.plugins.trust),
             known: Mutex::default(),
-            intake: OnceLock::new(),
+            intake: Arc::downgrade(intake),
         };
         plugged.take(config);
         plugged.registry.scan().await;
         Ok(Arc::new(plugged))
-    }
-
-    /// Says what lists the sources.
-    pub(crate) fn listed_by(&self, intake: &Arc<Intake>) {
-        // It is set here and nowhere else.
-        drop(self.intake.set(Arc::downgrade(intake)));
     }
 
     /// What runs the code of the tool file of the source `name`.
@@ -157,7 +154,7 @@ impl Plugged {
 
     /// Has the catalog follow: new ones added, gone ones taken away.
     fn follow_now(&self) {
-        let Some(intake) = self.intake.get().and_then(Weak::upgrade) else { return };
+        let Some(intake) = self.intake.upgrade() else { return };
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = self.each();
         let names: BTreeSet<_> = now.iter().map(|it| it.source.name().clone()).collect();
@@ -187,7 +184,7 @@ impl Plugged {
     async fn reloaded(&self, only: Option<&str>) -> Result<Reloaded, PluginFault> {
         let (done, sources) = self.registry.reload(only).await?;
         self.follow_now();
-        if let Some(intake) = self.intake.get().and_then(Weak::upgrade) {
+        if let Some(intake) = self.intake.upgrade() {
             for source in &sources {
                 // One that went away meanwhile has nothing to list.
                 let _gone = intake.refresh(Some(source)).await;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use builtins::{Cages, Job, Lease, Workers};
 use futures_util::stream::BoxStream;
+use gateway::Gateway;
 use identity::Principal;
-use programs::{Interpreter, Mode, Parts, Programs, Turn};
+use programs::{Interpreter, Mode, Parts, PendingCalls, Programs, Turn};
 use serde_json::Value;
 use server_core::Keys;
 use store::Sealed;
+use tool::ledger::Records;
 use tool::outcome::Failure;
 use tool::{Boxed, Caged, CallId, Caller, Clock, Json};
 
@@ -49,13 +51,20 @@ impl Turn for Lent {
     }
 }
 
-/// The programs; their calls go nowhere yet.
-pub(crate) fn programs(
-    start: &Start,
-    (keys, store): (&Arc<Keys>, Sealed),
-    cages: &Arc<Cages>,
-    clock: Arc<dyn Clock>,
-) -> Arc<Programs> {
+/// What programs stand on.
+pub(crate) struct ProgramParts<'a> {
+    pub(crate) gateway: &'a Arc<Gateway>,
+    pub(crate) records: Arc<dyn Records>,
+    pub(crate) pending_calls: Arc<PendingCalls>,
+    pub(crate) store: Sealed,
+    pub(crate) keys: &'a Arc<Keys>,
+    pub(crate) cages: &'a Arc<Cages>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The programs, with their place in the configuration and the environment.
+pub(crate) fn programs(start: &Start, parts: ProgramParts<'_>) -> Arc<Programs> {
+    let ProgramParts { gateway, records, pending_calls, store, keys, cages, clock } = parts;
     let said = |name: &str| start.setting.environment.get(name);
     let mode = match said(MODE) {
         Some("dep") => Mode::Dep,
@@ -64,14 +73,19 @@ pub(crate) fn programs(
         _ => Mode::Seq,
     };
     let on = |word: &str| matches!(word.to_lowercase().as_str(), "1" | "true" | "yes" | "on");
-    Arc::new(Programs::new(Parts {
+    let programs = Programs::new(Parts {
+        gateway: Arc::downgrade(gateway),
+        records,
+        pending_calls,
         store: Arc::new(store),
         holders: Arc::clone(keys) as _,
         interpreter: Arc::new(Worked(Arc::new(Workers::new(Arc::clone(cages))))),
         clock,
         mode,
         parallel_mutations: said(PARALLEL).is_some_and(on),
-    }))
+    });
+    programs.set_pending(start.config.approvals.pending);
+    Arc::new(programs)
 }
 
 /// Takes up what waited when the process before ended.

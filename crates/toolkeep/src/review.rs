@@ -79,9 +79,10 @@ async fn listed(
 ) -> Result<Listing, SourceError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let host: Arc<dyn Host> = Arc::new(NoHost);
-    let own = (not_run(), config.policy.rules().own_categories.as_slice().into());
     let internals = internals::replaced(&(Arc::new(NotRun) as Arc<dyn Executor>));
-    let handlers = sources::handlers((&clock, egress), environment, (internals, own), host);
+    let categories = config.policy.rules().own_categories.as_slice().into();
+    let tools = sources::FileTools { internals, own: not_run(), categories, host };
+    let handlers = sources::handlers(&clock, egress, environment, tools);
     let SourceKind::ToolFile(path) = &source.kind else { return Ok(Listing::default()) };
     let file = ToolFile::new(source.name.clone(), path, handlers);
     let listing = file.list().await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use builtins::{BuiltinSource, Cages, Endpoint, Endpoints, Engine, Ruff};
@@ -41,43 +41,27 @@ use config::{
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
 const MODULE_POLL: Duration = Duration::from_secs(15);
 
-/// Ways out, and what is kept of what came back.
-pub(crate) struct Ways {
+/// What sources are made with.
+pub(crate) struct Workshop {
+    pub(crate) launcher: Launcher,
     pub(crate) egress: Egress,
     pub(crate) files: Own,
     pub(crate) cages: Arc<Cages>,
     /// The tools that compare texts, with the one worker of their model.
     pub(crate) language: Language,
     pub(crate) manifests: Arc<Manifests>,
-    /// Where tokens are kept; it seals them.
-    pub(crate) tokens: Arc<dyn Store>,
-    /// The tools of nodes.
-    pub(crate) cluster: Arc<Cluster>,
-    pub(crate) programs: Arc<Programs>,
-    /// Folders of tools.
-    pub(crate) plugged: Arc<Plugged>,
-}
-
-/// What sources are made with.
-pub(crate) struct Workshop {
-    launcher: Launcher,
-    pub(crate) egress: Egress,
-    files: Own,
-    cages: Arc<Cages>,
-    language: Language,
-    manifests: Arc<Manifests>,
-    clock: Arc<dyn Clock>,
-    environment: Arc<Environment>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) environment: Arc<Environment>,
     /// What `internal` tools read.
-    records: Arc<dyn Records>,
+    pub(crate) records: Arc<dyn Records>,
     /// What is wrong with the configuration.
     pub(crate) report: Arc<ConfigurationReport>,
-    /// Rows of the store that do not count, once they are looked for.
-    pub(crate) rejected: OnceLock<watch::Receiver<Vec<RejectedRow>>>,
+    /// Rows of the store that do not count.
+    pub(crate) rejected: watch::Receiver<Vec<RejectedRow>>,
     /// Where tokens are kept; it seals them.
-    tokens: Arc<dyn Store>,
+    pub(crate) tokens: Arc<dyn Store>,
     /// Where large answers are kept.
-    artefacts: Option<Arc<dyn Artefacts>>,
+    pub(crate) artefacts: Option<Arc<dyn Artefacts>>,
     /// The tools of nodes.
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) programs: Arc<Programs>,
@@ -94,35 +78,6 @@ struct Installed {
 }
 
 impl Workshop {
-    pub(crate) fn new(
-        launcher: Launcher,
-        ways: Ways,
-        environment: Arc<Environment>,
-        (clock, artefacts): (Arc<dyn Clock>, Option<Arc<dyn Artefacts>>),
-        records: Arc<dyn Records>,
-    ) -> Self {
-        let Ways { egress, files, cages, language, manifests, tokens, cluster, programs, plugged } =
-            ways;
-        Self {
-            launcher,
-            egress,
-            files,
-            cages,
-            language,
-            manifests,
-            clock,
-            environment,
-            records,
-            report: Arc::default(),
-            rejected: OnceLock::new(),
-            tokens,
-            artefacts,
-            cluster,
-            programs,
-            plugged,
-        }
-    }
-
     /// All sources, in the order in which they have short names: what the operator wrote, the built-in tools, and
     /// nodes, which register themselves and must not come into the place of a tool that is here.
     pub(crate) fn build(&self, config: &Config) -> Vec<Sourced> {
@@ -163,7 +118,7 @@ impl Workshop {
         };
         let configured = config.sources.iter().map(|source| self.source(source, &installed));
         let reported = self.report.sourced();
-        let rejected = self.rejected.get().and_then(|rows| reports::of_store(&rows.borrow()));
+        let rejected = reports::of_store(&self.rejected.borrow());
         let cache = reports::of_cache(self.manifests.outage().borrow().as_ref());
         let plugins = self.plugged.sourced(config);
         configured
@@ -188,10 +143,14 @@ impl Workshop {
         let (source, kind): (Arc<dyn Source>, _) = match &config.kind {
             SourceKind::ToolFile(path) => {
                 let host = self.plugged.beside(&name, path) as Arc<dyn Host>;
-                let means = (&self.clock, &self.egress);
                 let internals = internals::all(&self.records);
-                let own = (Arc::clone(&installed.tools), Arc::clone(&installed.categories));
-                let handlers = handlers(means, &self.environment, (internals, own), host);
+                let own = FileTools {
+                    internals,
+                    own: Arc::clone(&installed.tools),
+                    categories: Arc::clone(&installed.categories),
+                    host,
+                };
+                let handlers = handlers(&self.clock, &self.egress, &self.environment, own);
                 (Arc::new(ToolFile::new(name, path, handlers)), "tool_file")
             }
             SourceKind::Module(url) => (self.module(url.as_str(), config), "module"),
@@ -252,13 +211,26 @@ impl Workshop {
     }
 }
 
+/// What a tool file may name beside what it writes itself.
+pub(crate) struct FileTools {
+    /// Handlers of `internal` tools.
+    pub(crate) internals: Internals,
+    /// The built-in tools.
+    pub(crate) own: OwnTools,
+    /// Categories of the policy.
+    pub(crate) categories: Arc<[String]>,
+    /// What runs the code beside the file.
+    pub(crate) host: Arc<dyn Host>,
+}
+
 /// What the tools of a file may name, whoever reads it.
 pub(crate) fn handlers(
-    (clock, egress): (&Arc<dyn Clock>, &Egress),
+    clock: &Arc<dyn Clock>,
+    egress: &Egress,
     environment: &Arc<Environment>,
-    (internals, (own, categories)): (Internals, (OwnTools, Arc<[String]>)),
-    host: Arc<dyn Host>,
+    tools: FileTools,
 ) -> Handlers {
+    let FileTools { internals, own, categories, host } = tools;
     let environment = Arc::clone(environment);
     let secret = Arc::new(move |name: &str| environment.get(name).map(Secret::new));
     let web = Web { egress: egress.clone(), secret };

@@ -1,15 +1,16 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway::{Holder, Holders};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
+use testkit::ledger::MemoryLedger;
 use tool::{Boxed, Caller, Clock as _, Store, Wall};
 
 use crate::keep::Kept;
 use crate::program::{At, AtCall, Program, State};
-use crate::{Interpreter, Mode, Parts, Programs, Turn};
+use crate::{Interpreter, Mode, Parts, PendingCalls, Programs, Turn};
 
 #[derive(Debug)]
 struct Nobody;
@@ -44,6 +45,9 @@ pub(crate) fn paused(created: Wall) -> Program {
 
 pub(crate) fn none(store: &Arc<impl Store + 'static>, clock: &Arc<FakeClock>) -> Arc<Programs> {
     Arc::new(Programs::new(Parts {
+        gateway: Weak::new(),
+        records: Arc::new(MemoryLedger::default()),
+        pending_calls: PendingCalls::new(),
         store: Arc::clone(store) as _,
         holders: Arc::new(Nobody),
         interpreter: Arc::new(Nobody),
@@ -88,7 +92,7 @@ async fn who_looks_does_not_show_and_steps_back_and_who_runs_does_neither() {
 async fn what_begins_to_wait_is_looked_at_once() {
     let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(FakeClock::default()));
     let programs = none(&store, &clock);
-    let mut news = programs.news.1.lock().unwrap().take().unwrap();
+    let mut news = programs.parts.pending_calls.changes().unwrap();
     let mut kept = Kept::new(paused(clock.wall()));
     programs.write(&mut kept).await.unwrap();
     // The control: one that waits for its caller waits for no call.

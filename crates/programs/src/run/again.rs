@@ -66,8 +66,7 @@ impl Leg<'_> {
             let told = format!("the record of the call `{call}` cannot be read: {why}");
             Failure::new(Code::RecordUnavailable, told)
         };
-        let records = self.programs.records().ok_or_else(|| told(&"the server is starting"))?;
-        records.status(call).await.map_err(|error| told(&error))
+        self.programs.records().status(call).await.map_err(|error| told(&error))
     }
 }
 

@@ -20,7 +20,7 @@ use tool::{
 };
 
 use super::Never;
-use crate::{Begin, Interpreter, Mode, Parts, Programs, Running, Turn};
+use crate::{Begin, Interpreter, Mode, Parts, PendingCalls, Programs, Running, Turn};
 
 /// Calls that each program here makes, where nothing keeps it from them.
 const CALLS: usize = 6;
@@ -128,6 +128,9 @@ impl Installation {
             options: Options::default(),
         }));
         let programs = Programs::new(Parts {
+            gateway: Arc::downgrade(&gateway),
+            records: ledger as _,
+            pending_calls: PendingCalls::new(),
             store: Arc::new(MemoryStore::default()),
             holders: Arc::clone(&self.keys) as _,
             interpreter: Arc::clone(&self.keys) as _,
@@ -135,7 +138,6 @@ impl Installation {
             mode: Mode::Seq,
             parallel_mutations: false,
         });
-        programs.over(&gateway, &(ledger as _));
         let step = |number: usize| {
             let before: Vec<_> =
                 number.checked_sub(1).map(|it| format!("s{it}")).into_iter().collect();

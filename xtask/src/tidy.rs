@@ -4,6 +4,7 @@
 //! texts, so that each is tested on a small input with and without the fault.
 
 mod arrows;
+mod defaults;
 mod docs;
 mod files;
 mod lexer;

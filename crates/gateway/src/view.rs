@@ -141,7 +141,7 @@ impl View {
     }
 
     fn tools_from(&self, slot: usize, place: usize) -> impl Iterator<Item = &Arc<Entry>> + Clone {
-        let rest = self.parts.get(slot + 1..).unwrap_or_default().iter().flatten();
+        let rest = self.parts.iter().skip(slot + 1).flatten();
         let first = self.seen(slot).map(|seen| seen.tools_from(place));
         first.into_iter().flatten().chain(rest.flat_map(|seen| seen.tools_from(0)))
     }

@@ -74,7 +74,7 @@ fn shard_of(key: &str) -> usize {
     let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    usize::try_from(hash >> 56).unwrap_or_default() % SHARDS
+    usize::try_from(hash >> 56).unwrap_or(usize::MAX) % SHARDS
 }
 
 /// Counts the entries of all maps that this thread has read.

@@ -141,7 +141,7 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     while !bytes.is_empty() {
         match file.append(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => bytes = bytes.get(taken..).unwrap_or_default(),
+            Ok(taken) => bytes = bytes.get(taken..).ok_or(io::ErrorKind::InvalidData)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

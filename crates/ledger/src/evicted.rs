@@ -94,7 +94,7 @@ impl Evicted {
         let (hash, words) = (self.hasher.hash_one(call), self.words);
         (0..HASHES).map(move |at| {
             let hash = hash.rotate_left(at * 16);
-            let word = usize::try_from(hash >> 6).unwrap_or_default() & (words - 1);
+            let word = usize::try_from(hash >> 6).unwrap_or(usize::MAX) & (words - 1);
             (word, 1 << (hash & 63))
         })
     }

@@ -25,6 +25,8 @@ use tool::ledger::Kind;
 use tool::{CallId, End, Intent, LedgerError};
 use uuid::Uuid;
 
+use crate::slice::{prefix, rest};
+
 /// Bytes before the body.
 pub(crate) const HEAD: usize = 36;
 /// The longest body. Our own records have a few hundred bytes.
@@ -130,8 +132,8 @@ pub(crate) fn length(bytes: &[u8]) -> Result<usize, Bad> {
 
 fn sum(frame: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
-    sum.update(frame.get(..4).unwrap_or_default());
-    sum.update(frame.get(8..).unwrap_or_default());
+    sum.update(prefix(frame, 4));
+    sum.update(rest(frame, 8));
     sum.finalize()
 }
 
@@ -148,14 +150,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Frame<'_>, Bad> {
         return Err(Bad::Seq);
     }
     let call = array(whole, 20).map(Uuid::from_bytes).filter(|id| !id.is_nil()).map(CallId);
-    Ok(Frame { kind, seq, call, form, body: whole.get(HEAD..).unwrap_or_default(), whole })
+    Ok(Frame { kind, seq, call, form, body: rest(whole, HEAD), whole })
 }
 
 /// The frames that `bytes` begin with, up to the first that is none.
 pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     std::iter::from_fn(move || {
         let frame = decode(bytes).ok()?;
-        bytes = bytes.get(frame.whole.len()..).unwrap_or_default();
+        bytes = rest(bytes, frame.whole.len());
         Some(frame)
     })
 }

@@ -33,6 +33,7 @@ mod segment;
 mod segment_filter;
 mod shown;
 pub mod signed;
+mod slice;
 mod state;
 mod survey;
 mod sync;

@@ -22,6 +22,7 @@ use tool::Wall;
 use crate::disk::{DiskFile, Open, append_all, read_all};
 use crate::frame::{MAX_SEQ, array, decode, length};
 use crate::segment::{HEADER, Site, aside};
+use crate::slice::rest;
 
 /// Bytes of the file.
 pub(crate) const SIZE: usize = 512 << 10;
@@ -99,9 +100,9 @@ pub(crate) fn read(site: &Site, numbers: &[u32]) -> io::Result<Reading> {
         reading.damage = Some("its head cannot be read".to_owned());
         return Ok(reading);
     };
-    let body = bytes.get(BODY..).unwrap_or_default();
+    let body = rest(&bytes, BODY);
     let (held, next) = in_order(body, head);
-    if let Some(later) = later(body.get(held.len()..).unwrap_or_default(), (head.segment, next)) {
+    if let Some(later) = later(rest(body, held.len()), (head.segment, next)) {
         let text = format!("its record {next} cannot be read, and record {later} stands behind it");
         reading.damage = Some(text);
     }
@@ -132,7 +133,7 @@ fn frame_at(bytes: &[u8], segment: u32) -> Option<Vec<u8>> {
 /// The frames from `head` on, and the number that comes next.
 fn in_order(body: &[u8], head: Head) -> (Vec<u8>, u64) {
     let (mut held, mut next) = (Vec::new(), head.first);
-    while let Some(frame) = frame_at(body.get(held.len()..).unwrap_or_default(), head.segment)
+    while let Some(frame) = frame_at(rest(body, held.len()), head.segment)
         && decode(&frame).is_ok_and(|frame| frame.seq == next)
     {
         held.extend_from_slice(&frame);
@@ -199,7 +200,7 @@ fn complete(file: &dyn DiskFile, tail: &OldTail) -> io::Result<()> {
     if same < has.len() {
         file.truncate(tail.from + same as u64)?;
     }
-    append_all(file, tail.frames.get(same..).unwrap_or_default())
+    append_all(file, rest(&tail.frames, same))
 }
 
 impl OldTail {

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use crate::disk::{BootId, DiskFile, Open, append_all, read_all};
 use crate::frame::{MAX_SEQ, array, put};
 use crate::segment::Site;
+use crate::slice::prefix;
 
 /// Bytes of the file.
 const SIZE: usize = 64;
@@ -64,7 +65,7 @@ impl Progress {
         put(&mut bytes, 40, self.signed.to_le_bytes());
         put(&mut bytes, 48, self.segment.to_le_bytes());
         put(&mut bytes, 52, u32::from(self.closed).to_le_bytes());
-        let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
+        let sum = crc32fast::hash(prefix(&bytes, SUM));
         put(&mut bytes, SUM, sum.to_le_bytes());
         bytes
     }

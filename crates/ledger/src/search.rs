@@ -19,6 +19,7 @@ use crate::inner::Inner;
 use crate::names::{Names, names};
 use crate::records::record;
 use crate::segment_filter::Key;
+use crate::slice::prefix;
 use parts::{Goes, SegmentPart};
 
 /// So many entries are looked at under the index's lock at a time.
@@ -303,7 +304,7 @@ fn read_frame(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 1_024];
     loop {
         let have = read_all(file, offset, &mut bytes)?;
-        let short = decode(bytes.get(..have).unwrap_or_default()).err() == Some(Bad::Short);
+        let short = decode(prefix(&bytes, have)).err() == Some(Bad::Short);
         if !short || have < bytes.len() || bytes.len() > HEAD + MAX_BODY {
             bytes.truncate(have);
             return Ok(bytes);

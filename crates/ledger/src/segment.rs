@@ -29,6 +29,7 @@ use tool::Wall;
 use crate::disk::{Disk, DiskFile, Open, append_all, is_full, read_all};
 use crate::frame::{array, put};
 use crate::options::Options;
+use crate::slice::prefix;
 
 /// Bytes before the first frame.
 pub(crate) const HEADER: usize = 128;
@@ -180,7 +181,8 @@ impl fmt::Display for BadHeader {
 impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
-        let writer = self.writer.as_bytes();
+        let writer = prefix(self.writer.as_bytes(), Options::MAX_WRITER);
+        let [length, ..] = writer.len().to_le_bytes();
         put(&mut bytes, 0, MAGIC);
         put(&mut bytes, 8, FORMAT.to_le_bytes());
         put(&mut bytes, 10, [128, 0]);
@@ -188,13 +190,13 @@ impl Header {
         put(&mut bytes, 16, self.session.to_le_bytes());
         put(&mut bytes, 24, self.synced.to_le_bytes());
         put(&mut bytes, 32, self.at.0.to_le_bytes());
-        put(&mut bytes, 40, [u8::try_from(writer.len()).unwrap_or_default()]);
+        put(&mut bytes, 40, [length]);
         if let Some(place) = bytes.get_mut(41..41 + writer.len()) {
             place.copy_from_slice(writer);
         }
         put(&mut bytes, 105, self.nonce.to_le_bytes());
         put(&mut bytes, 113, [u8::from(self.has_progress)]);
-        let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
+        let sum = crc32fast::hash(prefix(&bytes, SUM));
         put(&mut bytes, SUM, sum.to_le_bytes());
         bytes
     }
@@ -205,7 +207,7 @@ impl Header {
         if array(bytes, 0) != Some(MAGIC) {
             return Err(BadHeader::Magic);
         }
-        let sum = crc32fast::hash(bytes.get(..SUM).unwrap_or_default());
+        let sum = crc32fast::hash(prefix(bytes, SUM));
         if array(bytes, SUM).map(u32::from_le_bytes) != Some(sum) {
             return Err(BadHeader::Sum);
         }
@@ -213,8 +215,8 @@ impl Header {
             1..=FORMAT => {}
             version => return Err(BadHeader::Version(version)),
         }
-        let length = usize::from(bytes.get(40).copied().unwrap_or_default());
-        let writer = bytes.get(41..41 + length.min(Options::MAX_WRITER)).unwrap_or_default();
+        let length = usize::from(bytes.get(40).copied().ok_or(BadHeader::Short)?);
+        let writer = bytes.get(41..41 + length.min(Options::MAX_WRITER)).ok_or(BadHeader::Short)?;
         Ok(Self {
             writer: String::from_utf8_lossy(writer).into_owned(),
             number: array(bytes, 12).map_or(0, u32::from_le_bytes),
@@ -229,7 +231,7 @@ impl Header {
     pub(crate) fn read(file: &dyn DiskFile) -> io::Result<Result<Self, BadHeader>> {
         let mut bytes = [0; HEADER];
         let have = read_all(file, 0, &mut bytes)?;
-        Ok(Self::decode(bytes.get(..have).unwrap_or_default()))
+        Ok(Self::decode(prefix(&bytes, have)))
     }
 }
 
@@ -337,7 +339,7 @@ pub(crate) fn copy_aside(site: &Site, number: u32, from: u64, now: Wall) -> io::
         if read == 0 {
             break;
         }
-        append_all(copy.as_ref(), piece.get(..read).unwrap_or_default())?;
+        append_all(copy.as_ref(), prefix(&piece, read))?;
         at += read as u64;
     }
     copy.sync()?;

@@ -39,6 +39,7 @@ use uuid::Uuid;
 use sha2::{Digest as _, Sha256};
 
 use crate::frame::{array, put};
+use crate::slice::prefix;
 
 pub(crate) use build::{Surroundings, build};
 use file::source;
@@ -162,7 +163,7 @@ impl FilterHead {
         let mut page = vec![0; PAGE];
         put(&mut page, 0, MAGIC);
         put(&mut page, 8, VERSION.to_le_bytes());
-        put(&mut page, 10, u16::try_from(self.parts.len()).unwrap_or_default().to_le_bytes());
+        put(&mut page, 10, u16::try_from(self.parts.len()).unwrap_or(u16::MAX).to_le_bytes());
         put(&mut page, 12, self.number.to_le_bytes());
         put(&mut page, 16, self.pages.to_le_bytes());
         put(&mut page, 20, self.source.sum.to_le_bytes());
@@ -179,7 +180,7 @@ impl FilterHead {
             put(&mut page, PARTS_AT + at * 16, part.offset.to_le_bytes());
             put(&mut page, PARTS_AT + at * 16 + 8, part.first.to_le_bytes());
         }
-        let sum = crc32fast::hash(page.get(..SUM).unwrap_or_default());
+        let sum = crc32fast::hash(prefix(&page, SUM));
         put(&mut page, SUM, sum.to_le_bytes());
         page
     }
@@ -239,7 +240,7 @@ impl FilterHead {
 
 /// Which page of rows a key is in.
 fn page_of(hash: u64, pages: u32) -> u32 {
-    u32::try_from((u128::from(hash) * u128::from(pages)) >> 64).unwrap_or(0)
+    u32::try_from((u128::from(hash) * u128::from(pages)) >> 64).unwrap_or(u32::MAX)
 }
 
 /// Which rows of its page a key selects: nine bits of a mixed hash for each.
@@ -248,7 +249,7 @@ fn rows_of(hash: u64) -> [usize; HASHES] {
     let mut rows = [0; HASHES];
     for (at, row) in rows.iter_mut().enumerate() {
         let word = if at < 5 { one } else { two };
-        *row = usize::try_from((word >> (at % 5 * 9)) & 511).unwrap_or(0) % ROWS;
+        *row = usize::try_from((word >> (at % 5 * 9)) & 511).unwrap_or(usize::MAX) % ROWS;
     }
     rows
 }
@@ -308,7 +309,7 @@ pub(crate) fn page_sum(head: u32, index: u32, page: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&head.to_le_bytes());
     sum.update(&index.to_le_bytes());
-    sum.update(page.get(..SUM).unwrap_or_default());
+    sum.update(prefix(page, SUM));
     sum.finalize()
 }
 

@@ -101,7 +101,9 @@ impl VerifyKey {
         let (text, signatures) = note
             .rsplit_once("\n\n")
             .ok_or(BadNote::Form("no empty line stands before signatures"))?;
-        let text = note.get(..=text.len()).unwrap_or_default();
+        let text = note
+            .get(..=text.len())
+            .ok_or(BadNote::Form("no empty line stands before signatures"))?;
         if !signatures.ends_with('\n') {
             return Err(BadNote::Form("its last line has no end"));
         }

@@ -24,6 +24,7 @@ use crate::inner::Inner;
 use crate::mend::Mend;
 use crate::progress::{Progress, ProgressFile};
 use crate::segment::{HEADER, Header, Made, Room, create, cut};
+use crate::slice::rest;
 use crate::state::{Active, Mode, State, Waiter};
 
 /// A file with frames that are not known to be on the disk.
@@ -267,7 +268,7 @@ impl Syncer {
     }
 
     fn hash(&mut self) {
-        for frame in frames(self.carry.get(self.hashed..).unwrap_or_default()) {
+        for frame in frames(rest(&self.carry, self.hashed)) {
             self.chain.push(frame.seq, frame.whole);
             self.records += u64::from(frame.kind != Kind::Checkpoint);
         }

@@ -175,7 +175,7 @@ fn whole(file: &Arc<dyn DiskFile>) -> io::Result<String> {
     if size > LARGEST {
         return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
     }
-    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let have = read_all(file.as_ref(), 0, &mut bytes)?;
     bytes.truncate(have);
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text"))

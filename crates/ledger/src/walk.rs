@@ -5,6 +5,7 @@ use std::io;
 use crate::disk::DiskFile;
 use crate::frame::{Bad, Frame, HEAD, decode, length};
 use crate::old_tail::OldTail;
+use crate::slice::rest;
 
 const CHUNK: usize = 256 << 10;
 
@@ -35,7 +36,9 @@ impl Content<'_> {
         let Some(tail) = self.tail else { return self.file.read_at(offset, into) };
         let Some(at) = offset.checked_sub(tail.from) else {
             let most = usize::try_from(tail.from - offset).unwrap_or(usize::MAX).min(into.len());
-            return self.file.read_at(offset, into.get_mut(..most).unwrap_or_default());
+            return self
+                .file
+                .read_at(offset, into.get_mut(..most).ok_or(io::ErrorKind::InvalidInput)?);
         };
         let held = usize::try_from(at).ok().and_then(|at| tail.frames.get(at..));
         let held = held.filter(|held| !held.is_empty());
@@ -99,7 +102,7 @@ impl<'f> Walk<'f> {
             let left = self.end.saturating_sub(self.base + old as u64);
             let room = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK);
             self.buffer.resize(old + room, 0);
-            let into = self.buffer.get_mut(old..).unwrap_or_default();
+            let into = self.buffer.get_mut(old..).ok_or(io::ErrorKind::InvalidInput)?;
             let read = self.content.read_at(self.base + old as u64, into)?;
             self.buffer.truncate(old + read);
             if read == 0 {
@@ -121,7 +124,7 @@ impl<'f> Walk<'f> {
     }
 
     fn ahead(&self) -> &[u8] {
-        self.buffer.get(self.place..).unwrap_or_default()
+        rest(&self.buffer, self.place)
     }
 
     /// The next frame, or the next damaged place.
@@ -141,7 +144,7 @@ impl<'f> Walk<'f> {
         let place = self.place;
         self.place += length;
         // It was just decoded: this only gives it the buffer's lifetime.
-        match decode(self.buffer.get(place..).unwrap_or_default()) {
+        match decode(rest(&self.buffer, place)) {
             Ok(frame) => Ok(Step::Frame(at, frame)),
             Err(why) => Ok(Step::Garbage { at, why }),
         }

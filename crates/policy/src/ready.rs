@@ -47,7 +47,8 @@ impl ReadyRule {
     /// Returns its name and a hash of its content: a changed rule under the same name is another
     /// rule.
     pub(crate) fn id(&self) -> String {
-        let text = serde_json::to_vec(&self.written).unwrap_or_default();
+        let text = serde_json::to_vec(&self.written)
+            .unwrap_or_else(|_| format!("{:?}", self.written).into_bytes());
         let hash = Digest(Sha256::digest(&text).into());
         let short: String = hash.to_string().chars().skip(7).take(16).collect();
         format!("rule {} {short}", self.written.name)

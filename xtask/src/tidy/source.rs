@@ -1,8 +1,8 @@
 //! Rules on one Rust file: sizes, forbidden words, and who may call what.
 
-use super::Finding;
 use super::files::Text;
 use super::lexer::{Masked, mask};
+use super::{Finding, defaults};
 
 /// The crates that do no I/O, start no task, read no clock and no environment.
 pub(crate) const PURE: &[&str] =
@@ -28,6 +28,12 @@ const UNWANTED: &[(&str, &str)] = &[
 /// Who may name a function that only one place may call: the function, its crates, the reason.
 const RESERVED: &[(&str, &[&str], &str)] = &[
     ("Granted::of", &["gateway", "testkit"], "only the pipeline calls an executor"),
+    (
+        "PrincipalPort",
+        &["gateway", "programs", "toolkeep"],
+        "only tools of this program act on behalf of their caller",
+    ),
+    ("PrincipalToken::seal", &["tool", "gateway"], "only the pipeline seals a principal"),
     (
         "Ticket::issue",
         &["ledger", "testkit", "bench"],
@@ -61,7 +67,7 @@ impl<'a> Source<'a> {
     }
 
     /// Lines of code that are no tests, with their numbers.
-    fn product(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(super) fn product(&self) -> impl Iterator<Item = (usize, &str)> {
         let end = self.tests_from.unwrap_or(usize::MAX);
         numbered(&self.masked.code).take_while(move |(number, _)| *number < end)
     }
@@ -134,6 +140,7 @@ pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = size(source);
     findings.extend(unwanted(source));
     findings.extend(reserved(source));
+    findings.extend(defaults::check(source));
     if PURE.contains(&source.owner()) && source.path.contains("/src/") {
         findings.extend(pure(source));
     }

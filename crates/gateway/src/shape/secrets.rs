@@ -80,14 +80,16 @@ pub(super) fn redacted(json: &Json) -> Option<Json> {
             continue;
         }
         let Some((from, to)) = extent(text, (start.start(), start.end()), *made) else { continue };
-        out.extend_from_slice(text.get(kept..from).unwrap_or_default());
+        let Some(before) = text.get(kept..from) else { return Some(Json::of("[REDACTED]")) };
+        out.extend_from_slice(before);
         out.extend_from_slice(format!("[REDACTED:{kind}]").as_bytes());
         kept = to;
     }
     if kept == 0 {
         return None;
     }
-    out.extend_from_slice(text.get(kept..).unwrap_or_default());
+    let Some(after) = text.get(kept..) else { return Some(Json::of("[REDACTED]")) };
+    out.extend_from_slice(after);
     // Only string contents were replaced; if the result is still invalid, nothing of it is passed
     // on.
     Some(Json::check(out, LIMITS).unwrap_or_else(|_| Json::of("[REDACTED]")))
@@ -114,10 +116,8 @@ fn escaped(text: &[u8], at: usize) -> bool {
 
 /// Returns the range of a secret whose prefix was found.
 fn extent(text: &[u8], (from, after): (usize, usize), made: Made) -> Option<(usize, usize)> {
-    let run = |fits: fn(u8) -> bool| {
-        let tail = text.get(after..).unwrap_or_default();
-        tail.iter().take_while(|byte| fits(**byte)).count()
-    };
+    let run =
+        |fits: fn(u8) -> bool| text.iter().skip(after).take_while(|byte| fits(**byte)).count();
     let whole = |length: usize| (from, after + length);
     match made {
         Made::Word(least) => {
@@ -167,7 +167,7 @@ fn armour(text: &[u8], (from, after): (usize, usize)) -> Option<(usize, usize)> 
     let tail = tail.get(..string)?;
     let end = tail.windows(9).position(|window| window == b"-----END ");
     let close = |end: usize| {
-        let rest = tail.get(end + 9..).unwrap_or_default();
+        let rest = tail.get(end + 9..)?;
         rest.windows(5).position(|window| window == b"-----").map(|dashes| end + 9 + dashes + 5)
     };
     Some((from, after + end.and_then(close).unwrap_or(string)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tool::executor::{Ask, Progress, Task, Unanswered};
 use tool::{Boxed, Call, Json};
 
-use super::fit;
+use super::{fit, text};
 
 /// Sanitizes progress and client requests of one call on their way to the client.
 pub(crate) struct Words<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Words<'a> {
 
 impl Progress for Words<'_> {
     fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        let message = message.map(|text| fit(Json::of(text)).read::<String>().unwrap_or_default());
+        let message = message.map(text);
         self.progress.report(done, total, message.as_deref());
     }
 
@@ -50,7 +50,7 @@ impl Task for Words<'_> {
 
     fn tell(&self, line: &str) {
         if let Some(task) = self.task {
-            task.tell(&fit(Json::of(line)).read::<String>().unwrap_or_default());
+            task.tell(&text(line));
         }
     }
 }

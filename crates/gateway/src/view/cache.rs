@@ -191,7 +191,7 @@ impl Cached {
             .dice
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.dice >> 33).unwrap_or_default() % self.keys.len().max(1)
+        usize::try_from(self.dice >> 33).unwrap_or(usize::MAX) % self.keys.len().max(1)
     }
 }
 

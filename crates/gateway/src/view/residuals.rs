@@ -49,8 +49,8 @@ impl Residuals {
 
     /// Iterates over whether each tool is visible, in order, starting at `from`.
     pub(super) fn seen(&self, from: usize) -> impl Iterator<Item = bool> + Clone {
-        let runs = self.runs.get(from / RUN..).unwrap_or_default();
-        runs.iter().flat_map(|run| run.iter()).skip(from % RUN).map(|kind| *kind > 0)
+        let runs = self.runs.iter().skip(from / RUN);
+        runs.flat_map(|run| run.iter()).skip(from % RUN).map(|kind| *kind > 0)
     }
 }
 
@@ -61,12 +61,15 @@ pub(super) struct Building {
     of: Vec<u16>,
 }
 
+/// Index of a tool that is not visible.
+const HIDDEN: u16 = 0;
+
 /// Number of recent residuals that are searched before a new one is added.
 const KINDS: usize = 64;
 
 impl Building {
     pub(super) fn push(&mut self, residual: Option<Residual>) {
-        let Some(residual) = residual else { return self.of.push(0) };
+        let Some(residual) = residual else { return self.of.push(HIDDEN) };
         let last = self.kinds.iter().enumerate().rev().take(KINDS);
         let known = last.into_iter().find(|(_, kind)| **kind == residual).map(|(at, _)| at);
         let at = known.unwrap_or_else(|| {
@@ -74,7 +77,7 @@ impl Building {
             self.kinds.len() - 1
         });
         // If there are more than can be indexed, the tool is hidden.
-        self.of.push(u16::try_from(at + 1).unwrap_or(0));
+        self.of.push(u16::try_from(at + 1).unwrap_or(HIDDEN));
     }
 }
 

@@ -331,5 +331,5 @@ fn late(error: StoreError) -> Failure {
 /// Sanitizes a person's text for records and responses.
 fn words(text: &str) -> String {
     let cut: String = text.chars().take(REASON).collect();
-    shape::fit(Json::of(&cut)).read().unwrap_or_default()
+    shape::text(&cut)
 }

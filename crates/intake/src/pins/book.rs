@@ -40,7 +40,7 @@ pub(super) fn shard_of(name: &ToolName) -> usize {
     let hash = name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    usize::try_from(hash >> 61).unwrap_or_default()
+    usize::try_from(hash >> 61).unwrap_or(usize::MAX)
 }
 
 impl Book {

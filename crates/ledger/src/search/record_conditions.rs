@@ -17,9 +17,12 @@ const READ_BYTES: u64 = 1 << 10;
 /// the disk, and a clock can have been set back.
 const SLACK: u64 = 60 * 60 * 1_000;
 
+/// Facts of a record whose body cannot be read: it fits no condition on them.
+const UNREADABLE: RecordFacts = RecordFacts { at: None, status: None, step: None };
+
 /// What a frame says of its time and status.
 fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
-    frame.read().unwrap_or_default()
+    frame.read().unwrap_or(UNREADABLE)
 }
 
 impl Search<'_> {
@@ -32,7 +35,7 @@ impl Search<'_> {
 
     /// The same of a record that was read.
     pub(super) fn fits_record(&self, record: &Record) -> bool {
-        let facts = || record.body.read().unwrap_or_default();
+        let facts = || record.body.read().unwrap_or(UNREADABLE);
         !self.query.needs_facts() || self.query.fits_facts(record.kind, facts())
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use crate::disk::{DiskFile, Open, append_all, read_all};
 use crate::frame::array;
 use crate::segment::{HEADER, Header, Site};
+use crate::slice::prefix;
 
 use super::{FilterHead, Key, PAGE, SUM, SegmentFilter, page_sum};
 
@@ -23,7 +24,7 @@ pub(crate) struct Source {
 pub(crate) fn source(file: &dyn DiskFile, number: u32) -> io::Result<Option<Source>> {
     let mut bytes = [0; HEADER];
     let have = read_all(file, 0, &mut bytes)?;
-    let header = Header::decode(bytes.get(..have).unwrap_or_default());
+    let header = Header::decode(prefix(&bytes, have));
     let sum = array(&bytes, HEADER - 4).map_or(0, u32::from_le_bytes);
     let size = file.size()?;
     let header = header.ok().filter(|header| header.number == number);
@@ -48,7 +49,7 @@ pub(crate) fn load(site: &Site, number: u32) -> io::Result<Option<FilterHead>> {
     };
     let mut page = [0; PAGE];
     let have = read_all(file.as_ref(), 0, &mut page)?;
-    let head = FilterHead::decode(page.get(..have).unwrap_or_default());
+    let head = FilterHead::decode(prefix(&page, have));
     let Some(head) = head.filter(|head| head.number == number) else { return Ok(None) };
     if file.size()? != (u64::from(head.pages) + 1) * PAGE as u64 {
         return Ok(None);

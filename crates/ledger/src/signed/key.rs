@@ -9,6 +9,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 use tool::Secret;
 
+use crate::slice::prefix;
+
 /// Ed25519 in `signed-note`.
 const ALGORITHM: u8 = 1;
 
@@ -55,7 +57,7 @@ impl RecordKey {
             return Err(bad);
         }
         for (index, byte) in seed.iter_mut().enumerate() {
-            let pair = hex.get(index * 2..index * 2 + 2).unwrap_or_default();
+            let pair = hex.get(index * 2..index * 2 + 2).ok_or_else(|| bad.clone())?;
             *byte = u8::from_str_radix(pair, 16).map_err(|_| bad.clone())?;
         }
         Self::of(seed)
@@ -74,7 +76,7 @@ impl RecordKey {
     /// Names the installation: the same as long as the key is.
     pub fn installation(&self) -> String {
         let hash = Sha256::digest(self.pair.public_key().as_ref());
-        hex(hash.get(..8).unwrap_or_default())
+        hex(prefix(&hash, 8))
     }
 
     /// What others check a writer's checkpoints with.

@@ -27,7 +27,7 @@ impl Judge<'_> {
         let first = self.number;
         let mut torn = false;
         for (index, scan) in scans.iter().enumerate() {
-            let next = scans.get(index + 1..).unwrap_or_default().iter().find_map(|s| s.first);
+            let next = scans.iter().skip(index + 1).find_map(|s| s.first);
             if torn {
                 self.drop_segment(scan);
             } else {

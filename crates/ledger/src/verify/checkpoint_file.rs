@@ -75,7 +75,7 @@ fn read(site: &Site) -> io::Result<Option<String>> {
         opened => opened?,
     };
     // One byte more than the longest note, so that a longer one is none.
-    let mut bytes = vec![0; usize::try_from(NOTE).unwrap_or(0) + 1];
+    let mut bytes = vec![0; usize::try_from(NOTE + 1).map_err(io::Error::other)?];
     let have = read_all(file.as_ref(), 0, &mut bytes)?;
     bytes.truncate(have);
     // A note that is no text is no note.

@@ -13,6 +13,8 @@ static ALLOCATOR: Rationed<System> = Rationed(System);
 
 /// What the tests of the cage ask the worker to do.
 const ESCAPE: Extra = (Job::new(b'X', Duration::from_secs(10)), escape);
+/// A request that never ends by itself.
+const ENDLESS: Extra = (Job::new(b'E', Duration::from_millis(300)), endless);
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
         Some(word) if word == "__launch" => sandbox::process::supervise(args),
         Some(word) if word == sandbox::PROBE => sandbox::probe(args),
         Some(word) if word == builtins_llm::MODEL_WORK => {
-            builtins_llm::serve_model(args, &[ESCAPE])
+            builtins_llm::serve_model(args, &[ESCAPE, ENDLESS])
         }
         // The control: the same outside a cage.
         Some(word) if word == "__escape" => {
@@ -28,6 +30,13 @@ fn main() -> ExitCode {
             ExitCode::from(u8::from(std::io::stdout().write_all(&done).is_err()))
         }
         _ => ExitCode::from(64),
+    }
+}
+
+/// Computes without an end.
+fn endless(_: &[u8], _: Duration) -> Result<Vec<u8>, String> {
+    loop {
+        std::hint::spin_loop();
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use sandbox::Tier;
 use sandbox::process::Launcher;
 use serde_json::{Value, json};
+use testkit::condition::eventually;
 use testkit::context::{caller, context};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -182,6 +183,62 @@ async fn a_caller_who_gives_up_ends_a_long_request_and_not_a_short_one() {
     assert_eq!(ended.unwrap_err().code, Code::Cancelled);
     assert!(!embedded(&language.tools, "cat").await.is_error);
     assert_eq!(counts(&language).starts, 2);
+}
+
+#[tokio::test]
+async fn a_request_over_its_time_limit_ends_the_worker_and_the_next_call_starts_another() {
+    let (_home, language) = tools(Shape::PUBLIC).await;
+    let endless = Job::new(b'E', Duration::from_millis(300));
+    let process = language.model.as_ref().unwrap().process();
+    let turn = process.enter("k").await.unwrap();
+    let error = turn.request(endless, &Bytes::new()).await.unwrap_err();
+    let WorkerError::Ended(why) = &error else { panic!("{error:?}") };
+    assert!(why.starts_with("it took longer than") && why.ends_with("ask for less"), "{why}");
+    drop(turn);
+    assert_eq!(counts(&language).starts, 1);
+    assert!(!embedded(&language.tools, "cat").await.is_error);
+    assert_eq!(counts(&language).starts, 2);
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_between_two_calls_is_replaced_and_no_caller_notices() {
+    let (_home, language) = tools(Shape::PUBLIC).await;
+    let first = value(&embedded(&language.tools, "cat").await);
+    assert_eq!(counts(&language).starts, 1);
+    let workers = model_processes();
+    assert!(!workers.is_empty());
+    for worker in workers {
+        let pid = rustix::process::Pid::from_raw(worker).unwrap();
+        // One that its parent's end took along is gone already.
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    eventually("the worker is gone", || model_processes().is_empty()).await;
+    assert_eq!(value(&embedded(&language.tools, "cat").await), first);
+    assert_eq!(counts(&language).starts, 2);
+}
+
+/// The processes of this test that serve a model.
+fn model_processes() -> Vec<i32> {
+    let mut family = vec![i32::try_from(std::process::id()).unwrap()];
+    let mut known = 0;
+    while let Some(parent) = family.get(known).copied() {
+        known += 1;
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten();
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            family.extend(
+                children
+                    .iter()
+                    .flat_map(|text| text.split_whitespace())
+                    .map(|it| it.parse::<i32>().unwrap()),
+            );
+        }
+    }
+    family.retain(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|word| word == builtins_llm::MODEL_WORK.as_bytes())
+    });
+    family
 }
 
 #[tokio::test]

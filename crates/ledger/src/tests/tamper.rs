@@ -230,7 +230,9 @@ fn every_change_of_what_is_sealed_is_found() {
         }
         let report = check(&files, &[]);
         found[kind].1 += 1;
-        if report.is_sound() {
+        // The last record of a segment, copied to the beginning of the next one, is what a record looks like that was
+        // carried over after a failed sync: no record is changed or missing, and the report names the place.
+        if report.is_sound() && report.writers[0].cuts.is_empty() {
             missed.push((seed, KINDS[kind]));
         } else {
             found[kind].0 += 1;

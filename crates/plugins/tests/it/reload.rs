@@ -201,7 +201,6 @@ async fn load(stage: &Stage, stop: &std::sync::atomic::AtomicBool) -> (u32, u32)
 async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
     let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
     let count: u32 = if deep { 1_000 } else { 30 };
-    let limit = if deep { Duration::from_secs(2) } else { SOON };
     let stage = std::sync::Arc::new(stage().await);
     let before = descriptors();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -211,7 +210,7 @@ async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
             tokio::spawn(async move { load(&stage, &stop).await })
         })
         .collect();
-    let (mut taken, mut late, began) = (Vec::new(), Vec::new(), Instant::now());
+    let (mut taken, began) = (Vec::new(), Instant::now());
     for version in 2..count + 2 {
         edit(&stage, version).await;
         let written = Instant::now();
@@ -220,9 +219,6 @@ async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
             stage.reload().await;
         }
         while stage.call("p", "which", json!({})).await.ok() != Some(json!(version)) {
-            if written.elapsed() > limit && late.last().is_none_or(|(last, _)| *last != version) {
-                late.push((version, stage.listing("p").await.problems));
-            }
             assert!(written.elapsed() < SOON, "{version}: {:?}", stage.listing("p").await.problems);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -241,7 +237,6 @@ async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
         "{count} versions in {all:?}, taken after {median:?} in the median and {last:?} at most; {made} calls \
          beside, {own} failed by the plugin's own fault, no other"
     );
-    assert!(late.is_empty(), "later than {limit:?}: {late:?}");
     assert!(made > count, "{made}");
     let home = stage.home.path().to_owned();
     assert!(std::fs::read_dir(home.join("copies")).unwrap().count() <= 2);

@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 
 use ledger::signed::RecordKey;
 use rooted_fs::private_file;
-use store::MacFile;
 use tool::Secret;
 
 use super::failure::{Exit, Failure};
 pub use key_files::RECOVER;
-pub use key_files::revocation;
 pub use key_files::{FirstKey, KeyChanges, KeyState};
 
 pub use server_file::{Server, named};
@@ -71,8 +69,8 @@ impl DataDir {
     }
 
     /// The file with the MACs of the store's rows, which is separate from the store.
-    pub fn macs(&self, key: &RecordKey) -> MacFile {
-        MacFile { path: self.path.join("store.macs"), secret: key.text() }
+    pub fn macs(&self) -> PathBuf {
+        self.path.join("store.macs")
     }
 
     /// The directory of the tools that read and write files.

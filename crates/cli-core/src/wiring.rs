@@ -1,5 +1,6 @@
 //! The port through which commands start a server, which the application implements.
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use tool::{Boxed, Level, Problem, Secret};
 
 use super::data::{FirstKey, Held, KeyChanges, KeyState};
 use super::door::Door;
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
 use config::{Config, Environment, Faults, Reading, Setting};
 
 /// Starts a server from its configuration.
@@ -70,9 +71,35 @@ pub struct Listening {
     pub old_nodes: Option<SocketAddr>,
 }
 
-/// Creates the tool server with the rights of a key.
-pub type Offers =
-    Box<dyn Fn(&Secret) -> Result<Arc<dyn proto::serve::Tools>, Failure> + Send + Sync>;
+/// Creates the tool server with the rights of a key. Its type is the one of the application's gRPC server, which
+/// commands build without.
+pub struct Offers(Box<OpenOffer>);
+
+type OpenOffer = dyn Fn(&Secret) -> Result<Box<dyn Any + Send>, Failure> + Send + Sync;
+
+impl Offers {
+    /// Creates tool servers with `open`.
+    pub fn new<T: Send + 'static>(
+        open: impl Fn(&Secret) -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::new(move |key| Ok(Box::new(open(key)?))))
+    }
+
+    /// Creates the tool server with the rights of `key`.
+    ///
+    /// # Errors
+    /// Returns an error if the key is invalid, or if the application's tool server is no `T`.
+    pub fn open<T: 'static>(&self, key: &Secret) -> Result<T, Failure> {
+        let offer = (self.0)(key)?.downcast::<T>().map(|offer| *offer);
+        offer.map_err(|_| Failure::new(Exit::Failed, "this server offers no tools to a node"))
+    }
+}
+
+impl fmt::Debug for Offers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Offers(…)")
+    }
+}
 
 /// The options with which a server is started.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a start")]

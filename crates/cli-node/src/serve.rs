@@ -99,7 +99,7 @@ impl Serve {
         (context, ui): (&Context<'_>, &mut Ui),
         mut signals: Signals,
     ) -> Result<(), Failure> {
-        let calls = offers(&data.key(FirstKey::Agent)?)?;
+        let calls: Arc<dyn Tools> = offers.open(&data.key(FirstKey::Agent)?)?;
         let id = &self.called.node_id;
         let prefix = self.prefix.clone().unwrap_or_else(|| format!("{id}{DOT}"));
         // The default prefix is unique; a custom one shares the tools with other nodes.

@@ -6,6 +6,7 @@ mod completions;
 mod config;
 mod doctor;
 mod error;
+pub mod first_keys;
 mod key;
 mod mcp;
 mod model;

@@ -1,8 +1,9 @@
 //! Implements `toolkeep store`: commands for rows changed outside of Toolkeep.
 
 use clap::{Args, Subcommand};
+use ledger::signed::RecordKey;
 use serde_json::json;
-use store::{RejectedRow, SqliteStore};
+use store::{MacFile, RejectedRow, SqliteStore};
 use tool::Store as _;
 use tool::store::Expect;
 
@@ -75,13 +76,19 @@ impl Store {
     }
 }
 
+/// Returns the file with the MACs of a data directory's store.
+pub fn mac_file(data: &DataDir, key: &RecordKey) -> MacFile {
+    MacFile { path: data.macs(), secret: key.text() }
+}
+
 /// Returns the rejected rows of a data directory. Works beside a running server.
 pub fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
         return Ok(Vec::new());
     };
-    let check =
-        || SqliteStore::check_rows(data.store(), &data.macs(&key)).map_err(|error| failed(&error));
+    let check = || {
+        SqliteStore::check_rows(data.store(), &mac_file(data, &key)).map_err(|error| failed(&error))
+    };
     let mut rows = check()?;
     if !rows.is_empty() {
         // A server may write between the reads of the two files.
@@ -118,7 +125,7 @@ async fn change(
             .fix("stop it, and do this again"));
     };
     let key = held.record_key()?;
-    let opened = SqliteStore::open_protected(data.store(), &data.macs(&key));
+    let opened = SqliteStore::open_protected(data.store(), &mac_file(data, &key));
     let store = opened.map_err(|error| failed(&error))?;
     let found: Vec<_> = store.rejected().borrow().iter().map(|row| row.key.clone()).collect();
     if let Some(other) = row.iter().find(|row| !found.contains(row)) {

@@ -50,7 +50,7 @@ pub struct Config {
     /// Bytes at which a file of the record is closed.
     pub record_file: u64,
     /// Limits of the catalogue of tool packages.
-    pub tool_packages: packages::PackageLimits,
+    pub tool_packages: option_types::PackageLimits,
     /// Who may call what.
     pub policy: policy::Policy,
     /// Whether the file has a policy at all, be it an empty one.
@@ -80,7 +80,7 @@ impl Config {
 #[derive(Debug, Clone)]
 pub struct NodesConfig {
     /// Where they are.
-    pub addresses: nodes::Addresses,
+    pub addresses: node_addresses::Addresses,
     /// Whom to ask for the others.
     pub kubernetes: Option<KubernetesConfig>,
     /// The MongoDB in which servers share the registry. The URL may hold a password.
@@ -92,7 +92,7 @@ pub struct NodesConfig {
     /// Which of their tools change nothing.
     pub read_only: Tools,
     /// Which names they may share.
-    pub shared: nodes::Sharing,
+    pub shared: node_addresses::Sharing,
 }
 
 /// A Kubernetes that knows where nodes are.
@@ -358,8 +358,8 @@ pub struct WebhookConfig {
 
 impl Default for ApprovalsConfig {
     fn default() -> Self {
-        let gateway::Patience { expires, pending, per_minute, client_confirm, .. } =
-            gateway::Patience::default();
+        let option_types::Patience { expires, pending, per_minute, client_confirm, .. } =
+            option_types::Patience::default();
         Self { expires, pending, per_minute, client_confirm, page: None, webhook: None }
     }
 }
@@ -368,14 +368,14 @@ impl Default for ApprovalsConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// Calls at once.
-    pub bounds: gateway::Bounds,
+    pub bounds: option_types::Bounds,
     /// The largest result, in bytes.
     pub result_bytes: usize,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { bounds: gateway::Bounds::default(), result_bytes: 4 << 20 }
+        Self { bounds: option_types::Bounds::default(), result_bytes: 4 << 20 }
     }
 }
 

@@ -232,12 +232,12 @@ impl Resolver<'_> {
             None => None,
         };
         let per_source = calls(&low.calls_per_source).unwrap_or(default.bounds.per_source);
-        let bounds = gateway::Bounds {
+        let bounds = option_types::Bounds {
             calls: calls(&low.calls).unwrap_or(default.bounds.calls),
             per_key: calls(&low.calls_per_key).unwrap_or(default.bounds.per_key),
             per_source,
             per_key_and_source: calls(&low.calls_per_key_and_source)
-                .unwrap_or_else(|| gateway::Bounds::share(per_source)),
+                .unwrap_or_else(|| option_types::Bounds::share(per_source)),
         };
         LimitsConfig {
             bounds,

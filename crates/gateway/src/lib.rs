@@ -33,13 +33,13 @@ use tool::{Clock, Ledger, Secret};
 
 pub use aside::{aside, away};
 pub use cancel::Unheard;
-pub use limits::Bounds;
+pub use option_types::{Bounds, LONGEST, Patience};
 pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};
 pub use request::{Detached, Given, ModelCall, Request, Target};
 pub use view::View;
 pub use waits::{
-    Decided, Event, Heard, Herald, Holder, Holders, Holding, LONGEST, Nobody, Page, Patience,
-    PendingRequest, Shown, State,
+    Decided, Event, Heard, Herald, Holder, Holders, Holding, Nobody, Page, PendingRequest, Shown,
+    State,
 };
 
 use ids::Ids;

@@ -14,11 +14,11 @@ mod resume;
 mod shown;
 mod sweep;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+pub(crate) use option_types::{LONGEST, Patience};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tool::outcome::{Answer, Failure};
@@ -45,47 +45,8 @@ pub struct Holding {
     pub patience: Patience,
 }
 
-/// Timeouts and limits of approvals.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patience {
-    /// Time limit of a decision.
-    pub expires: Duration,
-    /// Maximum number of pending calls per root key.
-    pub pending: usize,
-    /// Maximum number of approval requests per root key and minute.
-    pub per_minute: usize,
-    /// Maximum number of stored calls, including decided and completed ones; a quarter of it per
-    /// root key.
-    pub total: usize,
-    /// Maximum size of their arguments in bytes; a quarter of it per root key.
-    pub bytes: usize,
-    /// Retention of results for their callers.
-    pub kept: Duration,
-    /// Ids of the keys whose client may give the approval itself.
-    pub client_confirm: HashSet<String>,
-}
-
-/// Maximum decision timeout, whatever is configured.
-pub const LONGEST: Duration = Duration::from_hours(1);
-
 /// Message for a call whose caller's credential is no longer valid.
 pub(crate) const GONE: &str = "the key that made the call does not hold any more";
-
-impl Default for Patience {
-    /// Returns 10 min; 32 per key and 60 a minute; 20,000 and 256 MiB in total; retained for an
-    /// hour.
-    fn default() -> Self {
-        Self {
-            expires: Duration::from_mins(10),
-            pending: 32,
-            per_minute: 60,
-            total: 20_000,
-            bytes: 256 << 20,
-            kept: Duration::from_hours(1),
-            client_confirm: HashSet::new(),
-        }
-    }
-}
 
 /// Registry of all pending and completed approvals.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! A node is a source like any other. Only the pipeline calls its executor; whose tools may be changed
 //! is decided on what a credential speaks for. Where a node is comes from the operator alone.
 
-mod addresses;
 mod answer;
 mod authority;
 mod certificates;
@@ -11,20 +10,19 @@ mod dialled;
 mod execute;
 mod input_spec;
 mod keep;
-mod kubernetes;
 mod line;
-mod mongo;
+mod locator;
 mod news;
 mod placed;
 mod registry;
 mod revocable;
 mod source;
 
-pub use addresses::{Addresses, NODE_ID};
 pub use authority::{Authority, AuthorityError, Kept as KeptAuthority};
 pub use input_spec::{Read, schema};
 pub use keep::{Alone, Change, Heard, Keep, Nowhere};
-pub use kubernetes::{Kubernetes, KubernetesSettings};
-pub use mongo::MongoKeep;
-pub use registry::{MOST_NODES, MOST_TOOLS, Registry, Sharing};
+pub use locator::NodeLocator;
+pub use news::Outbox;
+pub use node_addresses::{Addresses, NODE_ID, Sharing};
+pub use registry::{Document, MOST_NODES, MOST_TOOLS, Registry, tool_key, tool_of};
 pub use source::{NodeSource, ReadOnly};

@@ -16,7 +16,7 @@ use tool::{Clock, Map};
 use crate::certificates::Certificates;
 use crate::dialled::Dialled;
 use crate::revocable::{RevocableStream, Revocation};
-use crate::{Addresses, Kubernetes};
+use crate::{Addresses, NodeLocator};
 
 /// Time for one connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) struct Lines {
     pub(crate) addresses: ArcSwap<Addresses>,
     /// Who knows where the nodes are that the operator did not write down.
-    pub(crate) found: OnceLock<Arc<Kubernetes>>,
+    pub(crate) locator: OnceLock<Arc<dyn NodeLocator>>,
     /// Nodes that dial.
     pub(crate) dialled: Arc<Dialled>,
     certificates: Arc<Certificates>,
@@ -56,10 +56,10 @@ impl Lines {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (addresses, open) = (ArcSwap::default(), Mutex::default());
-        let (found, tls) = (OnceLock::new(), OnceLock::new());
+        let (locator, tls) = (OnceLock::new(), OnceLock::new());
         let dialled = Arc::new(Dialled::new(Arc::clone(&certificates), Arc::clone(clock)));
         let runtime = Handle::current();
-        Self { addresses, found, dialled, certificates, egress, tls, open, runtime }
+        Self { addresses, locator, dialled, certificates, egress, tls, open, runtime }
     }
 
     /// Cuts the connections to a node and of it, calls and all.
@@ -71,12 +71,12 @@ impl Lines {
         self.dialled.cut(node);
     }
 
-    /// Where a node is: the operator's word first, then Kubernetes'.
+    /// Where a node is: the operator's word first, then the locator's.
     pub(crate) fn origin(&self, node: &str) -> Result<Origin, Unresolved> {
         let addresses = self.addresses.load();
-        match (addresses.of(node), self.found.get()) {
-            (Err(Unresolved::Unknown(_)), Some(found)) => {
-                addresses.judged(node, &found.url(node)?, false)
+        match (addresses.of(node), self.locator.get()) {
+            (Err(Unresolved::Unknown(_)), Some(locator)) => {
+                addresses.judged(node, &locator.url(node)?, false)
             }
             (said, _) => said,
         }

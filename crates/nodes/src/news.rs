@@ -55,9 +55,14 @@ struct Told {
 
 /// Where words are put to be told; empty where nobody is told any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outbox(Arc<OnceLock<mpsc::Sender<Word>>>);
+pub struct Outbox(Arc<OnceLock<mpsc::Sender<Word>>>);
 
 impl Outbox {
+    /// Tells that whoever carries this label is no longer where he was. Never waits.
+    pub fn tell_moved(&self, label: &str) {
+        self.tell(|| Word::Moved(label.to_owned()));
+    }
+
     /// Never waits.
     pub(crate) fn tell(&self, word: impl FnOnce() -> Word) {
         if let Some(sender) = self.0.get() {
@@ -160,8 +165,8 @@ impl Registry {
             }
             Word::Beat(node, beat) => drop(self.shared.beaten(&node, beat)),
             Word::Moved(label) => {
-                if let Some(found) = self.shared.lines.found.get() {
-                    found.moved(&label);
+                if let Some(locator) = self.shared.lines.locator.get() {
+                    locator.moved(&label);
                 }
             }
         }

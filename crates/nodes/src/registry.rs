@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use egress::Egress;
+use node_addresses::{Sharing, endpoint};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tool::node::{
@@ -24,14 +25,13 @@ use tool::node::{
 use tool::store::Expect;
 use tool::{Boxed, Bus, Clock, Json, Limits, Store, StoreError, ToolName};
 
-use crate::addresses::endpoint;
 use crate::keep::{Alone, Keep};
 use crate::news::{News, Word};
 use crate::source::{definition, source_name};
-use crate::{Addresses, Authority, AuthorityError, Kubernetes, NodeSource, ReadOnly};
-pub(crate) use kept::{Document, PREFIXES, is_news, tool_key, tool_of};
+use crate::{Addresses, Authority, AuthorityError, NodeLocator, NodeSource, ReadOnly};
+pub use kept::{Document, tool_key, tool_of};
 use kept::{Kept, NODE, NodeRecord};
-pub use owner::Sharing;
+pub(crate) use kept::{PREFIXES, is_news};
 pub(crate) use state::Shared;
 
 /// Nodes that may be known.
@@ -116,10 +116,10 @@ impl Registry {
     }
 
     /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
-    /// must run [`Kubernetes::follow`].
-    pub fn find_by(&self, kubernetes: Arc<Kubernetes>) {
-        kubernetes.tell_to(self.shared.outbox.clone());
-        drop(self.shared.lines.found.set(kubernetes));
+    /// must keep it up to date.
+    pub fn find_by(&self, locator: Arc<impl NodeLocator + 'static>) {
+        locator.tell_to(self.shared.outbox.clone());
+        drop(self.shared.lines.locator.set(locator));
     }
 
     /// Tells other servers of this registry over `bus` what happens here; the first time alone. Somebody must

@@ -12,7 +12,8 @@ use tool::catalogue::{Catalogue, CatalogueFault, Catalogued};
 use tool::store::Expect;
 use tool::{Json, Limits, Org, Store, StoreError, Version, Versioned};
 
-use crate::disk_usage::{Claim, DiskUsage, PackageLimits, measure};
+use crate::PackageLimits;
+use crate::disk_usage::{Claim, DiskUsage, measure};
 use crate::entry;
 use crate::package::{self, Unpacked};
 

@@ -8,5 +8,5 @@ mod entry;
 mod kept;
 mod package;
 
-pub use disk_usage::PackageLimits;
 pub use kept::{MOST_ENTRIES, Packages};
+pub use option_types::PackageLimits;

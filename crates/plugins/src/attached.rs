@@ -13,7 +13,7 @@ use tool::{Digest, Executor, Item, Problem, Source as _, SourceName};
 pub(crate) use given::Given;
 pub use given::{Call, Code};
 
-use crate::grant::Grant;
+use crate::Grant;
 use crate::plugin::{Names, PluginSource};
 use crate::registry::Registry;
 

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tool::plugin::PREFIX;
 use tool::{Digest, NameError, Problem, SourceName};
 
+use crate::Grant;
 use crate::attached::Given;
 use crate::folder::{Content, ContentError, MANIFEST, Print};
-use crate::grant::Grant;
 use crate::manifest::Manifest;
 use crate::settings::{self, Settings};
 use crate::version::{Maker, Version};

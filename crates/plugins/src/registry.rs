@@ -13,8 +13,9 @@ use tokio_util::task::TaskTracker;
 use tool::plugin::{PluginFault, PluginState, Reloaded};
 use tool::{Json, Source as _, SourceName};
 
+use crate::Grant;
 use crate::folder::{Copies, MANIFEST};
-use crate::grant::{Grant, Means};
+use crate::grant::Means;
 use crate::plugin::{Looked, Names, PluginSource};
 use crate::settings::{self, Unchanged};
 use crate::version::Maker;

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tool::{Json, Problem};
 
+use crate::Grant;
 use crate::folder::{Content, MANIFEST};
-use crate::grant::{Grant, Means};
+use crate::grant::Means;
 use crate::manifest::{Declared, Example, Manifest};
 use crate::process::{Answer, Host};
 use crate::registry;

@@ -18,9 +18,10 @@ use tokio_util::task::TaskTracker;
 use tool::plugin::PluginTool;
 use tool::{Digest, Executor, Item, Json, Offer, Problem, Tool, ToolName, Traits};
 
+use crate::Grant;
 use crate::execute::Execute;
 use crate::folder::{Content, Copied, Copies};
-use crate::grant::{Allowed, Grant, Means};
+use crate::grant::{Allowed, Means};
 use crate::manifest::{Declared, Kind, Manifest};
 use crate::parameters;
 use crate::process::{Host, Run};

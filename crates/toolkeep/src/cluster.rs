@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use egress::{CertificateDer, Egress, EgressSettings, Roots};
 use intake::{Intake, Sourced};
-use nodes::{
-    Authority, Keep, KeptAuthority, Kubernetes, KubernetesSettings, MongoKeep, NodeSource, Nowhere,
-    ReadOnly, Registry, Sharing,
-};
+use nodes::{Authority, Keep, KeptAuthority, NodeSource, Nowhere, ReadOnly, Registry, Sharing};
+use nodes_kubernetes::{Kubernetes, KubernetesSettings};
+use nodes_mongo::MongoKeep;
 use rustls::pki_types::pem::PemObject as _;
 use server_core::Keys;
 use store::RedisCache;

@@ -41,7 +41,8 @@ use tool::{Boxed, Clock as _, Store};
 
 use assembly::{Storage, assemble};
 use checkpoints::Sealing;
-use cli_core::data::{FirstKey, KeyState, revocation};
+use cli::first_keys::{first_keys, revocation};
+use cli_core::data::{FirstKey, KeyState};
 use cli_core::failure::{Exit, Failure};
 use cli_core::wiring::{Review, Running, Start, Wiring};
 use clocks::Clocks;
@@ -103,7 +104,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
     let keys = Arc::new(read_keys(Arc::clone(&store), &start).await?);
     let now = clocks.steady.wall();
-    let changes = start.held.first_keys(&keys, now, start.make_keys).await?;
+    let changes = first_keys(&start.held, &keys, now, start.make_keys).await?;
     let state = |key| (key, start.held.data().key_state(&keys.ring(), key, now));
     let states = [FirstKey::Owner, FirstKey::Agent].map(state).into_iter();
     let invalid = states.filter(|(_, state)| *state != KeyState::Valid).collect();

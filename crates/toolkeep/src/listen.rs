@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// What the owner of a key may call.
 pub(crate) fn offers(doors: &McpDoors, stop: &CancellationToken) -> Offers {
     let (doors, stop) = (doors.clone(), stop.clone());
-    Box::new(move |key| {
+    Offers::new(move |key| {
         let tools = server::tools_of(&doors, key, stop.clone());
         tools.map_err(fault("the key that calls run with"))
     })

@@ -23,7 +23,8 @@ pub(crate) async fn store(start: &Start) -> Result<(Arc<SqliteStore>, RecordKey)
     let held = Arc::clone(&start.held);
     let opened = tokio::task::spawn_blocking(move || {
         let key = held.record_key()?;
-        let store = SqliteStore::open_protected(held.data().store(), &held.data().macs(&key));
+        let macs = cli::store::mac_file(held.data(), &key);
+        let store = SqliteStore::open_protected(held.data().store(), &macs);
         Ok((Arc::new(store.map_err(fault("the store"))?), key))
     });
     opened.await.map_err(fault("the store"))?

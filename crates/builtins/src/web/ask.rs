@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use egress::{Class, Egress, Follow, HttpLimits, Origin};
+use egress::{Class, Egress, Follow, HttpLimits, ServiceAddress};
 use http::{HeaderValue, Request, StatusCode, header};
 
 /// Largest response body, in bytes.
@@ -32,11 +32,7 @@ impl Endpoint {
     /// # Errors
     /// A message that says what is wrong with the URL.
     pub fn operators(base: &str) -> Result<Self, String> {
-        let origin = Origin::parse(base).map_err(|error| error.to_string())?;
-        if base.contains(['?', '#']) {
-            return Err("it has a query or a fragment; write it without".to_owned());
-        }
-        let base = base.trim_end_matches('/').to_owned();
+        let ServiceAddress { base, origin } = ServiceAddress::parse(base)?;
         Ok(Self { base, class: Class::Operator { origin } })
     }
 

@@ -10,9 +10,11 @@ use store::SqliteStore;
 use tool::ledger::Events as _;
 use tool::{Clock, Store};
 
+use crate::first_keys::{recover_keys, revocation};
+use crate::store::mac_file;
 use cli_core::background::hold;
 use cli_core::context::Context;
-use cli_core::data::{DataDir, FirstKey, Held, KeyChanges, revocation};
+use cli_core::data::{DataDir, FirstKey, Held, KeyChanges};
 use cli_core::failure::{Exit, Failure};
 use cli_core::ui::Ui;
 use host::clock::SystemClock;
@@ -57,7 +59,8 @@ impl Recover {
 async fn recover(held: &Held, segment_bytes: u64) -> Result<KeyChanges, Failure> {
     let failed = |what: &str, error: String| Failure::new(Exit::Failed, format!("{what}: {error}"));
     let record_key = held.record_key()?;
-    let store = SqliteStore::open_protected(held.data().store(), &held.data().macs(&record_key));
+    let macs = mac_file(held.data(), &record_key);
+    let store = SqliteStore::open_protected(held.data().store(), &macs);
     let store = store.map_err(|error| failed("the store", error.to_string()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let (keys, _) =
@@ -67,7 +70,7 @@ async fn recover(held: &Held, segment_bytes: u64) -> Result<KeyChanges, Failure>
     let ledger =
         FileLedger::open(&held.data().records(), Arc::new(RealDisk), Arc::clone(&clock), options);
     let (ledger, _) = ledger.map_err(|error| failed("the record", error.to_string()))?;
-    let changes = held.recover_keys(&keys, clock.wall()).await;
+    let changes = recover_keys(&held, &keys, clock.wall()).await;
     for id in changes.iter().flat_map(|changes| &changes.revoked) {
         let noted = ledger.note(&revocation(clock.wall(), id));
         noted.map_err(|error| failed("the record", error.to_string()))?;

@@ -15,6 +15,7 @@ use server_core::Keys;
 use store::SqliteStore;
 use tool::{Boxed, Wall};
 
+use crate::first_keys::first_keys;
 use crate::{Line, run};
 use cli_core::door::{Door, DoorError};
 use cli_core::failure::{Exit, Failure};
@@ -147,9 +148,11 @@ impl Wiring for Played {
         Box::pin(async move {
             let store = SqliteStore::open(start.held.data().store()).unwrap();
             let (keys, _) = Keys::read(Arc::new(store), None).await.unwrap();
-            let changes = start.held.first_keys(&keys, Wall(1), start.make_keys).await?;
+            let changes = first_keys(&start.held, &keys, Wall(1), start.make_keys).await?;
             let stop = start.stop.clone();
-            let offers: Offers = Box::new(|_| Err(Failure::new(Exit::Failed, "nothing is played")));
+            let offers = Offers::new(|_| -> Result<(), Failure> {
+                Err(Failure::new(Exit::Failed, "nothing is played"))
+            });
             let ended = Box::pin(async move {
                 stop.cancelled().await;
                 drop(start);

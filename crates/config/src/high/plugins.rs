@@ -17,7 +17,7 @@ pub struct PluginsConfig {
     /// The interpreter of Python plugins, absolute; `None` for the system's.
     pub python: Option<PathBuf>,
     /// What each is given, by name.
-    pub grants: BTreeMap<String, ::plugins::Grant>,
+    pub grants: BTreeMap<String, option_types::Grant>,
 }
 
 impl Default for PluginsConfig {

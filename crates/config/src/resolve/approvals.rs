@@ -38,7 +38,7 @@ impl Resolver<'_> {
         let told = |advice: String| {
             self.sink.tell(place, format!("`{}` is no such time", shorten(text)), &advice);
         };
-        units::time(text, gateway::LONGEST).map_err(told).ok()
+        units::time(text, option_types::LONGEST).map_err(told).ok()
     }
 
     fn count(&self, field: &Field<u64>) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! The built-in tools: folders, partners on the net, and what is taken from single tools.
 
 use builtin_manifests::Family;
-use builtins::Endpoint;
+use egress::ServiceAddress;
 use tool::{Level, Safety};
 use tool_manifest::Narrowing;
 
@@ -69,7 +69,7 @@ impl Resolver<'_> {
     /// The address of a partner.
     fn partner(&self, field: &Field<String>) -> Option<String> {
         let (url, place) = field.given()?;
-        match Endpoint::operators(url) {
+        match ServiceAddress::parse(url) {
             Ok(_) => Some(url.clone()),
             Err(why) => {
                 let told = format!("`{}` cannot be asked: {why}", shorten(url));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use egress::Origin;
-use nodes::{Addresses, Sharing};
+use node_addresses::{Addresses, Sharing};
 use tool::{Secret, SourceName, Trust};
 
 use super::Resolver;

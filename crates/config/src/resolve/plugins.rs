@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use egress::Origin;
-use plugins::Grant;
+use option_types::Grant;
 use tool::Trust;
 
 use super::Resolver;

@@ -1,6 +1,6 @@
 //! Limits of the catalogue of tool packages.
 
-use packages::PackageLimits;
+use option_types::PackageLimits;
 
 use super::Resolver;
 use crate::low;
@@ -23,7 +23,7 @@ impl Resolver<'_> {
 
 #[cfg(test)]
 mod tests {
-    use packages::PackageLimits;
+    use option_types::PackageLimits;
 
     use crate::tests::{faults, good, reading};
 

@@ -27,21 +27,24 @@ pub(crate) fn is_news(key: &str) -> bool {
 }
 
 /// Node and name of a tool's key.
-pub(crate) fn tool_of(key: &str) -> Option<(&str, &str)> {
+pub fn tool_of(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix(TOOL)?.split_once('/')
 }
 
-pub(crate) fn tool_key(node: &str, name: &str) -> String {
+/// The key of a tool of a node.
+pub fn tool_key(node: &str, name: &str) -> String {
     format!("{TOOL}{node}/{name}")
 }
 
 /// A tool as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Document {
-    pub(crate) id: String,
+pub struct Document {
+    /// 24 hexadecimal digits: the same for the same node and name.
+    pub id: String,
     /// Orders registrations.
-    pub(crate) created: u64,
-    pub(crate) tool: NodeTool,
+    pub created: u64,
+    /// The tool.
+    pub tool: NodeTool,
 }
 
 /// A node as it is kept.

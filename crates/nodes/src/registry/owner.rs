@@ -1,8 +1,6 @@
 //! Whose a name is: the node's whose id it begins with, else the first node's that took it, until a person
 //! frees it. Other nodes have a tool of that name only where it is shared.
 
-use std::collections::BTreeSet;
-
 use tool::node::{NodeFault, NodeTool};
 use tool::store::Expect;
 use tool::{Json, StoreError};
@@ -13,31 +11,6 @@ use super::{Registry, TRIES, busy};
 
 /// In a tool's metadata: with `true` its owner lets other nodes have the same tool.
 const SHARED: &str = "shared";
-
-/// Names that the operator lets nodes share, whatever their owners say: whole names, or a beginning and
-/// `*`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Sharing(pub BTreeSet<String>);
-
-impl Sharing {
-    /// Whether a pattern can be used.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn check(pattern: &str) -> Result<(), String> {
-        let begins = pattern.strip_suffix('*').unwrap_or(pattern);
-        let fits = !pattern.is_empty() && !begins.contains('*');
-        let told = || format!("`{}` is no name, nor a beginning and `*`", pattern.escape_debug());
-        if fits { Ok(()) } else { Err(told()) }
-    }
-
-    fn allows(&self, name: &str) -> bool {
-        self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(begins) => name.starts_with(begins),
-            None => pattern == name,
-        })
-    }
-}
 
 /// Whether its owner says that other nodes may have the same tool. Who has the same definition says the
 /// same.

@@ -14,13 +14,13 @@ use tool::{Clock, Map, Mono, Revision, Version, Wall};
 
 use super::follow::Reading;
 use super::kept::{Kept, OwnerRecord};
-use super::owner::Sharing;
 use super::{MOST_NODES, MOST_TOOLS};
 use crate::certificates::Certificates;
 use crate::keep::Keep;
 use crate::line::Lines;
 use crate::news::{News, Outbox};
 use crate::source::ReadOnly;
+use node_addresses::Sharing;
 
 /// A node that says every five seconds that it lives is late after so long.
 const LATE: Duration = Duration::from_secs(20);

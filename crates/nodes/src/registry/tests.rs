@@ -7,7 +7,9 @@ use testkit::clock::FakeClock;
 use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks};
 use tool::{Json, Store};
 
-use super::{Registry, Sharing};
+use node_addresses::Sharing;
+
+use super::Registry;
 
 async fn over(store: &Arc<dyn Store>) -> Registry {
     let egress = Egress::new(EgressSettings::default()).unwrap();

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use egress::{Egress, EgressSettings, Origin};
-use nodes::{Authority, Kubernetes, KubernetesSettings, Registry};
+use nodes::{Authority, Registry};
+use nodes_kubernetes::{Kubernetes, KubernetesSettings};
 use serde_json::json;
 use store::MemoryStore;
 use testkit::context::{caller, context};

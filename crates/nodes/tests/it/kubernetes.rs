@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use egress::{Egress, EgressSettings, Origin};
-use nodes::{Addresses, Kubernetes, KubernetesSettings, Registry};
+use nodes::{Addresses, Registry};
+use nodes_kubernetes::{Kubernetes, KubernetesSettings};
 use serde_json::{Value, json};
 use testkit::clock::FakeClock;
 use testkit::context::{caller, context};

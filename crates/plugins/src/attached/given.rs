@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tool::{Json, Problem, Scope};
 
+use crate::Grant;
 use crate::folder::{Content, MANIFEST};
-use crate::grant::Grant;
 use crate::manifest::{MOST_TOOLS, is_identifier, shown};
 
 /// The module in which programs are functions.

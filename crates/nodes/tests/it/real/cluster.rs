@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use egress::{CertificateDer, Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
 use http::{Method, Request, StatusCode, header};
-use nodes::KubernetesSettings;
+use nodes_kubernetes::KubernetesSettings;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use egress::{Egress, EgressSettings};
-use nodes::{Authority, Kubernetes, Registry};
+use nodes::{Authority, Registry};
+use nodes_kubernetes::Kubernetes;
 use proto::serve::serve;
 use proto::tls::{Identity, NodeKey};
 use rustix::process::{Pid, Signal, kill_process};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use egress::{Class, HttpLimits};
 use http::{Method, Request, StatusCode, header};
-use nodes::Kubernetes;
+use nodes_kubernetes::Kubernetes;
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::clock::FakeClock;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use egress::{Egress, EgressSettings};
 use mongodb::bson::{Document, doc};
-use nodes::{Keep as _, MongoKeep, Registry};
+use nodes::{Keep as _, Registry};
+use nodes_mongo::MongoKeep;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::clock::FakeClock;
 use testkit::real::installed;

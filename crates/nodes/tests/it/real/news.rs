@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::{Egress, EgressSettings, Origin};
-use nodes::{Kubernetes, KubernetesSettings, Registry};
+use nodes::Registry;
+use nodes_kubernetes::{Kubernetes, KubernetesSettings};
 use rustix::process::Signal;
 use store::RedisCache;
 use testkit::clock::FakeClock;

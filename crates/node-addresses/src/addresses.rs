@@ -45,7 +45,10 @@ impl Addresses {
 
     /// What the operator wrote may be on the loopback in plaintext; what was found elsewhere may not, for
     /// it may be that the node itself says so.
-    pub(crate) fn judged(&self, node: &str, url: &str, own: bool) -> Result<Origin, Unresolved> {
+    ///
+    /// # Errors
+    /// [`Unresolved::Unusable`].
+    pub fn judged(&self, node: &str, url: &str, own: bool) -> Result<Origin, Unresolved> {
         let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
         let origin = Origin::parse(&with_port(url)).map_err(|error| unusable(error.to_string()))?;
         let here = own && origin.is_loopback();
@@ -88,7 +91,7 @@ impl Addresses {
 }
 
 /// `host:port`.
-pub(crate) fn endpoint(origin: &Origin) -> String {
+pub fn endpoint(origin: &Origin) -> String {
     let authority = origin.authority();
     let bare = !authority.ends_with(&format!(":{}", origin.port()));
     if bare { format!("{authority}:{}", origin.port()) } else { authority.to_owned() }

@@ -15,7 +15,7 @@ use tool::{Boxed, StoreError};
 
 use super::document::tool_row;
 use super::told::{unavailable, within};
-use crate::keep::{Change, Heard};
+use nodes::{Change, Heard};
 
 /// How long the server waits for news before it says that there are none.
 const AWAIT: Duration = Duration::from_secs(1);

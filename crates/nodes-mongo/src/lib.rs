@@ -26,9 +26,8 @@ use tool::node::NodeTool;
 use tool::store::Expect;
 use tool::{Boxed, Secret, StoreError, Version, Versioned};
 
-use crate::keep::{Heard, Keep};
-use crate::registry::{MOST_NODES, MOST_TOOLS, tool_of};
 use document::{record, tool_document, tool_row};
+use nodes::{Heard, Keep, MOST_NODES, MOST_TOOLS, tool_of};
 use told::{is_duplicate, unavailable, within};
 
 /// Spec 4's collection.

@@ -8,7 +8,7 @@ use tool::node::NodeTool;
 use tool::{Json, Limits, StoreError, Version, Versioned};
 
 use super::value::{kept_object, read_object};
-use crate::registry::{Document as Tool, tool_key};
+use nodes::{Document as Tool, tool_key};
 
 pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)

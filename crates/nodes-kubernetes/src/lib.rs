@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tool::Clock;
 use tool::node::Unresolved;
 
-use crate::news::{Outbox, Word};
+use nodes::{NodeLocator, Outbox};
 use places::{Place, Places};
 
 /// The label by which spec 4 finds a node.
@@ -95,11 +95,7 @@ impl Kubernetes {
         }
     }
 
-    /// The URL of a node.
-    ///
-    /// # Errors
-    /// [`Unresolved`].
-    pub(crate) fn url(&self, node: &str) -> Result<String, Unresolved> {
+    fn find_url(&self, node: &str) -> Result<String, Unresolved> {
         let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
         let (place, away) = self.places.of(node);
         if let Some((since, why)) = away
@@ -132,22 +128,11 @@ impl Kubernetes {
         Ok(format!("{scheme}://{at}"))
     }
 
-    /// From here on this one is told where nodes no longer are; the first time alone.
-    pub(crate) fn tell_to(&self, outbox: Outbox) {
-        drop(self.outbox.set(outbox));
-    }
-
-    /// Another server saw a node move. Who hears Kubernetes itself needs nobody's word; who remembers it only
-    /// forgets where that node was.
-    pub(crate) fn moved(&self, label: &str) {
-        self.places.doubt(label);
-    }
-
     /// Takes a node as it is now, or that it is gone, and tells whose place that takes away.
     fn settle(&self, taken: Vec<String>) {
         if let Some(outbox) = self.outbox.get() {
-            for label in taken {
-                outbox.tell(|| Word::Moved(label));
+            for label in &taken {
+                outbox.tell_moved(label);
             }
         }
     }
@@ -155,6 +140,22 @@ impl Kubernetes {
     /// Why what is known is only remembered, where it is.
     pub fn stale(&self) -> Option<String> {
         self.places.away().map(|(_, why)| why)
+    }
+}
+
+impl NodeLocator for Kubernetes {
+    fn url(&self, node: &str) -> Result<String, Unresolved> {
+        self.find_url(node)
+    }
+
+    /// The first time alone.
+    fn tell_to(&self, outbox: Outbox) {
+        drop(self.outbox.set(outbox));
+    }
+
+    /// Who hears Kubernetes itself needs nobody's word; who remembers it only forgets where that node was.
+    fn moved(&self, label: &str) {
+        self.places.doubt(label);
     }
 }
 

@@ -10,7 +10,7 @@ use tool::Problem;
 const WINDOW: usize = 100;
 
 /// A place in a file: line and column from 1, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Place {
     /// Line, from 1.
     pub line: usize,

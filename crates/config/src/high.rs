@@ -5,16 +5,19 @@ mod plugins;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tool::{Secret, SourceName, Trust};
+use serde::Serialize;
+use tool::{Durability, Secret, SourceName, Trust};
 use url::Url;
 
 pub use self::mcp_tools::McpTools;
 pub use self::plugins::PluginsConfig;
 pub use self::server::ServerConfig;
+use super::shown::{address, bearer, grant, hidden, is_false, once, scheme, show};
 use super::{Faults, Place};
 
 /// Time for one call where nothing is said (spec 0).
@@ -77,43 +80,52 @@ impl Config {
 }
 
 /// Tools on other machines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct NodesConfig {
     /// Where they are.
+    #[serde(flatten, serialize_with = "show")]
     pub addresses: node_addresses::Addresses,
     /// Whom to ask for the others.
     pub kubernetes: Option<KubernetesConfig>,
     /// The MongoDB in which servers share the registry. The URL may hold a password.
+    #[serde(serialize_with = "show")]
     pub mongodb: Option<Secret>,
     /// Holds the authority that signs for nodes; the server's own where there is none.
+    #[serde(serialize_with = "show")]
     pub authority_file: Option<PathBuf>,
     /// How far they are trusted.
     pub trust: Trust,
     /// Which of their tools change nothing.
     pub read_only: Tools,
     /// Which names they may share.
+    #[serde(serialize_with = "show")]
     pub shared: node_addresses::Sharing,
 }
 
 /// A Kubernetes that knows where nodes are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KubernetesConfig {
     /// Its API server.
+    #[serde(serialize_with = "show")]
     pub api: egress::Origin,
     /// Holds the token.
+    #[serde(serialize_with = "show")]
     pub token_file: Option<PathBuf>,
     /// Holds the certificates to believe; those of this machine where there is none.
+    #[serde(serialize_with = "show")]
     pub ca_file: Option<PathBuf>,
     /// Whether the nodes are called over TLS.
+    #[serde(rename = "scheme", serialize_with = "scheme")]
     pub https: bool,
     /// The nodes' port.
     pub port: u16,
 }
 
 /// The built-in tools.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BuiltinsConfig {
     /// Folders for the file tools, the usual one first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<FolderConfig>,
     /// Where is searched; `None` as shipped.
     pub search: Option<SearchConfig>,
@@ -122,13 +134,15 @@ pub struct BuiltinsConfig {
     /// The address that models are downloaded from; `None` as shipped.
     pub model_mirror: Option<String>,
     /// What is taken from single tools.
+    #[serde(serialize_with = "show")]
     pub tools: BTreeMap<String, tool_manifest::Narrowing>,
 }
 
 /// A folder for the file tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FolderConfig {
     /// Absolute.
+    #[serde(serialize_with = "show")]
     pub path: PathBuf,
     /// Whether it may be written to.
     pub write: bool,
@@ -137,7 +151,8 @@ pub struct FolderConfig {
 }
 
 /// A search engine, by its address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SearchConfig {
     /// A SearXNG.
     SearXng(String),
@@ -146,11 +161,12 @@ pub enum SearchConfig {
 }
 
 /// Whose tokens are believed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TokensConfig {
     /// The address of `/mcp` as clients see it.
     pub resource: String,
     /// The issuers; no two have one name or one address.
+    #[serde(serialize_with = "show")]
     pub issuers: Vec<IssuerConfig>,
 }
 
@@ -164,22 +180,22 @@ pub struct IssuerConfig {
 }
 
 /// One source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub struct SourceConfig {
     /// Its name.
     pub name: SourceName,
     /// The file and the place where it is written.
+    #[serde(skip)]
     pub written: (PathBuf, Place),
-    /// What it is.
-    pub kind: SourceKind,
     /// Whether its tools take long.
     pub slow: bool,
     /// How far it is trusted.
     pub trust: Trust,
     /// The bearer token to send, if any.
+    #[serde(serialize_with = "bearer")]
     pub credential: Option<Secret>,
     /// How sure the record must be; `None` where effects decide.
-    pub durability: Option<SourceDurability>,
+    pub durability: Option<Durability>,
     /// Tools that change nothing, by the operator's word.
     pub read_only: Tools,
     /// Tools that may run twice, by the operator's word.
@@ -187,31 +203,54 @@ pub struct SourceConfig {
     /// Tools that programs may call too.
     pub chain: Tools,
     /// Time for one call.
+    #[serde(serialize_with = "show")]
     pub timeout: Duration,
+    /// Which of an MCP server's tools are offered, and what their annotations count for.
+    #[serde(flatten)]
+    pub mcp_tools: McpTools,
+    /// Whether a failed call is made once more.
+    #[serde(serialize_with = "once")]
+    pub retry: bool,
     /// Time for one start of an MCP server, the handshake included.
+    #[serde(serialize_with = "show")]
     pub startup_timeout: Duration,
     /// Bytes of one message of an MCP server.
     pub max_message: usize,
-    /// Whether a failed call is made once more.
-    pub retry: bool,
-    /// Which of an MCP server's tools are offered, and what their annotations count for.
-    pub mcp_tools: McpTools,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: SourceKind,
+}
+
+impl SourceConfig {
+    /// Changes with anything that the source is made of, its secrets included; where it is written does not make it
+    /// another source. Means nothing beyond this process.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Self { written: (PathBuf::new(), Place::NONE), ..self.clone() }.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What a source is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub enum SourceKind {
     /// A tool file.
+    #[serde(rename = "tools", serialize_with = "show")]
     ToolFile(PathBuf),
     /// An HTTP module, by its URL.
+    #[serde(rename = "module", serialize_with = "show")]
     Module(Url),
     /// An MCP server that is started.
+    #[serde(rename = "mcp")]
     McpCommand(McpCommand),
     /// An MCP server that is dialled.
+    #[serde(rename = "mcp")]
     McpUrl {
         /// Its address.
+        #[serde(serialize_with = "show")]
         url: Url,
         /// Headers sent with each request.
+        #[serde(serialize_with = "show")]
         headers: Vec<(http::HeaderName, Secret)>,
         /// How tokens are asked for, where the operator says.
         oauth: Option<Box<OAuthConfig>>,
@@ -221,34 +260,41 @@ pub enum SourceKind {
 }
 
 /// How tokens are asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub struct OAuthConfig {
     /// Whether with the client's own credential, rather than with a person's consent.
+    #[serde(rename = "grant", serialize_with = "grant")]
     pub alone: bool,
     /// The client's id.
     pub client_id: Option<String>,
     /// How it proves that it is that client.
+    #[serde(flatten)]
     pub proof: OAuthProof,
     /// Address of a document that describes it.
+    #[serde(serialize_with = "address")]
     pub client_metadata: Option<String>,
     /// Scopes to ask for first.
     pub scopes: Vec<String>,
     /// The only authorization server that is asked.
     pub issuer: Option<String>,
     /// Its token endpoint.
+    #[serde(serialize_with = "address")]
     pub token_endpoint: Option<String>,
     /// Whether a server may name any port of this machine.
+    #[serde(skip_serializing_if = "is_false")]
     pub any_loopback_port: bool,
 }
 
 /// How a client proves who it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub enum OAuthProof {
     /// Not at all.
     None,
     /// By a secret.
+    #[serde(rename = "client_secret", serialize_with = "show")]
     Secret(Secret),
     /// By a private key, in PEM.
+    #[serde(rename = "private_key_env", serialize_with = "show")]
     Key(Secret),
 }
 
@@ -263,11 +309,13 @@ impl OAuthProof {
 }
 
 /// A secret of its own for each caller.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub struct PerCallerConfig {
     /// The header that carries it.
+    #[serde(serialize_with = "show")]
     pub header: http::HeaderName,
     /// The header's whole values, by subject.
+    #[serde(rename = "secrets", serialize_with = "show")]
     pub values: BTreeMap<String, Secret>,
     /// The subject that lists the tools.
     pub list_as: Option<String>,
@@ -285,31 +333,23 @@ impl SourceKind {
 }
 
 /// How an MCP server is started.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub struct McpCommand {
     /// The program: a path, or a name to be found in `PATH`.
     pub command: String,
     /// Its arguments. May hold secrets: other programs' files put them there.
+    #[serde(serialize_with = "show")]
     pub args: Vec<Secret>,
     /// Variables it gets.
+    #[serde(serialize_with = "show")]
     pub env: Vec<(String, Secret)>,
     /// Where it runs, absolute.
+    #[serde(serialize_with = "show")]
     pub cwd: PathBuf,
 }
 
-/// How sure the record must be, where the operator says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceDurability {
-    /// Intents are handed to the kernel, effects or not.
-    Written,
-    /// Intents are on the disk before the call runs, effects or not.
-    Synced,
-    /// Outcomes too are on the disk before they are answered.
-    Full,
-}
-
 /// All tools of a source, or some.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Tools {
     /// All.
     All,
@@ -331,15 +371,17 @@ impl Tools {
 }
 
 /// Calls that are held until a person has agreed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ApprovalsConfig {
     /// How long a decision is waited for.
+    #[serde(serialize_with = "show")]
     pub expires: Duration,
     /// Calls of one key that wait at once.
     pub pending: usize,
     /// Calls that one key may have held within a minute.
     pub per_minute: usize,
     /// Ids of the keys whose client may give the approval itself.
+    #[serde(serialize_with = "show")]
     pub client_confirm: HashSet<String>,
     /// The page that a person is sent to.
     pub page: Option<String>,
@@ -348,11 +390,13 @@ pub struct ApprovalsConfig {
 }
 
 /// An address that is told of held calls. Both may hold secrets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct WebhookConfig {
     /// Where.
+    #[serde(serialize_with = "hidden")]
     pub url: Url,
     /// The key of the signature.
+    #[serde(serialize_with = "show")]
     pub secret: Secret,
 }
 
@@ -365,9 +409,10 @@ impl Default for ApprovalsConfig {
 }
 
 /// Limits on calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LimitsConfig {
     /// Calls at once.
+    #[serde(flatten, serialize_with = "show")]
     pub bounds: option_types::Bounds,
     /// The largest result, in bytes.
     pub result_bytes: usize,

@@ -32,12 +32,13 @@ pub use fault::{Fault, Faults, Place};
 pub use high::{
     ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, KubernetesConfig,
     LimitsConfig, McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig,
-    PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceDurability, SourceKind,
-    TokensConfig, Tools, WebhookConfig,
+    PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceKind, TokensConfig, Tools,
+    WebhookConfig,
 };
 pub use location::{Folder, Location, trust};
 pub use schema::schema;
 pub use shown::{HIDDEN, shown};
+pub use tool::Durability as SourceDurability;
 pub use units::duration;
 pub use watch::{Latest, watch};
 

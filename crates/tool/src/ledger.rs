@@ -91,7 +91,7 @@ pub trait Records: Send + Sync + fmt::Debug {
 }
 
 /// Durability that a record must have before the call runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Handed to the kernel: survives `kill -9`.

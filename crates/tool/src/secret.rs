@@ -3,8 +3,9 @@
 use std::fmt;
 
 /// A secret without `Debug` of its content, `Display` or `Serialize`. It is exposed only where it
-/// is used.
-#[derive(Clone)]
+/// is used. It can be hashed, so that a source changes with its secrets; the hash stays in this
+/// process.
+#[derive(Clone, Hash)]
 pub struct Secret(Box<str>);
 
 impl Secret {

@@ -22,7 +22,7 @@ use store::RejectedRow;
 use tokio::sync::watch;
 use tool::artefact::Artefacts;
 use tool::ledger::Records;
-use tool::{Clock, Durability, Problem, Secret, Source, SourceName, Store, Trust};
+use tool::{Clock, Problem, Secret, Source, SourceName, Store, Trust};
 
 use super::cluster::Cluster;
 use super::credentials::Held;
@@ -34,8 +34,7 @@ use super::redaction;
 use super::reports::{self, ConfigurationReport};
 use super::unusable::Unusable;
 use config::{
-    BuiltinsConfig, Config, Environment, McpCommand, SearchConfig, SourceConfig, SourceDurability,
-    SourceKind, Tools,
+    BuiltinsConfig, Config, Environment, McpCommand, SearchConfig, SourceConfig, SourceKind, Tools,
 };
 
 /// How often a module is asked for its manifest: one that dies is a line in `source list` that soon.
@@ -160,23 +159,19 @@ impl Workshop {
             }
             SourceKind::McpUrl { .. } => (self.mcp(config), "mcp"),
         };
-        let durability = config.durability.map(|durability| match durability {
-            SourceDurability::Written => Durability::Written,
-            SourceDurability::Synced => Durability::Synced,
-            SourceDurability::Full => Durability::Full,
-        });
         let redaction = redaction::of(config);
         let source: Arc<dyn Source> =
             if redaction.is_empty() { source } else { Arc::new(Redacted::new(source, redaction)) };
         let source = if config.retry { Arc::new(Retrying::new(source)) } else { source };
-        let (trust, poll) = (config.trust, poll_interval(&config.kind));
+        let (trust, durability, poll) =
+            (config.trust, config.durability, poll_interval(&config.kind));
         let fingerprint = match &config.kind {
             // Its tools may be built-in ones.
             SourceKind::ToolFile(_) => {
                 let categories = installed.categories.as_ref();
-                hashed(&(fingerprint(config), installed.fingerprint, categories))
+                hashed(&(config.fingerprint(), installed.fingerprint, categories))
             }
-            _ => fingerprint(config),
+            _ => config.fingerprint(),
         };
         Sourced { source, kind, trust, durability, poll, fingerprint }
     }
@@ -328,47 +323,6 @@ fn poll_interval(kind: &SourceKind) -> Option<Duration> {
         SourceKind::Module(_) => Some(MODULE_POLL),
         SourceKind::ToolFile(_) | SourceKind::McpCommand(_) | SourceKind::McpUrl { .. } => None,
     }
-}
-
-/// Changes with anything that the source is made of, its secrets included.
-fn fingerprint(config: &SourceConfig) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    // Everything but secrets shows in Debug; where it is written does not make it another source.
-    let SourceConfig {
-        kind,
-        slow,
-        trust,
-        durability,
-        read_only,
-        idempotent,
-        chain,
-        timeout,
-        retry,
-        startup_timeout,
-        max_message,
-        mcp_tools,
-        ..
-    } = config;
-    let marks = (read_only, idempotent, chain, mcp_tools);
-    let of_mcp = (startup_timeout, max_message);
-    format!("{kind:?}{slow}{trust:?}{durability:?}{marks:?}{timeout:?}{retry}{of_mcp:?}")
-        .hash(&mut hasher);
-    config.credential.as_ref().map(Secret::open).hash(&mut hasher);
-    match &config.kind {
-        SourceKind::McpCommand(command) => {
-            for secret in command.args.iter().chain(command.env.iter().map(|(_, value)| value)) {
-                secret.open().hash(&mut hasher);
-            }
-        }
-        SourceKind::McpUrl { headers, oauth, per_caller, .. } => {
-            let proof = oauth.iter().filter_map(|oauth| oauth.proof.secret());
-            let each = per_caller.iter().flat_map(|each| each.values.values());
-            let fixed = headers.iter().map(|(_, value)| value);
-            fixed.chain(proof).chain(each).for_each(|secret| secret.open().hash(&mut hasher));
-        }
-        SourceKind::ToolFile(_) | SourceKind::Module(_) => {}
-    }
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use sandbox::Tier;
+use serde::Serialize;
+
+use crate::shown::show;
 
 /// The front doors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerConfig {
     /// Names under which it may be addressed, beside its own address and `localhost`; lower case.
     pub allowed_hosts: Vec<String>,
@@ -14,8 +17,10 @@ pub struct ServerConfig {
     /// The largest request body, in bytes.
     pub max_body: usize,
     /// The least cage in which code runs.
+    #[serde(serialize_with = "show")]
     pub cage: Tier,
     /// How long a background server stays without a client.
+    #[serde(serialize_with = "show")]
     pub idle_timeout: Duration,
 }
 

@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tool::{Secret, SourceName, Trust};
+use tool::{Durability, Secret, SourceName, Trust};
 use url::Url;
 
 use super::Resolver;
 use super::mcp_bounds::{MESSAGE, default_startup};
 use super::mcp_servers::ServersEntry;
 use crate::field::Field;
-use crate::high::{
-    McpCommand, McpTools, SourceConfig, SourceDurability, SourceKind, Tools, timeout,
-};
+use crate::high::{McpCommand, McpTools, SourceConfig, SourceKind, Tools, timeout};
 use crate::low::{self, DurabilityWord, RetryWord, Text, TrustWord, Which};
 use crate::node::shorten;
 use crate::units;
@@ -29,7 +27,7 @@ pub(super) struct Common {
     pub(super) slow: bool,
     pub(super) trust: Option<Trust>,
     pub(super) credential: Option<Secret>,
-    pub(super) durability: Option<SourceDurability>,
+    pub(super) durability: Option<Durability>,
     pub(super) read_only: Tools,
     pub(super) idempotent: Tools,
     pub(super) chain: Tools,
@@ -165,9 +163,9 @@ impl Resolver<'_> {
             trust: low.trust.get().map(|word| trust(*word)),
             credential: low.credential.given().and_then(|(low, place)| self.credential(low, place)),
             durability: low.durability.get().map(|word| match word {
-                DurabilityWord::Written => SourceDurability::Written,
-                DurabilityWord::Synced => SourceDurability::Synced,
-                DurabilityWord::Full => SourceDurability::Full,
+                DurabilityWord::Written => Durability::Written,
+                DurabilityWord::Synced => Durability::Synced,
+                DurabilityWord::Full => Durability::Full,
             }),
             read_only: which(&low.read_only),
             idempotent: which(&low.idempotent),

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
+use http1::{BodyFraming, ProtocolError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tool::executor::Sent;
 
-use super::conn::Conn;
 use super::error::{EgressError, Phase, Shown};
-use super::framing::{Fault, Framing};
-use super::pool::{Key, Pool};
+use super::pool::{Conn, Key, Pool};
 
 /// The body of a response. Read to its end, its connection is used again; dropped before, the
 /// connection is closed, which the other side sees at once.
@@ -24,7 +23,7 @@ pub struct Body(Box<Reading>);
 
 /// Boxed: a body is handed on many times until it is read.
 struct Reading {
-    framing: Framing,
+    framing: BodyFraming,
     open: Option<Open>,
     url: Shown,
     idle: Duration,
@@ -46,7 +45,7 @@ pub(super) struct Open {
 
 impl Body {
     pub(super) fn new(
-        framing: Framing,
+        framing: BodyFraming,
         open: Open,
         url: Shown,
         idle: Duration,
@@ -70,7 +69,7 @@ impl Body {
 
     /// Whether it is known that nothing more comes.
     pub fn is_over(&self) -> bool {
-        self.0.framing.is_over()
+        self.0.framing.is_complete()
     }
 
     /// All of it.
@@ -91,7 +90,7 @@ impl Body {
 
 impl Reading {
     fn settle(&mut self) {
-        if self.framing.is_over() {
+        if self.framing.is_complete() {
             self.give_back();
         }
     }
@@ -104,7 +103,7 @@ impl Reading {
         }
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ProtocolError>>> {
         match &mut self.open {
             Some(open) => open.conn.poll_part(&mut self.framing, cx),
             None => Poll::Ready(None),
@@ -129,8 +128,8 @@ impl Reading {
                 }
                 Err(large) => self.fail(large),
             },
-            Some(Err(fault)) => {
-                let what = format!("the response broke off: {fault}");
+            Some(Err(error)) => {
+                let what = format!("the response broke off: {error}");
                 let url = self.url.clone();
                 self.fail(EgressError::Protocol { url, what, sent: Sent::Maybe })
             }

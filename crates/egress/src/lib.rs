@@ -7,12 +7,9 @@
 
 mod address;
 mod body;
-mod conn;
 mod dial;
 mod error;
 mod follow;
-mod framing;
-mod head;
 mod local;
 mod pool;
 mod prepared;
@@ -41,10 +38,11 @@ pub use body::Body;
 pub use dial::{Dial, Tcp};
 pub use error::{EgressError, Phase, Shown};
 pub use follow::Follow;
+pub use http1::ResponseHead;
 pub use local::local;
 pub use pool::Keep;
 pub use prepared::Prepared;
-pub use received::{Received, Said};
+pub use received::Received;
 pub use resolve::{MOST_ANSWERS, Resolve, SystemResolver};
 pub use rustls::pki_types::CertificateDer;
 pub use service_address::ServiceAddress;
@@ -53,12 +51,10 @@ pub use target::{Origin, PlaintextKey, Rules};
 pub use tls::Roots;
 
 use body::Open;
-use conn::Conn;
 use dial::Connector;
 use follow::Hop;
-use framing::Framing;
-use pool::{Key, Pool};
-use prepared::Wire;
+use http1::{ClientConnection, EncodedRequest, ResponseStart};
+use pool::{Conn, Key, Pool};
 use target::blocked;
 
 /// Where a URL came from, which says what it may name.
@@ -141,8 +137,8 @@ impl Egress {
     ) -> Result<Received, EgressError> {
         let origin = self.origin(class, request.uri())?;
         let url = Shown::uri(request.uri());
-        let wire = Wire::of(&origin, request);
-        self.exchange((class, &origin, &url), wire, limits).await
+        let request = prepared::encode(&origin, request);
+        self.exchange((class, &origin, &url), request, limits).await
     }
 
     /// Judges and makes fit, once, what many requests to one place have in common.
@@ -171,9 +167,9 @@ impl Egress {
         body: Bytes,
         limits: HttpLimits,
     ) -> impl Future<Output = Result<Received, EgressError>> {
-        let wire = prepared.wire(&method, more, body);
+        let request = prepared.encode(&method, more, body);
         let Prepared { class, origin, url, .. } = prepared;
-        self.exchange((class, origin, url), wire, limits)
+        self.exchange((class, origin, url), request, limits)
     }
 
     /// Like [`send`](Self::send), but goes where redirects lead: to public addresses, or within the
@@ -195,8 +191,9 @@ impl Egress {
         for count in 0..=follow.max {
             let hopped = |error: EgressError| if count > 0 { error.after_a_hop() } else { error };
             let origin = self.origin(&hop.class, &hop.uri).map_err(hopped)?;
-            let (url, wire) = (Shown::uri(&hop.uri), Wire::of(&origin, hop.request()));
-            let sent = self.exchange((&hop.class, &origin, &url), wire, limits).await;
+            let url = Shown::uri(&hop.uri);
+            let request = prepared::encode(&origin, hop.request());
+            let sent = self.exchange((&hop.class, &origin, &url), request, limits).await;
             let response = sent.map_err(hopped)?;
             match hop.next(&origin, &response)? {
                 Some(next) => hop = next,
@@ -262,7 +259,7 @@ impl Egress {
     async fn exchange(
         &self,
         (class, origin, url): (&Class, &Origin, &Shown),
-        wire: Wire,
+        request: EncodedRequest,
         limits: HttpLimits,
     ) -> Result<Received, EgressError> {
         // What few requests need is boxed, here and below, so that the others do not carry it.
@@ -284,15 +281,15 @@ impl Egress {
                 after: limits.headers,
                 sent: Sent::Maybe,
             };
-            match within(limits.headers, conn.send(&wire)).await.ok_or_else(late)? {
-                Ok((said, framing)) => {
+            match within(limits.headers, conn.send(&request)).await.ok_or_else(late)? {
+                Ok(start) => {
                     let open = Open { conn, key, pool: Arc::clone(&self.0.pool), _place: place };
-                    return bounded((said, framing), open, url.clone(), limits);
+                    return bounded(start, open, url.clone(), limits);
                 }
-                Err(failed) if failed.unsent && reused => {}
+                Err(failed) if failed.is_unsent && reused => {}
                 Err(failed) => {
-                    let sent = if failed.unsent { Sent::No } else { Sent::Maybe };
-                    let what = format!("no response: {}", failed.fault);
+                    let sent = if failed.is_unsent { Sent::No } else { Sent::Maybe };
+                    let what = format!("no response: {}", failed.error);
                     return Err(EgressError::Protocol { url: url.clone(), what, sent });
                 }
             }
@@ -323,7 +320,7 @@ impl Egress {
         limit: Duration,
     ) -> Result<Conn, EgressError> {
         let stream = self.0.connector.connect(class, origin, limit).await?;
-        Ok(Conn::over(stream))
+        Ok(ClientConnection::new(stream))
     }
 }
 
@@ -343,18 +340,20 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
 }
 
 fn bounded(
-    (said, framing): (Arc<Said>, Framing),
+    start: ResponseStart,
     open: Open,
     url: Shown,
     limits: HttpLimits,
 ) -> Result<Received, EgressError> {
-    if said.status == StatusCode::SWITCHING_PROTOCOLS {
+    if start.head.status == StatusCode::SWITCHING_PROTOCOLS {
         let what = "it switched to another protocol, which nobody asked for".to_owned();
         return Err(EgressError::Protocol { url, what, sent: Sent::Maybe });
     }
-    let announced = framing.length().unwrap_or_default();
+    let announced = start.content_length.unwrap_or_default();
     if usize::try_from(announced).is_ok_and(|length| length > limits.body) {
         return Err(EgressError::TooLarge { url, limit: limits.body });
     }
-    Ok(Received::new(said, Body::new(framing, open, url, limits.idle, limits.body)))
+    let ResponseStart { head, framing, content_length, .. } = start;
+    let body = Body::new(framing, open, url, limits.idle, limits.body);
+    Ok(Received::new(head, content_length, body))
 }

@@ -9,8 +9,11 @@ use tool::Map;
 use tokio::time::Instant;
 
 use super::Class;
-use super::conn::Conn;
+use super::dial::Stream;
 use super::target::Origin;
+
+/// A connection of this pool.
+pub(super) type Conn = http1::ClientConnection<Stream>;
 
 /// What a connection was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

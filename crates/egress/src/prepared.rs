@@ -6,12 +6,10 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
+use http1::{EncodedRequest, is_connection_header, write_fields, write_target};
 
 use super::error::Shown;
 use super::{Class, Origin};
-
-/// Bodies up to this go out in one piece with their heads, in bytes.
-const TOGETHER: usize = 16 << 10;
 
 /// What many requests to one place have in common.
 #[derive(Clone)]
@@ -25,51 +23,26 @@ pub struct Prepared {
     text: Box<[u8]>,
 }
 
-/// A request as bytes.
-pub(super) struct Wire {
-    text: Vec<u8>,
-    /// The body, where it is not in the text.
-    body: Bytes,
-    head: bool,
-}
-
-/// Headers that belong to one connection, and those that only this crate may set (RFC 9110 7.6.1).
-const OURS: [header::HeaderName; 9] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::CONNECTION,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::EXPECT,
-];
-
-fn is_ours(name: &HeaderName) -> bool {
-    OURS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-}
-
 impl Prepared {
     pub(super) fn new(class: &Class, origin: Origin, uri: &Uri, mut headers: HeaderMap) -> Self {
         fit(&origin, &mut headers);
         let path = path_of(uri);
         let mut text = Vec::new();
-        place(&mut text, &path);
-        fields(&mut text, &headers);
+        write_target(&mut text, &path);
+        write_fields(&mut text, &headers);
         let (class, url, text) = (class.clone(), Shown::uri(uri), text.into());
         Self { class, origin, url, path, headers, text }
     }
 
     /// One request of many.
-    pub(super) fn wire(
+    pub(super) fn encode(
         &self,
         method: &Method,
         more: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         body: Bytes,
-    ) -> Wire {
-        let mut more = more.into_iter().filter(|(name, _)| !is_ours(name)).peekable();
-        let room = self.text.len() + body.len().min(TOGETHER) + 256;
+    ) -> EncodedRequest {
+        let mut more = more.into_iter().filter(|(name, _)| !is_connection_header(name)).peekable();
+        let room = EncodedRequest::capacity(self.text.len(), body.len());
         let mut text = Vec::with_capacity(room);
         text.extend_from_slice(method.as_str().as_bytes());
         if more.peek().is_none() {
@@ -79,10 +52,10 @@ impl Prepared {
             for (name, value) in more {
                 headers.insert(name, value);
             }
-            place(&mut text, &self.path);
-            fields(&mut text, &headers);
+            write_target(&mut text, &self.path);
+            write_fields(&mut text, &headers);
         }
-        Wire::end(text, method, body)
+        EncodedRequest::finish(text, method, body)
     }
 }
 
@@ -93,72 +66,24 @@ impl fmt::Debug for Prepared {
     }
 }
 
-impl Wire {
-    /// Of a request whose place was judged.
-    pub(super) fn of(origin: &Origin, request: Request<Bytes>) -> Self {
-        let (mut parts, body) = request.into_parts();
-        fit(origin, &mut parts.headers);
-        let mut text = parts.method.as_str().as_bytes().to_vec();
-        place(&mut text, &path_of(&parts.uri));
-        fields(&mut text, &parts.headers);
-        Self::end(text, &parts.method, body)
-    }
-
-    fn end(mut text: Vec<u8>, method: &Method, body: Bytes) -> Self {
-        // RFC 9110, 8.6: said also where it is zero, if the method has bodies.
-        if !body.is_empty() || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
-            let length = body.len().to_string();
-            field(&mut text, header::CONTENT_LENGTH.as_str(), length.as_bytes());
-        }
-        text.extend_from_slice(b"\r\n");
-        let head = *method == Method::HEAD;
-        if body.len() > TOGETHER {
-            return Self { text, body, head };
-        }
-        text.extend_from_slice(&body);
-        Self { text, body: Bytes::new(), head }
-    }
-
-    /// Whether its response has no body.
-    pub(super) fn is_head(&self) -> bool {
-        self.head
-    }
-
-    /// What follows the first `sent` bytes.
-    pub(super) fn after(&self, sent: usize) -> [&[u8]; 2] {
-        let of_body = sent.saturating_sub(self.text.len());
-        [(&self.text[..], sent), (&self.body[..], of_body)]
-            .map(|(bytes, sent)| bytes.get(sent..).unwrap_or_default())
-    }
+/// A request whose place was judged, as bytes.
+pub(super) fn encode(origin: &Origin, request: Request<Bytes>) -> EncodedRequest {
+    let (mut parts, body) = request.into_parts();
+    fit(origin, &mut parts.headers);
+    let mut text = parts.method.as_str().as_bytes().to_vec();
+    write_target(&mut text, &path_of(&parts.uri));
+    write_fields(&mut text, &parts.headers);
+    EncodedRequest::finish(text, &parts.method, body)
 }
 
 fn fit(origin: &Origin, headers: &mut HeaderMap) {
-    let ours: Vec<_> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
+    let ours: Vec<_> = headers.keys().filter(|name| is_connection_header(name)).cloned().collect();
     for name in ours {
         headers.remove(name);
     }
     if let Ok(host) = HeaderValue::from_str(origin.authority()) {
         headers.insert(header::HOST, host);
     }
-}
-
-fn place(text: &mut Vec<u8>, path: &PathAndQuery) {
-    text.push(b' ');
-    text.extend_from_slice(path.as_str().as_bytes());
-    text.extend_from_slice(b" HTTP/1.1\r\n");
-}
-
-fn fields(text: &mut Vec<u8>, headers: &HeaderMap) {
-    for (name, value) in headers {
-        field(text, name.as_str(), value.as_bytes());
-    }
-}
-
-fn field(text: &mut Vec<u8>, name: &str, value: &[u8]) {
-    text.extend_from_slice(name.as_bytes());
-    text.extend_from_slice(b": ");
-    text.extend_from_slice(value);
-    text.extend_from_slice(b"\r\n");
 }
 
 /// What follows the authority. A bare query gets the slash that the text did not need.

@@ -1,8 +1,6 @@
 //! Listening: connections bounded in number and in the time their headers take, and a graceful end.
 
-mod lane;
-mod patient;
-mod rewound;
+mod fast_path;
 
 use std::convert::Infallible;
 use std::io;
@@ -10,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use hyper::server::conn::http1;
+use http1::{PrefixedIo, TimeoutStream};
+use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,11 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::Workers;
 use crate::front::Front;
 
-use lane::Lane;
-use patient::Patient;
-use rewound::Rewound;
-
-pub(crate) use lane::Head;
+pub(crate) use fast_path::Head;
 
 /// The longest the head of a request may take.
 const HEADERS: Duration = Duration::from_secs(10);
@@ -94,16 +89,16 @@ async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    let stream = Patient::new(stream);
+    let stream = TimeoutStream::new(stream);
     let stream = match front.doors() {
-        Some(doors) => match Lane::new(stream, HEADERS).run(doors, &stop).await {
+        Some(doors) => match fast_path::serve(stream, doors, &stop).await {
             Some(left) => left,
             None => return,
         },
-        None => Rewound::new(Bytes::new(), stream),
+        None => PrefixedIo::new(Bytes::new(), stream),
     };
     let service = service_fn(|request| front.answer(request).map(Ok::<_, Infallible>));
-    let connection = http1::Builder::new()
+    let connection = Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
         .max_headers(64)

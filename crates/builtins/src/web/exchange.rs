@@ -79,11 +79,13 @@ impl Asks {
         let asked = async {
             let sent =
                 self.egress.send_following(&Class::Caller, request, limits, Follow::default());
-            let (head, body) = sent.await.map_err(|error| error.to_string())?.into_parts();
+            let received = sent.await.map_err(|error| error.to_string())?;
+            let length = received.content_length();
+            let (head, body) = received.into_parts();
             let (text, truncated) = text(body, &head.headers).await?;
             Ok(json!({
                 "status_code": head.status.as_u16(),
-                "headers": shown(&head.headers),
+                "headers": shown(&head.headers, length),
                 "body": text,
                 "truncated": truncated,
             }))
@@ -128,12 +130,15 @@ fn checked(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String>
 }
 
 /// Returns headers as JSON; repeated values are joined by commas (RFC 9110, 5.3).
-fn shown(headers: &HeaderMap) -> Map<String, Value> {
+fn shown(headers: &HeaderMap, length: Option<u64>) -> Map<String, Value> {
     let mut all = Map::new();
     for name in headers.keys() {
         let values = headers.get_all(name).iter();
         let values: Vec<_> = values.map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
         all.insert(name.as_str().to_owned(), json!(values.join(", ")));
+    }
+    if let Some(length) = length {
+        all.insert(header::CONTENT_LENGTH.to_string(), json!(length.to_string()));
     }
     all
 }

@@ -1,4 +1,4 @@
-//! A connection of which something was read already: that comes first.
+//! A stream that first yields bytes that were already read from it, as hyper's `Rewind` does.
 
 use std::io;
 use std::pin::Pin;
@@ -7,38 +7,39 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream with what was read of it.
+/// A stream, and the bytes that were read ahead of it.
 #[derive(Debug)]
-pub(super) struct Rewound<S> {
-    first: Bytes,
+pub struct PrefixedIo<S> {
+    prefix: Bytes,
     stream: S,
 }
 
-impl<S> Rewound<S> {
-    pub(super) fn new(first: Bytes, stream: S) -> Self {
-        Self { first, stream }
+impl<S> PrefixedIo<S> {
+    /// Yields `prefix`, then what `stream` yields.
+    pub fn new(prefix: Bytes, stream: S) -> Self {
+        Self { prefix, stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let most = self.first.len().min(buf.remaining());
+        let most = self.prefix.len().min(buf.remaining());
         if most == 0 {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        if let Some(part) = self.first.get(..most) {
+        if let Some(part) = self.prefix.get(..most) {
             buf.put_slice(part);
         }
-        self.first.advance(most);
+        self.prefix.advance(most);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -73,11 +74,11 @@ mod tests {
     use bytes::Bytes;
     use tokio::io::AsyncReadExt as _;
 
-    use super::Rewound;
+    use super::PrefixedIo;
 
     #[tokio::test]
     async fn what_was_read_comes_before_the_rest() {
-        let mut stream = Rewound::new(Bytes::from("what was "), &b"read"[..]);
+        let mut stream = PrefixedIo::new(Bytes::from("what was "), &b"read"[..]);
         let mut few = [0; 4];
         stream.read_exact(&mut few).await.unwrap();
         let mut rest = String::new();

@@ -1,0 +1,36 @@
+//! HTTP/1.1 as bytes, for both sides of a connection: heads, framing, and what is written.
+//!
+//! It knows no credentials, addresses, proxies or limits of callers. What it reads has one interpretation;
+//! a request with any other is handed to hyper, and a response with any other is an error. README.md has the
+//! list.
+
+mod body_framing;
+mod cached_head;
+mod client_connection;
+mod decimal;
+mod error;
+mod head_writer;
+mod prefixed_io;
+mod read_buffer;
+mod request_encoder;
+mod request_head;
+mod response_head;
+mod response_writer;
+mod server_connection;
+mod timeout_stream;
+
+pub use body_framing::BodyFraming;
+pub use cached_head::{CachedHead, HeadMatch};
+pub use client_connection::{ClientConnection, ExchangeError};
+pub use decimal::parse_decimal;
+pub use error::ProtocolError;
+pub use head_writer::{is_connection_header, write_field, write_fields};
+pub use prefixed_io::PrefixedIo;
+pub use request_encoder::{EncodedRequest, write_target};
+pub use request_head::RequestHead;
+pub use response_head::{ResponseHead, ResponseStart};
+pub use server_connection::{NextRequest, RequestRules, ServerConnection};
+pub use timeout_stream::TimeoutStream;
+
+/// Bodies up to this go out in one piece with their heads, in bytes; what is larger is not copied.
+const MAX_COALESCED_BODY: usize = 16 << 10;

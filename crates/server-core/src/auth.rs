@@ -12,15 +12,36 @@ use crate::pending_connections::mark_authenticated;
 use crate::state::{Doors, Parts};
 pub use holder::Holder;
 
-/// Who asks, by the credential alone; `source` is that of the endpoint, which a token may be for.
+/// Who asks, by the credential alone; `source` is that of the endpoint, which a token may be for. A key that
+/// was verified with the ring of now is not verified again where `holder` has it, which is of this credential
+/// and no other.
 ///
 /// # Errors
 /// [`Code::Unauthenticated`]; [`Code::Forbidden`] for a token for which nothing is granted;
 /// [`Code::StoreUnavailable`] and [`Code::UpstreamLost`] where nobody can tell.
 pub async fn principal(
     doors: &Doors,
-    headers: &HeaderMap,
-    source: Option<&str>,
+    (headers, source): (&HeaderMap, Option<&str>),
+    holder: Option<&Holder>,
+    now: Wall,
+) -> Result<Principal, ApiError> {
+    let Parts { keys, clock, .. } = &doors.parts;
+    let ring = keys.ring();
+    if let Some(principal) = holder.and_then(|holder| holder.of(&ring, now)) {
+        keys.fresh(clock.as_ref())?;
+        return Ok(principal);
+    }
+    let principal = verified(doors, (headers, source), now).await?;
+    if let Some(holder) = holder {
+        holder.keep(&ring, &principal);
+    }
+    Ok(principal)
+}
+
+async fn verified(
+    doors: &Doors,
+    (headers, source): (&HeaderMap, Option<&str>),
+    now: Wall,
 ) -> Result<Principal, ApiError> {
     let Parts { keys, clock, issuers, .. } = &doors.parts;
     let presented = presented(headers).map_err(|error| issuers.challenged(error, source, None))?;
@@ -31,7 +52,7 @@ pub async fn principal(
         let verified = Box::pin(issuers.verify(token, source, (&ring, clock))).await;
         return verified.inspect(|_| mark_authenticated());
     }
-    let verified = ring.verify(presented, clock.wall()).inspect(|_| mark_authenticated());
+    let verified = ring.verify(presented, now).inspect(|_| mark_authenticated());
     verified.map_err(|error| {
         tracing::info!(reason = error.reason().as_str(), "credential refused");
         let fault = presented.map(|_| "invalid_token");
@@ -42,28 +63,6 @@ pub async fn principal(
             );
         issuers.challenged(error, source, fault)
     })
-}
-
-/// The same of a credential that may have come before: a key that was verified with the ring of now is not
-/// verified again. `holder` is of this credential and no other.
-///
-/// # Errors
-/// As [`principal`].
-pub async fn known_again(
-    doors: &Doors,
-    (headers, source): (&HeaderMap, Option<&str>),
-    holder: &Holder,
-    now: Wall,
-) -> Result<Principal, ApiError> {
-    let Parts { keys, clock, .. } = &doors.parts;
-    let ring = keys.ring();
-    if let Some(principal) = holder.of(&ring, now) {
-        keys.fresh(clock.as_ref())?;
-        return Ok(principal);
-    }
-    let principal = principal(doors, headers, source).await?;
-    holder.keep(&ring, &principal);
-    Ok(principal)
 }
 
 /// The bearer token; nothing where there is no header at all.

@@ -4,6 +4,7 @@
 //!
 //! It makes no authorization decision: those belong to the gateway and the policy.
 
+pub mod admission;
 pub mod auth;
 pub mod body;
 pub mod call_result;

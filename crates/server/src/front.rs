@@ -1,23 +1,21 @@
 //! What a connection is served by: the router, and before it the short way for MCP's messages.
 //!
 //! A call through MCP is what Toolkeep does most. It goes to its door without the router's layers; the
-//! same checks stand before both, in the same order: Host and Origin, then the credential.
+//! same admission stands before both ([`server_core::admission`]).
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, Uri};
-use identity::Principal;
-use tool::{Boxed, Wall};
+use http::{Method, Request, Response};
+use tool::Boxed;
 use tower::ServiceExt as _;
 
 use crate::listen::Head;
-use server_core::context;
+use server_core::admission::{AdmissionRequest, admit};
 use server_core::error::ApiError;
 
 use crate::router;
-use server_core::auth;
 use server_mcp::McpDoors;
 
 /// All doors, as a server serves them.
@@ -81,10 +79,11 @@ async fn message(
     source: Option<String>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let asked = (request.headers(), request.uri());
-    let answered = match entered(&doors, asked, source.as_deref()).await {
+    let (headers, uri) = (request.headers(), request.uri());
+    let asked = AdmissionRequest { headers, uri, source: source.as_deref() };
+    let answered = match admit(&doors, asked, None, doors.parts.clock.wall()).await {
         Ok(principal) => server_mcp::message(&doors, &principal, source, request).await,
-        Err(error) => Err(error),
+        Err(refused) => Err(refused.into()),
     };
     answered.unwrap_or_else(ApiError::into_response)
 }
@@ -98,55 +97,24 @@ pub(crate) enum Said {
 
 /// Answers one message whose head and body were read.
 pub(crate) async fn told(doors: &McpDoors, head: &Head, body: Bytes) -> Said {
-    let Head { scope, headers, found, .. } = head;
-    let hosts = &doors.parts.hosts;
+    let Head { uri, source, scope, headers, checks } = head;
     let now = doors.parts.clock.wall();
-    let entered = match found.host.or(|| hosts.check(headers)) {
-        Ok(()) => known_again(doors, head, now).await,
-        Err(error) => Err(error),
-    };
-    let principal = match entered {
+    let asked = AdmissionRequest { headers, uri, source: source.as_deref() };
+    let principal = match admit(doors, asked, Some(&checks.admission), now).await {
         Ok(principal) => principal,
-        Err(error) => return Said::Other(error.into_response()),
+        Err(refused) => return Said::Other(ApiError::from(refused).into_response()),
     };
     let checked = || server_mcp::refuses(headers).map(Box::new).map_or(Ok(()), Err);
     match scope {
-        Ok(scope) => Said::Door(match found.media.or(checked) {
+        Ok(scope) => Said::Door(match checks.media.or(checked) {
             Ok(()) => {
                 let who = server_mcp::Who { doors, principal: &principal, scope, now };
-                server_mcp::taken(who, server_mcp::Heads::known(headers, &found.said), body).await
+                server_mcp::taken(who, server_mcp::Heads::known(headers, &checks.said), body).await
             }
             Err(reply) => *reply,
         }),
         Err(error) => Said::Other(error.clone().into_response()),
     }
-}
-
-/// What stands before every door, in this order.
-async fn entered(
-    doors: &McpDoors,
-    asked: (&HeaderMap, &Uri),
-    source: Option<&str>,
-) -> Result<Principal, ApiError> {
-    doors.parts.hosts.check(asked.0)?;
-    known(doors, asked, source).await
-}
-
-/// The principal, as its request narrows it.
-async fn known(
-    doors: &McpDoors,
-    asked: (&HeaderMap, &Uri),
-    source: Option<&str>,
-) -> Result<Principal, ApiError> {
-    context::narrowed(doors, auth::principal(doors, asked.0, source).await?, asked)
-}
-
-/// The same of a head that may have come before.
-async fn known_again(doors: &McpDoors, head: &Head, now: Wall) -> Result<Principal, ApiError> {
-    let Head { uri, source, headers, found, .. } = head;
-    let asked = (headers, source.as_deref());
-    let principal = auth::known_again(doors, asked, &found.caller, now).await?;
-    context::narrowed(doors, principal, (headers, uri))
 }
 
 #[cfg(test)]

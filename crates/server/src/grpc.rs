@@ -180,9 +180,8 @@ fn narrowed(doors: &Doors, whose: Principal, headers: &HeaderMap) -> Result<Prin
 
 /// Who asks, by the credential alone, without what the metadata give up.
 async fn principal(doors: &Doors, headers: HeaderMap) -> Result<Principal, Status> {
-    let principal =
-        auth::principal(doors, &headers, None).await.map_err(|error| refused(&error))?;
-    narrowed(doors, principal, &headers)
+    let found = auth::principal(doors, (&headers, None), None, doors.parts.clock.wall()).await;
+    narrowed(doors, found.map_err(|error| refused(&error))?, &headers)
 }
 
 fn refused(error: &ApiError) -> Status {

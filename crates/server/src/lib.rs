@@ -24,14 +24,14 @@ use axum::middleware::{from_fn_with_state, map_response};
 use server_core::hidden_characters;
 use server_mcp::McpDoors;
 
-/// All interfaces as one router. Host and Origin are checked before anything else, then the credential.
+/// All interfaces as one router, with admission before each route: Host and Origin, then the credential.
 pub fn router(doors: &McpDoors) -> Router {
     let open = routes::open_routes(doors);
     let keyed = routes::keyed_routes(doors).merge(server_mcp::routes(doors));
     let shared = server_core::Doors::clone(doors);
-    let keyed = keyed.layer(from_fn_with_state(shared.clone(), middleware::credential));
-    open.merge(keyed)
-        .fallback(routes::nothing_here)
-        .layer(from_fn_with_state(shared, middleware::host_and_origin))
+    let keyed = keyed.layer(from_fn_with_state(shared.clone(), middleware::keyed));
+    open.fallback(routes::nothing_here)
+        .layer(from_fn_with_state(shared, middleware::open))
+        .merge(keyed)
         .layer(map_response(hidden_characters::escape))
 }

@@ -37,6 +37,6 @@ pub(super) async fn principal(
         return super::principal(doors, headers).await;
     };
     let (holder, now) = (known.holder(said), doors.parts.clock.wall());
-    let found = auth::known_again(doors, (&headers, None), &holder, now).await;
+    let found = auth::principal(doors, (&headers, None), Some(&holder), now).await;
     narrowed(doors, found.map_err(|error| refused(&error))?, &headers)
 }

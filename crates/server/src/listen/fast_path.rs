@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::HEADERS;
 use crate::front::{self, Said, endpoint};
-use server_core::auth::Holder;
+use server_core::admission::AdmissionCache;
 use server_core::error::ApiError;
 use server_mcp::{McpDoors, Scope};
 
@@ -29,18 +29,15 @@ pub(crate) struct Head {
     /// Without the length, which is not the same each time.
     pub(crate) headers: HeaderMap,
     /// What was found of these headers needs not be looked for again.
-    pub(crate) found: Found,
+    pub(crate) checks: HeadChecks,
 }
 
 /// What was found of headers.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// For as long as the server runs.
-    pub(crate) host: Fact,
-    /// The same.
+pub(crate) struct HeadChecks {
+    pub(crate) admission: AdmissionCache,
+    /// Whether the media types passed, for as long as the server runs.
     pub(crate) media: Fact,
-    /// Whose key it is.
-    pub(crate) caller: Holder,
     /// What MCP's door asks of every request.
     pub(crate) said: server_mcp::Said,
 }
@@ -66,7 +63,7 @@ fn accept(head: RequestHead) -> Option<Head> {
     let source = endpoint(uri.path())?;
     let source = (!source.is_empty()).then(|| source.to_owned());
     let scope = Scope::read(source.clone(), &uri);
-    Some(Head { uri, source, scope, headers, found: Found::default() })
+    Some(Head { uri, source, scope, headers, checks: HeadChecks::default() })
 }
 
 /// Answers messages until the connection ends, or gives it back with what is not read here.

@@ -1,6 +1,8 @@
 //! A whole server in this process, on a port of its own, spoken to over TCP.
 
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod catalogue;

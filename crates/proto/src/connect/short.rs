@@ -3,11 +3,8 @@
 //! Each runtime has a connection of its own: nothing of a call is woken from another thread. A connection
 //! is asked whether it is still there, and dropped where it is not; its calls end with it.
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -139,7 +136,7 @@ impl Short {
             .await
             .map_err(|error| unreached(Box::new(error)))?;
         // It ends with the connection, or with its runtime.
-        drop(self.tasks.spawn(late(carried(connection))));
+        drop(self.tasks.spawn(carried(connection)));
         let ready = sender.ready().await.map_err(|error| unreached(Box::new(error)))?;
         *open.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready.clone());
         Ok(ready)
@@ -152,21 +149,6 @@ impl Open {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
         now?.ready().await.ok()
     }
-}
-
-/// Lets everything else that is ready run first, each time: requests of one moment go out in one write.
-async fn late<F: Future>(work: F) -> F::Output {
-    let (mut work, mut waits) = (pin!(work), false);
-    poll_fn(|cx| {
-        waits = !waits;
-        if waits {
-            // Woken by itself, a task goes behind those that are ready.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        work.as_mut().poll(cx)
-    })
-    .await
 }
 
 /// Carries a connection for as long as the other side is there.
@@ -299,7 +281,9 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_what_is_served() {
-        assert_eq!(Uri::from_static(CALLED).path(), crate::CALL);
+        let called =
+            format!("/{}/CallFunction", crate::toolrpc::tool_executor_server::SERVICE_NAME);
+        assert_eq!(Uri::from_static(CALLED).path(), called);
     }
 
     #[test]

@@ -22,9 +22,6 @@ pub mod node {
 /// The descriptors of both, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// The path of spec 4's call.
-const CALL: &str = "/toolrpc.ToolExecutor/CallFunction";
-
 /// How long a caller waits.
 const TIMEOUT: http::HeaderName = http::HeaderName::from_static("grpc-timeout");
 

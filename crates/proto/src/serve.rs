@@ -200,8 +200,8 @@ pub async fn serve_seated(
     seat: &(dyn Fn() -> Seat + Send + Sync),
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (door, routes, health) = services(tools).await?;
-    let ways = Arc::new(seated::Ways { door, routes: routes.prepare() });
+    let (routes, health) = services(Arc::clone(&tools)).await?;
+    let ways = Arc::new(seated::Ways { tools, routes: routes.prepare() });
     let served = seated::serve(ways, listener, seat, stop.clone());
     tokio::join!(served, ended(health, stop));
     Ok(())
@@ -212,7 +212,7 @@ pub async fn serve_seated(
 /// # Errors
 /// Where the listener breaks.
 pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) -> io::Result<()> {
-    let (_, routes, health) = services(tools).await?;
+    let (routes, health) = services(tools).await?;
     let ended = ended(health, stop);
     let router = Server::builder()
         .max_concurrent_streams(STREAMS)
@@ -243,7 +243,7 @@ pub async fn serve_on(tools: Arc<dyn Tools>, on: On, stop: CancellationToken) ->
 }
 
 /// All services for these tools, and who tells that they are healthy.
-async fn services(tools: Arc<dyn Tools>) -> io::Result<(Door, Routes, HealthReporter)> {
+async fn services(tools: Arc<dyn Tools>) -> io::Result<(Routes, HealthReporter)> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICES {
         health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
@@ -263,7 +263,7 @@ async fn services(tools: Arc<dyn Tools>) -> io::Result<(Door, Routes, HealthRepo
     let executor = ToolExecutorServer::new(door.clone())
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let node = NodeServer::new(door.clone())
+    let node = NodeServer::new(door)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let routes = Routes::new(health_service)
@@ -271,7 +271,7 @@ async fn services(tools: Arc<dyn Tools>) -> io::Result<(Door, Routes, HealthRepo
         .add_service(v1alpha)
         .add_service(executor)
         .add_service(node);
-    Ok((door, routes, health))
+    Ok((routes, health))
 }
 
 /// Waits for the end, and tells it to who asks how it goes.
@@ -295,22 +295,6 @@ impl Door {
             if id.is_empty() { String::new() } else { self.tools.who(headers.clone()).await? };
         self.running.enter(who, id)
     }
-
-    /// Spec 4's call.
-    async fn called(
-        &self,
-        headers: MetadataMap,
-        call: CallFunctionRequest,
-        connection: Option<Connection>,
-    ) -> Result<CallFunctionResponse, Status> {
-        let CallFunctionRequest { tool_name, input } = call;
-        // Nobody has a name for it to cancel it by.
-        let (within, cancelled) = (within(&headers), None);
-        let progress = Told::default();
-        let asked = Asked { tool_name, input, headers, within, progress, cancelled, connection };
-        let Said { success, output, error, metadata } = self.tools.call(asked).await?;
-        Ok(CallFunctionResponse { success, output, error, metadata })
-    }
 }
 
 #[tonic::async_trait]
@@ -319,8 +303,15 @@ impl ToolExecutor for Door {
         &self,
         request: Request<CallFunctionRequest>,
     ) -> Result<Response<CallFunctionResponse>, Status> {
-        let (headers, _, call) = request.into_parts();
-        self.called(headers, call, None).await.map(Response::new)
+        let (headers, mut extensions, call) = request.into_parts();
+        let CallFunctionRequest { tool_name, input } = call;
+        let connection = extensions.remove::<Connection>();
+        // Nobody has a name for it to cancel it by.
+        let (within, cancelled) = (within(&headers), None);
+        let progress = Told::default();
+        let asked = Asked { tool_name, input, headers, within, progress, cancelled, connection };
+        let Said { success, output, error, metadata } = self.tools.call(asked).await?;
+        Ok(Response::new(CallFunctionResponse { success, output, error, metadata }))
     }
 }
 

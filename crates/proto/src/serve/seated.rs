@@ -1,11 +1,8 @@
 //! Connections that are served where each of them has its seat: on a runtime that it never leaves.
 
-mod bell;
-pub(super) mod carried;
-mod date;
-mod long;
+pub(super) mod connection;
 mod message_budget;
-mod short;
+mod request_body;
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use super::Door;
+use super::Tools;
 
 /// Connections at once; past that, new ones wait in the kernel.
 const CONNECTIONS: usize = 10_000;
@@ -41,9 +38,8 @@ impl std::fmt::Debug for Seat {
 
 /// Who answers.
 pub(super) struct Ways {
-    /// Spec 4's call.
-    pub(super) door: Door,
-    /// Everything.
+    pub(super) tools: Arc<dyn Tools>,
+    /// All services.
     pub(super) routes: Routes,
 }
 
@@ -95,5 +91,5 @@ async fn one(
 ) -> Result<(), String> {
     // A socket is woken by the runtime that it was registered with.
     let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
-    carried::serve(stream, ways, stop).await
+    connection::serve(stream, ways, stop).await
 }

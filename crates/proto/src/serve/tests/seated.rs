@@ -1,4 +1,4 @@
-//! Connections that one task carries: what their clients do to them, and what they do to each other's calls.
+//! Connections: what their clients do to them, and what they do to each other's calls.
 
 mod unfinished;
 
@@ -29,7 +29,7 @@ use tonic::metadata::MetadataMap;
 
 use super::{Dropped, of};
 use crate::node::{CallRequest, Tool};
-use crate::serve::seated::{Ways, carried};
+use crate::serve::seated::{Ways, connection};
 use crate::serve::{ALIVE, Asked, Boxed, Connection, STREAMS, Said, Tools, services};
 
 const SHORT: &str = "http://node/toolrpc.ToolExecutor/CallFunction";
@@ -99,12 +99,13 @@ struct Up {
 async fn up() -> Up {
     let (began, dropped) = (mpsc::unbounded_channel(), mpsc::channel(1024));
     let few = Arc::new(Inner { began: began.0, dropped: dropped.0, gate: Semaphore::new(0) });
-    let (door, routes, _) = services(Arc::new(Few(Arc::clone(&few)))).await.unwrap();
-    let ways = Arc::new(Ways { door, routes: routes.prepare() });
+    let tools = Arc::new(Few(Arc::clone(&few)));
+    let (routes, _) = services(tools.clone()).await.unwrap();
+    let ways = Arc::new(Ways { tools, routes: routes.prepare() });
     let ((stream, its), stop) = (tokio::io::duplex(1 << 20), CancellationToken::new());
     let writes = Arc::new(AtomicUsize::new(0));
     let its = Counted(its, Arc::clone(&writes));
-    let served = TaskTracker::new().spawn(carried::serve(its, ways, stop.clone()));
+    let served = TaskTracker::new().spawn(connection::serve(its, ways, stop.clone()));
     Up { stream, few, began: began.1, dropped: dropped.1, stop, served, writes }
 }
 

@@ -5,7 +5,6 @@
 
 mod ask;
 mod host;
-mod lines;
 mod said;
 
 use std::collections::HashMap;
@@ -14,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::process::{Child, Exit, GRACE, Tail};
+use sandbox::process::{Child, Exit, GRACE, Line, Lines, OverlongLine, Tail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
@@ -25,11 +24,12 @@ pub(crate) use ask::Net;
 pub(crate) use host::{Host, Run};
 pub(crate) use said::Told;
 
-use lines::Lines;
 use said::Said;
 
 /// Calls at once of one process.
 const MOST_CALLS: usize = 64;
+/// Longest line, in bytes: the largest answer, and what stands around it.
+const LONGEST_LINE: usize = (16 << 20) + 4096;
 /// Lines on the way to it.
 const QUEUE: usize = 2 * MOST_CALLS;
 /// Lines that belong to nothing, before it is ended.
@@ -201,6 +201,22 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Bytes>, end: Can
     }
 }
 
+fn lines_of(stdout: ChildStdout) -> Lines<ChildStdout> {
+    Lines::new(stdout, LONGEST_LINE, OverlongLine::Stop)
+}
+
+/// The next line that has an end; `None` where there is none. Dropping the future loses nothing.
+///
+/// # Errors
+/// Where it is too long, in words.
+async fn next_line(lines: &mut Lines<ChildStdout>) -> Result<Option<Bytes>, String> {
+    match lines.next().await {
+        Ok(Line::Whole(line)) => Ok(Some(line)),
+        Ok(Line::TooLong(_)) => Err(format!("it wrote a line of more than {LONGEST_LINE} bytes")),
+        Ok(Line::Rest(_) | Line::End) | Err(_) => Ok(None),
+    }
+}
+
 /// What listening needs.
 struct Listening {
     child: Child,
@@ -216,7 +232,7 @@ impl Listening {
     async fn run(mut self) {
         let broken = loop {
             tokio::select! {
-                line = self.lines.next() => match line {
+                line = next_line(&mut self.lines) => match line {
                     Ok(Some(line)) => {
                         if let Err(why) = self.take(&line) {
                             break Some(why);

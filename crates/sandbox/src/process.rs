@@ -9,6 +9,7 @@
 
 mod child;
 mod detached;
+mod lines;
 mod lookup;
 mod preexec;
 mod spec;
@@ -27,6 +28,7 @@ use std::time::Duration;
 pub use child::{Child, Exit, Used};
 pub use detached::{Detached, ask_to_end, leave_session};
 use host::descriptors::{CHILD, Claim};
+pub use lines::{Line, Lines, OverlongLine};
 pub use lookup::{LookupError, lookup};
 pub use spec::{EnvValue, PASSED_ON, Spec};
 pub use supervise::supervise;

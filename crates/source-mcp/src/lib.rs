@@ -15,7 +15,6 @@ mod fail;
 mod follow;
 mod greeting;
 mod http;
-mod lines;
 mod link;
 mod listing;
 mod method;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::process::{Launcher, Spec, Tail};
+use sandbox::process::{Launcher, Lines, Spec, Tail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdout;
 use tokio::runtime::Handle;
@@ -13,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::{Clock, Code, ExecuteError, Mono};
 
-use super::lines::Lines;
 use super::said::{Said, Told};
-use super::{Listening, Net, Process, QUEUE, Shared, TAIL, with_words, write};
+use super::{Listening, Net, Process, QUEUE, Shared, TAIL, lines_of, next_line, with_words, write};
 use crate::folder::Copied;
 use crate::grant::Allowed;
 use egress::Egress;
@@ -176,7 +175,7 @@ async fn start(run: &Run) -> Result<(Arc<Process>, Vec<Told>), String> {
     };
     let tail = Tail::new(TAIL);
     drop(run.tasks.spawn(tail.clone().drain(stderr)));
-    let mut lines = Lines::new(stdout);
+    let mut lines = lines_of(stdout);
     // Dropped where this fails, the child ends.
     let greeted = async {
         stdin.write_all(&run.hello).await.map_err(|_| "it ended at once".to_owned())?;
@@ -201,7 +200,7 @@ async fn start(run: &Run) -> Result<(Arc<Process>, Vec<Told>), String> {
 
 async fn ready(lines: &mut Lines<ChildStdout>) -> Result<Vec<Told>, String> {
     for _ in 0..EARLY {
-        let line = lines.next().await?.ok_or("it ended before it was ready")?;
+        let line = next_line(lines).await?.ok_or("it ended before it was ready")?;
         if let Some(Said::Ready(problems)) = Said::read(&line) {
             return Ok(problems);
         }

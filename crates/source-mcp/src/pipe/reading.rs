@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use ::mcp::{Fault, Id, Message, Request, Response, RpcError, write};
 use bytes::Bytes;
+use sandbox::process::{Line, Lines, OverlongLine};
 use tokio::sync::mpsc;
 use tool::{Json, Limits};
 
 use super::{Broken, Reader, Waiting};
 use crate::ears::Heard;
 use crate::exchange::{Event, Spoiled, nobodys, not_answered};
-use crate::lines::{Line, Lines};
 use crate::link::Shared;
 use crate::noise::Verdict;
 use crate::question::is_passed_on;
@@ -42,7 +42,7 @@ impl Reading {
     ) -> Self {
         let limits = Limits { bytes: longest, ..Limits::DOCUMENT };
         let sorting = Sorting { limits, out, waiting, shared };
-        Self { lines: Lines::new(reader, longest), sorting }
+        Self { lines: Lines::new(reader, longest, OverlongLine::PassOver), sorting }
     }
 
     /// Reads until the end of the connection.
@@ -60,14 +60,16 @@ impl Reading {
 impl Sorting {
     async fn line(&self, line: io::Result<Line>) -> On {
         match line {
-            Ok(Line::Whole(line)) if line.is_empty() => Some(()),
-            Ok(Line::Whole(line)) => match Message::read(line.clone(), self.limits) {
-                Ok(message) => {
-                    self.shared.noise.quiet();
-                    self.message(message).await
+            Ok(Line::Whole(line) | Line::Rest(line)) if line.is_empty() => Some(()),
+            Ok(Line::Whole(line) | Line::Rest(line)) => {
+                match Message::read(line.clone(), self.limits) {
+                    Ok(message) => {
+                        self.shared.noise.quiet();
+                        self.message(message).await
+                    }
+                    Err(fault) => self.unreadable(&line, &fault),
                 }
-                Err(fault) => self.unreadable(&line, &fault),
-            },
+            }
             Ok(Line::TooLong(bytes)) => {
                 let verdict = self.shared.noise.too_long(bytes);
                 // The only one that waits: it was its answer, as far as anyone can tell.

@@ -1,6 +1,7 @@
 //! Reads lines of bounded length from a stream that may never send one.
 //!
-//! A line past the bound is passed over without being kept; the stream goes on behind it.
+//! A line past the bound is not kept. Its length is in what is told of it, which the codecs of tokio-util
+//! do not count.
 
 use std::io;
 
@@ -12,20 +13,32 @@ const CHUNK: usize = 16 * 1024;
 
 /// One step of reading.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    /// A line without its end, or the rest of the stream where that has none.
+pub enum Line {
+    /// A line without its end, and without blanks around it.
     Whole(Bytes),
-    /// A line of at least this many bytes was passed over.
+    /// The same of what stands at the end of the stream without a line end.
+    Rest(Bytes),
+    /// A line of this many bytes, which were not kept; of at least so many with [`OverlongLine::Stop`].
     TooLong(usize),
     /// The stream ended.
     End,
 }
 
-/// Lines of `stream`, none longer than `most` bytes.
+/// What becomes of a line past the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverlongLine {
+    /// It is read to its end, and the stream goes on behind it.
+    PassOver,
+    /// It is told at once. What follows on the stream makes no sense then.
+    Stop,
+}
+
+/// Lines of a stream, each of a bounded length.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     stream: R,
     most: usize,
+    overlong: OverlongLine,
     held: BytesMut,
     /// How much of `held` is known to have no line end.
     searched: usize,
@@ -34,16 +47,16 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Reads from `stream`.
-    pub(super) fn new(stream: R, most: usize) -> Self {
-        Self { stream, most, held: BytesMut::new(), searched: 0, skipped: None }
+    /// Reads from `stream` lines of at most `most` bytes.
+    pub fn new(stream: R, most: usize, overlong: OverlongLine) -> Self {
+        Self { stream, most, overlong, held: BytesMut::new(), searched: 0, skipped: None }
     }
 
     /// The next line. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The stream's.
-    pub(super) async fn next(&mut self) -> io::Result<Line> {
+    pub async fn next(&mut self) -> io::Result<Line> {
         loop {
             if let Some(line) = self.held_line() {
                 return Ok(line);
@@ -63,6 +76,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.skipped = Some(self.skipped.unwrap_or_default() + self.searched);
                 self.held.clear();
                 self.searched = 0;
+                if self.overlong == OverlongLine::Stop {
+                    return self.skipped.map(Line::TooLong);
+                }
             }
             return None;
         };
@@ -83,7 +99,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         match self.skipped.take() {
             Some(skipped) => Line::TooLong(skipped + rest.len()),
             None if rest.is_empty() => Line::End,
-            None => Line::Whole(trimmed(&rest)),
+            None => Line::Rest(trimmed(&rest)),
         }
     }
 }
@@ -94,10 +110,10 @@ fn trimmed(line: &Bytes) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Lines};
+    use super::{Line, Lines, OverlongLine};
 
     async fn lines(text: &[u8], most: usize) -> Vec<Line> {
-        let mut lines = Lines::new(text, most);
+        let mut lines = Lines::new(text, most, OverlongLine::PassOver);
         let mut read = Vec::new();
         loop {
             match lines.next().await.unwrap() {
@@ -111,20 +127,21 @@ mod tests {
         Line::Whole(text.into())
     }
 
+    fn rest(text: &'static str) -> Line {
+        Line::Rest(text.into())
+    }
+
     #[tokio::test]
     async fn lines_come_whole_and_the_last_needs_no_end() {
         assert_eq!(
             lines(b"a\r\n\nbc\n d", 9).await,
-            [whole("a"), whole(""), whole("bc"), whole("d")]
+            [whole("a"), whole(""), whole("bc"), rest("d")]
         );
     }
 
     #[tokio::test]
     async fn a_line_past_the_bound_is_passed_over_and_the_next_is_read() {
-        assert_eq!(
-            lines(b"12345\n1234\nx", 4).await,
-            [Line::TooLong(5), whole("1234"), whole("x")]
-        );
+        assert_eq!(lines(b"12345\n1234\nx", 4).await, [Line::TooLong(5), whole("1234"), rest("x")]);
         assert_eq!(lines(b"12345", 4).await, [Line::TooLong(5)]);
         let long = [vec![b'x'; 100_000], b"\nnext\n".to_vec()].concat();
         assert_eq!(lines(&long, 20_000).await, [Line::TooLong(100_000), whole("next")]);
@@ -133,10 +150,17 @@ mod tests {
     /// A flood without a line end holds no more than the bound and one chunk.
     #[tokio::test]
     async fn a_flood_is_not_kept() {
-        let mut lines = Lines::new(tokio::io::repeat(b'x'), 50_000);
+        let mut lines = Lines::new(tokio::io::repeat(b'x'), 50_000, OverlongLine::PassOver);
         let flood = tokio::time::timeout(std::time::Duration::from_millis(50), lines.next());
         assert!(flood.await.is_err());
         assert!(lines.held.capacity() <= 2 * (50_000 + super::CHUNK), "{}", lines.held.capacity());
         assert!(lines.skipped.unwrap() > 50_000);
+    }
+    #[tokio::test]
+    async fn a_flood_is_told_at_once_where_its_end_is_not_waited_for() {
+        let mut lines = Lines::new(tokio::io::repeat(b'x'), 1 << 20, OverlongLine::Stop);
+        let Line::TooLong(bytes) = lines.next().await.unwrap() else { panic!("not too long") };
+        assert!(bytes > 1 << 20);
+        assert!(lines.held.capacity() < 3 << 20, "{}", lines.held.capacity());
     }
 }

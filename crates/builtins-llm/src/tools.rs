@@ -2,12 +2,13 @@
 //! long, as many as there are cores.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use builtins::{WorkerError, WorkerQuota};
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step};
+use tool_manifest::{GIVEN_UP, given_up, run_blocking, unless_given_up};
 
 use crate::embedder::Embedder;
 use crate::model::Installed;
@@ -132,12 +133,7 @@ impl Asking {
     async fn answered(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let answer = match &*self.embedder {
             Embedder::Model(model) => self.by_model(model, call, ctx).await?,
-            Embedder::WordVectors { .. } => {
-                tokio::select! {
-                    answer = self.by_words(call, ctx) => answer?,
-                    () = ctx.cancel.cancelled() => return Err(given_up()),
-                }
-            }
+            Embedder::WordVectors { .. } => unless_given_up(ctx, self.by_words(call, ctx)).await?,
         };
         Ok(Step::Done(match answer {
             Ok(answer) => Outcome::value(Json::of(&answer)),
@@ -159,7 +155,7 @@ impl Asking {
             turn = worker.process().enter(ctx.caller.root_key()) => turn.map_err(refused)?,
         };
         let (ask, args) = (self.ask, call.call().args.clone());
-        let made = beside(move || {
+        let made = run_blocking(CancellationToken::new(), move || {
             let args = args.value();
             let texts = (ask.texts)(args)?;
             Ok::<_, String>((request(&texts)?, texts.len()))
@@ -191,7 +187,8 @@ impl Asking {
             Ok(vectors) => vectors,
             Err(why) => return Ok(Err(why)),
         };
-        beside(move || (ask.answer)(args.value(), &vectors, &label)).await
+        let answer = move || (ask.answer)(args.value(), &vectors, &label);
+        run_blocking(CancellationToken::new(), answer).await
     }
 
     /// By the built-in word vectors, on a thread of this process.
@@ -200,29 +197,25 @@ impl Asking {
         call: Granted<'_>,
         ctx: &Context<'_>,
     ) -> Result<Result<Value, String>, ExecuteError> {
-        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let place = QUOTA.enter(ctx.caller.root_key()).await;
         let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
-        let (ask, stopped) = (self.ask, Arc::clone(&stop.0));
+        let (ask, stop) = (self.ask, CancellationToken::new());
         let (args, label) = (call.call().args.clone(), Arc::clone(&self.label));
-        beside(move || {
+        run_blocking(stop.clone(), move || {
             // Kept until the thread is done, even where nobody waits for it any more.
             let _place = place;
             let args = args.value();
             let vectors = (ask.texts)(args)?.into_iter().map(|text| {
-                let is_stopped = stopped.load(Ordering::Relaxed);
-                if is_stopped { Err(GIVEN_UP.to_owned()) } else { word_vectors::embed(text) }
+                if stop.is_cancelled() {
+                    Err(GIVEN_UP.to_owned())
+                } else {
+                    word_vectors::embed(text)
+                }
             });
             (ask.answer)(args, &vectors.collect::<Result<Vec<_>, _>>()?, &label)
         })
         .await
     }
-}
-
-const GIVEN_UP: &str = "the call was given up";
-
-fn given_up() -> ExecuteError {
-    ExecuteError::during(Code::Cancelled, GIVEN_UP)
 }
 
 fn refused(error: WorkerError) -> ExecuteError {
@@ -233,14 +226,6 @@ fn refused(error: WorkerError) -> ExecuteError {
     ExecuteError::before(code, error.into_message())
 }
 
-/// Computes on a thread for what takes long.
-async fn beside<T: Send + 'static>(
-    compute: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ExecuteError> {
-    let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-    tokio::task::spawn_blocking(compute).await.map_err(fault)
-}
-
 impl Executor for Asking {
     fn execute<'a>(
         &'a self,
@@ -248,14 +233,5 @@ impl Executor for Asking {
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         Box::pin(self.answered(call, ctx))
-    }
-}
-
-/// Stops a computation when the call's future goes.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

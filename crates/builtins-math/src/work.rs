@@ -4,15 +4,16 @@
 //! given up or the time is over. No tool here reaches for anything outside.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use builtins::WorkerQuota;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use tool::{
     Body, Boxed, Caller, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Mono,
     Outcome, Step,
 };
+use tool_manifest::{GIVEN_UP, run_blocking, unless_given_up};
 
 use crate::fields::Fields;
 use crate::picture::{self, Picture};
@@ -48,7 +49,7 @@ impl From<Json> for Answer {
 /// Whether a computation may go on.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
-    stopped: Arc<AtomicBool>,
+    stop: CancellationToken,
     clock: Arc<dyn Clock>,
     until: Mono,
 }
@@ -56,8 +57,8 @@ pub(crate) struct Run {
 impl Run {
     /// To be asked between steps of at most some milliseconds.
     pub(crate) fn go_on(&self) -> Result<(), String> {
-        if self.stopped.load(Ordering::Relaxed) {
-            return Err("the call was given up".to_owned());
+        if self.stop.is_cancelled() {
+            return Err(GIVEN_UP.to_owned());
         }
         if self.clock.mono() >= self.until {
             let seconds = MOST.as_secs();
@@ -66,15 +67,6 @@ impl Run {
             ));
         }
         Ok(())
-    }
-}
-
-/// Stops a computation when the call's future goes.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -115,41 +107,25 @@ impl Executor for Working {
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.run(call, ctx))
+        Box::pin(unless_given_up(ctx, self.compute(call, ctx)))
     }
 }
 
 impl Working {
-    async fn run(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let _stop = StopOnDrop(Arc::clone(&stopped));
-        tokio::select! {
-            done = self.compute(call, ctx, &stopped) => done,
-            () = ctx.cancel.cancelled() => {
-                Err(ExecuteError::during(Code::Cancelled, "the call was given up"))
-            }
-        }
-    }
-
-    async fn compute(
-        &self,
-        call: Granted<'_>,
-        ctx: &Context<'_>,
-        stopped: &Arc<AtomicBool>,
-    ) -> Result<Step, ExecuteError> {
-        let fault = || ExecuteError::during(Code::Internal, "a fault in the built-in tool");
+    async fn compute(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
         let place = self.shop.quota.enter(ctx.caller.root_key()).await;
         let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
         let (work, args) = (self.work, call.call().args.clone());
         let clock = Arc::clone(&self.shop.clock);
         let until = clock.mono().after(MOST).min(ctx.deadline);
-        let run = Run { stopped: Arc::clone(stopped), clock, until };
-        let computed = tokio::task::spawn_blocking(move || {
+        let stop = CancellationToken::new();
+        let run = Run { stop: stop.clone(), clock, until };
+        let computed = run_blocking(stop, move || {
             // Kept until the thread is done, even where nobody waits for it any more.
             let _place = place;
             work(Fields::of(&args), &run)
         });
-        match computed.await.map_err(|_| fault())? {
+        match computed.await? {
             Ok(answer) => Ok(Step::Done(self.outcome(ctx.caller, answer).await)),
             Err(message) => Ok(Step::Done(Outcome::failed(&message))),
         }

@@ -4,9 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use tool::{
-    Args, Boxed, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Scope, Step, Tool,
+    Args, Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Scope, Step, Tool,
 };
+
+use crate::blocking::run_blocking;
 
 /// A built-in tool with its executor.
 #[derive(Debug, Clone)]
@@ -70,9 +73,8 @@ impl<T: Compute + 'static> Executor for Aside<T> {
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
         let (compute, args) = (Arc::clone(&self.0), call.call().args.clone());
         Box::pin(async move {
-            let computed = tokio::task::spawn_blocking(move || compute.compute(&args)).await;
-            let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-            Ok(Step::Done(outcome(computed.map_err(fault)?)))
+            let computed = run_blocking(CancellationToken::new(), move || compute.compute(&args));
+            Ok(Step::Done(outcome(computed.await?)))
         })
     }
 

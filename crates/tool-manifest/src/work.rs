@@ -1,12 +1,15 @@
 //! Long-running work on a blocking thread. Reports progress and stops when the call is cancelled.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tool::{Args, Boxed, Call, Caller, Code, Context, ExecuteError, Executor, Granted, Json, Step};
+use tokio_util::sync::CancellationToken;
+use tool::{Args, Boxed, Call, Caller, Context, ExecuteError, Executor, Granted, Json, Step};
 
+use crate::blocking::run_blocking;
 use crate::builtin::outcome;
 
 /// Interval of progress reports.
@@ -30,14 +33,9 @@ pub struct Job {
     pub call: Call,
     /// The caller of the call.
     pub caller: Caller,
-    state: Arc<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    gone: AtomicBool,
+    stop: CancellationToken,
     /// Completed bytes or items.
-    done: AtomicU64,
+    done: Arc<AtomicU64>,
 }
 
 impl Job {
@@ -46,8 +44,8 @@ impl Job {
     /// # Errors
     /// If the call was cancelled; the work must stop then.
     pub fn step(&self, done: u64) -> Result<(), String> {
-        self.state.done.fetch_add(done, Ordering::Relaxed);
-        if self.state.gone.load(Ordering::Relaxed) {
+        self.done.fetch_add(done, Ordering::Relaxed);
+        if self.stop.is_cancelled() {
             return Err("the call was cancelled".to_owned());
         }
         Ok(())
@@ -58,35 +56,25 @@ impl Job {
 #[derive(Debug)]
 pub struct Long<T>(pub(crate) Arc<T>);
 
-/// Sets the cancellation flag when the call's future is dropped.
-struct Leaves(Arc<State>);
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        self.0.gone.store(true, Ordering::Relaxed);
-    }
-}
-
 impl<T: Work + 'static> Executor for Long<T> {
     fn execute<'a>(
         &'a self,
         call: Granted<'a>,
         ctx: &'a Context<'a>,
     ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let (work, state) = (Arc::clone(&self.0), Arc::new(State::default()));
+        let (work, stop, done) = (Arc::clone(&self.0), CancellationToken::new(), Arc::default());
         let (call, caller) = (call.call().clone(), ctx.caller.clone());
-        let job = Job { call, caller, state: Arc::clone(&state) };
+        let job = Job { call, caller, stop: stop.clone(), done: Arc::clone(&done) };
         Box::pin(async move {
-            let leaves = Leaves(state);
-            let mut working = tokio::task::spawn_blocking(move || work.work(&job));
+            let mut working = pin!(run_blocking(stop.clone(), move || work.work(&job)));
             let mut cancelled = ctx.cancel.cancelled();
             let worked = loop {
                 let tick = tokio::time::sleep(TELL);
                 tokio::select! {
                     worked = &mut working => break worked,
-                    () = &mut cancelled => leaves.0.gone.store(true, Ordering::Relaxed),
+                    () = &mut cancelled => stop.cancel(),
                     () = tick => {
-                        let done = leaves.0.done.load(Ordering::Relaxed);
+                        let done = done.load(Ordering::Relaxed);
                         #[expect(clippy::cast_precision_loss, reason = "for a bar to look at")]
                         ctx.progress.report(done as f64, None, None);
                         continue;
@@ -95,8 +83,7 @@ impl<T: Work + 'static> Executor for Long<T> {
                 // Cancelled: it ends at its next step.
                 break working.await;
             };
-            let fault = |_| ExecuteError::during(Code::Internal, "a fault in the built-in tool");
-            Ok(Step::Done(outcome(worked.map_err(fault)?)))
+            Ok(Step::Done(outcome(worked?)))
         })
     }
 

@@ -1,13 +1,14 @@
 //! How the tests of the tools call them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use std::task::{Context, Waker};
 
 use serde_json::Value;
 use testkit::context::{caller, context};
+use tokio_util::sync::CancellationToken;
 use tool::{
     Args, Call, CallId, Caller, Clock, Executor as _, Granted, Mono, Org, SourceName, Ticket,
     ToolKey, Wall,
@@ -31,19 +32,21 @@ impl Clock for Stepping {
 
 /// A run that nothing stops.
 pub(crate) fn endless() -> Run {
-    let (stopped, clock) = (Arc::default(), Arc::new(Stepping::default()));
-    Run { stopped, clock, until: Mono(Duration::MAX) }
+    let (stop, clock) = (CancellationToken::new(), Arc::new(Stepping::default()));
+    Run { stop, clock, until: Mono(Duration::MAX) }
 }
 
 /// A run whose time is over after it has asked `times` times.
 pub(crate) fn short(times: u64) -> Run {
     let clock = Arc::new(Stepping(AtomicU64::new(0), 1));
-    Run { stopped: Arc::default(), clock, until: Mono(Duration::from_millis(times)) }
+    Run { stop: CancellationToken::new(), clock, until: Mono(Duration::from_millis(times)) }
 }
 
 /// A run that was given up.
 pub(crate) fn given_up() -> Run {
-    Run { stopped: Arc::new(AtomicBool::new(true)), ..endless() }
+    let run = endless();
+    run.stop.cancel();
+    run
 }
 
 pub(crate) fn outcome(name: &str, args: &Value, run: &Run) -> Result<Answer, String> {

@@ -10,8 +10,13 @@ const QUICK: usize = 1 << 20;
 /// Runs `work` on this many bytes; if there are many, the thread's other tasks move to another
 /// thread.
 pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    aside_if(bytes > QUICK, work)
+}
+
+/// Runs `work`, which takes long where it `is_large`: then the thread's other tasks go on elsewhere.
+pub fn aside_if<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
     let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
-    if bytes > QUICK && Handle::try_current().is_ok_and(threads) {
+    if is_large && Handle::try_current().is_ok_and(threads) {
         return tokio::task::block_in_place(work);
     }
     work()

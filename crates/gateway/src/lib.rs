@@ -31,7 +31,7 @@ use tool::artefact::Artefacts;
 use tool::executor::{Credentials, NoCredentials};
 use tool::{Clock, Ledger, Secret};
 
-pub use aside::{aside, away};
+pub use aside::{aside, aside_if, away};
 pub use cancel::Unheard;
 pub use option_types::{Bounds, LONGEST, Patience};
 pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use catalog::{Catalog, Entry};
 use formats::{AliasMap, Format};
 use gateway::View;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tool::Json;
 
 use crate::packed::{self, Packed};
@@ -76,12 +75,7 @@ pub enum Names {
 
 /// Runs work on a blocking thread if it is long for this number of tools.
 pub fn aside<T>(tools: usize, work: impl FnOnce() -> T) -> T {
-    let many = tools > MANY;
-    let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
-    if many && Handle::try_current().is_ok_and(threads) {
-        return tokio::task::block_in_place(work);
-    }
-    work()
+    gateway::aside_if(tools > MANY, work)
 }
 
 /// A value with the number of the catalog that it was built from.

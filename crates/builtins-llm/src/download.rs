@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::{Installed, put, sandboxed};
 
+/// Bytes of a file that are hashed at a time.
+const PIECE: usize = 64 << 10;
 /// The public hub.
 const HUB: &str = "https://huggingface.co";
 /// The folder of unfinished downloads, below that of models.
@@ -266,7 +268,16 @@ fn removed(part: &Path) -> Result<(), String> {
 
 fn digest(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hash)?;
+    let mut file = BufReader::with_capacity(PIECE, File::open(path)?);
+    loop {
+        let piece = file.fill_buf()?;
+        if piece.is_empty() {
+            break;
+        }
+        hash.update(piece);
+        let length = piece.len();
+        file.consume(length);
+    }
     let mut digits = String::new();
     for byte in hash.finalize() {
         let _written = write!(digits, "{byte:02x}");

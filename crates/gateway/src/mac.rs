@@ -1,6 +1,6 @@
 //! Keyed hashes for records: equal arguments have equal hashes, and reveal nothing else.
 
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tool::{Digest, Secret};
 

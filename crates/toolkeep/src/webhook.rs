@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use egress::{Class, Egress, HttpLimits, Origin};
 use gateway::{Event, Heard, Herald};
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{Request, header};
 use serde_json::{Value, json};
 use sha2::Sha256;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
 use uuid::Uuid;

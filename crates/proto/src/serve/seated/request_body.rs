@@ -35,9 +35,16 @@ struct OneMessage {
     received: usize,
     /// Those that came with the call.
     headers: HeaderMap,
-    /// Whether its sender may call, and until when it must have come: asked where it has not come
-    /// together with its headers.
-    waiting: Option<(Option<Boxed<Result<(), Status>>>, Pin<Box<Sleep>>)>,
+    /// Set where it has not come together with its headers.
+    waiting: Option<Waiting>,
+}
+
+/// What a message is waited for with.
+struct Waiting {
+    /// Whether its sender may call, until that is known.
+    admission: Option<Boxed<Result<(), Status>>>,
+    /// Until when it must have come.
+    until: Pin<Box<Sleep>>,
 }
 
 /// The budget of a connection.
@@ -83,10 +90,11 @@ impl OneMessage {
 
     /// Ready where it is waited for no longer: its sender may not call, or took too long.
     fn poll_refused(&mut self, state: &ConnectionState, cx: &mut Context<'_>) -> Poll<Status> {
-        let (admission, until) = self.waiting.get_or_insert_with(|| {
+        let Waiting { admission, until } = self.waiting.get_or_insert_with(|| {
             let headers = MetadataMap::from_headers(std::mem::take(&mut self.headers));
             let admission = state.ways.tools.admit(headers, state.connection.clone());
-            (Some(admission), Box::pin(tokio::time::sleep(MESSAGE_TIME)))
+            let until = Box::pin(tokio::time::sleep(MESSAGE_TIME));
+            Waiting { admission: Some(admission), until }
         });
         if let Some(pending) = admission {
             match pending.as_mut().poll(cx) {

@@ -1,6 +1,7 @@
 //! The configuration as it is used: resolved, typed, checked. No variable and no default is left open.
 
 mod mcp_tools;
+mod nodes;
 mod plugins;
 mod server;
 
@@ -15,9 +16,10 @@ use tool::{Durability, Secret, SourceName, Trust};
 use url::Url;
 
 pub use self::mcp_tools::McpTools;
+pub use self::nodes::{KubernetesConfig, NodesConfig};
 pub use self::plugins::PluginsConfig;
 pub use self::server::ServerConfig;
-use super::shown::{address, bearer, grant, hidden, is_false, once, scheme, show};
+use super::shown::{address, bearer, grant, hidden, is_false, once, show};
 use super::{Faults, Place};
 
 /// Time for one call where nothing is said (spec 0).
@@ -77,48 +79,6 @@ impl Config {
     pub fn rules(&self) -> Option<&policy::Rules> {
         Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
     }
-}
-
-/// Tools on other machines.
-#[derive(Debug, Clone, Serialize)]
-pub struct NodesConfig {
-    /// Where they are.
-    #[serde(flatten, serialize_with = "show")]
-    pub addresses: node_addresses::Addresses,
-    /// Whom to ask for the others.
-    pub kubernetes: Option<KubernetesConfig>,
-    /// The MongoDB in which servers share the registry. The URL may hold a password.
-    #[serde(serialize_with = "show")]
-    pub mongodb: Option<Secret>,
-    /// Holds the authority that signs for nodes; the server's own where there is none.
-    #[serde(serialize_with = "show")]
-    pub authority_file: Option<PathBuf>,
-    /// How far they are trusted.
-    pub trust: Trust,
-    /// Which of their tools change nothing.
-    pub read_only: Tools,
-    /// Which names they may share.
-    #[serde(serialize_with = "show")]
-    pub shared: node_addresses::Sharing,
-}
-
-/// A Kubernetes that knows where nodes are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KubernetesConfig {
-    /// Its API server.
-    #[serde(serialize_with = "show")]
-    pub api: egress::Origin,
-    /// Holds the token.
-    #[serde(serialize_with = "show")]
-    pub token_file: Option<PathBuf>,
-    /// Holds the certificates to believe; those of this machine where there is none.
-    #[serde(serialize_with = "show")]
-    pub ca_file: Option<PathBuf>,
-    /// Whether the nodes are called over TLS.
-    #[serde(rename = "scheme", serialize_with = "scheme")]
-    pub https: bool,
-    /// The nodes' port.
-    pub port: u16,
 }
 
 /// The built-in tools.

@@ -6,7 +6,7 @@
 
 mod values;
 
-use serde::{Serialize, Serializer};
+use serde::{Serialize as _, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::high::{Config, SourceConfig, SourceKind};

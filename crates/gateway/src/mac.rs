@@ -30,7 +30,7 @@ impl Mac {
 
 #[cfg(test)]
 mod tests {
-    use hmac::{Hmac, Mac as _};
+    use hmac::{Hmac, KeyInit as _, Mac as _};
     use sha2::Sha256;
     use tool::Secret;
 

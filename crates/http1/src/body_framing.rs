@@ -250,7 +250,7 @@ mod tests {
             match framing.read(&mut buffer).map_err(|fault| fault.to_string())? {
                 BodyPart::Data(data) => body.extend_from_slice(&data),
                 BodyPart::Incomplete => {
-                    buffer.extend_from_slice(parts.next().ok_or("it broke off")?)
+                    buffer.extend_from_slice(parts.next().ok_or("it broke off")?);
                 }
                 BodyPart::End => {}
             }

@@ -132,19 +132,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         let found = cached.and_then(|cached| {
             Some((request_head::match_cached(cached, &self.read_buffer)?, cached.value()))
         });
-        let (size, head) = match found {
-            Some((size, head)) => (size, Arc::clone(head)),
-            None => {
-                let accept = |head| (self.rules.accept)(head).map(Arc::new);
-                match request_head::parse_head(&self.read_buffer, self.rules.start, accept) {
-                    HeadParse::Complete(cached, size) => {
-                        let head = Arc::clone(cached.value());
-                        self.cached_head = Some(cached);
-                        (size, head)
-                    }
-                    HeadParse::Incomplete => return BufferedRequest::Incomplete,
-                    HeadParse::Unsupported => return BufferedRequest::Fallback,
+        let (size, head) = if let Some((size, head)) = found {
+            (size, Arc::clone(head))
+        } else {
+            let accept = |head| (self.rules.accept)(head).map(Arc::new);
+            match request_head::parse_head(&self.read_buffer, self.rules.start, accept) {
+                HeadParse::Complete(cached, size) => {
+                    let head = Arc::clone(cached.value());
+                    self.cached_head = Some(cached);
+                    (size, head)
                 }
+                HeadParse::Incomplete => return BufferedRequest::Incomplete,
+                HeadParse::Unsupported => return BufferedRequest::Fallback,
             }
         };
         if size.body > self.rules.max_body {

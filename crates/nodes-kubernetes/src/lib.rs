@@ -129,9 +129,9 @@ impl Kubernetes {
     }
 
     /// Takes a node as it is now, or that it is gone, and tells whose place that takes away.
-    fn settle(&self, taken: Vec<String>) {
+    fn settle(&self, taken: &[String]) {
         if let Some(outbox) = self.outbox.get() {
-            for label in &taken {
+            for label in taken {
                 outbox.tell_moved(label);
             }
         }

@@ -103,8 +103,8 @@ impl Kubernetes {
             version.clone_from(&object.metadata.resource_version);
         }
         match r#type.as_str() {
-            "ADDED" | "MODIFIED" => self.settle(self.places.put(object)),
-            "DELETED" => self.settle(self.places.remove(&object.metadata.name)),
+            "ADDED" | "MODIFIED" => self.settle(&self.places.put(object)),
+            "DELETED" => self.settle(&self.places.remove(&object.metadata.name)),
             _ => {}
         }
         Ok(None)

@@ -70,7 +70,7 @@ async fn recover(held: &Held, segment_bytes: u64) -> Result<KeyChanges, Failure>
     let ledger =
         FileLedger::open(&held.data().records(), Arc::new(RealDisk), Arc::clone(&clock), options);
     let (ledger, _) = ledger.map_err(|error| failed("the record", error.to_string()))?;
-    let changes = recover_keys(&held, &keys, clock.wall()).await;
+    let changes = recover_keys(held, &keys, clock.wall()).await;
     for id in changes.iter().flat_map(|changes| &changes.revoked) {
         let noted = ledger.note(&revocation(clock.wall(), id));
         noted.map_err(|error| failed("the record", error.to_string()))?;

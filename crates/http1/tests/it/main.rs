@@ -1,9 +1,16 @@
 //! What this crate reads, compared with what hyper reads.
 
+#[cfg(test)]
 mod compare;
+#[cfg(test)]
 mod data;
+#[cfg(test)]
 mod generate;
+#[cfg(test)]
 mod generated;
+#[cfg(test)]
 mod lax;
+#[cfg(test)]
 mod readers;
+#[cfg(test)]
 mod script;

@@ -200,7 +200,7 @@ pub(crate) fn hyper_responses(parts: &[Vec<u8>], is_head: bool, step: usize) -> 
                 drive(cx);
                 let frame = Pin::new(&mut incoming).poll_frame(cx);
                 if frame.is_pending() {
-                    drive(cx)
+                    drive(cx);
                 }
                 frame
             });

@@ -58,7 +58,10 @@ impl AsyncRead for Script {
         _: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.next(buf.remaining()).map(|part| Ok(buf.put_slice(part)))
+        self.next(buf.remaining()).map(|part| {
+            buf.put_slice(part);
+            Ok(())
+        })
     }
 }
 
@@ -68,7 +71,10 @@ impl Read for Script {
         _: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.next(buf.remaining()).map(|part| Ok(buf.put_slice(part)))
+        self.next(buf.remaining()).map(|part| {
+            buf.put_slice(part);
+            Ok(())
+        })
     }
 }
 

@@ -205,40 +205,38 @@ async fn a_worker_that_dies_between_two_calls_is_replaced_and_no_caller_notices(
     let (_home, language) = tools(Shape::PUBLIC).await;
     let first = value(&embedded(&language.tools, "cat").await);
     assert_eq!(counts(&language).starts, 1);
-    let workers = model_processes();
+    let word = builtins_llm::MODEL_WORK.as_bytes();
+    let serves = |command: &[u8]| command.split(|byte| *byte == 0).any(|it| it == word);
+    let workers: Vec<_> = processes().into_iter().filter(|(_, it)| serves(it)).collect();
     assert!(!workers.is_empty());
-    for worker in workers {
-        let pid = rustix::process::Pid::from_raw(worker).unwrap();
+    for (pid, _) in workers {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
         // One that its parent's end took along is gone already.
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
-    eventually("the worker is gone", || model_processes().is_empty()).await;
+    eventually("the worker and its supervisor are gone", || processes().is_empty()).await;
     assert_eq!(value(&embedded(&language.tools, "cat").await), first);
     assert_eq!(counts(&language).starts, 2);
 }
 
-/// The processes of this test that serve a model.
-fn model_processes() -> Vec<i32> {
-    let mut family = vec![i32::try_from(std::process::id()).unwrap()];
-    let mut known = 0;
+/// The processes below this one that have not ended, with the words of their commands.
+fn processes() -> Vec<(i32, Vec<u8>)> {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let (mut family, mut known) = (vec![own], 0);
     while let Some(parent) = family.get(known).copied() {
         known += 1;
         let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten();
         for task in tasks.flatten() {
             let children = std::fs::read_to_string(task.path().join("children"));
-            family.extend(
-                children
-                    .iter()
-                    .flat_map(|text| text.split_whitespace())
-                    .map(|it| it.parse::<i32>().unwrap()),
-            );
+            let children = children.unwrap_or_default();
+            family.extend(children.split_whitespace().map(|it| it.parse::<i32>().unwrap()));
         }
     }
-    family.retain(|pid| {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.split(|byte| *byte == 0).any(|word| word == builtins_llm::MODEL_WORK.as_bytes())
-    });
-    family
+    family.retain(|pid| *pid != own);
+    // One that has ended, and that nobody has waited for, has no command any more.
+    let command = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let running = family.into_iter().map(|pid| (pid, command(pid)));
+    running.filter(|(_, command)| !command.is_empty()).collect()
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
-//! Large answers in files, for their caller alone and for a while.
+//! The artifact store in a directory: results that are too large to return inline, for their caller
+//! only and for a limited time.
 //!
-//! Which file is whose is known in memory only, and the directory begins empty: nothing outlives the
-//! process. Bounded in bytes, in number and in time.
+//! Ownership is known in memory only, and the directory is emptied at start: nothing outlives the
+//! process. Bounded in bytes, count and age.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,18 +17,18 @@ use bytes::Bytes;
 use tool::artefact::{ArtefactError, Artefacts, Kept, Part};
 use tool::{Boxed, Caller, Clock, Mono, Wall};
 
-/// Bounds of what is kept.
+/// Limits of the artifact store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArtefactBounds {
-    /// Bytes of all. Default 256 MiB.
+    /// Maximum total size in bytes. Default 256 MiB.
     pub bytes: u64,
-    /// Artefacts. Default 10,000.
+    /// Maximum number of artifacts. Default 10,000.
     pub count: usize,
-    /// Bytes of one root key, past which its own oldest make room. Default 64 MiB.
+    /// Maximum size per root key in bytes, above which its own oldest are evicted. Default 64 MiB.
     pub bytes_of_key: u64,
-    /// Artefacts of one root key. Default 2,500.
+    /// Maximum number of artifacts per root key. Default 2,500.
     pub count_of_key: usize,
-    /// How long each is kept. Default an hour.
+    /// Lifetime of an artifact. Default one hour.
     pub life: Duration,
 }
 
@@ -43,7 +44,7 @@ impl Default for ArtefactBounds {
     }
 }
 
-/// Keeps artefacts in one directory.
+/// Stores artifacts in one directory.
 #[derive(Debug, Clone)]
 pub struct FileArtefacts {
     dir: PathBuf,
@@ -55,7 +56,7 @@ pub struct FileArtefacts {
 #[derive(Debug, Default)]
 struct Index {
     by_id: HashMap<String, Entry>,
-    /// Oldest first.
+    /// Ids in order of age, oldest first.
     order: VecDeque<String>,
     bytes: u64,
 }
@@ -64,19 +65,20 @@ struct Index {
 struct Entry {
     org: String,
     subject: String,
-    /// The key that made the call.
+    /// Id of the key that made the call.
     key: String,
-    /// The root key that it counts for.
+    /// Root key that it counts for.
     root: String,
     bytes: u64,
     since: Mono,
 }
 
 impl FileArtefacts {
-    /// In `dir`, which is made; what a process before has left there is removed.
+    /// Opens the store in `dir`, which is created if missing; files of an earlier process are
+    /// removed.
     ///
     /// # Errors
-    /// Where it cannot be made or emptied.
+    /// If it cannot be created or emptied.
     pub fn open(dir: &Path, bounds: ArtefactBounds, clock: Arc<dyn Clock>) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         for entry in fs::read_dir(dir)? {
@@ -92,7 +94,7 @@ impl FileArtefacts {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what is over, and the oldest until there is room; their files go too.
+    /// Evicts expired artifacts, and the oldest until there is space; their files are removed too.
     fn make_room(&self, index: &mut Index, wanted: u64) {
         let now = self.clock.mono();
         while let Some(id) = index.order.front() {
@@ -107,7 +109,7 @@ impl FileArtefacts {
         }
     }
 
-    /// Forgets the oldest of this root key until it has no more than it may with one of so many bytes.
+    /// Evicts the oldest artifacts of this root key until an artifact of this size fits its limits.
     fn make_room_of_key(&self, index: &mut Index, root: &str, wanted: u64) {
         let own = |entry: &&Entry| entry.root == root;
         let mut bytes: u64 = index.by_id.values().filter(own).map(|entry| entry.bytes).sum();
@@ -121,7 +123,7 @@ impl FileArtefacts {
         }
     }
 
-    /// Takes one away with its file; gives back its bytes.
+    /// Removes an entry with its file; returns its size.
     fn forget(&self, index: &mut Index, id: &str) -> u64 {
         let bytes = index.by_id.remove(id).map_or(0, |entry| entry.bytes);
         index.bytes -= bytes;
@@ -174,7 +176,7 @@ impl FileArtefacts {
         let (file, total) = {
             let mut index = self.lock();
             self.make_room(&mut index, 0);
-            // A narrower key of the same subject may not have the tool whose answer this is.
+            // A narrower key of the same subject may not have the tool that returned this result.
             let root = format!("{}/{}", owner.org.as_str(), owner.key);
             let ours = |it: &&Entry| {
                 let same = it.org == owner.org.as_str() && it.subject == owner.subject;
@@ -195,7 +197,7 @@ impl FileArtefacts {
         Ok(Part { bytes: bytes.into(), total })
     }
 
-    /// On a thread that may wait for the disk.
+    /// Runs `work` on a thread that may block on the disk.
     async fn away<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, ArtefactError> + Send + 'static,

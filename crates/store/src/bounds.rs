@@ -1,16 +1,16 @@
-//! What both stores accept, and the words they refuse with.
+//! Limits that all stores enforce, and the errors for exceeding them.
 
 use tool::{StoreError, Version};
 
-/// The longest key, in bytes.
+/// Maximum length of a key in bytes.
 pub const KEY_BYTES: usize = 512;
-/// The longest value, in bytes.
+/// Maximum size of a value in bytes.
 pub const VALUE_BYTES: usize = 4 << 20;
-/// The most values one `scan` gives, whatever it is asked for; go on from the last key.
+/// Maximum number of values per scan, whatever is requested; continue from the last key.
 pub const SCAN_ROWS: usize = 10_000;
-/// The most values one `news` gives; go on from the last version.
+/// Maximum number of changes per query; continue from the last version.
 pub const NEWS_ROWS: usize = 10_000;
-/// How many removals are remembered. Who asks for older `news` is told so.
+/// Number of removals that are remembered. A query for older changes fails.
 pub const TOMBSTONES: usize = 1_000;
 
 pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
@@ -32,8 +32,8 @@ pub(crate) fn check_value(key: &str, bytes: Option<&[u8]>) -> Result<(), StoreEr
     Err(StoreError::Unavailable(text))
 }
 
-/// Removals up to `floor` are forgotten: who knows the store as of `since` would miss some. Who knows
-/// nothing at all misses nothing.
+/// Checks that no removals after `since` were pruned; those up to `floor` were. A reader that knows
+/// nothing misses nothing.
 pub(crate) fn check_since(since: Version, floor: Version) -> Result<(), StoreError> {
     if since.0 == 0 || since >= floor {
         return Ok(());

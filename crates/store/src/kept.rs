@@ -1,4 +1,4 @@
-//! A cache in a store: what is kept outlives the process, and nothing else is needed.
+//! A cache on top of a store: values outlive the process, and nothing else is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use tool::store::Expect;
 use tool::{Boxed, Cache, Clock, Store, StoreError, Wall};
 
-/// Bytes before a value: when it expires, in milliseconds.
+/// Size of the expiry time before a value, in bytes; the time is in milliseconds.
 const HEAD: usize = 8;
 
-/// Keeps values under `cache/` in a store, each with its time.
+/// Caches values under `cache/` in a store, each with its expiry time.
 #[derive(Debug)]
 pub struct StoreCache {
     store: Arc<dyn Store>,
@@ -18,7 +18,7 @@ pub struct StoreCache {
 }
 
 impl StoreCache {
-    /// In this store.
+    /// Creates a cache in this store.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
@@ -53,7 +53,7 @@ impl StoreCache {
         Ok(())
     }
 
-    /// Whatever stands there. Another writer may come between once; his is as good as ours.
+    /// Overwrites a value. A concurrent writer may win once; its value is as good as ours.
     async fn put_over(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
         let there = self.store.get(key).await?;
         let expect = there.map_or(Expect::Absent, |there| Expect::Version(there.version));
@@ -68,7 +68,7 @@ fn named(key: &str) -> String {
     format!("cache/{key}")
 }
 
-/// The first `at` bytes, which are taken off; nothing where there are fewer.
+/// Splits off the first `at` bytes; `None` if there are fewer.
 fn split_prefix(bytes: &mut Bytes, at: usize) -> Option<Bytes> {
     (bytes.len() >= at).then(|| bytes.split_to(at))
 }

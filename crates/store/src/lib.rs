@@ -1,8 +1,9 @@
-//! Everything kept that is not a record: what is durable by compare-and-set, and what may be forgotten.
+//! Stores of everything that is not a record: durable values by compare-and-set, caches, artifacts
+//! and messages.
 //!
-//! [`SqliteStore`] keeps it in one file; [`MemoryStore`] keeps it while the program runs, for tests
-//! and for those who embed the library. Both pass the same suite.
-//! [`RedisCache`] and [`StoreCache`] forget what its time is over for. None knows what it keeps.
+//! [`SqliteStore`] stores values in one file; [`MemoryStore`] in memory, for tests and embedding
+//! programs. Both pass the same test suite. [`RedisCache`] and [`StoreCache`] drop expired values.
+//! None knows what it stores.
 
 mod artefacts;
 mod bounds;

@@ -1,4 +1,4 @@
-//! The store that forgets: for tests, and for programs that embed the library.
+//! The in-memory store, for tests and for embedding programs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,29 +10,29 @@ use tool::{Boxed, Store, StoreError, Version, Versioned};
 
 use crate::bounds::{NEWS_ROWS, SCAN_ROWS, TOMBSTONES, check_key, check_since, check_value};
 
-/// Keeps everything in memory. Removals are remembered as in [`crate::SqliteStore`].
+/// Stores everything in memory. Removals are remembered as in [`crate::SqliteStore`].
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     rows: BTreeMap<String, Versioned>,
-    /// Keys by the write that made their row.
+    /// Keys by the version of the write that made their row.
     writes: BTreeMap<Version, String>,
-    /// Removals among them.
+    /// Removed keys by version.
     tombstones: BTreeMap<Version, String>,
     version: Version,
     floor: Version,
 }
 
 impl MemoryStore {
-    /// An empty one.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic of another thread leaves no half-done write: each is made of infallible inserts.
+        // A panic of another thread leaves no partial write: each consists of infallible inserts.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,8 @@
-//! A cache in Redis, over connections that guard makes.
+//! The Redis cache, over connections that the egress guard opens.
 //!
-//! Nothing here waits long: a connection has a second, an answer half of one. Where either does not
-//! come, the connection is dropped and none is tried for a second, so that a Redis that hangs costs
-//! its callers next to nothing and one that came back is used at once.
+//! No operation waits long: one second for a connection, half a second for a response. After a
+//! timeout the connection is dropped and none is tried for a second, so that a hanging Redis costs
+//! its callers next to nothing, and a recovered one is used at once.
 
 mod bus;
 
@@ -22,16 +22,16 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::{Boxed, Cache, Clock, Mono, Secret, StoreError};
 
-/// For a connection, with what is said on it first.
+/// Timeout of a connection, including its handshake.
 const CONNECT: Duration = Duration::from_secs(1);
-/// For an answer.
+/// Timeout of a response.
 const ANSWER: Duration = Duration::from_millis(500);
-/// After a failure no connection is tried for so long.
+/// Delay after a failure before the next connection attempt.
 const REST: Duration = Duration::from_secs(1);
 
 type Answer<T> = Result<T, RedisError>;
 
-/// Keeps values in a Redis.
+/// Caches values in a Redis server.
 pub struct RedisCache {
     egress: Egress,
     origin: Origin,
@@ -47,7 +47,7 @@ struct Link {
     failed: Option<Mono>,
 }
 
-/// A connection; its task ends with the last copy.
+/// An open connection; its driver task ends with the last copy.
 #[derive(Clone)]
 struct Open {
     connection: MultiplexedConnection,
@@ -63,14 +63,15 @@ impl Drop for Driver {
 }
 
 impl RedisCache {
-    /// At `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Dials nothing yet.
+    /// Creates a cache at `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`, or `rediss://` for
+    /// TLS. Connects lazily.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] where the URL cannot be used; it is not shown.
+    /// [`StoreError::Unavailable`] if the URL is invalid; it is not shown.
     pub fn new(url: &Secret, egress: Egress, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let unfit = || StoreError::Unavailable("the URL of the Redis cannot be used".to_owned());
         let tls = url.open().starts_with("rediss://");
-        // The library reads the URL and never dials: TLS is that of `egress`.
+        // The library parses the URL and never dials: TLS is that of `egress`.
         let plain = url.open().replacen("rediss://", "redis://", 1);
         let info = plain.as_str().into_connection_info().map_err(|_| unfit())?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else { return Err(unfit()) };
@@ -86,7 +87,7 @@ impl RedisCache {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection there is, or a new one.
+    /// Returns the open connection, or opens one.
     async fn open(&self) -> Result<Open, StoreError> {
         {
             let link = self.link();
@@ -121,7 +122,7 @@ impl RedisCache {
         StoreError::Unavailable(format!("Redis: {error}"))
     }
 
-    /// What Redis says to one command. Its own errors leave the connection as it is.
+    /// Sends one command. An error reply of Redis leaves the connection open.
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<Answer<T>, StoreError> {
         let mut open = self.open().await?;
         self.judged(command.query_async(&mut open.connection).await)
@@ -139,12 +140,13 @@ impl RedisCache {
     }
 
     async fn read(&self, key: &str, most: usize) -> Result<Option<Bytes>, StoreError> {
-        // One byte more than is taken: what is larger shows, and is not read whole.
+        // Reads one byte more than the limit, so that a larger value is detected and not read
+        // completely.
         let command = ::redis::cmd("GETRANGE").arg(key).arg(0).arg(most).take();
         match self.ask::<Vec<u8>>(&command).await? {
             Ok(value) if value.is_empty() || value.len() > most => Ok(None),
             Ok(value) => Ok(Some(value.into())),
-            // Something else has taken the key.
+            // Another program uses the key with another type.
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(None),
             Err(error) => Err(told(&error)),
         }
@@ -168,7 +170,7 @@ impl RedisCache {
     }
 }
 
-/// An answer that is an error: the password is wrong, the memory full, it still loads.
+/// Converts an error reply: wrong password, memory full, still loading.
 fn told(error: &RedisError) -> StoreError {
     StoreError::Unavailable(format!("Redis: {error}"))
 }

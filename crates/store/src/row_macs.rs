@@ -1,9 +1,10 @@
 //! MACs of the rows of a store, in a file outside of the store.
 //!
-//! Who can write to the database alone cannot write this file. So a row that was changed, added, removed or put
-//! back to an older state is found: its MAC is not the one that stands here. The file is a log of lines. Those of a
-//! batch of writes are on the disk before the database commits them, and a closing line follows the commit. A batch
-//! without its closing line was interrupted: its rows may stand before or after it, and both are accepted then.
+//! An attacker who can write only the database cannot write this file. So a row that was changed,
+//! added, removed or rolled back is detected: its MAC differs from the one here. The file is a log
+//! of lines. The lines of a write batch are on disk before the database commits it, and a closing
+//! line follows the commit. A batch without its closing line was interrupted: both states of its
+//! rows are accepted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +19,7 @@ mod log;
 pub(crate) use log::Change;
 use log::{Log, Read};
 
-/// Where the MACs of a store are kept, and the secret of which their key is derived.
+/// Location of the MAC file of a store, and the secret from which its key is derived.
 #[derive(Debug, Clone)]
 pub struct MacFile {
     /// The file. It must not be where the store's own file can be written to alone.
@@ -27,17 +28,17 @@ pub struct MacFile {
     pub secret: Secret,
 }
 
-/// A truncated HMAC-SHA256 of a row's key and value.
+/// Truncated HMAC-SHA256 of a row's key and value.
 pub(crate) type Mac = [u8; 16];
 
-/// Why a row does not count.
+/// Reasons why a row is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its value is not the one that was written last.
+    /// The value is not the one that was written last.
     Changed,
-    /// Nobody wrote it through Toolkeep.
+    /// The row was not written through Toolkeep.
     Added,
-    /// It was written and is not there.
+    /// The row was written and is missing.
     Removed,
 }
 
@@ -51,45 +52,45 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// A row that does not count, because it was not written through Toolkeep.
+/// A rejected row, which was not written through Toolkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedRow {
-    /// Its key.
+    /// Key of the row.
     pub key: String,
-    /// What was done to it.
+    /// Reason of the rejection.
     pub rejection: Rejection,
 }
 
-/// What all readers get in the place of a rejected row's value: neither JSON nor text, so that it reads as a record
-/// that is damaged.
+/// Value that readers get for a rejected row: neither JSON nor text, so that it reads as a damaged
+/// record.
 pub(crate) const REJECTED: &[u8] = b"\xff\xfechanged outside of Toolkeep";
 
-/// Rows below this prefix have no MAC: what a cache holds may be anyone's, and its readers check it.
+/// Prefix of rows without MACs: cached values are untrusted, and their readers verify them.
 const UNPROTECTED: &str = "cache/";
 
 pub(crate) fn is_protected(key: &str) -> bool {
     !key.starts_with(UNPROTECTED)
 }
 
-/// The MACs of all rows as they were written last. Lives on the store's thread.
+/// MACs of all rows as written last. Lives on the store's thread.
 pub(crate) struct RowMacs {
     key: hmac::Key,
     log: Log,
     macs: BTreeMap<Box<str>, Mac>,
-    /// Of a batch whose commit is not known to have been made.
+    /// Changes of a batch whose commit is not confirmed.
     pending: Vec<Change>,
 }
 
-/// What is there of the file.
+/// State of the MAC file.
 pub(crate) enum Opened {
-    /// MACs. Pending changes are to be settled first.
+    /// Existing MACs. Pending changes must be resolved first.
     Macs(RowMacs),
-    /// None yet, or those of another secret: all rows are to be adopted.
+    /// No MACs yet, or those of another secret: all rows are to be adopted.
     New(RowMacs),
 }
 
 impl RowMacs {
-    /// Reads the file; changes nothing.
+    /// Reads the file without changing it.
     pub(crate) fn read(file: &MacFile) -> Result<Opened, StoreError> {
         let root = hmac::Key::new(hmac::HMAC_SHA256, file.secret.open().as_bytes());
         let derived = hmac::sign(&root, b"store rows");
@@ -107,7 +108,7 @@ impl RowMacs {
         })
     }
 
-    /// Of this row.
+    /// Computes the MAC of a row.
     pub(crate) fn mac(&self, key: &str, bytes: &[u8]) -> Mac {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&(key.len() as u64).to_le_bytes());
@@ -116,7 +117,8 @@ impl RowMacs {
         truncated(&context.sign())
     }
 
-    /// What is wrong with a row as it stands in the database; `None` is no row.
+    /// Returns the reason to reject a row as found in the database; `None` for `bytes` means no
+    /// row.
     pub(crate) fn rejection(&self, key: &str, bytes: Option<&[u8]>) -> Option<Rejection> {
         match (bytes, self.macs.get(key)) {
             (Some(bytes), Some(mac)) => {
@@ -128,12 +130,12 @@ impl RowMacs {
         }
     }
 
-    /// Whether there should be such a row.
+    /// Returns true if such a row is expected.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.macs.contains_key(key)
     }
 
-    /// The keys that there should be: those with `prefix` from `start` on, without `start` where it is `after`.
+    /// Iterates over the expected keys with `prefix` from `start` on, without `start` if `after`.
     pub(crate) fn keys<'a>(
         &'a self,
         prefix: &'a str,
@@ -146,12 +148,12 @@ impl RowMacs {
             .skip_while(move |key| after.is_some_and(|after| *key <= after))
     }
 
-    /// A change of one row.
+    /// Describes a change of one row.
     pub(crate) fn change(&self, key: &str, bytes: Option<&[u8]>) -> Change {
         Change { key: key.into(), mac: bytes.map(|bytes| self.mac(key, bytes)) }
     }
 
-    /// Writes what is about to be committed. Once this is done it is on the disk.
+    /// Writes the changes about to be committed. When this returns they are on disk.
     pub(crate) fn begin(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
@@ -161,7 +163,7 @@ impl RowMacs {
         Ok(())
     }
 
-    /// It was committed.
+    /// Marks the batch as committed.
     pub(crate) fn commit(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -175,12 +177,12 @@ impl RowMacs {
         }
     }
 
-    /// Whether a batch may or may not have been committed.
+    /// Returns true if it is unknown whether a batch was committed.
     pub(crate) fn is_unsettled(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Finds out which of the pending changes were committed, by the rows as they stand.
+    /// Determines from the current rows which pending changes were committed.
     pub(crate) fn settle<E>(
         &mut self,
         mut stands: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
@@ -203,24 +205,25 @@ impl RowMacs {
         Ok(())
     }
 
-    /// Takes a row as it stands, without writing the file.
+    /// Adopts a row as found, without writing the file.
     pub(crate) fn adopt(&mut self, key: &str, bytes: &[u8]) {
         let mac = self.mac(key, bytes);
         self.macs.insert(key.into(), mac);
     }
 
-    /// Writes the file anew, whole or not at all.
+    /// Rewrites the file atomically.
     pub(crate) fn rewrite(&mut self) -> Result<(), StoreError> {
         self.log.rewrite(&self.macs).map_err(|error| unusable(self.log.path(), &error))
     }
 
-    /// Goes on behind what was read; writes the file anew where something of it was not settled.
+    /// Resumes appending after the content that was read; rewrites the file if part of it was
+    /// unresolved.
     pub(crate) fn resume(&mut self) -> Result<(), StoreError> {
         let resumed = self.log.resume().map_err(|error| unusable(self.log.path(), &error))?;
         if resumed { Ok(()) } else { self.rewrite() }
     }
 
-    /// Whether the file has to be written anew before it can be appended to.
+    /// Returns true if the file must be rewritten before it can be appended to.
     pub(crate) fn needs_rewrite(&self) -> bool {
         self.log.needs_rewrite()
     }

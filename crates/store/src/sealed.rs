@@ -1,7 +1,7 @@
-//! Values that nobody reads who has only the file: sealed on their way in, opened on their way out.
+//! A store that encrypts values before it passes them to another store.
 //!
-//! AES-256-GCM-SIV under a key derived from the installation's secret, bound to the value's own key, so
-//! that no value can stand in another's place. Keys are not hidden.
+//! AES-256-GCM-SIV under a key derived from the installation's secret and bound to the value's own
+//! key, so that no value can replace another. Keys are not encrypted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use tool::{Boxed, Secret, Store, StoreError, Version, Versioned};
 
 use crate::row_macs::REJECTED;
 
-/// A store whose values are sealed in another one.
+/// A store that encrypts the values of another one.
 pub struct Sealed {
     inner: Arc<dyn Store>,
     key: Option<RandomizedNonceKey>,
 }
 
 impl Sealed {
-    /// `label` names the purpose: keys of different labels tell nothing of each other.
+    /// Creates an encrypted store. `label` names the purpose: keys of different labels are
+    /// independent.
     pub fn new(inner: Arc<dyn Store>, secret: &Secret, label: &str) -> Self {
         let root = hmac::Key::new(hmac::HMAC_SHA256, secret.open().as_bytes());
         let derived = hmac::sign(&root, label.as_bytes());
@@ -50,7 +51,8 @@ impl Sealed {
         Ok(Versioned { bytes: plain, ..row })
     }
 
-    /// Among others, one that does not open is a damaged record and takes no other down.
+    /// Decrypts a row in a list; a row that cannot be decrypted becomes a damaged record and
+    /// affects no other.
     fn open_or_damaged(&self, row: Versioned) -> Versioned {
         let (key, version) = (row.key.clone(), row.version);
         self.open(row).unwrap_or_else(|error| {

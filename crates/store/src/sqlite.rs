@@ -1,9 +1,8 @@
 //! The store in one SQLite file.
 //!
-//! One thread owns the connection and does the work in turn, fed by a bounded queue: no async thread
-//! ever waits for the disk, and there is never more than one writer in the process. Each write is whole
-//! or not at all, and on the disk before it is answered (WAL, `synchronous = FULL`); those that wait
-//! together are synced together.
+//! One thread owns the connection and works through a bounded queue: no async thread ever waits for
+//! the disk, and the process has only one writer. Each write is atomic and on disk before it is
+//! confirmed (WAL, `synchronous = FULL`); concurrent writes are synced together.
 
 mod file;
 mod sql;
@@ -23,10 +22,10 @@ use crate::row_macs::{MacFile, RejectedRow};
 use table::{Rejected, Table};
 use turn::{Answer, Job};
 
-/// How many requests may wait for the thread before their senders do.
+/// Number of requests that may queue before their senders wait.
 const QUEUE: usize = 256;
 
-/// Keeps everything in one file, mode 0600.
+/// Stores everything in one file with mode 0600.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: Arc<Path>,
@@ -35,11 +34,11 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, or makes it where there is none; its folder must be there. Blocks on the disk.
+    /// Opens the file, or creates it; its folder must exist. Blocks on the disk.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] with the file and the reason: no permission, no such folder, no
-    /// SQLite file, another program's, or one that a newer Toolkeep wrote.
+    /// [`StoreError::Unavailable`] with the file and the reason: no permission, no such folder, not
+    /// an SQLite file, one of another program, or of a newer Toolkeep.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path: Arc<Path> = path.as_ref().into();
         let rejected = Rejected::default();
@@ -47,12 +46,13 @@ impl SqliteStore {
         Self::with(path, table, rejected)
     }
 
-    /// The same, and a row counts only where its MAC stands in `macs`: what someone else wrote into the database,
-    /// removed or put back reads as a damaged record. Where `macs` is not there yet, or was written with another
-    /// secret, all rows are adopted. Only one process at a time may have a store open so.
+    /// Opens the file and accepts a row only if its MAC is in `macs`: a row that was written,
+    /// removed or rolled back otherwise reads as a damaged record. If `macs` does not exist yet, or
+    /// belongs to another secret, all rows are adopted. Only one process at a time may open a store
+    /// this way.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`], and where the MACs cannot be read or written.
+    /// As [`SqliteStore::open`], and if the MACs cannot be read or written.
     pub fn open_protected(path: impl AsRef<Path>, macs: &MacFile) -> Result<Self, StoreError> {
         let path: Arc<Path> = path.as_ref().into();
         let (connection, rejected) = (file::open(&path)?, Rejected::default());
@@ -69,25 +69,25 @@ impl SqliteStore {
         Ok(Self { path, jobs, rejected })
     }
 
-    /// The rows that do not count, as far as they were met: all that there were at the start, and those that were
-    /// read since. At most 1,000.
+    /// Subscribes to the rejected rows found so far: all at the start, and those read since. At
+    /// most 1,000.
     pub fn rejected(&self) -> watch::Receiver<Vec<RejectedRow>> {
         self.rejected.subscribe()
     }
 
-    /// From here on a rejected row counts as it stands, or its absence does; whether there was such a one.
+    /// Accepts a rejected row as it is, or its absence; returns whether there was one.
     ///
     /// # Errors
-    /// Where the file or its MACs cannot be used.
+    /// If the file or its MACs cannot be used.
     pub async fn accept(&self, key: &str) -> Result<bool, StoreError> {
         let key = key.to_owned();
         self.run(move |table| table.accept(&key)).await
     }
 
-    /// The rows that would not count, without writing anything. Blocks on the disk.
+    /// Lists the rows that would be rejected, without writing anything. Blocks on the disk.
     ///
     /// # Errors
-    /// As [`SqliteStore::check`], and where the MACs cannot be read.
+    /// As [`SqliteStore::check`], and if the MACs cannot be read.
     pub fn check_rows(
         path: impl AsRef<Path>,
         macs: &MacFile,
@@ -96,11 +96,11 @@ impl SqliteStore {
         Table::rejected_in(file::open_to_read(path)?, macs).map_err(|error| told(path, error))
     }
 
-    /// The rows whose names begin with `prefix`, at most a page of a scan, with their values. Works beside the process that
-    /// has the file open, and changes nothing. Blocks on the disk.
+    /// Reads the rows with `prefix`, at most one scan page, with their values. Works beside the
+    /// process that has the file open, and changes nothing. Blocks on the disk.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn read_rows(
         path: impl AsRef<Path>,
         prefix: &str,
@@ -112,28 +112,28 @@ impl SqliteStore {
         Ok(rows.into_iter().map(|row| (row.key, row.bytes)).collect())
     }
 
-    /// Looks whether the file could be used and is whole, and changes nothing. Blocks on the disk, for
-    /// as long as reading all of it takes.
+    /// Checks that the file is usable and intact, without changing it. Blocks on the disk while all
+    /// of it is read.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`], and where the file is damaged.
+    /// As [`SqliteStore::open`], and if the file is damaged.
     pub fn check(path: impl AsRef<Path>) -> Result<(), StoreError> {
         file::check(path.as_ref())
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Does `work` on the thread.
+    /// Runs `work` on the store's thread.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Table) -> Result<T, sql::Error> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Job::Other(Box::new(move |table| {
-            // Nobody waits for the answer any more where this fails; the work is done all the same.
+            // If this fails nobody waits for the reply; the work is done all the same.
             let _unheard = reply.send(work(table));
         }));
         self.answered(job, answer).await

@@ -1,5 +1,5 @@
-//! Words between servers, as a stream of Redis: bounded there, and read from where one left off, so that a
-//! short break loses none.
+//! The message bus between servers, on a bounded Redis stream that is read from the last position,
+//! so that a short break loses no message.
 
 use std::io;
 use std::pin::Pin;
@@ -19,15 +19,15 @@ use tool::{Boxed, StoreError};
 
 use super::{ANSWER, CONNECT, Driver, Open, RedisCache, told};
 
-/// Words that Redis keeps of a channel, about.
+/// Approximate number of messages that Redis retains per channel.
 const KEPT: usize = 4_096;
-/// Words of one answer.
+/// Maximum number of messages per response.
 const AT_ONCE: usize = 64;
-/// How long Redis waits for the next word.
+/// Time for which Redis blocks until the next message.
 const WAIT: Duration = Duration::from_secs(1);
-/// The member of an entry that is the word.
+/// Field of a stream entry that holds the message.
 const WORD: &str = "w";
-/// Bytes of one answer: all words of the largest size, and what stands around them.
+/// Maximum size of a response in bytes: a full batch of the largest messages with overhead.
 const MOST_ANSWER: usize = 2 * AT_ONCE * MOST_WORD;
 
 impl RedisCache {
@@ -41,7 +41,7 @@ impl RedisCache {
         self.ask::<String>(&command).await?.map(drop).map_err(|error| told(&error))
     }
 
-    /// A connection of its own: it waits, and others do not wait for it.
+    /// Subscribes on a separate connection, because it blocks.
     async fn heard_on(&self, channel: &str) -> Result<Heard, StoreError> {
         let away =
             |error: &dyn std::fmt::Display| StoreError::Unavailable(format!("Redis: {error}"));
@@ -72,10 +72,10 @@ impl RedisCache {
 
 struct Heard {
     open: Open,
-    /// Bytes that may still come for one question.
+    /// Remaining bytes of the current response.
     left: Arc<AtomicUsize>,
     channel: String,
-    /// The id of the word that was heard last.
+    /// Id of the last message that was read.
     last: String,
 }
 
@@ -116,7 +116,7 @@ impl Bus for RedisCache {
     }
 }
 
-/// A connection over which no more comes than was left: whoever else writes there may write a lot.
+/// A connection that limits the bytes of a response: other programs may write to the stream.
 struct Metered<S> {
     inner: S,
     left: Arc<AtomicUsize>,

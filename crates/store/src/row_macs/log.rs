@@ -1,7 +1,8 @@
-//! The file of row MACs: lines of text, appended batch by batch, written anew when they are twice too many.
+//! The file of row MACs: lines of text, appended per batch, and rewritten when it has twice the
+//! necessary lines.
 //!
-//! `=MAC KEY` sets a row's MAC and `-KEY` takes it away; `.` closes a batch that was committed.
-//! One that was not is followed by nothing: the file is written anew before the next.
+//! `=MAC KEY` sets a row's MAC and `-KEY` removes it; `.` closes a committed batch. Nothing follows
+//! an unclosed batch: the file is rewritten first.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -13,32 +14,32 @@ use rooted_fs::private_file;
 
 use super::Mac;
 
-/// Begins the file; the version, and a MAC that shows by which secret it was written.
+/// First line of the file: the version, and a MAC that identifies the secret.
 const HEAD: &str = "toolkeep row MACs 1";
-/// The largest file that is read, in bytes.
+/// Maximum size of the file in bytes.
 const MOST: u64 = 1 << 30;
-/// So many lines may be too many before the file is written anew.
+/// Number of superfluous lines before the file is rewritten.
 const SLACK: usize = 1_024;
 
-/// A row's MAC from now on; `None` where the row is removed.
+/// New MAC of a row; `None` if the row is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: Box<str>,
     pub(crate) mac: Option<Mac>,
 }
 
-/// The file, as far as it is known here.
+/// The MAC file as known to this process.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
     check: Mac,
-    /// Open for appending once it was written by this process.
+    /// Open for appending once this process has written it.
     file: Option<File>,
     bytes: u64,
     lines: usize,
 }
 
-/// What the file holds.
+/// Content of the file.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) log: Log,
@@ -47,12 +48,12 @@ pub(super) struct Read {
 }
 
 impl Log {
-    /// One that is not there yet.
+    /// Creates a log that does not exist yet.
     pub(super) fn new(path: &Path, check: Mac) -> Self {
         Self { path: path.to_owned(), check, file: None, bytes: 0, lines: 0 }
     }
 
-    /// Reads it; `None` where there is none, or one of another secret.
+    /// Reads the file; `None` if it does not exist, or belongs to another secret.
     pub(super) fn read(path: &Path, check: Mac) -> io::Result<Option<Read>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -73,7 +74,7 @@ impl Log {
         for (number, line) in lines.enumerate() {
             last = number;
             match whole(line).and_then(parse) {
-                // What was not synced is cut off or garbage, but then nothing was closed after it.
+                // Unsynced lines are cut off or garbage, but then no closing line follows.
                 None => torn = torn.or(Some(number)),
                 Some(Line::Change(change)) => pending.push(change),
                 Some(Line::Close) => {
@@ -96,7 +97,7 @@ impl Log {
         Ok(Some(Read { log, macs, pending }))
     }
 
-    /// Goes on behind what was read, where it was whole; whether it does.
+    /// Resumes appending if the content was complete; returns whether it does.
     pub(super) fn resume(&mut self) -> io::Result<bool> {
         if self.bytes > 0 && self.file.is_none() {
             self.file = Some(OpenOptions::new().write(true).open(&self.path)?);
@@ -112,7 +113,7 @@ impl Log {
         self.file.is_none()
     }
 
-    /// Nothing is appended any more until it is written anew.
+    /// Stops appending until the file is rewritten.
     pub(super) fn abandon(&mut self) {
         self.file = None;
         self.bytes = 0;
@@ -137,10 +138,11 @@ impl Log {
         synced
     }
 
-    /// Closes the batch. This is synced together with the next one: without it the batch is looked at again.
+    /// Closes the batch. The closing line is synced with the next batch: without it the batch is
+    /// resolved again.
     pub(super) fn close(&mut self) {
         if let Err(error) = self.append(".\n", 1) {
-            // The next write begins the file anew.
+            // The next write rewrites the file.
             self.abandon();
             tracing::warn!(%error, path = %self.path.display(), "the row MACs cannot be written");
         }
@@ -149,7 +151,7 @@ impl Log {
     fn append(&mut self, text: &str, lines: usize) -> io::Result<()> {
         let file = self.file.as_ref().ok_or_else(unwritten)?;
         if let Err(error) = file.write_all_at(text.as_bytes(), self.bytes) {
-            // Half a batch must not stay before the next one.
+            // A partial batch must not precede the next one.
             if file.set_len(self.bytes).is_err() {
                 self.abandon();
             }
@@ -160,9 +162,9 @@ impl Log {
         Ok(())
     }
 
-    /// Writes it anew with these MACs, whole or not at all.
+    /// Rewrites the file atomically with these MACs.
     pub(super) fn rewrite(&mut self, macs: &BTreeMap<Box<str>, Mac>) -> io::Result<()> {
-        // Nothing is appended behind a batch that was not closed, should this fail.
+        // Nothing is appended after an unclosed batch, even if this fails.
         self.abandon();
         let mut text = format!("{HEAD} {}\n", hex(&self.check));
         for (key, mac) in macs {
@@ -195,7 +197,7 @@ enum Line {
     Close,
 }
 
-/// A line that was written to its end.
+/// Returns a line that was written completely.
 fn whole(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(line.strip_suffix(b"\n")?).ok()
 }
@@ -216,7 +218,7 @@ fn hex(mac: &Mac) -> String {
     format!("{:032x}", u128::from_be_bytes(*mac))
 }
 
-/// Keys have no control characters, so that a line is a line.
+/// Writes a line; keys contain no control characters.
 fn write_line(text: &mut String, key: &str, mac: Option<&Mac>) {
     match mac {
         Some(mac) => {

@@ -1,4 +1,4 @@
-//! Opening the file: its mode, its format, and who wrote it.
+//! Opening of the database file: mode, format check, schema.
 
 use std::fmt::Display;
 use std::fs::{OpenOptions, Permissions};
@@ -9,16 +9,16 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use tool::StoreError;
 
-/// The format this program writes; `user_version` of the file.
+/// Format version that this program writes; `user_version` of the file.
 const FORMAT: i64 = 2;
 /// `application_id` of the file: `TKst`.
 const APPLICATION: i64 = 0x544b_7374;
 
-/// How long another process may be writing before this one gives up.
+/// Time for which another process may hold the write lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Rows are in a table and not in an index (`WITHOUT ROWID`): there a row of more than 1,002 bytes has a page of its
-/// own behind it.
+/// The rows are in a table rather than an index (`WITHOUT ROWID`), in which a row of more than
+/// 1,002 bytes would have an overflow page.
 const ROWS: &str = "
     CREATE TABLE kv (
         key     TEXT PRIMARY KEY NOT NULL,
@@ -34,7 +34,7 @@ const COUNTERS: &str = "
     INSERT INTO counter VALUES ('version', 0), ('floor', 0);
 ";
 
-/// From format 1, whose rows were in an index.
+/// Migration from format 1, whose rows were in an index.
 const FROM_1: [&str; 2] = [
     "DROP INDEX kv_removed; ALTER TABLE kv RENAME TO kv_1;",
     "INSERT INTO kv SELECT key, version, bytes, removed FROM kv_1; DROP TABLE kv_1;",
@@ -66,7 +66,7 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens it beside whoever writes, and changes nothing.
+/// Opens the file beside a writing process, and changes nothing.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let fail = |error: rusqlite::Error| unavailable(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -77,7 +77,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Makes the file for its owner only before SQLite sees it; the files SQLite puts beside it take its
+/// Creates the file for its owner only before SQLite opens it; SQLite's additional files take its
 /// mode.
 fn private(path: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
@@ -117,14 +117,14 @@ fn accept(written: Written) -> Result<(), String> {
     }
 }
 
-/// Settings of the connection, and the tables where the file is new.
+/// Sets up the connection, and creates the tables of a new file.
 fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     let immediate = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(immediate)?;
-    // Asked again inside the transaction: two processes may open a new file at once.
+    // Read again inside the transaction: two processes may open a new file at once.
     let written = format(&transaction)?;
     if written.tables == 0 {
         transaction.execute_batch(ROWS)?;

@@ -1,4 +1,4 @@
-//! The statements. Runs on the store's own thread.
+//! The SQL statements. They run on the store's own thread.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
@@ -18,7 +18,7 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-/// Versions count writes from 1, so that SQLite's signed 64 bits never run out.
+/// Versions count writes from 1, so that SQLite's signed 64 bits never overflow.
 fn number(version: Version) -> i64 {
     i64::try_from(version.0).unwrap_or(i64::MAX)
 }
@@ -45,8 +45,8 @@ pub(super) fn get(connection: &Connection, key: &str) -> Result<Option<Versioned
     Ok(connection.prepare_cached(sql)?.query_row([key], read).optional()?)
 }
 
-/// Keys with one prefix stand together in byte order, so the scan starts at the prefix and ends at the
-/// first key without it: no pattern, nothing to escape.
+/// Keys with one prefix are adjacent in byte order, so the scan starts at the prefix and ends at
+/// the first key without it: no pattern, nothing to escape.
 pub(super) fn scan(
     connection: &Connection,
     prefix: &str,
@@ -71,7 +71,7 @@ pub(super) fn scan(
 }
 
 pub(super) fn news(connection: &mut Connection, since: Version) -> Result<Vec<Versioned>, Error> {
-    // One snapshot for both reads.
+    // Both reads use one snapshot.
     let transaction = connection.transaction()?;
     let floor = counter(&transaction, "floor")?;
     check_since(since, floor).map_err(Error::Store)?;
@@ -82,25 +82,25 @@ pub(super) fn news(connection: &mut Connection, since: Version) -> Result<Vec<Ve
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// One write.
+/// One write request.
 pub(super) struct Put {
     pub(super) key: String,
     pub(super) expect: Expect,
     pub(super) bytes: Option<Bytes>,
 }
 
-/// Writes that are not committed yet. Dropped, they are rolled back.
+/// Writes that are not committed yet. Dropping them rolls them back.
 pub(super) struct Prepared<'c, 'p> {
     pub(super) transaction: Transaction<'c>,
-    /// What came of each.
+    /// Result of each write.
     pub(super) done: Vec<Result<Version, Error>>,
-    /// Those that change something, in their order.
+    /// Writes that change something, in order.
     pub(super) written: Vec<&'p Put>,
 }
 
-/// Writes that came at the same time, in their order, in one transaction: one sync for all. What is
-/// wrong with one undoes that one; what is wrong with the commit is told to all. `expect` says what is to stand there
-/// for one of them, by the version that does and those that were written before it.
+/// Executes concurrent writes in order in one transaction with one sync. A failed write is rolled
+/// back alone; a failed commit fails all. `expect` returns the precondition of a write from its
+/// current version and the earlier writes.
 pub(super) fn prepare_all<'c, 'p>(
     connection: &'c mut Connection,
     puts: &'p [Put],
@@ -132,7 +132,7 @@ fn standing(transaction: &Connection, key: &str) -> Result<Option<Version>, Erro
     Ok(found.map(version))
 }
 
-/// The number of the write, and whether it changes anything.
+/// Writes one row; returns the version, and whether it changes anything.
 fn put(
     transaction: &Connection,
     put: &Put,
@@ -147,18 +147,19 @@ fn put(
         return Err(Error::Store(StoreError::Conflict { key: key.to_owned() }));
     }
     if stands.is_none() && bytes.is_none() {
-        // Who expected something removes what someone else has removed: only its MAC goes.
+        // The writer removes a row that was already removed by someone else: only its MAC is
+        // deleted.
         return Ok((counter(transaction, "version")?, put.expect != expect));
     }
     Ok((write(transaction, key, bytes)?, true))
 }
 
-/// All rows that have MACs, in order of their keys.
+/// Visits all rows with MACs, ordered by key.
 pub(super) fn each_protected(
     connection: &Connection,
     mut each: impl FnMut(&str, &[u8]),
 ) -> Result<(), Error> {
-    // `cache0` follows all that begins with `cache/`.
+    // `cache0` follows all keys that begin with `cache/`.
     let sql = "SELECT key, bytes FROM kv
                WHERE removed = 0 AND (key < 'cache/' OR key >= 'cache0') ORDER BY key";
     let mut statement = connection.prepare(sql)?;
@@ -183,7 +184,7 @@ fn write(transaction: &Connection, key: &str, bytes: Option<&[u8]>) -> Result<Ve
     Ok(version)
 }
 
-/// Drops the removals past the bound, and remembers up to where news are incomplete.
+/// Prunes removals beyond the limit, and remembers up to which version changes are incomplete.
 fn forget(transaction: &Connection) -> Result<(), Error> {
     let sql = "SELECT version FROM kv WHERE removed = 1 ORDER BY version DESC LIMIT 1 OFFSET ?1";
     let oldest: Option<i64> = transaction

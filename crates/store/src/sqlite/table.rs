@@ -1,4 +1,5 @@
-//! The rows, and the MACs that tell which of them were written through Toolkeep. Runs on the store's own thread.
+//! The rows of the database with the MACs that show which of them were written through Toolkeep.
+//! Runs on the store's own thread.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use super::sql::{self, Error, Put};
 use crate::bounds::SCAN_ROWS;
 use crate::row_macs::{MacFile, Opened, REJECTED, RejectedRow, Rejection, RowMacs, is_protected};
 
-/// So many rejected rows are reported by name.
+/// Maximum number of rejected rows that are reported by name.
 const REPORTED: usize = 1_000;
 
-/// Rejected rows by key. Shared with who reports them.
+/// Rejected rows by key, shared with their reporters.
 pub(super) type Rejected = Arc<watch::Sender<Vec<RejectedRow>>>;
 
-/// The rows of an open file.
+/// Rows of an open file.
 pub(super) struct Table {
     connection: Connection,
     macs: Option<RowMacs>,
@@ -27,12 +28,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// All rows count.
+    /// Creates a table that accepts all rows.
     pub(super) fn plain(connection: Connection, rejected: Rejected) -> Self {
         Self { connection, macs: None, rejected }
     }
 
-    /// Those count whose MAC stands in `file`. Where there is no such file yet all rows are adopted.
+    /// Creates a table that accepts rows with a MAC in `file`. Without that file all rows are
+    /// adopted.
     pub(super) fn protected(
         connection: Connection,
         rejected: Rejected,
@@ -65,7 +67,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What a file without a writer holds that does not count.
+    /// Finds the rejected rows of a file without a writer.
     pub(super) fn rejected_in(
         connection: Connection,
         file: &MacFile,
@@ -105,7 +107,7 @@ impl Table {
         if limit == 0 {
             return Ok(rows);
         }
-        // A full page ends with its last row; otherwise all there should be is in it.
+        // A full page ends with its last row; otherwise it contains all expected keys.
         let last = (rows.len() >= limit).then(|| rows.last().map(|row| row.key.clone())).flatten();
         let expected = macs.keys(prefix, after);
         let expected = expected.take_while(|key| last.as_deref().is_none_or(|last| *key <= last));
@@ -114,7 +116,7 @@ impl Table {
         Ok(found)
     }
 
-    /// Rows as they stand and keys that should stand, both in order: what is missing is in its place.
+    /// Merges rows and expected keys, both ordered; missing rows are inserted in place.
     fn merged<'a>(
         &self,
         macs: &RowMacs,
@@ -151,7 +153,7 @@ impl Table {
         Ok(rows.into_iter().map(|row| self.checked(macs, row)).collect())
     }
 
-    /// What readers get in the place of a row that does not count.
+    /// Rejects a row and returns what readers get instead.
     fn reject(&self, key: String, version: Version, rejection: Rejection) -> Versioned {
         self.rejected.send_if_modified(|all| {
             let at = all.binary_search_by(|row| row.key.as_str().cmp(&key));
@@ -167,7 +169,7 @@ impl Table {
         Versioned { key, version, bytes: Bytes::from_static(REJECTED), removed: false }
     }
 
-    /// It was written through Toolkeep again.
+    /// Clears rejections of rows that were written through Toolkeep again.
     fn unreject(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) {
         self.rejected.send_if_modified(|all| {
             let before = all.len();
@@ -204,7 +206,7 @@ impl Table {
         })
     }
 
-    /// Writes that came at the same time, in their order, in one transaction.
+    /// Writes a batch in order, in one transaction.
     pub(super) fn put_all(&mut self, puts: &[Put]) -> Result<Vec<Result<Version, Error>>, Error> {
         let Some(mut macs) = self.macs.take() else {
             let prepared =
@@ -230,7 +232,7 @@ impl Table {
         let change = |put: &&Put| macs.change(&put.key, put.bytes.as_deref());
         macs.begin(written.iter().map(change).collect()).map_err(Error::Store)?;
         if let Err(error) = transaction.commit() {
-            // Where this fails, the next write tries again.
+            // If this fails, the next write retries it.
             drop(self.ready(macs));
             return Err(error.into());
         }
@@ -239,7 +241,7 @@ impl Table {
         Ok(done)
     }
 
-    /// Settles a batch of which it is not known whether it was committed, and gets the file ready.
+    /// Resolves a batch with unknown commit state, and prepares the MAC file.
     fn ready(&self, macs: &mut RowMacs) -> Result<(), Error> {
         if macs.is_unsettled() {
             self.settle(macs)?;
@@ -247,7 +249,7 @@ impl Table {
         if macs.needs_rewrite() { macs.rewrite().map_err(Error::Store) } else { Ok(()) }
     }
 
-    /// From here on a rejected row counts as it stands; whether it was rejected.
+    /// Accepts a rejected row as it is; returns whether it was rejected.
     pub(super) fn accept(&mut self, key: &str) -> Result<bool, Error> {
         let row = sql::get(&self.connection, key)?;
         let Some(mut macs) = self.macs.take() else { return Ok(false) };
@@ -266,8 +268,8 @@ impl Table {
     }
 }
 
-/// What a writer expects of the database. A row that someone else removed is still there for all others: who read it
-/// has version 0 of it and may write it anew, and nobody makes another one in its place.
+/// Returns the effective precondition. A row that someone else removed still exists for others: a
+/// reader that has version 0 of it may write it again, and nobody may create another.
 fn expected(
     macs: &RowMacs,
     put: &Put,

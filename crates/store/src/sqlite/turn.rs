@@ -1,4 +1,4 @@
-//! The turn of the store's thread: what is asked for, in its order.
+//! The worker thread of the store: runs jobs in order and batches adjacent writes.
 
 use tokio::sync::{mpsc, oneshot};
 use tool::Version;
@@ -6,10 +6,10 @@ use tool::Version;
 use super::sql::{Error, Put};
 use super::table::Table;
 
-/// The most writes of one transaction.
+/// Maximum number of writes per transaction.
 const TOGETHER: usize = 64;
 
-/// What the thread is asked for.
+/// Jobs of the worker thread.
 pub(super) enum Job {
     Put(Put, Reply<Version>),
     Other(Box<dyn FnOnce(&mut Table) + Send>),
@@ -18,7 +18,7 @@ pub(super) enum Job {
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
 pub(super) type Answer<T> = oneshot::Receiver<Result<T, Error>>;
 
-/// Works until nobody is left who could ask. Writes that wait one behind the other are one transaction.
+/// Runs jobs until all senders are gone. Adjacent writes form one transaction.
 pub(super) fn work(table: &mut Table, queue: &mut mpsc::Receiver<Job>) {
     let mut next = queue.blocking_recv();
     while let Some(job) = next {
@@ -44,7 +44,7 @@ pub(super) fn work(table: &mut Table, queue: &mut mpsc::Receiver<Job>) {
     }
 }
 
-/// Nobody waits for an answer any more where it cannot be sent; the work is done all the same.
+/// Writes a batch. A reply that cannot be sent has no reader; the work is done all the same.
 fn put(table: &mut Table, puts: &[Put], replies: Vec<Reply<Version>>) {
     match table.put_all(puts) {
         Ok(done) => {
@@ -56,7 +56,7 @@ fn put(table: &mut Table, puts: &[Put], replies: Vec<Reply<Version>>) {
             let reply = replies.into_iter().next();
             let _unheard = reply.map(|reply| reply.send(Err(error)));
         }
-        // One that is too much for the disk must not fail the others.
+        // A write that is too large for the disk must not fail the others.
         Err(_) => {
             for (one, reply) in puts.iter().zip(replies) {
                 put(table, std::slice::from_ref(one), vec![reply]);

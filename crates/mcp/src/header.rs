@@ -1,4 +1,5 @@
-//! The headers of streamable HTTP, and what of a body stands in them from 2026-07-28 on.
+//! Headers of the streamable HTTP transport, and the body members that they repeat since
+//! 2026-07-28.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
@@ -8,18 +9,18 @@ mod value;
 pub use mirror::{Mirror, Mismatch};
 pub use value::{decode, encode};
 
-/// The revision a request is written in.
+/// Header with the protocol version of a request.
 pub const VERSION: &str = "mcp-protocol-version";
-/// The session of the handshake era.
+/// Header with the session id of the handshake era.
 pub const SESSION: &str = "mcp-session-id";
-/// The method of the body (2026-07-28).
+/// Header that repeats the method of the body (2026-07-28).
 pub const METHOD: &str = "mcp-method";
-/// What the method is for: a name, a URI or a task (2026-07-28).
+/// Header that repeats the target of the method: a name, a URI or a task id (2026-07-28).
 pub const NAME: &str = "mcp-name";
-/// Before the name of a mirrored argument (2026-07-28).
+/// Prefix of the headers that repeat tool arguments (2026-07-28).
 pub const PARAM: &str = "mcp-param-";
 
-/// The member of the params whose value stands in [`NAME`], for the methods that have one.
+/// Returns the member of the params that [`NAME`] repeats, for the methods that have one.
 pub fn name_member(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),

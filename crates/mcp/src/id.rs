@@ -1,34 +1,34 @@
-//! Ids of requests.
+//! The id of a JSON-RPC request.
 
 use std::fmt;
 
 use json::{Look, Pass};
 use tool::Json;
 
-/// A request's id: a string or a whole number. `1` and `"1"` are two ids; `"a"` and its escaped form are
-/// one.
+/// Request id: a string or an integer. `1` and `"1"` are different ids; `"a"` and its escaped form
+/// are the same.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(Text);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Text {
     Number(i64),
-    /// Canonical JSON, quotes included.
+    /// Canonical JSON, with quotes.
     String(Box<str>),
 }
 
 impl Id {
-    /// Of a request of ours.
+    /// Creates the id of a request that Toolkeep sends.
     pub const fn number(number: i64) -> Self {
         Self(Text::Number(number))
     }
 
-    /// Reads one; nothing where it is neither a string nor a whole number of 64 bits.
+    /// Parses an id, or returns `None` if the value is neither a string nor a 64-bit integer.
     pub fn read(json: &Json) -> Option<Self> {
         Self::of(Pass::over(json).value())
     }
 
-    /// The same of a part of a text.
+    /// Parses an id from a part of a larger text.
     pub(crate) fn of(look: Look<'_>) -> Option<Self> {
         match look.kind() {
             "string" => Some(Self(Text::String(Json::of(&look.text()?).as_str().into()))),
@@ -37,8 +37,8 @@ impl Id {
         }
     }
 
-    /// The number, where it is one; or where it is a text of one, as some servers write our numbers
-    /// back.
+    /// Returns the id as a number. A string of digits counts, because some servers return numeric
+    /// ids as strings.
     pub fn as_number(&self) -> Option<i64> {
         match &self.0 {
             Text::Number(number) => Some(*number),
@@ -48,7 +48,7 @@ impl Id {
 }
 
 impl Id {
-    /// Writes it as JSON, as [`Display`](fmt::Display) does.
+    /// Writes the id as JSON, as [`Display`](fmt::Display) does.
     pub(crate) fn push(&self, text: &mut Vec<u8>) {
         match &self.0 {
             Text::Number(number) => {
@@ -59,7 +59,7 @@ impl Id {
     }
 }
 
-/// As JSON.
+/// Formats the id as JSON.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -1,7 +1,8 @@
-//! MCP's messages as they stand on the wire: read as borrowed parts, written by splicing checked bytes.
+//! The wire format of MCP: messages are read as borrowed parts and written by splicing validated
+//! bytes.
 //!
-//! Both sides of Toolkeep speak through this crate: the door and the client of upstreams. What it does
-//! not know it carries along, byte for byte. Pure: no I/O, no clock, no task.
+//! Used by the MCP endpoint and by the client of upstream servers. Unknown members pass through
+//! unchanged. This crate does no I/O and uses no clock and no task.
 
 pub mod code;
 pub mod header;

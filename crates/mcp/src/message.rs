@@ -1,4 +1,5 @@
-//! One JSON-RPC message, read once: what was checked here is what is passed on and what runs.
+//! A JSON-RPC message, parsed once: the validated bytes are the ones that are forwarded and
+//! executed.
 
 use std::borrow::Cow;
 
@@ -8,72 +9,73 @@ use tool::{Json, JsonError, Limits};
 
 use crate::{Id, code};
 
-/// A message.
+/// A JSON-RPC message: request, notification or response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Wants an answer.
+    /// A message that expects a response.
     Request(Request),
-    /// Wants none.
+    /// A message without a response.
     Notification(Notification),
-    /// Is one.
+    /// The response to a request.
     Response(Response),
 }
 
-/// A request.
+/// A JSON-RPC request with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Its id.
+    /// The id that the response repeats.
     pub id: Id,
-    /// What is asked for.
+    /// Name of the requested method.
     pub method: String,
-    /// An object, as it came.
+    /// Parameter object, as received.
     pub params: Option<Json>,
 }
 
-/// A notification.
+/// A JSON-RPC notification, which has no id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// What is told.
+    /// Name of the notification's method.
     pub method: String,
-    /// An object, as it came.
+    /// Parameter object, as received.
     pub params: Option<Json>,
 }
 
-/// An answer.
+/// A JSON-RPC response with result or error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Of which request; an error may name none.
+    /// Id of the request; `None` only for an error that names no request.
     pub id: Option<Id>,
-    /// As it came.
+    /// Result or error, as received.
     pub result: Result<Json, RpcError>,
 }
 
-/// A JSON-RPC error.
+/// A JSON-RPC error object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// The code; see [`code`].
+    /// Error code; see [`code`].
     pub code: i64,
-    /// In words. From outside: not bounded here, but by whoever shows it.
+    /// Error text. If it comes from the other side it is not bounded here; callers must truncate it
+    /// before display.
     pub message: String,
-    /// More, as it came.
+    /// Additional data, as received.
     pub data: Option<Json>,
 }
 
 impl RpcError {
-    /// Without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 }
 
-/// A text that is no message.
+/// Error: the text is not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Fault {
-    /// The id, where that much could be read.
+    /// Id of the message, if it could be read.
     pub id: Option<Id>,
-    /// What is wrong.
+    /// The error to send back.
     pub error: RpcError,
 }
 
@@ -90,14 +92,15 @@ impl From<JsonError> for Fault {
     }
 }
 
-/// Levels of a message around the arguments of its call: the message itself, and its `params`.
+/// Nesting levels of a message around the arguments of its call: the message and its `params`.
 pub const AROUND_ARGUMENTS: usize = 2;
 
 impl Message {
-    /// Reads one. A byte order mark before it is passed over.
+    /// Parses one message. A leading byte order mark is skipped.
     ///
     /// # Errors
-    /// [`Fault`] with the place: no JSON, a batch, an odd `id`, `method` or `params`.
+    /// [`Fault`] with the position: invalid JSON, a batch, or an invalid `id`, `method` or
+    /// `params`.
     pub fn read(text: impl Into<Bytes>, limits: Limits) -> Result<Self, Fault> {
         let text = text.into();
         let text = match text.strip_prefix(b"\xEF\xBB\xBF") {
@@ -118,7 +121,7 @@ impl Message {
     fn of(text: &Json, found: [Option<Look<'_>>; 6]) -> Result<Self, Fault> {
         let [version, id, method, params, result, error] = found;
         let answers = method.is_none();
-        // An answer to what could not be read carries no id.
+        // A response to an unreadable request carries no id.
         let id = id.filter(|id| !(answers && id.kind() == "null"));
         let id = id.map(|json| Id::of(json).ok_or(json)).transpose().map_err(|json| {
             let told = format!("`id` is {}; expected a string or a whole number", json.kind());
@@ -157,7 +160,7 @@ fn answer(id: Option<Id>, result: Option<Json>, error: Option<Json>) -> Result<M
     Ok(Message::Response(Response { id, result }))
 }
 
-/// Whatever stands there is understood as far as it goes.
+/// Parses an error object leniently: unreadable members are left out.
 fn refusal(error: &Json) -> RpcError {
     let [code, message, data] = error.pick(["code", "message", "data"]);
     let code = code.and_then(|code| code.read().ok()).unwrap_or_default();

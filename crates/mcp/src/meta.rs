@@ -1,38 +1,40 @@
-//! `_meta`: what stands beside the params of a request and the members of a result.
+//! The `_meta` member of params and results: its keys, and the part that is forwarded upstream.
 
 use tool::Json;
 
-/// The member of params and results.
+/// Name of the member of params and results.
 pub const META: &str = "_meta";
-/// The revision a request is written in (2026-07-28).
+/// Protocol version of a request (2026-07-28).
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Who the client is (2026-07-28).
+/// Name and version of the client (2026-07-28).
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What the client can do (2026-07-28).
+/// Capabilities of the client (2026-07-28).
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// From which level on log lines are wanted (2026-07-28).
+/// Minimum level of the log messages that the client wants (2026-07-28).
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who the server is, in results (2026-07-28).
+/// Name and version of the server, in results (2026-07-28).
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Which `subscriptions/listen` a notification belongs to (2026-07-28).
+/// Id of the `subscriptions/listen` request that a notification belongs to (2026-07-28).
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Where progress is to be told.
+/// Token that progress notifications of the request must carry.
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// Ours: `true` for only tools without effects.
+/// Toolkeep's key: `true` permits only tools without side effects.
 pub const READ_ONLY: &str = "toolkeep/read_only";
-/// Ours: `true` for no tool that reaches the network.
+/// Toolkeep's key: `true` forbids tools that access the network.
 pub const NO_WEB: &str = "toolkeep/no_web";
-/// Ours: the kind of task.
+/// Toolkeep's key for the kind of task.
 pub const TASK_TYPE: &str = "toolkeep/task_type";
 
-/// Labels of prefixes that MCP reserves.
+/// Prefix labels that MCP reserves.
 const RESERVED: [&str; 2] = ["modelcontextprotocol", "mcp"];
-/// The label of our own prefixes.
+/// Prefix label of Toolkeep's own keys.
 const OURS: &str = "toolkeep";
 
-/// Whether a member concerns one hop only and is never passed on: the next hop has its own. These are the
-/// progress token, all members under a prefix that MCP reserves, and all members of ours: to a source they
-/// are this server's word, about its tasks, its subscriptions and itself.
+/// Returns whether a member concerns one hop only and is never forwarded.
+///
+/// These are the progress token, all members under a prefix that MCP reserves, and all of
+/// Toolkeep's own members: a source would take them for this server's statements about its tasks,
+/// its subscriptions and itself.
 fn is_hop(key: &str) -> bool {
     let Some((prefix, _)) = key.rsplit_once('/') else { return key == PROGRESS_TOKEN };
     let mut labels = prefix.split(['.', '/']);
@@ -42,23 +44,23 @@ fn is_hop(key: &str) -> bool {
     })
 }
 
-/// The `_meta` of params or of a result.
+/// Returns the `_meta` object of params or of a result.
 pub fn of(params: &Json) -> Option<Json> {
     params.get(META).filter(|meta| meta.kind() == "object")
 }
 
-/// What of a client's `_meta` an upstream is told.
+/// The part of a client's `_meta` that an upstream receives.
 #[derive(Debug, Clone, Default)]
 pub struct Onward {
-    /// The revision the client speaks.
+    /// Protocol version that the client uses.
     pub version: Option<Json>,
-    /// From which level on it wants log lines.
+    /// Minimum level of the log messages that the client wants.
     pub level: Option<Json>,
-    /// Trace context and whatever else is not of one hop alone; each member as it came.
+    /// Trace context and all other members that are not hop-by-hop, each as received.
     pub passed: Vec<(String, Json)>,
 }
 
-/// Reads it in one pass.
+/// Extracts the forwarded members in one pass.
 pub fn onward(meta: &Json) -> Onward {
     let mut onward = Onward::default();
     for (key, value) in meta.named() {

@@ -1,33 +1,33 @@
-//! The revisions of MCP and their two eras.
+//! Protocol versions of MCP and their two eras.
 
 use std::fmt;
 
-/// A revision of MCP that is spoken here.
+/// A protocol version that Toolkeep supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// 2024-11-05.
+    /// Protocol version of 2024-11-05.
     V2024_11_05,
-    /// 2025-03-26.
+    /// Protocol version of 2025-03-26.
     V2025_03_26,
-    /// 2025-06-18.
+    /// Protocol version of 2025-06-18.
     V2025_06_18,
-    /// 2025-11-25.
+    /// Protocol version of 2025-11-25.
     V2025_11_25,
-    /// 2026-07-28.
+    /// Protocol version of 2026-07-28.
     V2026_07_28,
 }
 
-/// The two dialects, as far as the flow of messages goes.
+/// The two message flows of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Era {
-    /// `initialize`, sessions, requests of the server to its client: up to 2025-11-25.
+    /// `initialize`, sessions, requests from the server to the client: up to 2025-11-25.
     Handshake,
-    /// Every request stands alone, `server/discover`, questions in results: from 2026-07-28.
+    /// Self-contained requests, `server/discover`, input requests in results: since 2026-07-28.
     Stateless,
 }
 
 impl Revision {
-    /// All, the oldest first.
+    /// All versions, oldest first.
     pub const ALL: [Self; 5] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -35,12 +35,12 @@ impl Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// The newest that begins with a handshake.
+    /// Newest version that starts with a handshake.
     pub const LAST_HANDSHAKE: Self = Self::V2025_11_25;
-    /// The newest.
+    /// Newest version that Toolkeep supports.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// As it stands on the wire.
+    /// Returns the version as it appears on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -51,12 +51,12 @@ impl Revision {
         }
     }
 
-    /// Reads one; nothing where it is not spoken here.
+    /// Parses a version, or returns `None` if it is not supported.
     pub fn read(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == text)
     }
 
-    /// Which dialect it is.
+    /// Returns the era of the version.
     pub fn era(self) -> Era {
         if self >= Self::V2026_07_28 { Era::Stateless } else { Era::Handshake }
     }

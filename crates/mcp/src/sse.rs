@@ -1,29 +1,29 @@
-//! Server-sent events: read out of bytes as the HTML standard says, with a bound on one event, and
-//! written around one message each.
+//! Server-sent events: a decoder as the HTML standard specifies, with a size limit for one event,
+//! and an encoder for one message per event.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// One event.
+/// One event of a server-sent event stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its kind; `message` where none is named.
+    /// Event type; `None` means `message`.
     pub event: Option<String>,
-    /// Its data; lines are joined by line feeds.
+    /// Event data; its lines are joined with line feeds.
     pub data: Option<String>,
-    /// Where a broken stream goes on from.
+    /// Id from which a broken stream can be resumed.
     pub id: Option<String>,
-    /// Milliseconds to wait before that.
+    /// Reconnection delay in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// An event past the bound; nothing after it can be trusted.
+/// Error: an event exceeds the size limit. The rest of the stream cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than is taken")]
 pub struct TooLarge;
 
-/// Writes a message as one event.
+/// Encodes a message as one event.
 pub fn event(message: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(message.len() + 10);
     for (index, line) in message.split(|byte| *byte == b'\n').enumerate() {
@@ -34,25 +34,25 @@ pub fn event(message: &[u8]) -> Bytes {
     text.into()
 }
 
-/// What keeps a silent stream open and says nothing.
+/// A comment line that keeps an idle stream open.
 pub const KEEP_ALIVE: &str = ":\n\n";
 
-/// Reads events from parts of a stream.
+/// Decoder that is fed with parts of a stream and yields events.
 #[derive(Debug)]
 pub struct Reader {
     most: usize,
     line: Vec<u8>,
-    /// The last part ended with a carriage return, so a line feed may follow that ends nothing.
+    /// Whether the last part ended with a carriage return: a line feed that follows ends no line.
     after_return: bool,
     first: bool,
     event: Event,
-    /// Bytes of the event so far.
+    /// Bytes of the current event so far.
     size: usize,
     ready: VecDeque<Event>,
 }
 
 impl Reader {
-    /// For events of up to `most` bytes.
+    /// Creates a decoder for events of up to `most` bytes.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -65,15 +65,15 @@ impl Reader {
         }
     }
 
-    /// The next event that is whole.
+    /// Returns the next complete event.
     pub fn pop(&mut self) -> Option<Event> {
         self.ready.pop_front()
     }
 
-    /// Takes the next part.
+    /// Decodes the next part of the stream.
     ///
     /// # Errors
-    /// [`TooLarge`].
+    /// [`TooLarge`] if an event exceeds the limit.
     pub fn feed(&mut self, mut part: &[u8]) -> Result<(), TooLarge> {
         if std::mem::take(&mut self.after_return) {
             part = part.strip_prefix(b"\n").unwrap_or(part);
@@ -118,7 +118,7 @@ impl Reader {
             return;
         }
         if text.starts_with(b":") {
-            // A comment keeps the connection open and is no part of an event.
+            // A comment keeps the connection open and is not part of an event.
             self.size = self.size.saturating_sub(line.len());
             return;
         }

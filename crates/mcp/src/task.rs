@@ -1,5 +1,5 @@
-//! Tasks: calls that go on after they were answered. The extension of 2026-07-28, and what 2025-11-25
-//! had in its place.
+//! Tasks: calls that continue after their request was answered. Covers the extension of 2026-07-28
+//! and the tasks of 2025-11-25.
 //!
 //! <https://modelcontextprotocol.io/seps/2663-tasks-extension>
 
@@ -7,42 +7,42 @@ use tool::Json;
 
 use crate::Era;
 
-/// The extension's name among the capabilities of both sides (2026-07-28).
+/// Name of the extension in the capabilities of both sides (2026-07-28).
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// The task a message belongs to, in `_meta` (2025-11-25; gone since).
+/// Key in `_meta` for the task of a message (2025-11-25; removed since).
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
-/// What tells of a task on `subscriptions/listen` (2026-07-28).
+/// Notification about a task on `subscriptions/listen` (2026-07-28).
 pub const NOTICE: &str = "notifications/tasks";
-/// Bytes of a task's id that are taken.
+/// Maximum length of a task id, in bytes.
 pub const ID: usize = 1_024;
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It goes on.
+    /// The task is running.
     Working,
-    /// It waits for answers of its client.
+    /// The task needs input from its client.
     InputRequired,
-    /// There is a result, which may be a tool's failure.
+    /// The task has a result, which may be a tool failure.
     Completed,
-    /// There is an error of the protocol.
+    /// The task ended with a protocol error.
     Failed,
-    /// It was given up.
+    /// The task was cancelled.
     Cancelled,
 }
 
 impl Status {
-    /// All of them.
+    /// All states of a task.
     pub const ALL: [Self; 5] =
         [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// Reads MCP's word.
+    /// Parses MCP's name of a state.
     pub fn read(word: &Json) -> Option<Self> {
         let word: String = word.read().ok()?;
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// MCP's word for it.
+    /// Returns MCP's name of the state.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -54,24 +54,24 @@ impl Status {
     }
 }
 
-/// What a server says of a task, as far as it is followed.
+/// The state of a task as its server reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its id at that server.
+    /// Id of the task at that server.
     pub id: String,
-    /// Where it stands.
+    /// Current state of the task.
     pub status: Status,
-    /// A line for people, not bounded here.
+    /// Status text for people; its length is not bounded here.
     pub line: Option<String>,
-    /// How many milliseconds to wait before asking again.
+    /// Poll interval in milliseconds.
     pub poll: Option<u64>,
 }
 
 impl Task {
-    /// Reads one, in the words of `era`.
+    /// Parses a task with the member names of `era`.
     ///
     /// # Errors
-    /// In words, what is wrong with it.
+    /// Describes the invalid member.
     pub fn read(task: &Json, era: Era) -> Result<Self, String> {
         let poll = match era {
             Era::Handshake => "pollInterval",
@@ -84,36 +84,36 @@ impl Task {
         }
         let status = status.as_ref().and_then(Status::read).ok_or("its `status` is unknown")?;
         let line = line.and_then(|line| line.read().ok());
-        // A number with a fraction is none that MCP has, and no reason to lose a task.
+        // MCP allows no fractions here, but a fraction is no reason to lose the task.
         let poll = poll.and_then(|poll| poll.read().ok());
         Ok(Self { id, status, line, poll })
     }
 }
 
-/// The id of the task that a message belongs to, where its params name one (2025-11-25).
+/// Returns the id of the task that the params name (2025-11-25).
 pub fn related(params: &Json) -> Option<String> {
     let id = crate::meta::of(params)?.get(RELATED)?.get("taskId")?.read::<String>().ok()?;
     (1..=ID).contains(&id.len()).then_some(id)
 }
 
-/// Whether capabilities, of either side, have the extension.
+/// Returns whether the capabilities of either side declare the extension.
 pub fn declared(extensions: Option<&Json>) -> bool {
     let found = extensions.and_then(|extensions| extensions.get(EXTENSION));
     found.is_some_and(|extension| extension.kind() == "object")
 }
 
-/// The capability as it is declared: what stands under `extensions`.
+/// Returns the capability as it is declared under `extensions`.
 pub fn extensions() -> Json {
     Json::fields([(EXTENSION, &Json::empty())])
 }
 
-/// The `data` of an error that wants the extension declared.
+/// Returns the `data` of an error that requires the extension.
 pub fn required() -> Json {
     let needed = Json::fields([("extensions", &extensions())]);
     Json::fields([("requiredCapabilities", &needed)])
 }
 
-/// Whether the `data` of an error wants the extension declared.
+/// Returns whether the `data` of an error requires the extension.
 pub fn is_required(data: &Json) -> bool {
     let needed = data.get("requiredCapabilities").and_then(|needed| needed.get("extensions"));
     needed.is_some_and(|extensions| extensions.get(EXTENSION).is_some())

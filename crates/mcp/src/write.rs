@@ -1,11 +1,11 @@
-//! Messages written: our own few words around bytes that were checked before.
+//! Encoding of messages: envelopes around bytes that were already validated.
 
 use bytes::Bytes;
 use tool::Json;
 
 use crate::{Id, RpcError};
 
-/// A request.
+/// Encodes a JSON-RPC request.
 pub fn request(id: &Id, method: &str, params: &Json) -> Bytes {
     let mut text = Vec::with_capacity(64 + method.len() + params.bytes().len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
@@ -18,15 +18,15 @@ pub fn request(id: &Id, method: &str, params: &Json) -> Bytes {
     text.into()
 }
 
-/// A notification.
+/// Encodes a JSON-RPC notification.
 pub fn notification(method: &str, params: &Json) -> Bytes {
     let method = Json::of(method);
     let (method, params) = (method.as_str(), params.as_str());
     format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params}}}"#).into()
 }
 
-/// What stands before a result; [`AFTER_RESULT`] stands after it. For results too large to copy, and for
-/// those that something of ours is written into.
+/// Returns the bytes before a result; [`AFTER_RESULT`] follows the result. For results that are too
+/// large to copy or that are extended while they are written.
 pub fn before_result(id: &Id) -> Vec<u8> {
     let mut text = Vec::with_capacity(80);
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
@@ -35,10 +35,10 @@ pub fn before_result(id: &Id) -> Vec<u8> {
     text
 }
 
-/// What stands after a result.
+/// The bytes after a result.
 pub const AFTER_RESULT: &str = "}";
 
-/// An answer.
+/// Encodes a response with a result.
 pub fn result(id: &Id, result: &Json) -> Bytes {
     let mut text = Vec::with_capacity(48 + result.bytes().len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
@@ -49,7 +49,7 @@ pub fn result(id: &Id, result: &Json) -> Bytes {
     text.into()
 }
 
-/// A refusal. Without an id where that could not be read.
+/// Encodes an error response, without an id if the id of the request could not be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
     let mut text = Vec::with_capacity(96 + error.message.len());
     push_text(&mut text, r#"{"jsonrpc":"2.0","id":"#);
@@ -73,8 +73,8 @@ fn push_text(text: &mut Vec<u8>, words: &str) {
     text.extend_from_slice(words.as_bytes());
 }
 
-/// The text on one line, as pipes need it: in JSON a bare line end can only stand between tokens, where
-/// a blank means the same.
+/// Replaces line breaks with spaces, as the stdio transport requires. In JSON a bare line break can
+/// only occur between tokens.
 pub fn one_line(text: Bytes) -> Bytes {
     if !text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return text;

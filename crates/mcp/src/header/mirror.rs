@@ -1,4 +1,4 @@
-//! Arguments that a tool's schema wants mirrored into headers, by `x-mcp-header`.
+//! Tool arguments that an input schema maps to headers with `x-mcp-header`.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use super::{PARAM, decode, encode};
 
-/// The annotation.
+/// Schema keyword that maps an argument to a header.
 const MARK: &str = "x-mcp-header";
-/// Properties inside properties that are looked into.
+/// Maximum nesting depth of properties that is searched.
 const DEPTH: usize = 32;
 
-/// Which arguments of a tool stand in headers too.
+/// The arguments of one tool that are repeated in headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirror {
     params: Vec<Param>,
@@ -19,13 +19,13 @@ pub struct Mirror {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Param {
-    /// From the arguments' root.
+    /// Path of property names from the root of the arguments.
     path: Vec<String>,
-    /// The whole header, lower case.
+    /// Full header name in lower case.
     header: String,
 }
 
-/// A header and a body that disagree.
+/// Error: a header does not agree with the body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Mismatch(pub String);
@@ -34,7 +34,8 @@ impl Mirror {
     /// Reads the annotations of an input schema.
     ///
     /// # Errors
-    /// Which annotation does not hold and why: a tool with such a one must not be offered.
+    /// Describes the first invalid annotation; a tool with an invalid annotation must not be
+    /// offered.
     pub fn of(schema: &Value) -> Result<Self, String> {
         let mut mirror = Self::default();
         let Value::Object(root) = schema else { return Ok(mirror) };
@@ -54,13 +55,13 @@ impl Mirror {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether no argument is mapped to a header.
     pub fn is_empty(&self) -> bool {
         self.params.is_empty()
     }
 
-    /// The headers of a call: lower-case names, values as a header takes them. Arguments that are absent
-    /// or null have none.
+    /// Returns the headers of a call: lower-case names and encoded values. Absent and null
+    /// arguments have none.
     pub fn headers(&self, args: &Value) -> Vec<(String, String)> {
         let header = |param: &Param| {
             let value = text(param.value(args)?)?;
@@ -69,10 +70,11 @@ impl Mirror {
         self.params.iter().filter_map(header).collect()
     }
 
-    /// Holds the headers of a call against its arguments; `header` finds one by its lower-case name.
+    /// Verifies that the headers of a call agree with its arguments. `header` looks up a header by
+    /// its lower-case name.
     ///
     /// # Errors
-    /// [`Mismatch`] with the header.
+    /// [`Mismatch`] that names the header.
     pub fn check<'h>(
         &self,
         args: &Value,
@@ -141,7 +143,7 @@ fn header_of(mark: &Value, property: &Map<String, Value>) -> Result<String, &'st
     }
 }
 
-/// Whether the annotation stands anywhere but on a chain of `properties` from the root.
+/// Returns whether the annotation occurs anywhere except on a chain of `properties` from the root.
 fn astray(schema: &Map<String, Value>, on_chain: bool, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     let in_value = |value: &Value, on_chain: bool| match value {
@@ -158,7 +160,7 @@ fn astray(schema: &Map<String, Value>, on_chain: bool, depth: usize) -> bool {
         MARK => !on_chain,
         "properties" => in_each(value, on_chain),
         "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => in_each(value, false),
-        // What stands here is data.
+        // These keywords hold data, not schemas.
         "default" | "const" | "enum" | "examples" => false,
         _ => in_value(value, false),
     })
@@ -172,7 +174,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Numbers agree by their value: `42.0` is `42`.
+/// Compares numbers by value: `42.0` equals `42`.
 fn same(found: &str, wanted: &str, value: Option<&Value>) -> bool {
     let number = value.and_then(Value::as_f64).zip(found.parse::<f64>().ok());
     found == wanted || number.is_some_and(|(a, b)| a.total_cmp(&b).is_eq())

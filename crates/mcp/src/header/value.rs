@@ -1,4 +1,4 @@
-//! Values that cannot stand in a header as they are.
+//! Encoding of values that a header cannot carry unchanged.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 const BEFORE: &str = "=?base64?";
 const AFTER: &str = "?=";
 
-/// As a header takes it: as it is where it is printable ASCII without blanks at its ends, and wrapped in
-/// Base64 otherwise.
+/// Encodes a value for a header. Printable ASCII without leading or trailing blanks stays
+/// unchanged; everything else becomes Base64 between markers.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if plain && value.trim() == value && wrapped(value).is_none() {
@@ -18,7 +18,8 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{BEFORE}{}{AFTER}", STANDARD.encode(value)))
 }
 
-/// What [`encode`] made of it; nothing where the wrapping holds no text.
+/// Decodes what [`encode`] returned, or returns `None` if the Base64 between the markers is not
+/// valid text.
 pub fn decode(header: &str) -> Option<Cow<'_, str>> {
     let Some(inner) = wrapped(header) else { return Some(Cow::Borrowed(header)) };
     let bytes = STANDARD.decode(inner).ok()?;

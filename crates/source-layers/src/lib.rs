@@ -1,7 +1,6 @@
-//! Layers that an operator asks for around the calls of any source: secrets taken out of answers, and one retry.
+//! Optional layers around the calls of a source: redaction of secrets, and one retry.
 //!
-//! Time limits are not here: the pipeline has them. Nothing here makes a call twice that may change
-//! something twice.
+//! Timeouts belong to the pipeline. The retry repeats only calls that are read-only or idempotent.
 
 mod redacted;
 pub mod redaction;

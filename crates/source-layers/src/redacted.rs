@@ -1,4 +1,4 @@
-//! A source whose diagnostics and results hold nothing of what it was given as a secret.
+//! A source whose diagnostics and results contain none of the secrets that it was given.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tool::{
 
 use crate::redaction::Redaction;
 
-/// An executor whose results, errors, progress and questions pass a [`Redaction`].
+/// Executor that applies a [`Redaction`] to results, errors, progress and client requests.
 #[derive(Debug)]
 pub struct RedactedExecutor {
     inner: Arc<dyn Executor>,
@@ -20,7 +20,7 @@ pub struct RedactedExecutor {
 }
 
 impl RedactedExecutor {
-    /// Around `inner`.
+    /// Wraps the executor `inner`.
     pub fn new(inner: Arc<dyn Executor>, redaction: Redaction) -> Self {
         Self { inner, redaction }
     }
@@ -80,7 +80,7 @@ impl Ask for RedactedAsk<'_> {
     }
 }
 
-/// A source whose problems, errors and calls pass a [`Redaction`].
+/// Source that applies a [`Redaction`] to problems, errors and calls.
 #[derive(Debug)]
 pub struct Redacted {
     inner: Arc<dyn Source>,
@@ -88,7 +88,7 @@ pub struct Redacted {
 }
 
 impl Redacted {
-    /// Around `inner`.
+    /// Wraps the source `inner`.
     pub fn new(inner: Arc<dyn Source>, redaction: Redaction) -> Self {
         Self { inner, redaction }
     }

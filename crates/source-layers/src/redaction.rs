@@ -1,8 +1,8 @@
-//! Values that an upstream was given, removed from what it sends back: an upstream may repeat its request,
-//! its arguments or its environment in an error page, a log line or a result.
+//! Redaction of values that an upstream was given: it may repeat its request, arguments or
+//! environment in an error page, a log line or a result.
 //!
-//! What tells why a source is not listed loses every value that was given. Results and errors of calls lose
-//! credentials only: a folder that a server was started with belongs into its results.
+//! Diagnostics of a source lose every given value. Results and errors of calls lose only
+//! credentials: the folder that a server was started with may belong in its results.
 
 mod credentials;
 mod patterns;
@@ -15,10 +15,11 @@ use url::form_urlencoded;
 use self::credentials::names_credential;
 use self::patterns::Patterns;
 
-/// A result within its bounds stays accepted: a replacement may be longer than what it replaces.
+/// Limits after redaction: a replacement may be longer than the value, and a result within its
+/// limits must stay valid.
 const LIMITS: Limits = Limits { bytes: usize::MAX, nodes: usize::MAX, ..Limits::DOCUMENT };
 
-/// One value that an upstream was given, and the text that replaces it.
+/// One value that an upstream was given, and its replacement text.
 #[derive(Debug, Clone)]
 pub struct GivenValue {
     secret: Secret,
@@ -27,17 +28,18 @@ pub struct GivenValue {
 }
 
 impl GivenValue {
-    /// A credential: a token, a password, a key.
+    /// Creates the entry of a credential: a token, a password or a key.
     pub fn credential(secret: Secret) -> Self {
         Self { secret, label: "[secret]".to_owned(), is_credential: true }
     }
 
-    /// A header, a variable or a query parameter. Its name decides whether it is a credential.
+    /// Creates the entry of a header, a variable or a query parameter. Its name decides whether it
+    /// is a credential.
     pub fn named(name: &str, secret: Secret) -> Self {
         Self { is_credential: names_credential(name), ..Self::credential(secret) }
     }
 
-    /// The values of a URL's query, as they are sent and decoded.
+    /// Returns the values of a URL's query, both as sent and decoded.
     pub fn of_url(url: &str) -> Vec<Self> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let query = query.split_once('#').map_or(query, |(query, _)| query);
@@ -48,14 +50,16 @@ impl GivenValue {
         sent.chain(decoded).collect()
     }
 
-    /// Argument `number` of a command, from 1. `option` is the name it belongs to, or empty.
+    /// Creates the entry of the argument `number` of a command, from 1. `option` is its option
+    /// name, or empty.
     fn argument(number: usize, option: &str, value: &str) -> Self {
         let is_credential = names_credential(option);
         Self { secret: Secret::new(value), label: format!("[argument {number}]"), is_credential }
     }
 }
 
-/// What is removed from diagnostics of a source, and from errors and results of its calls.
+/// Patterns that are removed from diagnostics of a source, and from errors and results of its
+/// calls.
 #[derive(Debug, Clone, Default)]
 pub struct Redaction {
     diagnostics: Patterns,
@@ -64,7 +68,7 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Of these values.
+    /// Creates a redaction for these values.
     pub fn new(values: &[GivenValue]) -> Self {
         let (all, credentials) = (values.iter(), values.iter().filter(|it| it.is_credential));
         Self {
@@ -74,12 +78,13 @@ impl Redaction {
         }
     }
 
-    /// The secret variables of a command.
+    /// Creates a redaction for the secret variables of a command.
     pub fn of_environment(spec: &Spec) -> Self {
         Self::new(&environment(spec))
     }
 
-    /// The secret variables of a command and the values of its arguments; names of options stay.
+    /// Creates a redaction for the secret variables of a command and its argument values. Option
+    /// names stay visible.
     pub fn of_command(spec: &Spec) -> Self {
         let mut values = environment(spec);
         let mut option = "";
@@ -99,29 +104,29 @@ impl Redaction {
         Self::new(&values)
     }
 
-    /// Whether there is nothing to remove.
+    /// Returns whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.diagnostics.is_empty()
     }
 
-    /// A diagnostic text without the values, also where it was cut within one.
+    /// Removes the values from a diagnostic text, even if the text was truncated within one.
     pub fn text(&self, text: String) -> String {
         self.diagnostics.replaced(&text).unwrap_or(text)
     }
 
-    /// The words of a failed call without the credentials, also where they were cut within one.
+    /// Removes the credentials from the error text of a call, even if it was truncated within one.
     pub fn error(&self, text: String) -> String {
         self.errors.replaced(&text).unwrap_or(text)
     }
 
-    /// A result without the credentials; the same bytes where it has none.
+    /// Removes the credentials from a result. A result without any keeps its bytes.
     pub fn json(&self, json: Json) -> Json {
         let Some(text) = self.results.replaced(json.as_str()) else { return json };
-        // Values stand within strings. Where one was a number, nothing of the result is passed on.
+        // Values occur within strings. If one was a number, the result is withheld.
         Json::check(text, LIMITS).unwrap_or_else(|_| Json::of("[secret]"))
     }
 
-    /// A problem of a source.
+    /// Redacts a problem of a source.
     pub fn problem(&self, problem: Problem) -> Problem {
         let Problem { place, message, fix } = problem;
         Problem {
@@ -131,15 +136,15 @@ impl Redaction {
         }
     }
 
-    /// Why a source was not listed.
+    /// Redacts the error of a listing.
     pub fn source_error(&self, error: SourceError) -> SourceError {
         SourceError { problem: self.problem(error.problem), ..error }
     }
 
-    /// What came of a call.
+    /// Redacts the state or the error of a call.
     ///
     /// # Errors
-    /// Those of `step`.
+    /// The redacted error of `step`.
     pub fn step(&self, step: Result<Step, ExecuteError>) -> Result<Step, ExecuteError> {
         match step {
             Ok(Step::Done(Outcome { body, is_error })) => {

@@ -1,4 +1,4 @@
-//! One more try, where that can do no harm.
+//! One retry of failed calls, if repeating is harmless.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tool::{
     Outcome, Revision, Source, SourceError, SourceName, Step, Tool, Traits,
 };
 
-/// Makes a failed call once more, of a tool that changes nothing or may run twice with the effect of
-/// once. Never after a denial, never when given up.
+/// Executor that repeats a failed call once if the tool is read-only or idempotent. Denied and
+/// cancelled calls are not repeated.
 #[derive(Debug)]
 pub struct RetryOnce {
     inner: Arc<dyn Executor>,
 }
 
 impl RetryOnce {
-    /// Around `inner`.
+    /// Wraps the executor `inner`.
     pub fn new(inner: Arc<dyn Executor>) -> Self {
         Self { inner }
     }
@@ -52,7 +52,7 @@ fn repeats(traits: &Traits) -> bool {
     !traits.effects.any() || traits.idempotent
 }
 
-/// The error, where it may pass: of the tool itself or of its source.
+/// Returns the error if it may be transient: a failure of the tool or of its source.
 fn passing(first: &Result<Step, ExecuteError>) -> Option<String> {
     match first {
         Ok(Step::Done(outcome)) if outcome.is_error => told(outcome),
@@ -67,28 +67,28 @@ fn passing(first: &Result<Step, ExecuteError>) -> Option<String> {
     }
 }
 
-/// A tool's own words, unless they are spec 0's for a denial.
+/// Returns the tool's own error text, unless it is spec 0's text for a denial.
 fn told(outcome: &Outcome) -> Option<String> {
     let (Body::Value(body) | Body::Mcp(body)) = &outcome.body;
     let text = |body: &Json| body.read::<String>().unwrap_or_else(|_| body.as_str().to_owned());
     (!body.as_str().contains("Permission denied")).then(|| text(body).chars().take(300).collect())
 }
 
-/// A source whose calls are made once more: `retry: once`. A tool's time limit is doubled, so that the
-/// second try has as long as the first.
+/// Source whose failed calls are repeated once (`retry: once`). A tool's time limit is doubled so
+/// that both attempts fit.
 #[derive(Debug)]
 pub struct Retrying {
     inner: Arc<dyn Source>,
 }
 
 impl Retrying {
-    /// Around `inner`.
+    /// Wraps the source `inner`.
     pub fn new(inner: Arc<dyn Source>) -> Self {
         Self { inner }
     }
 }
 
-/// Methods of MCP's are left as they are: only what a model calls as a tool is made twice.
+/// Wraps the executor of a tool. MCP methods stay unchanged: only calls of tools are repeated.
 fn twice(offer: Offer) -> Offer {
     match offer.item {
         Item::Tool(tool) if repeats(&tool.traits) => {

@@ -1,21 +1,21 @@
-//! Which tools of a source an operator means.
+//! Selection of tools of a source by an operator.
 
 use std::collections::BTreeSet;
 
-/// Which tools of a source a setting is for.
+/// The tools of a source that a setting applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolSelection {
-    /// None.
+    /// The setting applies to no tool.
     #[default]
     None,
-    /// Every one.
+    /// The setting applies to every tool.
     All,
-    /// Those of these names.
+    /// The setting applies to the named tools.
     Names(BTreeSet<String>),
 }
 
 impl ToolSelection {
-    /// Whether it holds for this tool.
+    /// Returns whether the selection contains this tool.
     pub fn holds(&self, name: &str) -> bool {
         match self {
             Self::None => false,
@@ -24,7 +24,7 @@ impl ToolSelection {
         }
     }
 
-    /// The names it was written with.
+    /// Returns the names in the selection.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = if let Self::Names(names) = self { Some(names) } else { None };
         names.into_iter().flatten().map(String::as_str)

@@ -1,6 +1,6 @@
-//! Names under which credentials are sent: of headers, variables, options and query parameters.
+//! Names that mark credentials among headers, variables, options and query parameters.
 
-/// Parts of such names, in lower case.
+/// Parts of credential names, in lower case.
 const PARTS: [&str; 11] = [
     "auth",
     "token",
@@ -15,7 +15,7 @@ const PARTS: [&str; 11] = [
     "signature",
 ];
 
-/// Whether a value of this name is a credential.
+/// Returns whether a value with this name is a credential.
 pub(super) fn names_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PARTS.iter().any(|part| name.contains(part))

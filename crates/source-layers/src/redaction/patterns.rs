@@ -1,4 +1,4 @@
-//! Finds given values in a text, all in one pass.
+//! Search for given values in a text, in one pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tool::{Json, Secret};
 
 use super::GivenValue;
 
-/// Values shorter than this are too common to be removed from texts, in bytes.
+/// Minimum length of a value in texts, in bytes: shorter ones are too common.
 const LEAST: usize = 6;
-/// The same for results.
+/// Minimum length of a value in results, in bytes.
 const LEAST_RESULT: usize = 8;
-/// Bytes at the beginning of a credential by which it is found in a text that was cut within it.
+/// Maximum length of the prefix that finds a truncated credential, in bytes.
 const PREFIX: usize = 16;
 
-/// Values, each with its replacement, and the automaton that finds them.
+/// Values with their replacements, and the automaton that finds them.
 #[derive(Clone, Default)]
 pub(super) struct Patterns(Option<Arc<Compiled>>);
 
@@ -27,7 +27,7 @@ struct Compiled {
 struct Pattern {
     secret: Secret,
     label: String,
-    /// The bytes that the automaton looks for: all of the secret, or its beginning.
+    /// Length of the part that the automaton searches: the whole secret or its beginning.
     needle: usize,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for Patterns {
 }
 
 impl Patterns {
-    /// Of values in plain text; of credentials also where only their beginning is left.
+    /// Creates patterns for plain text. Credentials are also found if only their beginning is left.
     pub(super) fn of_text<'a>(values: impl Iterator<Item = &'a GivenValue>) -> Self {
         let mut patterns = Vec::new();
         for value in values {
@@ -51,7 +51,7 @@ impl Patterns {
         Self::compiled(patterns)
     }
 
-    /// Of values as they stand in strings of a JSON document.
+    /// Creates patterns for values inside strings of a JSON document.
     pub(super) fn of_json<'a>(values: impl Iterator<Item = &'a GivenValue>) -> Self {
         let mut patterns = Vec::new();
         for value in values {
@@ -77,7 +77,7 @@ impl Patterns {
         self.0.is_none()
     }
 
-    /// The text with the values replaced; `None` where it has none.
+    /// Replaces the values in a text, or returns `None` if it contains none.
     pub(super) fn replaced(&self, text: &str) -> Option<String> {
         let compiled = self.0.as_ref()?;
         let mut out = String::new();
@@ -87,7 +87,7 @@ impl Patterns {
                 continue;
             }
             let rest = text.get(found.start()..).unwrap_or_default();
-            // Several values may begin alike: the one that reaches furthest is what stands here.
+            // Several values may share a beginning: the one with the longest match applies.
             let longest = compiled.values.iter().filter(|it| rest.starts_with(it.needle()));
             let longest = longest.map(|it| (common(rest, it.secret.open()), it));
             let Some((length, value)) = longest.max_by_key(|(length, _)| *length) else { continue };
@@ -114,7 +114,7 @@ fn pattern(text: &str, label: &str, needle: usize, least: usize) -> Option<Patte
     fits.then(|| Pattern { secret: Secret::new(text), label: label.to_owned(), needle })
 }
 
-/// A value, and what stands behind its scheme where it is one of `Authorization`.
+/// Returns a value, and also its part after an `Authorization` scheme.
 fn forms(value: &str) -> impl Iterator<Item = &str> {
     let bare = value.split_once(' ').filter(|(scheme, _)| {
         !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphabetic())
@@ -122,12 +122,12 @@ fn forms(value: &str) -> impl Iterator<Item = &str> {
     std::iter::once(value).chain(bare.map(|(_, bare)| bare.trim_start()))
 }
 
-/// The nearest border of characters at or before `at`.
+/// Returns the nearest character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Bytes that two texts begin with alike, in whole characters.
+/// Returns the length of the common prefix of two texts in bytes, in whole characters.
 fn common(one: &str, other: &str) -> usize {
     let alike = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     floor(one, alike)

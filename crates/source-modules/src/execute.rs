@@ -1,7 +1,8 @@
-//! One call of a module's tool.
+//! Execution of one call of a module's tool.
 //!
-//! Some modules take `user_id` from the arguments before the one beside them, and some advertise it
-//! as a parameter: a model could act as anyone. So both are always the caller's own.
+//! Some modules prefer the `user_id` in the arguments over the one in the request, and some
+//! advertise it as a parameter. A model could then impersonate users, so both are always set to the
+//! caller's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +16,11 @@ use tool::{
 
 use super::line::{Line, brief, refusal};
 
-/// Beyond the limit of a single step, so that a connection that never came is told from a request
-/// that got no answer: the one may be made again.
+/// Margin of the outer timeout over the limit of a single step. It distinguishes a connection that
+/// was never made, which may be retried, from a request without a response.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// The argument and the field by which a module is told who calls.
+/// Argument and request field that identify the caller to a module.
 const USER_ID: &str = "user_id";
 
 #[derive(Debug)]
@@ -94,20 +95,22 @@ fn request(call: Granted<'_>, caller: &Caller) -> Bytes {
         .clone()
 }
 
-/// The arguments with the caller under each name that a module may take for `user_id`: some match names
-/// without regard to case, as decoders of Go, .NET and Java do, and the last one counts there.
+/// Sets the caller under each name that a module may read as `user_id`.
+///
+/// Some decoders (Go, .NET, Java) match names without regard to case, and the last match wins
+/// there.
 fn own_user(given: &Json, user: &Json) -> Json {
     let alike = given.named().map(|(name, _)| name).filter(|name| is_user_id(name));
     alike.fold(given.clone(), |arguments, name| arguments.with(&name, user))
 }
 
-/// By way of capitals: long `s` and dotless `i` are other letters only in lower case.
+/// Compares by upper case first: long `s` and dotless `i` differ only in lower case.
 fn is_user_id(name: &str) -> bool {
     let folded = name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     folded.filter(|c| *c != '\u{307}').eq(USER_ID.chars())
 }
 
-/// Spec 0's `ToolResult`; a failure in it is the tool's own word.
+/// Parses spec 0's `ToolResult`; a reported failure is an error of the tool.
 fn result(body: Bytes) -> Result<Outcome, String> {
     let answer = Json::check(body, Limits::DOCUMENT).and_then(Json::object);
     let answer = answer.map_err(|error| format!("the module's answer cannot be read: {error}"))?;

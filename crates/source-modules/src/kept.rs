@@ -1,9 +1,11 @@
-//! Manifests kept beside the process, so that a module's tools outlast its absence and a restart.
+//! Cache of manifests, so that a module's tools stay listed while the module is down and across
+//! restarts.
 //!
-//! The manifest is plain under spec 0's key, where others read it and may write their own. A cache is open
-//! to others, so none of that is read back: this installation has a copy under a key of its own, with a mark
-//! over the module, its URL, the time and the manifest. Spec 0's key decides whether the copy counts:
-//! deleting it forgets the manifest. A cache that is away delays nothing and fails nothing.
+//! The manifest is stored in plain form under spec 0's key, where other programs read it and may
+//! write their own. A cache is open to other programs, so that entry is never read back. This
+//! installation stores a copy under its own key, signed with an HMAC over the module, its URL, the
+//! time and the manifest. Spec 0's key decides whether the copy is valid: deleting it forgets the
+//! manifest. An unavailable cache neither delays nor fails a listing.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -16,38 +18,39 @@ use sha2::Sha256;
 use tokio::sync::watch;
 use tool::{Cache, Clock, Secret, SourceName, StoreError, Wall};
 
-/// How long a manifest is kept after the module gave it (spec 0).
+/// Time to live of a cached manifest after the module returned it (spec 0).
 pub const LIFE: Duration = Duration::from_hours(1);
-/// The largest manifest that is kept, in bytes: what the smallest cache takes.
+/// Maximum size of a cached manifest in bytes: what the smallest cache accepts.
 pub(super) const MOST: usize = 4_000_000;
-/// After how long one that did not change is written anew.
+/// Interval after which an unchanged manifest is written again.
 const AGAIN: Duration = Duration::from_mins(10);
-/// What stands before the manifest in this installation's copy: a time, a hash and two separators.
+/// Maximum length of the signature line in front of the manifest: a time, a hash and two
+/// separators.
 const MARK: usize = 128;
-/// How often the cache is looked at: what it lost is there again that soon.
+/// Interval between checks of the cache; lost entries are rewritten at the next check.
 const LOOK: Duration = Duration::from_secs(2);
-/// A clock of another machine may be ahead of ours by this much.
+/// Maximum clock skew of another machine.
 const SKEW: Duration = Duration::from_mins(5);
 
-/// The manifests of all modules of one installation, in a cache.
+/// Cache of the manifests of all modules of one installation.
 pub struct Manifests {
     cache: Mutex<Arc<dyn Cache>>,
     clock: Arc<dyn Clock>,
     secret: Secret,
     installation: String,
     fresh: Mutex<HashMap<SourceName, Fresh>>,
-    /// Why the cache does not answer, while it does not.
+    /// Error of the cache while it is unavailable.
     outage: watch::Sender<Option<String>>,
 }
 
-/// A module, by its name and where it is: a manifest is of no other.
+/// Name and URL of a module: a manifest belongs to exactly one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity<'a> {
     pub(super) name: &'a SourceName,
     pub(super) url: &'a str,
 }
 
-/// What a module said last, itself.
+/// Manifest that the module itself returned last.
 #[derive(Debug, Clone)]
 struct Fresh {
     url: String,
@@ -56,16 +59,17 @@ struct Fresh {
     written: Option<Wall>,
 }
 
-/// A manifest that was kept.
+/// Manifest that was read from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remembered {
     pub(super) body: Bytes,
-    /// When the module gave it.
+    /// Time at which the module returned it.
     pub(super) at: Wall,
 }
 
 impl Manifests {
-    /// In this cache, marked with this secret, which belongs to the installation alone.
+    /// Creates the cache. Copies are signed with `secret`, which belongs to this installation
+    /// alone.
     pub fn new(cache: Arc<dyn Cache>, clock: Arc<dyn Clock>, secret: Secret) -> Self {
         let mut installation = hash(&secret, &[b"installation"]).map(finish).unwrap_or_default();
         installation.truncate(8);
@@ -74,14 +78,14 @@ impl Manifests {
         Self { cache, clock, secret, installation, fresh, outage }
     }
 
-    /// Keeps them in another cache from now on; what is known fresh is written there soon.
+    /// Replaces the cache; known manifests are written to the new one at the next check.
     pub fn move_to(&self, cache: Arc<dyn Cache>) {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = cache;
         self.outage.send_replace(None);
         self.fresh().values_mut().for_each(|fresh| fresh.written = None);
     }
 
-    /// Why the cache does not answer, while it does not.
+    /// Returns the error of the cache while it is unavailable.
     pub fn outage(&self) -> watch::Receiver<Option<String>> {
         self.outage.subscribe()
     }
@@ -94,18 +98,19 @@ impl Manifests {
         Arc::clone(&self.cache.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The key of a module's manifest (spec 0).
+    /// Returns the cache key of a module's manifest (spec 0).
     pub fn key(module: &SourceName) -> String {
         format!("module_manifest:{module}")
     }
 
-    /// The key of this installation's copy, which begins with its mark. Each installation has its own, so
-    /// that several may share a cache, also with a core of spec 0.
+    /// Returns the key of this installation's signed copy. Each installation has its own, so that
+    /// several can share a cache, also with a core of spec 0.
     pub fn copy_key(&self, module: &SourceName) -> String {
         format!("toolkeep:{}:{}", self.installation, Self::key(module))
     }
 
-    /// Puts back what the cache lost, as soon as it answers; for ever. Spawn it where shutdown ends it.
+    /// Rewrites manifests that the cache has lost. Runs until it is cancelled; spawn it where
+    /// shutdown cancels it.
     pub async fn tend(&self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -131,7 +136,8 @@ impl Manifests {
         }
     }
 
-    /// Takes what a module said. `asked`: it is written even if it stands there already.
+    /// Records the manifest that a module returned. With `asked` it is written even if it is cached
+    /// already.
     pub(super) async fn keep(&self, module: Identity<'_>, body: &Bytes, asked: bool) {
         let Identity { name: module, url } = module;
         if body.len() > MOST {
@@ -149,14 +155,15 @@ impl Manifests {
             all.insert(module.clone(), fresh.clone());
             fresh
         };
-        // While the cache is away nobody waits for it: `look` writes this when it is back.
+        // While the cache is unavailable nobody waits for it: the periodic check writes this
+        // manifest later.
         let is_up = self.outage.borrow().is_none();
         if fresh.written.is_none() && is_up {
             self.write(module, fresh).await;
         }
     }
 
-    /// The module does not answer any more: what is kept of it may expire.
+    /// Forgets a module that no longer responds, so that its cached manifest may expire.
     pub(super) fn lose(&self, module: &SourceName) {
         self.fresh().remove(module);
     }
@@ -175,15 +182,15 @@ impl Manifests {
         true
     }
 
-    /// Whether spec 0's key of the module is gone from a cache that answers: somebody deleted it, or its
-    /// time is over.
+    /// Returns whether an available cache no longer has spec 0's key of the module: it was deleted
+    /// or has expired.
     pub(super) async fn is_forgotten(&self, module: &SourceName) -> bool {
         let key = Self::key(module);
         self.answered(self.cache().has(&[&key]).await) == Some(false)
     }
 
-    /// The manifest as it was kept; nothing where there is none, where spec 0's key is gone, or where it is
-    /// too old.
+    /// Loads the cached manifest, or returns `None` if there is none, if spec 0's key is gone, or
+    /// if it is too old.
     ///
     /// # Errors
     /// In words, where spec 0's key is there and no copy of this installation, for this URL.
@@ -201,7 +208,7 @@ impl Manifests {
         Ok(due.then_some(remembered))
     }
 
-    /// `TIME.HASH`, a line end, and the manifest.
+    /// Builds the signed copy: `TIME.HASH`, a line break, and the manifest.
     fn copy(&self, module: Identity<'_>, body: &Bytes, at: Wall) -> Option<Bytes> {
         let time = at.0.to_string();
         let digits = finish(self.mark(module, &time, body)?);
@@ -213,7 +220,7 @@ impl Manifests {
         let (time, digits) = std::str::from_utf8(copy.get(..end)?).ok()?.split_once('.')?;
         let at = Wall(time.parse().ok()?);
         let body = copy.slice(end + 1..);
-        // In constant time.
+        // The comparison runs in constant time.
         self.mark(module, time, &body)?.verify_slice(&bytes_of(digits)?).ok()?;
         Some(Remembered { body, at })
     }
@@ -223,7 +230,8 @@ impl Manifests {
         hash(&self.secret, &[name, url, time.as_bytes(), body])
     }
 
-    /// What the cache answered, and a line in the log when it goes or comes back.
+    /// Returns the response of the cache, and logs when the cache becomes unavailable or available
+    /// again.
     fn answered<T>(&self, answer: Result<T, StoreError>) -> Option<T> {
         let failure = answer.as_ref().err().map(ToString::to_string);
         self.outage.send_if_modified(|outage| match (outage.is_some(), &failure) {
@@ -257,7 +265,8 @@ fn older(then: Wall, now: Wall, limit: Duration) -> bool {
     u128::from(now.0.saturating_sub(then.0)) > limit.as_millis()
 }
 
-/// Over the parts with their lengths, so that none can pass for another.
+/// Computes an HMAC over the parts with their lengths, so that the boundaries of parts are
+/// unambiguous.
 fn hash(secret: &Secret, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
     let mut hash = Hmac::<Sha256>::new_from_slice(secret.open().as_bytes()).ok()?;
     hash.update(b"toolkeep module manifest 2\n");
@@ -270,7 +279,7 @@ fn hash(secret: &Secret, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
 
 fn finish(hash: Hmac<Sha256>) -> String {
     hash.finalize().into_bytes().iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _written = write!(text, "{byte:02x}");
         text
     })

@@ -1,8 +1,8 @@
-//! HTTP modules of spec 0: `GET /manifest` tells their tools, `POST /execute` runs one.
+//! HTTP modules of spec 0 as sources: `GET /manifest` lists their tools, `POST /execute` runs one.
 //!
-//! A module speaks only for itself: its tools stand under the name the operator gave it, whatever its
-//! manifest says, and whose call it is comes from the caller's credential alone. Every request goes
-//! through `egress`, to the configured origin and no other.
+//! A module can offer tools only under its configured name. The user id of a call comes from the
+//! caller's credential, never from the module or the arguments. Every request goes through
+//! `egress`, to the configured origin only.
 
 mod execute;
 mod kept;
@@ -24,47 +24,47 @@ pub use kept::{LIFE, Manifests};
 use line::{Line, Missed};
 use source_layers::ToolSelection;
 
-/// Time to answer with a manifest.
+/// Timeout of a manifest request.
 pub const MANIFEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time to say how it is (spec 0's command line).
+/// Timeout of a health request (spec 0's command line).
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a module may take at the start before its tools are listed as they are remembered.
+/// Time that a module may take at startup before its tools are listed from the cache.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Discoveries that fail before spec 0 gives up: the first, and those after 5, 10, 20 and 30 s. It is
-/// told then, and gone on.
+/// Number of failed discovery attempts (the first, and those after 5, 10, 20 and 30 s) after which
+/// `delayed_discovery_exhausted` is logged. Discovery continues.
 const DELAYED: u32 = 5;
-/// Time to run a tool.
+/// Default time limit of a tool.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for a slow module.
+/// Default time limit of a tool of a slow module.
 pub const SLOW_TIMEOUT: Duration = Duration::from_mins(2);
-/// Largest manifest and largest answer: 10 MiB.
+/// Maximum size of a manifest and of a response: 10 MiB.
 pub const MAX_BYTES: usize = 10 << 20;
-/// Bytes shown of a body that came with another status than 200.
+/// Maximum bytes of an error body that are shown.
 pub const SHOWN_BYTES: usize = 2 << 10;
 
-/// What the operator says of a module.
+/// Configuration of one module.
 #[derive(Debug, Clone)]
 pub struct ModuleOptions {
-    /// Its name: all its tools begin with it and a dot.
+    /// Name of the module: the names of all its tools start with it and a dot.
     pub name: SourceName,
-    /// Where it listens, such as `http://research:8000`.
+    /// Base URL of the module, such as `http://research:8000`.
     pub url: String,
-    /// Sent as a bearer token.
+    /// Bearer token of the requests.
     pub token: Option<Secret>,
-    /// Its tools may run for [`SLOW_TIMEOUT`].
+    /// Whether its tools may run for [`SLOW_TIMEOUT`].
     pub slow: bool,
-    /// Another time limit than either.
+    /// Time limit that replaces both defaults.
     pub timeout: Option<Duration>,
-    /// Tools that change nothing. A manifest cannot say so.
+    /// Tools that are read-only. A manifest cannot declare this.
     pub read_only: ToolSelection,
-    /// Tools that may run twice with the effect of once.
+    /// Tools that are idempotent.
     pub idempotent: ToolSelection,
-    /// Tools that programs may call too.
+    /// Tools that programs may also call.
     pub chain: ToolSelection,
 }
 
 impl ModuleOptions {
-    /// A module at `url` of which nothing is known.
+    /// Creates the default options for a module at `url`.
     pub fn new(name: SourceName, url: impl Into<String>) -> Self {
         let url = url.into();
         Self {
@@ -79,60 +79,60 @@ impl ModuleOptions {
         }
     }
 
-    /// How long one of its tools may run.
+    /// Returns the time limit of a tool.
     pub fn limit(&self) -> Duration {
         self.timeout.unwrap_or(if self.slow { SLOW_TIMEOUT } else { TIMEOUT })
     }
 }
 
-/// A module as a source.
+/// Source that lists and calls the tools of one module.
 #[derive(Debug)]
 pub struct Module {
     line: Arc<Line>,
-    /// Runs the tools of every listing, so that one that says the same as the last is the same.
+    /// Shared executor of all listings, so that equal manifests give equal listings.
     execute: Arc<dyn Executor>,
     kept: Option<Arc<Manifests>>,
     last: Mutex<Last>,
 }
 
-/// What is known of it.
+/// Discovery state of a module.
 #[derive(Debug, Default)]
 struct Last {
     revision: Revision,
     body: Bytes,
-    /// The revision that the log has told of; nothing after a failure.
+    /// Revision that was logged last; `None` after a failure.
     told: Option<Revision>,
-    /// It was listed once.
+    /// Whether the module was listed before.
     begun: bool,
-    /// What was listed is remembered, and the module itself is still to be asked.
+    /// Whether the last listing came from the cache, so that the module itself must still be asked.
     remembered: bool,
-    /// Someone asked for a listing.
+    /// Whether a refresh was requested.
     asked: bool,
-    /// The failure of the last discoveries, and how many had it in a row; nothing after one that worked.
+    /// Last discovery failure and how often it occurred in a row; `None` after a success.
     failure: Option<(Missed, u32)>,
-    /// Discoveries that failed, while nothing at all was ever known of it.
+    /// Failed discovery attempts while no manifest was ever known.
     missed: u32,
 }
 
 impl Module {
-    /// Dials nothing yet.
+    /// Creates the source without connecting to the module.
     ///
     /// # Errors
-    /// [`EgressError`] where the URL cannot be used.
+    /// [`EgressError`] if the URL cannot be used.
     pub fn new(options: ModuleOptions, egress: Egress) -> Result<Self, EgressError> {
         let line = Arc::new(Line::new(options, egress)?);
         let execute = Arc::new(Execute::new(Arc::clone(&line)));
         Ok(Self { line, execute, kept: None, last: Mutex::default() })
     }
 
-    /// The same, with its manifest kept: it is listed from there while the module is away.
+    /// Adds a manifest cache, from which the tools are listed while the module is down.
     #[must_use]
     pub fn kept(mut self, manifests: Arc<Manifests>) -> Self {
         self.kept = Some(manifests);
         self
     }
 
-    /// The first listing may be a remembered one; each later one is the module's own.
+    /// Lists the module's tools. Only the first listing may come from the cache.
     async fn read(&self) -> Result<Listing, SourceError> {
         let first = !std::mem::replace(&mut self.last().begun, true);
         match &self.kept {
@@ -171,7 +171,7 @@ impl Module {
         Some(listing)
     }
 
-    /// Asks the module itself.
+    /// Fetches the manifest from the module.
     async fn discover(&self) -> Result<Listing, SourceError> {
         let line = &self.line;
         self.last().remembered = false;
@@ -196,8 +196,8 @@ impl Module {
         Ok(listing)
     }
 
-    /// No manifest came. The last one stays, unless somebody deleted it from the cache and asked for a
-    /// listing: then it is forgotten.
+    /// Handles a failed manifest request. The last listing stays, unless the cached manifest was
+    /// deleted and a refresh was requested: then the tools are removed.
     async fn missed(&self, missed: Missed) -> Result<Listing, SourceError> {
         let (forgets, asked, times) = {
             let mut last = self.last();
@@ -205,10 +205,10 @@ impl Module {
             let times = before.map_or(1, |(_, times)| times.saturating_add(1));
             last.failure = Some((missed.clone(), times));
             let asked = std::mem::take(&mut last.asked);
-            // Only what was known once can be forgotten.
+            // Only a manifest that was known can be forgotten.
             (asked && last.revision != Revision(0), asked, times)
         };
-        // It is tried again for ever: after spec 0's tries, the same failure is no news.
+        // Discovery never stops; after spec 0's attempts the same failure is logged at debug level.
         missed.log(&self.line.options.name, asked || times <= DELAYED);
         let error = self.lost(missed.error);
         match &self.kept {
@@ -243,7 +243,7 @@ impl Module {
         error
     }
 
-    /// Tells the log where there is something new, or someone asked; whether someone did.
+    /// Logs a changed or requested listing, and returns whether a refresh was requested.
     fn discovered(&self, listing: &Listing) -> bool {
         let (module, tools) = (&self.line.options.name, listing.offers.len());
         let (asked, told) = {
@@ -273,7 +273,7 @@ impl Module {
         Ok(Listing { revision, offers, problems, ..Listing::default() })
     }
 
-    /// Grows with each manifest that is another than the last.
+    /// Returns the revision, which grows with each changed manifest.
     fn revision(&self, body: &Bytes) -> Revision {
         let mut last = self.last();
         if last.revision == Revision(0) || last.body != *body {
@@ -296,7 +296,8 @@ impl Source for Module {
         Box::pin(self.read())
     }
 
-    /// A module cannot tell; it is asked again. What is only remembered has changed already.
+    /// Modules send no change events; the supervisor polls them. After a listing from the cache it
+    /// resolves at once.
     fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
         if self.last().remembered {
             return Box::pin(std::future::ready(Revision(seen.0 + 1)));
@@ -310,7 +311,7 @@ impl Source for Module {
 
     fn probe(&self) -> Boxed<'_, Option<Probe>> {
         Box::pin(async {
-            // Without a query, where a secret may stand.
+            // The query is removed, because it may contain a secret.
             let url = self.line.options.url.split('?').next().unwrap_or_default();
             let url = url.trim_end_matches('/').to_owned();
             Some(Probe { url, health: self.line.health().await })

@@ -1,4 +1,4 @@
-//! The way to one module: its two addresses, its token, and the words for what goes wrong on it.
+//! HTTP client for one module: its three endpoints, its token and its error texts.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tool::{Problem, SourceError, SourceName};
 
 use super::{HEALTH_TIMEOUT, MANIFEST_TIMEOUT, MAX_BYTES, ModuleOptions, SHOWN_BYTES};
 
-/// The way to one module.
+/// HTTP client for one module.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) options: ModuleOptions,
@@ -22,18 +22,18 @@ pub(super) struct Line {
     health: Uri,
 }
 
-/// No manifest came.
+/// Error of a manifest request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missed {
     pub(super) error: SourceError,
     answer: Answer,
 }
 
-/// How far a request for a manifest came.
+/// Result of a failed manifest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     None,
-    /// Another status than 200.
+    /// A status other than 200.
     Status(u16),
     Malformed,
 }
@@ -45,7 +45,7 @@ impl From<SourceError> for Missed {
 }
 
 impl Missed {
-    /// Logs it as spec 0 has it; what is no news at level debug.
+    /// Logs the failure with spec 0's events; repeated failures at debug level.
     pub(super) fn log(&self, module: &SourceName, is_news: bool) {
         let error = self.error.problem.message.as_str();
         match (self.answer, is_news) {
@@ -85,7 +85,7 @@ impl Line {
             .uri(uri.clone())
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // How it is, a module tells anyone.
+        // The health endpoint needs no token.
         let request = match self.options.token.as_ref().filter(|_| *uri != self.health) {
             None => request,
             Some(token) => {
@@ -115,7 +115,7 @@ impl Line {
     }
 
     pub(super) async fn manifest(&self) -> Result<Bytes, Missed> {
-        // Who lists has a limit of its own, and says in words what it was: this one never comes first.
+        // The caller applies a shorter timeout and reports it; this one is only a backstop.
         let limit = MANIFEST_TIMEOUT * 2;
         let sent = self.send(Method::GET, &self.manifest, Bytes::new(), limit).await;
         let response = sent.map_err(|error| self.lost(&error))?;
@@ -127,7 +127,7 @@ impl Line {
         Ok(response.into_body().bytes().await.map_err(|error| self.lost(&error))?)
     }
 
-    /// What came is no manifest.
+    /// Creates the error of a response that is not a manifest.
     pub(super) fn malformed(&self, what: String) -> Missed {
         Missed { error: self.fault(SourceFault::Malformed, what), answer: Answer::Malformed }
     }
@@ -155,14 +155,14 @@ impl Line {
     }
 }
 
-/// What went wrong, in spec 0's words: the error and no advice, which is the operator's.
+/// Returns the error text of a call as spec 0 has it, without advice for the operator.
 pub(super) fn brief(error: &EgressError) -> String {
     let said = said(error);
     let said = said.split_once("; is it running").map_or(said.as_str(), |(said, _)| said);
     said.split_once(" (os error").map_or(said, |(said, _)| said).to_owned()
 }
 
-/// What went wrong, without the address: callers need not know where a module lives.
+/// Describes an error without the address: callers need not know where a module runs.
 pub(super) fn said(error: &EgressError) -> String {
     match error {
         EgressError::Blocked { why, .. } => why.clone(),
@@ -176,7 +176,7 @@ pub(super) fn said(error: &EgressError) -> String {
     }
 }
 
-/// Spec 0's text for another status than 200, with the beginning of the body.
+/// Returns spec 0's text for a status other than 200, with the beginning of the body.
 pub(super) async fn refusal(response: Received) -> String {
     let status = response.status().as_u16();
     let mut body = response.into_body();

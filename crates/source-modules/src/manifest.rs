@@ -1,7 +1,8 @@
-//! A manifest as offers. A tool that breaks a rule is a problem and is dropped; the others stay.
+//! Parser from a manifest to catalog items. A tool that breaks a rule is reported and ignored; the
+//! others stay.
 //!
-//! The rules are those a hostile or mistaken module would break: a name outside its own prefix takes
-//! another module's place (and its permission), a permission that is not known would read as guest.
+//! The rules stop hostile or mistaken modules. A name outside the module's prefix would take
+//! another module's place and permission; an unknown permission would count as guest.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,16 +16,17 @@ use tool::{
 
 use super::{ModuleOptions, schema};
 
-/// Tools of one module; those behind are not read.
+/// Maximum tools of one module; the rest is ignored.
 pub(super) const MAX_TOOLS: usize = 1_000;
-/// Problems of one module; those behind are not told.
+/// Maximum reported problems of one module.
 const MAX_PROBLEMS: usize = 100;
-/// What the pipeline gives beyond the module's own limit, so that the limit that ends a call is the
-/// one whose text spec 0 pins.
+/// Margin of the pipeline's limit over the module's own, so that the module's limit ends a call
+/// with spec 0's text.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Offers and problems, the latter with the tool's name as their place; or what is wrong with the
-/// whole.
+/// Parses a manifest into offers and problems, whose place is the tool's name.
+///
+/// An error describes why the whole manifest is invalid.
 pub(super) fn read(
     body: &Bytes,
     options: &ModuleOptions,
@@ -74,7 +76,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What the module calls itself is worth a word and decides nothing.
+    /// Reports a manifest whose module name differs; the name has no other effect.
     fn check_name(&mut self, manifest: &Json) {
         let own = manifest.get("module_name").and_then(|name| name.read::<String>().ok());
         let name = &self.options.name;
@@ -149,7 +151,7 @@ fn level(entry: &Json) -> Result<Level, String> {
     })
 }
 
-/// Text of a module for people: escaped and cut.
+/// Escapes and truncates a text of the module for display.
 fn shown(text: &str) -> String {
     text.chars().take(64).collect::<String>().escape_debug().to_string()
 }

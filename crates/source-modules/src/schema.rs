@@ -1,15 +1,15 @@
-//! Spec 0's parameters as JSON Schema: type, description and enum of each, and which are required.
+//! Conversion of spec 0's parameters to JSON Schema: type, description, enum and required names.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 use tool::Json;
 
-/// Parameters of one tool; more are refused.
+/// Maximum parameters of one tool; more are an error.
 pub(super) const MAX_PARAMETERS: usize = 256;
 const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
-/// The schema, or what is wrong with which parameter.
+/// Converts the parameters, or describes the invalid one.
 pub(super) fn of_parameters(parameters: &Json) -> Result<Json, String> {
     if parameters.kind() != "array" {
         return Err(format!("`parameters` is {}; expected a list", parameters.kind()));
@@ -59,7 +59,7 @@ pub(super) fn of_parameters(parameters: &Json) -> Result<Json, String> {
     Ok(Json::of(&Map::from_iter(schema)))
 }
 
-/// Spec 0: a parameter that does not say is required.
+/// Returns whether a parameter is required; spec 0's default is true.
 fn is_required(parameter: &Json, name: &str) -> Result<bool, String> {
     match parameter.get("required") {
         None => Ok(true),
@@ -70,8 +70,10 @@ fn is_required(parameter: &Json, name: &str) -> Result<bool, String> {
     }
 }
 
-/// Spec 0's models have texts only; modules also send values of the parameter's own type. For a parameter of
-/// another type texts are read as that type: as texts, no argument could ever be one of them.
+/// Converts the enum of a parameter.
+///
+/// Spec 0 has strings only; modules also send values of the parameter's type. For other types
+/// strings are converted, because a string would never equal a typed argument.
 fn enumeration(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value>, String> {
     let Some(given) = parameter.get("enum").filter(|json| json.kind() != "null") else {
         return Ok(None);
@@ -90,7 +92,7 @@ fn enumeration(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value>
     values.map(|values| Some(Value::Array(values))).ok_or_else(told)
 }
 
-/// One value of an `enum`, as the parameter's type.
+/// Converts one enum value to the parameter's type.
 fn enumerated(given: &Value, kind: &str) -> Option<Value> {
     let text = given.as_str();
     match kind {

@@ -1,5 +1,5 @@
-//! One source's standing with its authorization server: the token it has, and what is done where a
-//! server wants another.
+//! Access token of one source: provided to requests, renewed, and replaced if the server rejects
+//! it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,28 +23,28 @@ use super::web::Web;
 use super::{Challenge, Fault, Grant, Means, Settings, Token};
 use tool::display_text::shown;
 
-/// What failed is not tried again sooner than this: all who wait are told the same.
+/// Time before a failed request is repeated; until then all waiting requests get the same error.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
-/// Scopes that one request may ask for one after the other.
+/// Maximum step-up authorizations of one request.
 const STEPS: u32 = 3;
-/// Scopes kept in mind.
+/// Maximum scopes that are remembered.
 const SCOPES: usize = 256;
 
-/// One source's standing.
+/// Provider of the access tokens of one source.
 pub struct Account {
     pub(super) settings: Settings,
     pub(super) url: Url,
     pub(super) means: Means,
     pub(super) web: Web,
-    /// Whether a server ever wanted a token.
+    /// Whether a server ever required a token.
     awake: AtomicBool,
-    /// One at a time asks for tokens.
+    /// Permits one token request at a time.
     pub(super) turn: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
     state: Mutex<State>,
 }
 
-/// What is known now.
+/// Current token state of a source.
 #[derive(Default)]
 pub(super) struct State {
     /// Whether the store was read.
@@ -52,13 +52,13 @@ pub(super) struct State {
     pub(super) kept: Option<Kept>,
     pub(super) version: Option<Version>,
     pub(super) token: Option<Arc<Token>>,
-    /// Tokens so far.
+    /// Number of tokens so far.
     pub(super) tokens: u64,
-    /// Scopes that the token was asked for with.
+    /// Scopes that the token was requested with.
     pub(super) asked: BTreeSet<String>,
-    /// Further ones that a request wanted.
+    /// Further scopes that a request needed.
     pub(super) wanted: BTreeSet<String>,
-    /// Where the server says that its metadata are, and what it wants first.
+    /// Metadata URL and scopes of the last challenge.
     pub(super) metadata: Option<String>,
     pub(super) first: Option<Vec<String>>,
     pub(super) known: Option<Arc<Known>>,
@@ -66,7 +66,7 @@ pub(super) struct State {
     pub(super) pending: Vec<Pending>,
 }
 
-/// How often one request was tried.
+/// Retries of one request.
 #[derive(Debug, Default)]
 pub struct Tries {
     renewed: u32,
@@ -74,10 +74,10 @@ pub struct Tries {
 }
 
 impl Account {
-    /// Nothing is asked yet.
+    /// Creates the provider without sending a request.
     ///
     /// # Errors
-    /// A [`Problem`] where an address cannot be used.
+    /// A [`Problem`] if a URL cannot be used.
     pub fn new(settings: Settings, means: Means) -> Result<Arc<Self>, Problem> {
         let (url, named) = settings.check()?;
         let web = Web {
@@ -100,22 +100,22 @@ impl Account {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether requests carry a token, or may have to.
+    /// Returns whether requests may need a token.
     pub fn is_awake(&self) -> bool {
         self.awake.load(Ordering::Relaxed)
     }
 
-    /// From here on they may.
+    /// Marks the source as requiring tokens.
     pub fn wake(&self) {
         self.awake.store(true, Ordering::Relaxed);
     }
 
-    /// What failed is tried again at once.
+    /// Clears the last failure, so that the next request tries again at once.
     pub fn forgive(&self) {
         self.state().failed = None;
     }
 
-    /// What the operator should do, where the source works and could do more.
+    /// Returns a problem if the source works but lacks consent to some scopes.
     pub fn problem(&self, place: &str) -> Option<Problem> {
         if self.settings.grant == Grant::ClientCredentials {
             return None;
@@ -129,7 +129,7 @@ impl Account {
         Fault::consent(&self.settings.source, &why)
     }
 
-    /// A person has to log in.
+    /// Builds the error for a login that is required.
     pub(super) fn consent(&self) -> Fault {
         let (source, why) = (&self.settings.source, "needs the consent of a person");
         if self.settings.said {
@@ -140,7 +140,7 @@ impl Account {
         fault.fix(format!("{login}, or give the credential it wants in `headers`"))
     }
 
-    /// The token to send now; nothing where none was wanted yet.
+    /// Returns the token to send, or `None` if none was required yet.
     pub async fn bearer(self: &Arc<Self>) -> Result<Option<Arc<Token>>, Fault> {
         let alive = {
             let state = self.state();
@@ -153,7 +153,7 @@ impl Account {
             token.filter(|token| token.is_alive())
         };
         match (self.renewed(None).await, alive) {
-            // It holds for a while yet, and nobody is to suffer before it ends.
+            // The old token is still valid, so a failed renewal is not an error yet.
             (Err(fault), Some(token)) => {
                 tracing::debug!(source = %self.settings.source, fault = %fault.message, "a token is not renewed yet");
                 Ok(Some(token))
@@ -169,11 +169,11 @@ impl Account {
         }
     }
 
-    /// A server refused a request that carried `used`. When this resolves well, the request may be sent
-    /// again; nothing of it was done.
+    /// Handles a request that was rejected with token `used`. Resolves if the request may be
+    /// repeated; the server did nothing.
     ///
     /// # Errors
-    /// Where another try is of no use.
+    /// A [`Fault`] if repeating the request is useless.
     pub async fn refused(
         self: &Arc<Self>,
         used: Option<&Token>,
@@ -256,13 +256,13 @@ impl Account {
         self.renewed(Some(used.unwrap_or_default())).await.map(drop)
     }
 
-    /// Whether the operator named the authorization server.
+    /// Returns whether the operator configured the authorization server.
     pub(super) fn has_configured_issuer(&self) -> bool {
         self.settings.issuer.is_some() || self.settings.token_endpoint.is_some()
     }
 
-    /// Checks that the operator's own client may be shown to this authorization server: the configured
-    /// one, or the first that it was shown to.
+    /// Verifies that the configured client may be shown to this authorization server: the
+    /// configured one, or the first that it was shown to.
     pub(super) fn check_pin(&self, known: &Known) -> Result<(), Fault> {
         let issuer = &known.server.issuer;
         let pinned = self.state().kept.as_ref().map(|kept| kept.issuer.clone());
@@ -278,7 +278,8 @@ impl Account {
         Err(Fault::blocked(message).fix(fix))
     }
 
-    /// The same, and stores it as the first: called before the client's credential is sent.
+    /// Verifies the authorization server, and stores it as the first. Called before the client's
+    /// credential is sent.
     pub(super) async fn pin(&self, known: &Known) -> Result<(), Fault> {
         self.check_pin(known)?;
         let first = self.settings.client.is_some() && self.state().kept.is_none();
@@ -288,7 +289,7 @@ impl Account {
         Ok(())
     }
 
-    /// The client of this authorization server, where one is known for it.
+    /// Returns the client for this authorization server, if one is known.
     pub(super) fn client(&self, known: &Known, redirect: Option<&str>) -> Option<Client> {
         if let Some(registered) = &self.settings.client {
             let (id, proof) = (registered.id.clone(), registered.proof.clone());
@@ -312,7 +313,7 @@ impl Account {
 }
 
 impl State {
-    /// What a challenge says.
+    /// Applies the parameters of a challenge.
     fn hear(&mut self, challenge: Challenge) {
         if challenge.metadata.is_some() {
             self.metadata = challenge.metadata;
@@ -322,8 +323,10 @@ impl State {
         }
     }
 
-    /// The scopes to ask for now: the operator's first, else those the server wants, else the least ones
-    /// by its metadata; and whatever was asked for before.
+    /// Returns the scopes to request.
+    ///
+    /// The configured scopes take precedence over those of the challenge and those of the resource
+    /// metadata. Scopes of earlier requests are added.
     pub(super) fn scopes(&self, settings: &Settings, known: &Known) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = if settings.scopes.is_empty() {
             let first = self.first.as_ref().or(known.scopes.as_ref());
@@ -336,7 +339,7 @@ impl State {
     }
 }
 
-/// It has just been given and is refused: another one of the same kind would be too.
+/// Builds the error for a fresh token that was rejected: another one would be rejected too.
 fn denied(state: &State) -> Fault {
     let issuer = state.known.as_ref().map(|known| known.server.issuer.clone());
     let issuer = issuer.or_else(|| Some(state.kept.as_ref()?.issuer.clone()));

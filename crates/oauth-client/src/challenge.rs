@@ -1,25 +1,25 @@
-//! `WWW-Authenticate`: what a server says it wants (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1).
+//! Parser for the `WWW-Authenticate: Bearer` header (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1).
 
 use http::{HeaderMap, header};
 
-/// Bytes read of one header, and headers read.
+/// Maximum bytes of one header, and maximum headers.
 const MOST: (usize, usize) = (8 << 10, 8);
-/// Scopes of one challenge.
+/// Maximum scopes of one challenge.
 const SCOPES: usize = 64;
 
-/// A challenge for a bearer token.
+/// Challenge for a bearer token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where the metadata of the protected resource are.
+    /// URL of the protected resource metadata.
     pub(super) metadata: Option<String>,
-    /// The scopes that this request wants.
+    /// Scopes that the request needs.
     pub(super) scopes: Option<Vec<String>>,
-    /// Why, in RFC 6750's words.
+    /// Error code of RFC 6750.
     pub(super) error: Option<String>,
 }
 
 impl Challenge {
-    /// Of a response's headers; empty where it has none that is understood.
+    /// Parses the headers of a response; empty if no challenge is understood.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut all = Self::default();
         for value in headers.get_all(header::WWW_AUTHENTICATE).iter().take(MOST.1) {
@@ -30,7 +30,7 @@ impl Challenge {
         all
     }
 
-    /// Whether it is a token of more scopes that is wanted.
+    /// Returns whether the token lacks scopes.
     pub fn wants_more(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
@@ -64,7 +64,7 @@ impl Challenge {
     }
 }
 
-/// A list of scopes as it is written (RFC 6749 3.3); what cannot be one is left out.
+/// Parses a list of scopes (RFC 6749 3.3); invalid ones are left out.
 pub(super) fn scopes(text: &str) -> Vec<String> {
     let fits = |word: &&str| {
         let allowed = |b: u8| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
@@ -77,7 +77,7 @@ fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-/// Split at commas that stand outside of quotes.
+/// Splits at commas outside of quotes.
 fn parts(text: &str) -> Vec<&str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(|c: char| {

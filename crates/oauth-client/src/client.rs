@@ -1,4 +1,4 @@
-//! Who we are at an authorization server, and how that is proved at its token endpoint.
+//! Client authentication at the token endpoint: with a secret or a signed assertion.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,19 +10,19 @@ use uuid::Uuid;
 use super::metadata::Server;
 use super::{Fault, Proof};
 
-/// How long what a client says of itself holds, in seconds.
+/// Lifetime of a signed assertion in seconds.
 const HOLDS: u64 = 60;
 
-/// A client of one authorization server.
+/// OAuth client of one authorization server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(super) id: String,
     pub(super) proof: Proof,
-    /// As its registration said.
+    /// Authentication method that was registered.
     pub(super) method: Option<String>,
 }
 
-/// What a request to a token endpoint begins with.
+/// Headers and form fields that authenticate the client.
 #[derive(Default)]
 pub(super) struct Signed {
     pub(super) headers: HeaderMap,
@@ -30,7 +30,7 @@ pub(super) struct Signed {
 }
 
 impl Client {
-    /// Proves who asks, by the method that the server takes.
+    /// Authenticates a request with a method that the server supports.
     pub(super) fn sign(&self, server: &Server, now: Wall) -> Result<Signed, Fault> {
         let mut signed = Signed::default();
         match &self.proof {
@@ -55,7 +55,8 @@ impl Client {
                     return Err(Fault::refused(message).fix("register a key of another kind"));
                 }
                 let now = now.0 / 1000;
-                // The audience is the issuer: RFC 7523bis, so that nobody else can use it.
+                // The audience is the issuer (RFC 7523bis), so that no other server can use the
+                // assertion.
                 let claims = json!({"iss": self.id, "sub": self.id, "aud": server.issuer,
                     "jti": Uuid::new_v4().to_string(), "iat": now, "exp": now + HOLDS});
                 let assertion = key
@@ -70,7 +71,8 @@ impl Client {
         Ok(signed)
     }
 
-    /// How a secret goes over: as registered, else as the server says, else as OAuth has it.
+    /// Returns the method for a secret: the registered one, else one that the server supports, else
+    /// OAuth's default.
     fn method(&self, server: &Server) -> Result<&'static str, Fault> {
         const METHODS: [&str; 3] = ["client_secret_basic", "client_secret_post", "none"];
         if let Some(registered) = &self.method {
@@ -88,7 +90,7 @@ impl Client {
     }
 }
 
-/// RFC 6749 2.3.1: both are encoded as in a form first.
+/// Builds the basic authentication header; RFC 6749 2.3.1 requires form encoding of both parts.
 fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, Fault> {
     let encoded =
         |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();

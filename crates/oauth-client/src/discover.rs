@@ -1,4 +1,4 @@
-//! From a server's challenge to its authorization server, with every fallback that MCP names.
+//! Discovery of the authorization server from a challenge, with every fallback that MCP names.
 
 use url::Url;
 
@@ -8,10 +8,10 @@ use super::web::{At, Web};
 use super::{Fault, Settings};
 use tool::display_text::shown;
 
-/// Authorization servers of one resource that are looked at.
+/// Maximum authorization servers of one resource that are considered.
 const SERVERS: usize = 16;
 
-/// Finds out whom to ask for a token. `hint` is where the server says that its metadata are.
+/// Discovers the authorization server of a source. `hint` is the metadata URL from a challenge.
 pub(super) async fn discover(
     web: &Web,
     (settings, url): (&Settings, &Url),
@@ -45,10 +45,10 @@ pub(super) async fn discover(
             let same = |said: &str| said == issuer;
             of_issuer(web, &issuer, same).await?.ok_or_else(|| unknown(&issuer))?
         }
-        // MCP 2025-03-26: the server's own host is its authorization server.
+        // MCP 2025-03-26: the host of the server is its authorization server.
         None if old => {
             let origin = url.origin().ascii_serialization();
-            // Nobody named an issuer, so it may say which one it is, on its own host.
+            // No issuer was named, so the metadata on its own host may name one.
             let same = |said: &str| Url::parse(said).is_ok_and(|it| it.origin() == url.origin());
             let found = of_issuer(web, &origin, same).await?;
             found.unwrap_or_else(|| Server::assumed(&origin))
@@ -58,7 +58,8 @@ pub(super) async fn discover(
     Ok(Known { resource, scopes, server })
 }
 
-/// An address as tokens are asked for it: without what follows the path, and without a slash alone.
+/// Returns the canonical resource URL: without fragment, and without a trailing slash as the only
+/// path.
 fn canonical(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
@@ -90,7 +91,7 @@ async fn resource(web: &Web, url: &Url, hint: Option<&str>) -> Result<Option<Res
     Ok(None)
 }
 
-/// The one to ask: the operator's, which must then be among those that the resource names, or the first.
+/// Selects the issuer: the configured one, which the resource must name too, or the first.
 fn issuer(settings: &Settings, named: Vec<String>) -> Result<Option<String>, Fault> {
     let Some(wanted) = &settings.issuer else { return Ok(named.into_iter().next()) };
     if named.is_empty() || named.iter().take(SERVERS).any(|it| it == wanted) {
@@ -105,7 +106,7 @@ fn issuer(settings: &Settings, named: Vec<String>) -> Result<Option<String>, Fau
     Err(Fault::blocked(message).fix("look at `issuer`, and ask who runs the server"))
 }
 
-/// The metadata of an authorization server; nothing where it has none.
+/// Fetches the metadata of an authorization server, or returns `None` if it has none.
 async fn of_issuer(
     web: &Web,
     issuer: &str,
@@ -119,7 +120,7 @@ async fn of_issuer(
         let what = "the metadata of the authorization server";
         let at = At { url: &place, what, whose: "the server" };
         let Some(server) = web.get::<Server>(at).await? else { continue };
-        // RFC 8414 3.3: else one server could speak for another.
+        // RFC 8414 3.3 requires this check: otherwise one server could impersonate another.
         if !same(&server.issuer) {
             let other = shown(&server.issuer, 200);
             let why = format!("whose metadata are those of `{other}`: they are not used");

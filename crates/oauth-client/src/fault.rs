@@ -1,4 +1,4 @@
-//! Why there is no token, in words.
+//! Error of a source that has no usable token.
 
 use egress::EgressError;
 use tool::source::SourceFault;
@@ -6,16 +6,16 @@ use tool::{Code, Problem, SourceName};
 
 use tool::display_text::shown;
 
-/// Why there is no token.
+/// Error: the source has no usable token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What it means for the source.
+    /// Error kind for the source.
     pub kind: SourceFault,
-    /// What it means for a call.
+    /// Error code for a call.
     pub code: Code,
-    /// To follow the name of the source.
+    /// Error text, as a predicate that follows the name of the source.
     pub message: String,
-    /// What to do.
+    /// Suggested action, if one is known.
     pub fix: Option<String>,
 }
 
@@ -24,44 +24,44 @@ impl Fault {
         Self { kind, code, message: message.into(), fix: None }
     }
 
-    /// With what to do.
+    /// Adds a suggested action.
     pub(super) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    /// A person has to agree first.
+    /// Creates the error for a login that is required.
     pub(super) fn consent(source: &SourceName, why: &str) -> Self {
         Self::new(SourceFault::Failed, Code::CredentialMissing, why)
             .fix(format!("run `toolkeep source login {source}`"))
     }
 
-    /// Somebody said no.
+    /// Creates the error for a rejected request.
     pub(super) fn refused(message: impl Into<String>) -> Self {
         Self::new(SourceFault::Failed, Code::UpstreamFailed, message)
     }
 
-    /// What was answered cannot be used.
+    /// Creates the error for a malformed response.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(SourceFault::Malformed, Code::UpstreamFailed, message)
     }
 
-    /// It is not to be asked.
+    /// Creates the error for an address that must not be contacted.
     pub(super) fn blocked(message: impl Into<String>) -> Self {
         Self::new(SourceFault::Blocked, Code::Blocked, message)
     }
 
-    /// It took too long.
+    /// Creates the error for a timeout.
     pub(super) fn late(message: impl Into<String>) -> Self {
         Self::new(SourceFault::TimedOut, Code::UpstreamFailed, message)
     }
 
-    /// What is kept cannot be read or written.
+    /// Creates the error for an unavailable store.
     pub(super) fn store(error: &tool::StoreError) -> Self {
         let message = format!("has its credentials in a store that does not answer: {error}");
         Self::new(SourceFault::Failed, Code::StoreUnavailable, message)
     }
 
-    /// No answer of an address, which is told.
+    /// Creates the error for a failed request to `what`.
     pub(super) fn unreachable(what: &str, error: &EgressError) -> Self {
         let kind = match error {
             EgressError::Blocked { .. } => SourceFault::Blocked,
@@ -75,7 +75,7 @@ impl Fault {
         Self::new(kind, code, format!("{what}: {}", shown(&error.to_string(), 300)))
     }
 
-    /// As a problem at `place`.
+    /// Converts the error to a problem at `place`.
     pub(super) fn problem(self, place: &str) -> Problem {
         Problem { place: place.to_owned(), message: self.message, fix: self.fix }
     }

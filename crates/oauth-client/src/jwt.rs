@@ -1,5 +1,5 @@
-//! Keys that sign what a client says of itself (RFC 7523). The signatures are aws-lc-rs's, which TLS
-//! brings.
+//! Private keys that sign client assertions (RFC 7523). Signatures are made by aws-lc-rs, which TLS
+//! already needs.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-/// Bytes of a key file.
+/// Maximum bytes of a key file.
 const MOST: usize = 64 << 10;
 
-/// A private key.
+/// Private key that signs client assertions.
 pub struct SigningKey {
     algorithm: &'static str,
     key: Key,
@@ -28,10 +28,10 @@ enum Key {
 }
 
 impl SigningKey {
-    /// Reads a key in PEM: PKCS#8 (`PRIVATE KEY`) of P-256, P-384, Ed25519 or RSA.
+    /// Parses a key in PEM: PKCS#8 (`PRIVATE KEY`) of P-256, P-384, Ed25519 or RSA.
     ///
     /// # Errors
-    /// What is wrong with it; nothing of the key.
+    /// Describes the fault without any part of the key.
     pub fn read(pem: &str) -> Result<Self, &'static str> {
         const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
         const NO_PEM: &str = "it holds no `-----BEGIN PRIVATE KEY-----` with its end";
@@ -61,12 +61,12 @@ impl SigningKey {
             .ok_or("it is no key of P-256, P-384, Ed25519 or RSA in PKCS#8")
     }
 
-    /// Its algorithm, in JOSE's words.
+    /// Returns the JOSE name of the algorithm.
     pub(super) fn algorithm(&self) -> &'static str {
         self.algorithm
     }
 
-    /// A signed token of these claims; nothing where the library cannot sign.
+    /// Signs the claims as a JWT, or returns `None` if signing fails.
     pub(super) fn sign(&self, claims: &Value) -> Option<String> {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let head = json!({"alg": self.algorithm, "typ": "JWT"});

@@ -1,5 +1,5 @@
-//! What outlives the process: which authorization server, which client, which tokens. It goes to a store
-//! that seals it.
+//! Stored credentials of a source: authorization server, client and tokens. The store encrypts
+//! them.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,22 @@ use tool::{Secret, SourceName, Store, StoreError, Version, Wall};
 use super::Proof;
 use super::client::Client;
 
-/// Times a write is tried where others write too.
+/// Maximum attempts of a write while others write too.
 const TRIES: usize = 5;
 
-/// What is kept of one source.
+/// Credentials of one source, as stored.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) v: u8,
-    /// The source's address: tokens of a source that moved are no use there, and none of its business.
+    /// URL of the source. Tokens of a source with another URL are not used.
     pub(super) url: String,
     pub(super) issuer: String,
-    /// Where the server said that its metadata are.
+    /// Metadata URL that the server named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client: Option<Registration>,
-    /// Scopes that were asked for.
+    /// Scopes that were requested.
     pub(super) scopes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     pub(super) expires: Option<Wall>,
 }
 
-/// A client that registered itself.
+/// Client that registered itself (RFC 7591).
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) id: String,
@@ -46,14 +46,14 @@ pub(super) struct Registration {
 }
 
 impl Kept {
-    /// Of a source at this address.
+    /// Creates empty credentials for a source at this URL.
     pub(super) fn new(url: &str, issuer: &str) -> Self {
         Self { v: 1, url: url.to_owned(), issuer: issuer.to_owned(), ..Self::default() }
     }
 }
 
 impl Registration {
-    /// As a client.
+    /// Converts the registration to a client.
     pub(super) fn client(&self) -> Client {
         let proof = match &self.secret {
             Some(secret) => Proof::Secret(Secret::new(secret.clone())),
@@ -67,7 +67,7 @@ fn key(source: &SourceName) -> String {
     format!("oauth/{source}")
 }
 
-/// Reads what is kept of a source; nothing where it is of another address, or not readable.
+/// Loads the credentials of a source, or `None` if they are for another URL or unreadable.
 pub(super) async fn read(
     store: &dyn Store,
     source: &SourceName,
@@ -78,8 +78,8 @@ pub(super) async fn read(
     Ok((kept.filter(|kept| kept.v == 1 && kept.url == url), Some(found.version)))
 }
 
-/// Writes what is kept, or removes it. The last one wins: what it holds is what the authorization server
-/// gave last.
+/// Saves the credentials, or removes them. The last writer wins, because it has the token that was
+/// issued last.
 pub(super) async fn write(
     store: &dyn Store,
     source: &SourceName,

@@ -1,8 +1,7 @@
-//! OAuth 2.1 towards MCP servers over HTTP, as MCP's authorization specification has it: who asks for a
-//! token, where, and when again.
+//! OAuth 2.1 client for MCP servers over HTTP, as specified by MCP Authorization.
 //!
-//! A token is of one source and is sent nowhere else. Nothing of a caller comes in here. Every address
-//! that an answer names is judged before it is dialled, and `egress` dials.
+//! A token belongs to one source and is sent only there. No data of a caller is used. Addresses
+//! from responses are checked before `egress` contacts them.
 
 mod account;
 mod challenge;
@@ -33,34 +32,36 @@ pub use challenge::Challenge;
 pub use fault::Fault;
 pub use token::Token;
 
-/// How a source's tokens are asked for.
+/// Configuration of token requests for one source.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The source.
+    /// Name of the source.
     pub source: SourceName,
-    /// Its address.
+    /// URL of the source.
     pub url: String,
-    /// On whose behalf.
+    /// Grant type of the token requests.
     pub grant: Grant,
-    /// The client as it is registered; `None` where it registers itself.
+    /// Registered client; `None` for dynamic client registration.
     pub client: Option<Registered>,
-    /// The https address of a client id metadata document that describes this installation.
+    /// HTTPS URL of a client id metadata document for this installation.
     pub client_metadata: Option<String>,
-    /// Scopes to ask for, and with [`Grant::ClientCredentials`] no others: a server cannot name itself a
-    /// stronger token. Empty: those that the server names.
+    /// Scopes to request; empty for those that the server names.
+    ///
+    /// With [`Grant::ClientCredentials`] no others are requested: a server cannot obtain a stronger
+    /// token.
     pub scopes: Vec<String>,
-    /// The only authorization server that is asked, by its identifier.
+    /// Identifier of the only authorization server that may be used.
     pub issuer: Option<String>,
-    /// Its token endpoint, where its metadata are not to be asked for.
+    /// Token endpoint that replaces metadata discovery.
     pub token_endpoint: Option<String>,
-    /// Whether a server may name addresses on any port of this machine, and not on its own alone.
+    /// Whether a server may name URLs on any port of this machine, not only on its own.
     pub any_loopback_port: bool,
-    /// Whether the operator said any of this.
+    /// Whether the operator configured OAuth for this source.
     pub said: bool,
 }
 
 impl Settings {
-    /// What holds for a source where nothing is said: a person logs in, the client registers itself.
+    /// Creates the default settings: a person logs in, and the client registers itself.
     pub fn new(source: SourceName, url: &str) -> Self {
         Self {
             source,
@@ -77,32 +78,32 @@ impl Settings {
     }
 }
 
-/// On whose behalf tokens are asked for.
+/// Grant type of token requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
-    /// The installation's own.
+    /// Tokens for the installation itself.
     ClientCredentials,
-    /// A person's, who logs in once.
+    /// Tokens for a person, who logs in once.
     AuthorizationCode,
 }
 
-/// A client that an authorization server knows.
+/// Client that is registered at an authorization server.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// Its id.
+    /// Client id at the authorization server.
     pub id: String,
-    /// How it proves that it is that client.
+    /// Client authentication for token requests.
     pub proof: Proof,
 }
 
-/// How a client proves who it is.
+/// Client authentication at the token endpoint.
 #[derive(Clone)]
 pub enum Proof {
-    /// Not at all: a public client.
+    /// Public client without authentication.
     None,
-    /// By a secret.
+    /// Authentication with a secret.
     Secret(Secret),
-    /// By a signature (RFC 7523).
+    /// Authentication with a signature (RFC 7523).
     Key(Arc<SigningKey>),
 }
 
@@ -116,22 +117,22 @@ impl fmt::Debug for Proof {
     }
 }
 
-/// What an account works with.
+/// Dependencies of a token provider.
 #[derive(Debug, Clone)]
 pub struct Means {
-    /// The way out.
+    /// Client for outgoing requests.
     pub egress: Egress,
-    /// Where what must outlive the process is kept, sealed; `None`: it is forgotten.
+    /// Encrypted store for credentials; with `None` they are lost at exit.
     pub store: Option<Arc<dyn Store>>,
-    /// For what expires.
+    /// Clock for expiry times.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Settings {
-    /// Checks the addresses; dials nothing.
+    /// Validates the URLs without connecting.
     ///
     /// # Errors
-    /// A [`Problem`] with the place and the fix.
+    /// A [`Problem`] with its place and the suggested fix.
     fn check(&self) -> Result<(Url, Vec<Origin>), Problem> {
         let mut origins = Vec::new();
         let named = [

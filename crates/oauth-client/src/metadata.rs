@@ -1,10 +1,10 @@
-//! What servers say of themselves: RFC 9728 for the protected resource, RFC 8414 or OpenID Connect
-//! Discovery for its authorization server. Only what is used is read.
+//! Server metadata: RFC 9728 for the protected resource, RFC 8414 or OpenID Connect Discovery for
+//! its authorization server. Only the members in use are parsed.
 
 use egress::Origin;
 use serde::Deserialize;
 
-/// A protected resource.
+/// Metadata of a protected resource.
 #[derive(Debug, Deserialize)]
 pub(super) struct Resource {
     #[serde(rename = "resource")]
@@ -14,7 +14,7 @@ pub(super) struct Resource {
     pub(super) scopes_supported: Option<Vec<String>>,
 }
 
-/// An authorization server.
+/// Metadata of an authorization server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Server {
@@ -29,13 +29,13 @@ pub(super) struct Server {
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
     pub(super) authorization_response_iss_parameter_supported: Option<bool>,
     pub(super) client_id_metadata_document_supported: Option<bool>,
-    /// Whether nobody said any of this: the endpoints of MCP 2025-03-26 are taken.
+    /// Whether there are no metadata, so that the default endpoints of MCP 2025-03-26 apply.
     #[serde(skip)]
     pub(super) assumed: bool,
 }
 
 impl Server {
-    /// A server of MCP 2025-03-26 that has no metadata: the endpoints stand at the root.
+    /// Creates metadata with the default endpoints of MCP 2025-03-26.
     pub(super) fn assumed(origin: &str) -> Self {
         let at = |path: &str| Some(format!("{origin}{path}"));
         Self {
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// One whose token endpoint the operator named.
+    /// Creates metadata with a configured token endpoint.
     pub(super) fn named(issuer: &str, token_endpoint: &str) -> Self {
         Self {
             issuer: issuer.to_owned(),
@@ -57,37 +57,38 @@ impl Server {
         }
     }
 
-    /// Whether PKCE with S256 is there: a server that does not say so has none, says MCP.
+    /// Returns whether PKCE with S256 is supported. MCP: a server that does not declare it does not
+    /// support it.
     pub(super) fn has_pkce(&self) -> bool {
         let methods = self.code_challenge_methods_supported.as_deref();
         self.assumed || methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"))
     }
 
-    /// Whether people log in where codes are exchanged: a server that names the page of another one would
-    /// receive the codes of that.
+    /// Returns whether login page and token endpoint have one origin. Otherwise a server could name
+    /// another's page and receive its codes.
     pub(super) fn has_one_origin(&self) -> bool {
         let origin = |url: Option<&str>| Origin::parse(url?).ok();
         let page = origin(self.authorization_endpoint.as_deref());
         page.is_some() && page == origin(self.token_endpoint.as_deref())
     }
 
-    /// Whether clients may be described by a document at their id.
+    /// Returns whether the server accepts client id metadata documents.
     pub(super) fn reads_documents(&self) -> bool {
         self.client_id_metadata_document_supported == Some(true)
     }
 
-    /// Whether a scope is among those that it names.
+    /// Returns whether the server names this scope.
     pub(super) fn knows_scope(&self, scope: &str) -> bool {
         self.scopes_supported.as_deref().is_some_and(|all| all.iter().any(|it| it == scope))
     }
 }
 
-/// What was found out.
+/// Result of the discovery.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// What tokens are asked for (RFC 8707).
+    /// Resource identifier of the token requests (RFC 8707).
     pub(super) resource: String,
-    /// The least scopes, by the resource's metadata.
+    /// Default scopes from the resource metadata.
     pub(super) scopes: Option<Vec<String>>,
     pub(super) server: Server,
 }

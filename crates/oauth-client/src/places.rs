@@ -1,4 +1,4 @@
-//! Which addresses may be asked: those of the operator, and public ones that an answer names.
+//! Policy for addresses: configured origins are allowed, and public ones that a response names.
 
 use egress::{Class, Origin};
 use url::Url;
@@ -6,25 +6,27 @@ use url::Url;
 use super::Fault;
 use tool::display_text::shown;
 
-/// What the operator named.
+/// Origins that the operator configured.
 #[derive(Debug)]
 pub(super) struct Places {
     named: Vec<Origin>,
-    /// Whether every port of this machine is, too.
+    /// Whether every port of this machine is allowed too.
     any_loopback_port: bool,
 }
 
 impl Places {
-    /// A source on loopback may run where it cannot reach other ports of this machine itself, such as in a
-    /// container: those are asked only where the operator says so.
+    /// Creates the policy.
+    ///
+    /// A source on loopback may run where it cannot reach other ports of this machine, such as in a
+    /// container. Those are allowed only if the operator says so.
     pub(super) fn new(named: Vec<Origin>, any_loopback_port: bool) -> Self {
         Self { named, any_loopback_port }
     }
 
-    /// As what guard is to judge `url`, which `whose` named.
+    /// Returns the trust class of `url`, which `whose` named.
     ///
     /// # Errors
-    /// Where it is no address, or not encrypted.
+    /// A [`Fault`] if the URL is invalid or not HTTPS.
     pub(super) fn class(&self, url: &str, whose: &str) -> Result<Class, Fault> {
         let bad = |why: String| {
             Fault::blocked(format!(
@@ -42,18 +44,18 @@ impl Places {
         Ok(Class::Upstream)
     }
 
-    /// Whether a person may be sent there: https, or this machine for sources on it.
+    /// Verifies a URL that is shown to a person: HTTPS, or this machine for local sources.
     pub(super) fn check_shown(&self, url: &str) -> Result<(), Fault> {
         self.class(url, "the authorization server").map(drop)
     }
 }
 
-/// Where the metadata of a protected resource may be, where it does not say (RFC 9728 3.1).
+/// Returns the default metadata URLs of a protected resource (RFC 9728 3.1).
 pub(super) fn of_resource(url: &Url) -> Vec<String> {
     well_known(url, "oauth-protected-resource", true)
 }
 
-/// Where those of an authorization server may be, in MCP's order (RFC 8414 3.1 and 5).
+/// Returns the metadata URLs of an authorization server in MCP's order (RFC 8414 3.1 and 5).
 pub(super) fn of_issuer(issuer: &Url) -> Vec<String> {
     let path = path(issuer);
     if path.is_empty() {
@@ -78,7 +80,7 @@ fn path(url: &Url) -> &str {
     url.path().trim_end_matches('/')
 }
 
-/// The well-known address with the path behind the word, and the one at the root where `root`.
+/// Returns the well-known URL with the path appended, and with `root` also the one without.
 fn well_known(url: &Url, word: &str, root: bool) -> Vec<String> {
     let mut at = url.clone();
     at.set_query(None);
@@ -94,8 +96,8 @@ fn well_known(url: &Url, word: &str, root: bool) -> Vec<String> {
     all
 }
 
-/// Whether `resource` stands for `url`: the same, or above it on the same origin (RFC 9728 3.3 asks for
-/// the same; servers that protect all of a host name the host).
+/// Returns whether `resource` covers `url`: it is equal, or above it on the same origin. RFC 9728
+/// 3.3 requires equality, but servers that protect a whole host name the host.
 pub(super) fn covers(resource: &str, url: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let above = path(&resource);

@@ -1,6 +1,7 @@
-//! From no token to one: read from the store, asked for with the client's own credential, or with a
-//! refresh token. One at a time asks, for all who wait; who gives up waiting does not stop it, for a
-//! refresh token is often good for once.
+//! Renewal of a token: from the store, with client credentials, or with a refresh token.
+//!
+//! One renewal runs at a time and serves all waiting requests. It continues if a request is
+//! cancelled, because a refresh token can often be used only once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use super::token::{Denied, Given, ask};
 use super::{Fault, Grant, Token};
 
 impl Account {
-    /// A token that is none of `refused`, made where need be; nothing where none is wanted yet.
+    /// Returns a token other than `refused`, renewed if necessary, or `None` if none is required
+    /// yet.
     pub(super) async fn renewed(
         self: &Arc<Self>,
         refused: Option<u64>,
@@ -67,7 +69,7 @@ impl Account {
         }
     }
 
-    /// Reads the store, once.
+    /// Loads the stored credentials once.
     pub(super) async fn load(&self) -> Result<(), Fault> {
         if self.state().loaded {
             return Ok(());
@@ -89,13 +91,13 @@ impl Account {
         if let Some(access) = kept.access.filter(|_| left.is_none_or(|left| !left.is_zero())) {
             state.tokens += 1;
             let token = Token::new(&access, state.tokens, left).map(Arc::new);
-            // It may have been revoked meanwhile, which says nothing of the next one.
+            // It may have been revoked meanwhile, which does not discredit the next one.
             state.token = token.inspect(|token| token.prove());
         }
         Ok(())
     }
 
-    /// Whom to ask, found out where that is not known.
+    /// Returns the authorization server, discovered if it is not known.
     pub(super) async fn known(&self) -> Result<Arc<Known>, Fault> {
         let hint = {
             let state = self.state();
@@ -110,7 +112,7 @@ impl Account {
         Ok(found)
     }
 
-    /// With the client's own credential.
+    /// Requests a token with client credentials.
     async fn by_itself(&self) -> Result<Arc<Token>, Fault> {
         let known = self.known().await?;
         self.pin(&known).await?;
@@ -132,21 +134,21 @@ impl Account {
         })?;
         let mut kept = self.state().kept.clone().unwrap_or_default();
         if (kept.url.as_str(), &kept.issuer) != (&self.settings.url, issuer) {
-            // The token itself is asked for again by the next process.
+            // Only the server is stored: the next process requests a token of its own.
             kept = Kept::new(&self.settings.url, issuer);
             self.keep(kept).await;
         }
         self.take(&given, scopes)
     }
 
-    /// With a refresh token; nothing where there is none.
+    /// Requests a token with the refresh token, or returns `None` if there is none.
     async fn refresh(&self) -> Result<Option<Arc<Token>>, Fault> {
         for last in [false, true] {
             let Some(kept) = self.state().kept.clone() else { return Ok(None) };
             let Some(refresh) = kept.refresh.clone() else { return Ok(None) };
             let known = self.known().await?;
             if known.server.issuer != kept.issuer {
-                // It is of the other one, and only that one may see it.
+                // A refresh token is sent only to the server that issued it.
                 return Err(self.consent());
             }
             let Some(client) = self.client(&known, None) else { return Err(self.consent()) };
@@ -162,12 +164,12 @@ impl Account {
                     return self.take(&given, scopes).map(Some);
                 }
                 Err(Denied::Other(fault)) => {
-                    // It may be another server's fault, or nobody's: the refresh token is kept.
+                    // The failure may be temporary, so the refresh token is kept.
                     self.state().known = None;
                     return Err(fault);
                 }
                 Err(Denied::Grant(_)) => {
-                    // Another process of this installation may have been quicker.
+                    // Another process of this installation may have renewed it first.
                     self.state().loaded = false;
                     self.load().await?;
                     let newer = self.state().kept.as_ref().is_some_and(|kept| {
@@ -188,7 +190,7 @@ impl Account {
         Ok(None)
     }
 
-    /// Keeps what was given.
+    /// Stores the issued tokens.
     pub(super) async fn keep_given(&self, kept: Kept, given: &Given, now: Wall) {
         let open = |secret: &Secret| secret.open().to_owned();
         let refresh = given.refresh.as_ref().map(open).or(kept.refresh);
@@ -196,7 +198,7 @@ impl Account {
         self.keep(Kept { refresh, access, expires, ..kept }).await;
     }
 
-    /// A store that does not answer costs the next process its token, not this one.
+    /// Stores the credentials. If the store is unavailable, only the next process lacks its token.
     pub(super) async fn keep(&self, kept: Kept) {
         let seen = {
             let mut state = self.state();
@@ -211,7 +213,7 @@ impl Account {
         }
     }
 
-    /// Takes what was given into use.
+    /// Makes the issued token the current one.
     pub(super) fn take(&self, given: &Given, asked: BTreeSet<String>) -> Result<Arc<Token>, Fault> {
         let unfit = || Fault::malformed("was given a token that cannot be sent");
         let mut state = self.state();
@@ -229,7 +231,7 @@ impl Account {
     }
 }
 
-/// The field of a request, where there is anything to ask for.
+/// Returns the scope parameter, or `None` without scopes.
 pub(super) fn scope_field(scopes: &BTreeSet<String>) -> Option<(&'static str, String)> {
     let text = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     (!text.is_empty()).then_some(("scope", text))

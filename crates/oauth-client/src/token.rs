@@ -1,4 +1,4 @@
-//! Tokens, and the requests that bring them.
+//! Access tokens, and the requests to the token endpoint.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,25 +15,25 @@ use super::metadata::Known;
 use super::web::{At, Web, named};
 use tool::display_text::shown;
 
-/// Bytes of a token.
+/// Maximum bytes of a token.
 const MOST: usize = 16 << 10;
-/// A token is renewed this long before it expires, and a tenth of its life at most.
+/// Time before expiry at which a token is renewed; at most a tenth of its lifetime.
 const EARLY: Duration = Duration::from_secs(30);
-/// The longest life that is believed.
+/// Maximum lifetime that is accepted.
 const LIFE: Duration = Duration::from_hours(24 * 30);
 
-/// A token that goes out as a bearer's.
+/// Bearer token with its lifetime.
 pub struct Token {
     header: HeaderValue,
     pub(super) number: u64,
-    /// When to renew it and when it is of no use any more; nothing where nobody said.
+    /// Renewal time and expiry time; `None` if the server named no lifetime.
     ends: Option<(Instant, Instant)>,
-    /// Whether its server has taken it once.
+    /// Whether the server has accepted the token once.
     pub(super) proved: AtomicBool,
 }
 
 impl Token {
-    /// Nothing where it cannot stand in a header (RFC 6750 2.1).
+    /// Creates a token, or returns `None` if it cannot be sent in a header (RFC 6750 2.1).
     pub(super) fn new(text: &str, number: u64, life: Option<Duration>) -> Option<Self> {
         let fits = |text: &str| {
             (1..=MOST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
@@ -49,22 +49,22 @@ impl Token {
         Some(Self { header, number, ends, proved: AtomicBool::new(false) })
     }
 
-    /// For the request.
+    /// Returns the `Authorization` header.
     pub fn header(&self) -> HeaderValue {
         self.header.clone()
     }
 
-    /// Whether it need not be renewed yet.
+    /// Returns whether the token need not be renewed yet.
     pub(super) fn is_fresh(&self) -> bool {
         self.ends.is_none_or(|(soon, _)| Instant::now() < soon)
     }
 
-    /// Whether it may still be of use.
+    /// Returns whether the token has not expired.
     pub(super) fn is_alive(&self) -> bool {
         self.ends.is_none_or(|(_, end)| Instant::now() < end)
     }
 
-    /// Its server has taken it.
+    /// Marks the token as accepted by its server.
     pub fn prove(&self) {
         self.proved.store(true, Ordering::Relaxed);
     }
@@ -76,7 +76,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a token endpoint gave.
+/// Tokens that a token endpoint issued.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) access: Secret,
@@ -86,19 +86,19 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// When it ends, by the wall.
+    /// Returns the expiry as wall-clock time.
     pub(super) fn expires(&self, now: Wall) -> Option<Wall> {
         let life = self.life.map(|life| life.min(LIFE))?;
         Some(Wall(now.0.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))))
     }
 }
 
-/// Why it gave none.
+/// Error of a token request.
 #[derive(Debug)]
 pub(super) enum Denied {
-    /// What was shown does not hold any more (`invalid_grant`).
+    /// The grant is no longer valid (`invalid_grant`).
     Grant(Fault),
-    /// Anything else.
+    /// The request failed for another reason.
     Other(Fault),
 }
 
@@ -132,7 +132,7 @@ struct Error {
     error_description: Option<String>,
 }
 
-/// Some write the number as text.
+/// Deserialises a number of seconds; some servers send it as text.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let said = serde_json::Value::deserialize(deserializer)?;
     let whole = said.as_u64().or_else(|| said.as_str()?.parse().ok());
@@ -144,7 +144,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D:
     Ok(whole.or_else(|| said.as_f64().map(|seconds| seconds as u64)))
 }
 
-/// Asks for a token by these fields of the grant.
+/// Requests a token with these form fields of the grant.
 pub(super) async fn ask(
     web: &Web,
     known: &Known,
@@ -166,7 +166,7 @@ pub(super) async fn ask(
         };
         return Err(denied(at, &error));
     }
-    // No part of this answer is shown, whatever it is.
+    // The response may contain a token, so error messages never quote it.
     let unfit = |why: &str| Fault::malformed(format!("{} answers with {why}", named(at)));
     let said: Said =
         serde_json::from_slice(&answer.body).map_err(|_| unfit("what is no answer of OAuth"))?;

@@ -1,5 +1,4 @@
-//! The few requests that OAuth needs: JSON to read, forms and JSON to send. No redirects, and every
-//! answer bounded in bytes and in time.
+//! HTTP requests of OAuth: JSON and forms, without redirects, bounded in bytes and time.
 
 use std::time::Duration;
 
@@ -13,36 +12,36 @@ use super::Fault;
 use super::places::Places;
 use tool::display_text::shown;
 
-/// Bytes of an answer.
+/// Maximum bytes of a response.
 const MOST: usize = 256 << 10;
-/// Time for one request, all of it.
+/// Timeout of one request in total.
 const LONG: Duration = Duration::from_secs(10);
 
-/// An answer.
+/// Status and body of a response.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
 }
 
-/// What asks.
+/// HTTP client for the requests of OAuth.
 #[derive(Debug)]
 pub(super) struct Web {
     pub(super) egress: Egress,
     pub(super) places: Places,
 }
 
-/// Whom to ask, and what that is for people.
+/// Target of a request, and its description for error messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) url: &'a str,
-    /// Such as `the token endpoint`.
+    /// Role of the target, such as `the token endpoint`.
     pub(super) what: &'a str,
-    /// Who named it.
+    /// Party that named the URL.
     pub(super) whose: &'a str,
 }
 
 impl Web {
-    /// A document of JSON; nothing where there is none at this address.
+    /// Fetches a JSON document, or returns `None` if there is none.
     pub(super) async fn get<T: DeserializeOwned>(&self, at: At<'_>) -> Result<Option<T>, Fault> {
         let answer = self.send(at, Method::GET, (HeaderMap::new(), Bytes::new())).await?;
         if answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS {
@@ -54,7 +53,7 @@ impl Web {
         read(at, &answer.body).map(Some)
     }
 
-    /// Sends a form.
+    /// Sends a form with POST.
     pub(super) async fn form(
         &self,
         at: At<'_>,
@@ -67,7 +66,7 @@ impl Web {
         self.send(at, Method::POST, (headers, body)).await
     }
 
-    /// Sends JSON.
+    /// Sends JSON with POST.
     pub(super) async fn post(&self, at: At<'_>, body: &serde_json::Value) -> Result<Answer, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -122,7 +121,7 @@ fn encoded(fields: &[(&str, String)]) -> Bytes {
     Bytes::from(form.extend_pairs(fields).finish())
 }
 
-/// The address in words, without its query: a secret may stand there.
+/// Describes a target without its query, which may contain a secret.
 pub(super) fn named(at: At<'_>) -> String {
     let url = at.url.split_once('?').map_or(at.url, |(url, _)| url);
     format!("{} `{}`", at.what, shown(url, 200))
@@ -132,7 +131,7 @@ fn refused(at: At<'_>, status: StatusCode) -> Fault {
     Fault::refused(format!("{} answers with HTTP {status}", named(at)))
 }
 
-/// An answer's JSON.
+/// Parses the JSON of a response.
 pub(super) fn read<T: DeserializeOwned>(at: At<'_>, body: &[u8]) -> Result<T, Fault> {
     serde_json::from_slice(body).map_err(|error| {
         let why = shown(&error.to_string(), 200);

@@ -1,4 +1,4 @@
-//! Tools of spec 3's kinds `python` and `cpp`: the file names the code, a port runs it.
+//! Tools of spec 3's kinds `python` and `cpp`: the file names the code, and a code host runs it.
 
 use std::sync::Arc;
 
@@ -10,66 +10,66 @@ use tool::{
 use super::fields::{Fault, Fields, Result};
 use super::implementation::Implementation;
 
-/// What runs a tool of spec 3.
+/// Entry point of a tool of spec 3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Function {
     /// A function of a Python module below the file's folder.
     Python {
-        /// Dotted.
+        /// Dotted name of the module.
         module: String,
-        /// Its name.
+        /// Name of the function.
         function: String,
     },
-    /// A program that takes one JSON object and answers with one.
+    /// A program that reads one JSON object and writes one.
     Program {
-        /// Its name or its path below the file's folder.
+        /// Name of the program, or its path below the file's folder.
         binary: String,
-        /// What it is to do, in its own word.
+        /// Command that the program executes.
         command: String,
     },
 }
 
-/// One tool whose code is to be run.
+/// One tool whose code the host runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Code {
-    /// Its name in the file.
+    /// Name of the tool in the file.
     pub tool: String,
-    /// What it names.
+    /// Entry point that the tool names.
     pub function: Function,
-    /// The schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input: Json,
-    /// What it reaches for.
+    /// Scopes that the tool needs.
     pub scopes: Vec<Scope>,
-    /// Whether it says that it writes files.
+    /// Whether the tool declares that it writes files.
     pub writes: bool,
 }
 
-/// What is run now.
+/// Code that the host runs now.
 #[derive(Debug)]
 pub struct Hosted {
-    /// Counts the states of the code, from 1.
+    /// Revision of the code, from 1.
     pub revision: u64,
-    /// The hash of the code, for pins.
+    /// Digest of the code, for pins.
     pub content: Json,
-    /// Of each tool that was asked for, in their order: what runs it, or why nothing does.
+    /// Executor of each requested tool in order, or the problem that prevents it.
     pub tools: Vec<std::result::Result<Arc<dyn Executor>, Problem>>,
-    /// What else is wrong, such as a change of the code that is not taken.
+    /// Further problems, such as a change of the code that was not applied.
     pub problems: Vec<Problem>,
 }
 
-/// Runs the code of one tool file.
+/// Port that runs the code of one tool file.
 pub trait Host: Send + Sync + std::fmt::Debug {
-    /// Has all of `code` run, and nothing else from then on.
+    /// Loads `code`, and nothing else from then on.
     fn host(&self, code: Vec<Code>) -> Boxed<'_, Hosted>;
 
-    /// Resolves when the code is another than that of `seen`.
+    /// Resolves when the code differs from the one of revision `seen`.
     fn changed(&self, seen: u64) -> Boxed<'_, u64>;
 
-    /// Ends it.
+    /// Shuts the host down.
     fn close(&self);
 }
 
-/// Reads `module` and `function`, or `binary` and `command`.
+/// Parses `module` and `function`, or `binary` and `command`.
 pub(super) fn read(
     (name, kind): (&str, &str),
     fields: &Fields,
@@ -90,7 +90,7 @@ pub(super) fn read(
     } else {
         Function::Program { binary: text("binary")?, command: text("command")? }
     };
-    // Whatever it does, it is this machine that does it.
+    // The code runs on this machine, whatever it does.
     let traits = Traits { level: tool::Level::User, ..Traits::default() };
     Ok(Implementation { executor: Arc::new(Unhosted), traits, code: Some(function), own: None })
 }
@@ -111,10 +111,11 @@ impl Code {
     }
 }
 
-/// Tools of a listing that are to be run: which offer, its place, and the code.
+/// Tools of a listing that need executors: index of the offer, location and code.
 pub(super) type Wanted = Vec<(usize, String, Code)>;
 
-/// Puts what runs them in the place of those that nothing runs yet; takes out what cannot be run.
+/// Replaces placeholder executors with those of the host, and removes tools that the host cannot
+/// run.
 pub(super) async fn hosted(host: &dyn Host, listing: &mut Listing, wanted: Wanted) -> u64 {
     let code = wanted.iter().map(|(_, _, code)| code.clone()).collect();
     let Hosted { revision, content, tools, problems } = host.host(code).await;
@@ -146,7 +147,7 @@ fn take(offer: &mut Offer, executor: Arc<dyn Executor>, content: &Json) {
     }
 }
 
-/// Stands where code is to come; it never stays in a listing.
+/// Placeholder executor, which is replaced before a listing is complete.
 #[derive(Debug)]
 struct Unhosted;
 

@@ -1,4 +1,4 @@
-//! One entry of a tool file, checked as spec 2 checks it.
+//! Parser of one entry of a tool file, validated as spec 2 requires.
 
 use tool::{Json, JsonError, Limits, Tool, ToolName};
 
@@ -9,18 +9,18 @@ use super::implementation::{self, Handlers, Implementation};
 use super::parameters;
 use super::traits;
 
-/// What became of an entry.
+/// Parsed entry of a tool file.
 #[derive(Debug)]
 pub(super) struct Definition {
-    /// Its name as far as it can be told; empty where it cannot.
+    /// Name of the tool; empty if it is unreadable.
     pub(super) name: String,
-    /// What is odd about it without harm.
+    /// Warnings that do not affect the tool.
     pub(super) notes: Vec<Fault>,
-    /// The tool, or why it is refused.
+    /// The tool, or the error that rejects it.
     pub(super) offer: Result<(Tool, Implementation)>,
 }
 
-/// Fields beside the traits that mean something here.
+/// Known fields other than traits.
 const KEYS: &[&str] = &[
     "name",
     "title",
@@ -32,7 +32,7 @@ const KEYS: &[&str] = &[
     "implementation",
     "mock_response",
 ];
-/// Fields of others' tool files that change nothing and are no slips.
+/// Known fields of other programs' tool files, which are ignored.
 const PASSED_OVER: &[&str] = &["examples", "returns", "tags", "metadata", "version", "mcp_server"];
 
 impl Definition {
@@ -56,7 +56,7 @@ fn checked(entry: &Entry) -> Result<()> {
         let message = format!("a tool is a mapping; found {}", entry.text.kind());
         return Err(Fault::new(message).fix("give it `name`, `description` and `parameters`"));
     }
-    // The place within the entry would mislead: the entry of a YAML file was written anew.
+    // The position within the entry would mislead, because the entry of a YAML file was re-encoded.
     Json::check(entry.text.bytes().clone(), Limits::DEFINITION).map(drop).map_err(|error| {
         match error {
             JsonError::Malformed { reason, .. } => {
@@ -69,8 +69,8 @@ fn checked(entry: &Entry) -> Result<()> {
     })
 }
 
-/// A field nobody knows is told and passed over, unless it is a slip of a trait: then the tool would
-/// be open where its author closed it.
+/// Reports unknown fields as warnings. If a field looks like a misspelled trait, the tool is
+/// rejected: ignoring it could grant more access than intended.
 fn unknown(fields: &Fields, notes: &mut Vec<Fault>) -> Result<()> {
     for key in fields.keys() {
         let known = [KEYS, traits::KEYS, PASSED_OVER].iter().any(|keys| keys.contains(&key));

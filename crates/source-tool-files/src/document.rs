@@ -1,4 +1,4 @@
-//! From the text of a tool file to its entries, each with its line and its own JSON text.
+//! Parser from the text of a tool file to its entries, each with its line and its JSON text.
 //!
 //! The file is a list of tools, or a mapping with `tools:` (a list, a mapping from name to tool, or
 //! spec 2's settings with `registry:`).
@@ -13,35 +13,35 @@ use super::MAX_TOOLS;
 use super::permissions::Permissions;
 use node::{Node, Open};
 
-/// A tool file that can be read.
+/// Parsed tool file with its entries.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// At most [`MAX_TOOLS`].
+    /// Entries of the file, at most [`MAX_TOOLS`].
     pub(super) entries: Vec<Entry>,
-    /// How many there were.
+    /// Total number of entries in the file.
     pub(super) count: usize,
     pub(super) settings: Settings,
 }
 
-/// What a file says of all its tools.
+/// Settings of a file for all its tools.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
     pub(super) version: Version,
-    /// The tools stand in spec 2's settings: each must be complete, as spec 2 has it.
+    /// Whether the tools stand in spec 2's settings, which require the complete form.
     pub(super) requires_spec_2: bool,
-    /// Spec 2's `default_timeout_ms`.
+    /// Default time limit: spec 2's `default_timeout_ms`.
     pub(super) timeout: Option<Json>,
-    /// Spec 3's, beside the tools.
+    /// Scope permissions of spec 3.
     pub(super) permissions: Permissions,
 }
 
-/// What a file may use.
+/// Format version, which decides the permitted tool kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Version {
-    /// Spec 2 as it stands.
+    /// Spec 2 without extensions.
     #[default]
     One,
-    /// `http` tools too.
+    /// Spec 2 with `http` tools.
     Two,
 }
 
@@ -55,14 +55,14 @@ impl Version {
     }
 }
 
-/// One tool, not looked at yet.
+/// One tool that is not parsed yet.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// From 1.
+    /// Line number, from 1.
     pub(super) line: usize,
-    /// Its key, where the file is a mapping.
+    /// Key of the entry, if the file is a mapping.
     pub(super) key: Option<String>,
-    /// The entry as JSON.
+    /// JSON text of the entry.
     pub(super) text: Json,
 }
 
@@ -71,7 +71,7 @@ const SHAPES: &str = "a tool file is a list of tools, or a mapping with `tools:`
 type Result<T> = std::result::Result<T, Box<Problem>>;
 
 impl Document {
-    /// Reads `text`; `place` is the file's name for errors.
+    /// Parses `text`; `place` is the file's name in errors.
     pub(super) fn read(text: &Bytes, is_json: bool, place: &str) -> Result<Self> {
         let root = if is_json { node::json(text, place)? } else { node::yaml(text, place)? };
         let wrong = |line: usize, message: String| {
@@ -110,7 +110,8 @@ impl Document {
         Ok(document)
     }
 
-    /// A mapping from names to tools, or spec 2's settings around a list.
+    /// Builds the document from a mapping of names to tools, or from spec 2's settings around a
+    /// list.
     fn of_members(mut members: Vec<(String, Node)>) -> Self {
         let registry =
             members.iter().position(|(key, node)| key == "registry" && node.kind() == "array");

@@ -1,11 +1,11 @@
-//! Reading the fields of one entry: each of its kind, or a fault that names it.
+//! Typed access to the fields of one entry, with errors that name the field.
 
 use std::str::FromStr;
 
 use tool::traits::UnknownWord;
 use tool::{Json, Problem};
 
-/// What is wrong with one tool.
+/// Error of one tool entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) message: String,
@@ -31,15 +31,15 @@ impl From<Fault> for Problem {
 
 pub(super) type Result<T> = std::result::Result<T, Fault>;
 
-/// Words of a list; more are refused.
+/// Maximum words of a list.
 const MAX_WORDS: usize = 32;
 
-/// The members of an object.
+/// Members of an object.
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Json)>);
 
 impl Fields {
-    /// Those of `json`; none where it is no object.
+    /// Returns the members of `json`; empty if it is not an object.
     pub(super) fn of(json: &Json) -> Self {
         Self(json.members())
     }
@@ -48,13 +48,13 @@ impl Fields {
         self.0.iter().map(|(key, _)| key.as_str())
     }
 
-    /// The value of `key`; `null` counts as nothing there.
+    /// Returns the value of `key`; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Json> {
         let found = self.0.iter().find(|(name, _)| name == key).map(|(_, json)| json);
         found.filter(|json| json.kind() != "null")
     }
 
-    /// The value of `key`, `null` or not.
+    /// Returns the value of `key`, which may be `null`.
     pub(super) fn any(&self, key: &str) -> Option<&Json> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, json)| json)
     }
@@ -71,12 +71,12 @@ impl Fields {
         flag.map(Some).map_err(|_| kind(key, json, "true or false"))
     }
 
-    /// One word of a fixed set.
+    /// Parses one keyword of a fixed set.
     pub(super) fn word<T: FromStr<Err = UnknownWord>>(&self, key: &str) -> Result<Option<T>> {
         self.text(key)?.map(|word| parse(key, &word)).transpose()
     }
 
-    /// A list of words of a fixed set, each once.
+    /// Parses a list of keywords of a fixed set, without duplicates.
     pub(super) fn words<T>(&self, key: &str) -> Result<Option<Vec<T>>>
     where
         T: FromStr<Err = UnknownWord> + PartialEq,
@@ -92,7 +92,7 @@ impl Fields {
         Ok(Some(words))
     }
 
-    /// A list of texts; a single text is a list of one.
+    /// Returns a list of strings; a single string is a list of one.
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>> {
         let Some(json) = self.get(key) else { return Ok(None) };
         if let Ok(one) = json.read::<String>() {
@@ -119,8 +119,8 @@ pub(super) fn kind(key: &str, found: &Json, expected: &str) -> Fault {
     Fault::new(format!("`{key}` is {}; expected {expected}", found.kind()))
 }
 
-/// The one of `known` that `word` most likely means: the same but for case and joints, or at most
-/// two letters off.
+/// Returns the known field that `word` most likely means: equal except for case and separators, or
+/// at most two edits away.
 pub(super) fn likely(word: &str, known: &[&'static str]) -> Option<&'static str> {
     let plain = |word: &str| {
         word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
@@ -132,7 +132,7 @@ pub(super) fn likely(word: &str, known: &[&'static str]) -> Option<&'static str>
     known.iter().copied().find(|known| distance(&word, &plain(known)) <= 2)
 }
 
-/// Letters to add, drop or change to make `b` of `a`.
+/// Returns the edit distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (index, x) in a.bytes().enumerate() {

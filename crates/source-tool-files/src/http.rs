@@ -1,7 +1,8 @@
-//! `http` tools of version 2: one request, to the one origin that the file names, made of the arguments.
+//! Tools of the kind `http` in version 2: one request, built from the arguments, to the origin that
+//! the file names.
 //!
-//! Arguments never choose where it goes: they stand in places of the path, in the query or in the body,
-//! each encoded for its place. Redirects are not followed.
+//! Arguments never choose the destination: they are encoded into the path, the query or the body.
+//! Redirects are not followed.
 
 mod answer;
 mod place;
@@ -29,13 +30,13 @@ use place::Place;
 use source_layers::RedactedExecutor;
 use source_layers::redaction::{GivenValue, Redaction};
 
-/// Largest answer: 10 MiB.
+/// Maximum size of a response: 10 MiB.
 const MAX_BYTES: usize = 10 << 20;
-/// Time to connect. How long the answer may take is the tool's own time limit.
+/// Timeout of the connection. The tool's own time limit bounds the response.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Headers of one tool.
+/// Maximum headers of one tool.
 const MAX_HEADERS: usize = 32;
-/// The fields of such an implementation.
+/// Fields of an `http` implementation.
 const KEYS: [&str; 9] = [
     "type",
     "url",
@@ -47,19 +48,19 @@ const KEYS: [&str; 9] = [
     "timeout_ms",
     "handler",
 ];
-/// Headers that belong to the connection or are made of the body.
+/// Headers that belong to the connection or follow from the body.
 const RESERVED: [&str; 6] =
     ["connection", "content-length", "content-type", "host", "te", "transfer-encoding"];
 
-/// From the name of an environment variable to its value.
+/// Resolver from the name of an environment variable to its value.
 pub type Secrets = Arc<dyn Fn(&str) -> Option<Secret> + Send + Sync>;
 
-/// What `http` tools are made with.
+/// Dependencies of `http` tools.
 #[derive(Clone)]
 pub struct Web {
-    /// The way out.
+    /// Client for outgoing requests.
     pub egress: Egress,
-    /// Values for headers that must not stand in a file, by the name of an environment variable.
+    /// Resolver of secret header values that must not stand in a file.
     pub secret: Secrets,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Debug for Web {
     }
 }
 
-/// Reads an implementation; `input` is the tool's checked schema.
+/// Parses an implementation; `input` is the validated schema of the tool.
 pub(super) fn read(web: &Web, fields: &Fields, input: &Json) -> Result<Implementation> {
     known(fields)?;
     let url = match fields.text("url")? {
@@ -82,7 +83,7 @@ pub(super) fn read(web: &Web, fields: &Fields, input: &Json) -> Result<Implement
     let class = Class::Operator { origin };
     let uri = web.egress.check(&class, place.base()).map_err(|error| at("url", &error))?;
     if uri.path_and_query().is_none_or(|written| written != place::tail(place.base())) {
-        // Without what stands in the query: a secret may be there.
+        // The query is removed, because it may contain a secret.
         let plain = uri.to_string();
         let plain = plain.split_once('?').map_or(plain.clone(), |(plain, _)| format!("{plain}?…"));
         return Err(
@@ -139,7 +140,7 @@ fn method(fields: &Fields) -> Result<Method> {
     }
 }
 
-/// What a method means, unless the file says otherwise: RFC 9110, sections 9.2.1 and 9.2.2.
+/// Returns the default traits of a method (RFC 9110, sections 9.2.1 and 9.2.2).
 fn traits(method: &Method) -> Traits {
     let effect = if method.is_safe() { Effect::ReadOnly } else { Effect::SystemState };
     Traits {
@@ -151,7 +152,7 @@ fn traits(method: &Method) -> Traits {
     }
 }
 
-/// A value is a text, or `{env: NAME}`.
+/// Parses the headers; a value is a string or `{env: NAME}`.
 fn headers(web: &Web, fields: &Fields) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
     let Some(headers) = fields.get("headers") else { return Ok(map) };
@@ -186,7 +187,8 @@ fn headers(web: &Web, fields: &Fields) -> Result<HeaderMap> {
     Ok(map)
 }
 
-/// What the requests carry from the file and from the environment, to be removed from the answers.
+/// Returns a redaction for the request values of the file and the environment, applied to
+/// responses.
 fn given(web: &Web, fields: &Fields, url: &str) -> Redaction {
     let mut values = GivenValue::of_url(url);
     for (name, value) in fields.get("headers").iter().flat_map(|headers| headers.members()) {
@@ -199,7 +201,7 @@ fn given(web: &Web, fields: &Fields, url: &str) -> Redaction {
     Redaction::new(&values)
 }
 
-/// The names the other side knows parameters by, where they are others.
+/// Parses the external names of parameters that differ.
 fn mapping(fields: &Fields, input: &Json) -> Result<BTreeMap<String, String>> {
     let Some(mapping) = fields.get("params_mapping") else { return Ok(BTreeMap::new()) };
     let read = mapping.read::<BTreeMap<String, String>>();
@@ -271,7 +273,8 @@ impl HttpTool {
             (place::pairs(named), Bytes::new())
         };
         let url = self.place.fill(args, &query)?;
-        // What was put together leads to this origin, and where it says: nothing was normalized away.
+        // Checks that the expanded URL keeps its origin, and that normalisation did not change the
+        // path.
         let uri = self.egress.check(&self.class, &url).map_err(|error| error.to_string())?;
         if uri.path_and_query().is_none_or(|written| written != place::tail(&url)) {
             return Err("an argument does not fit into the address".to_owned());

@@ -1,4 +1,4 @@
-//! What runs a tool of a file: a fixed answer, a built-in, or an executor of this program.
+//! Implementation of a tool: a fixed response, a built-in, an internal executor, HTTP, or code.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,52 +11,52 @@ use super::document::{Settings, Version};
 use super::fields::{Fault, Fields, Result, kind};
 use super::http::{self, Web};
 
-/// Executors of this program, by the name of their handler.
+/// Internal executors by handler name.
 pub type Internals = Arc<HashMap<String, Internal>>;
 
-/// An executor of this program, and the traits its tools have unless a file says otherwise.
+/// Internal executor with the default traits of its tools.
 #[derive(Debug, Clone)]
 pub struct Internal {
-    /// What runs.
+    /// Executor of the handler.
     pub executor: Arc<dyn Executor>,
-    /// What it does.
+    /// Default traits of the handler's tools.
     pub traits: Traits,
 }
 
-/// What `builtin` and `internal` tools of a file may name.
+/// Registry of the implementations that tools of a file may name.
 #[derive(Debug, Clone)]
 pub struct Handlers {
-    /// The built-in tools that only compute, in the order they are listed: what `type: builtin` names first.
+    /// Built-in tools that only compute, in listing order: the first choice of `type: builtin`.
     pub computing: Arc<[Builtin]>,
-    /// Executors of this program.
+    /// Internal executors of this program.
     pub internals: Internals,
-    /// The way out of `http` tools.
+    /// Dependencies of `http` tools.
     pub web: Web,
-    /// What runs `python` and `cpp` tools; without it there are none.
+    /// Host of `python` and `cpp` tools; without it these kinds are unavailable.
     pub host: Option<Arc<dyn Host>>,
-    /// The built-in tools of this installation, by name: a tool without an implementation is the one of its
-    /// name.
+    /// Built-in tools of this installation by name. A tool without an implementation is the one of
+    /// its name.
     pub own: OwnTools,
-    /// Categories of the operator, beside those that every file may name.
+    /// Categories of the operator, in addition to the standard ones.
     pub categories: Arc<[String]>,
 }
 
-/// Built-in tools by their names.
+/// Built-in tools by name.
 pub type OwnTools = Arc<HashMap<String, Builtin>>;
 
-/// What runs a tool, and the traits it has unless the file says otherwise.
+/// Executor of a tool with its default traits.
 #[derive(Debug)]
 pub(super) struct Implementation {
     pub(super) executor: Arc<dyn Executor>,
     pub(super) traits: Traits,
-    /// What is to run it in the executor's place.
+    /// Entry point of the code that replaces the executor.
     pub(super) code: Option<Function>,
-    /// Of a built-in tool: its own schema. What the file says of it can only be stricter than its traits.
+    /// Schema of a built-in tool. The file can only make the tool's traits stricter.
     pub(super) own: Option<Json>,
 }
 
 impl Implementation {
-    /// With nothing to be run beside.
+    /// Creates an implementation without code.
     pub(super) fn new(executor: Arc<dyn Executor>, traits: Traits) -> Self {
         Self { executor, traits, code: None, own: None }
     }
@@ -68,13 +68,13 @@ impl Implementation {
     }
 }
 
-/// The kinds, as spec 2's messages list them.
+/// Tool kinds in the order of spec 2's messages.
 const KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
 const HTTP: &str = "HTTP tools not yet supported (coming in v2)";
-/// Kinds of spec 3, whose code is run as a plugin's is.
+/// Kinds of spec 3 whose code runs like a plugin.
 const OF_CODE: [&str; 2] = ["python", "cpp"];
 
-/// Takes both shapes: `implementation` with its own `type`, or a flat `type`.
+/// Parses both forms: `implementation` with its own `type`, or a flat `type`.
 pub(super) fn read(
     name: &str,
     fields: &Fields,
@@ -92,7 +92,7 @@ pub(super) fn read(
         None => None,
     };
     let Some(word) = own.or_else(|| outer.filter(|word| word != "function")) else {
-        // As spec 3 prints it: what runs is what this installation has under the name.
+        // The form that spec 3 prints: the installed built-in of this name runs.
         if let Some(builtin) = handlers.own.get(name).filter(|_| inner.is_none()) {
             return Ok(Implementation::of(builtin));
         }
@@ -131,8 +131,9 @@ pub(super) fn read(
     }
 }
 
-/// Checks that spec 2's form is complete: beside `implementation` stand `type: function` and `handler`.
-/// The short form has neither; where `is_required`, there is no short form.
+/// Checks that spec 2's form is complete: `type: function` and `handler` beside `implementation`.
+///
+/// The short form has neither; with `is_required` it is not allowed.
 fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
     let (kind, handler) = (fields.text("type")?, fields.text("handler")?);
     if !is_required && kind.is_none() && handler.is_none() {
@@ -163,7 +164,7 @@ fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
     Ok(())
 }
 
-/// `implementation.handler`: spec 2 has no other place for it.
+/// Returns `implementation.handler`, the only place that spec 2 has for it.
 fn inner_handler((name, kind): (&str, &str), inner: &Fields) -> Result<String> {
     inner.text("handler")?.filter(|handler| !handler.trim().is_empty()).ok_or_else(|| {
         let message =
@@ -174,7 +175,7 @@ fn inner_handler((name, kind): (&str, &str), inner: &Fields) -> Result<String> {
     })
 }
 
-/// The handler of the flat form: where spec 2's program has it, or the tool's own name.
+/// Returns the handler of the flat form: the field of spec 2's program, or the tool's name.
 fn flat_handler(name: &str, fields: &Fields) -> Result<String> {
     for key in ["handler", "builtin_handler"] {
         if let Some(handler) = fields.text(key)? {
@@ -189,7 +190,7 @@ fn mock(name: &str, place: &Fields) -> Result<Implementation> {
         Fault::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
             .fix("add `mock_response`, with any JSON value")
     })?;
-    // A fixed answer stands for a tool to come: what that does is for the file to declare.
+    // A fixed response stands for a future tool, whose traits the file must declare.
     Ok(Implementation::new(Arc::new(Mock { response }), Traits::default()))
 }
 
@@ -227,7 +228,7 @@ fn not_found(what: &str, handler: &str, known: &[&str]) -> Fault {
     }
 }
 
-/// Answers the same whatever it is asked.
+/// Executor that always returns the same response.
 #[derive(Debug)]
 struct Mock {
     response: Json,

@@ -1,8 +1,8 @@
-//! Tools from a file: YAML or JSON, as spec 2 writes them, with Toolkeep's traits beside.
+//! Tool files as sources: YAML or JSON in the form of spec 2, with Toolkeep's traits.
 //!
-//! A tool that cannot be used is a problem with its line and leaves the others alone; only a file
-//! that cannot be read at all is an error, and its last good listing is intake's to keep. The file is
-//! read when it is listed, watched while someone waits for a change, and never written.
+//! An invalid tool is reported with its line and does not affect the others. Only an unreadable
+//! file is an error; the source supervisor then keeps the last valid listing. The file is read at
+//! each listing, watched while a change is awaited, and never written.
 
 mod code;
 mod definition;
@@ -42,37 +42,38 @@ pub use implementation::{Handlers, Internal, Internals, OwnTools};
 pub use watch::{DEFAULT_POLL, Watching};
 use watch::{Print, Watch};
 
-/// Longest file: 8 MiB.
+/// Maximum size of a file: 8 MiB.
 pub const MAX_BYTES: u64 = 8 << 20;
-/// Tools of one file; those behind are not read.
+/// Maximum tools of one file; the rest is ignored.
 pub const MAX_TOOLS: usize = 10_000;
-/// Problems of one file; those behind are counted.
+/// Maximum reported problems of one file; the rest is counted.
 pub const MAX_PROBLEMS: usize = 200;
 
-/// Files that are read at the same time.
+/// Permits for parallel reads.
 static READERS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(thread::available_parallelism().map_or(2, NonZero::get)));
-/// The longest a file waits for those before it.
+/// Maximum time that a read waits for a permit.
 const TURN: Duration = Duration::from_millis(500);
 
-/// A tool file.
+/// Source that reads one tool file.
 #[derive(Debug)]
 pub struct ToolFile {
     name: SourceName,
     path: Arc<Path>,
     handlers: Handlers,
     watch: Watch,
-    /// Which state of the code was listed last; 0 where none is run.
+    /// Revision of the code that was listed last; 0 without code.
     code: AtomicU64,
 }
 
 impl ToolFile {
-    /// The file at `path`: JSON where it ends in `.json`, YAML otherwise. It need not exist yet.
+    /// Creates a source for the file at `path`: JSON if it ends in `.json`, else YAML. It need not
+    /// exist yet.
     pub fn new(name: SourceName, path: impl Into<PathBuf>, handlers: Handlers) -> Self {
         Self::watched(name, path, handlers, Watching::default())
     }
 
-    /// The same, with a word on how changes are noticed.
+    /// Creates a source with options for change detection.
     pub fn watched(
         name: SourceName,
         path: impl Into<PathBuf>,
@@ -85,10 +86,10 @@ impl ToolFile {
     }
 
     async fn read(&self) -> Result<Listing, SourceError> {
-        // As many as there is work for: each that runs beside them has its own thread and memory. Where
-        // a disk hangs, those that wait go on all the same.
+        // Limits parallel reads to the number of cores. A hanging disk does not block other files,
+        // because a read proceeds without a permit after a while.
         let turn = tokio::time::timeout(TURN, READERS.acquire()).await;
-        // Before the file is read: what changes from here on is a later revision.
+        // Read before the file: later changes get a later revision.
         let revision = self.watch.revision();
         let (path, handlers) = (Arc::clone(&self.path), self.handlers.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -113,7 +114,7 @@ impl ToolFile {
         Ok(listing)
     }
 
-    /// Both counts only grow, and so does their sum.
+    /// Waits for a change of the file or its code. Both revisions only grow, and so does their sum.
     async fn news(&self, seen: Revision) -> Revision {
         let code = self.code.load(Ordering::Relaxed).min(seen.0);
         let file = Revision(seen.0 - code);
@@ -197,11 +198,11 @@ fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
     })
 }
 
-/// Takes tools in one after the other, as spec 2 registers them.
+/// Builder that adds tools one after the other, as spec 2 registers them.
 struct Register {
     place: String,
     listing: Listing,
-    /// Tools whose code is to be run.
+    /// Tools that need executors of the code host.
     wanted: Wanted,
     dropped: usize,
 }

@@ -1,18 +1,19 @@
-//! The parameters of a tool: JSON Schema as spec 2 has it, or spec 3's mapping from name to parameter,
-//! which becomes JSON Schema.
+//! Parameters of a tool as JSON Schema, from spec 2's JSON Schema or spec 3's mapping of
+//! parameters.
 
 use serde_json::{Map, Value, json};
 use tool::Json;
 
 use super::fields::{Fault, Fields, Result, kind};
 
-/// What spec 3 says of a parameter, and what JSON Schema says too.
+/// Keywords that spec 3 shares with JSON Schema.
 const SAME: [&str; 6] = ["description", "default", "enum", "pattern", "minimum", "maximum"];
-/// Types of spec 3.
+/// Parameter types of spec 3.
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "any"];
 
-/// Spec 3: a mapping whose values say `type` each; what is not named is refused. A schema of an object
-/// has a text as its own `type`, so the two are never the same.
+/// Converts spec 3's mapping, whose values each have a `type`; unknown arguments are rejected.
+///
+/// The `type` of a JSON Schema is a string itself, so the two forms are distinct.
 fn of_spec_3(parameters: &Json) -> Result<Option<Json>> {
     let members = parameters.members();
     let parameter = |json: &Json| {
@@ -55,8 +56,10 @@ fn of_spec_3(parameters: &Json) -> Result<Option<Json>> {
     Ok(Some(Json::of(&schema)))
 }
 
-/// Spec 2: JSON Schema whose root is an object. The whole schema is compiled when the catalog is
-/// made; here is checked what would otherwise be told in words that fit no tool file.
+/// Parses the parameters: JSON Schema whose root is an object.
+///
+/// The catalog compiles the whole schema later; these checks give errors in the terms of a tool
+/// file.
 pub(super) fn read(name: &str, fields: &Fields) -> Result<Json> {
     let wrong = |what: &str| {
         Fault::new(format!("Tool \"{name}\" {what}")).fix(

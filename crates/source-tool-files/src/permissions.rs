@@ -1,25 +1,25 @@
-//! Spec 3's `permissions` beside the tools of a file: what the scopes of its tools need.
+//! Section `permissions` of spec 3: approval and allowed paths per scope.
 //!
-//! It is the file's word on its own tools and only adds to what the operator's policy asks of them.
+//! The section only adds restrictions to the operator's policy.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tool::{Json, Scope, Traits};
 
-/// Folders of one section.
+/// Maximum paths of one scope.
 const FOLDERS: usize = 1_000;
-/// Bytes of a folder.
+/// Maximum bytes of a path.
 const FOLDER: usize = 4_096;
 
-/// What a file says of the scopes of its tools.
+/// Permissions of a file by scope.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Permissions(BTreeMap<Scope, Section>);
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Section {
-    /// For people.
+    /// Description of the permission for people.
     #[serde(default, rename = "description")]
     _description: Option<String>,
     #[serde(default)]
@@ -29,7 +29,8 @@ struct Section {
 }
 
 impl Permissions {
-    /// Reads the section: what is not understood refuses the file, for it was to close something.
+    /// Parses the `permissions` section. An unknown value rejects the whole file, because the
+    /// section restricts access.
     pub(super) fn read(json: &Json) -> Result<Self, String> {
         let told = |error: String| format!("`permissions`: {error}");
         let sections = json.read::<BTreeMap<String, Section>>();
@@ -57,7 +58,7 @@ impl Permissions {
         Ok(Self(all))
     }
 
-    /// Gives a tool of the file what its scopes need.
+    /// Applies the permissions to the traits of a tool.
     pub(super) fn narrow(&self, traits: &mut Traits) {
         for section in traits.scopes.iter().filter_map(|scope| self.0.get(scope)) {
             traits.approval |= section.requires_approval;

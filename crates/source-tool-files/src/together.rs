@@ -1,14 +1,14 @@
-//! Many things alike done at once, where there are enough of them to be worth it.
+//! Parallel map over a slice that keeps the order.
 
 use std::num::NonZero;
 use std::thread;
 
-/// Fewer are done in turn: a thread costs about as much as this many definitions.
+/// Minimum items per thread: a thread costs about as much as this many definitions.
 const MANY: usize = 200;
-/// Threads at most: other sources are read at the same time.
+/// Maximum threads, because other sources are read at the same time.
 const THREADS: usize = 8;
 
-/// What `work` makes of each of `all`, in their order.
+/// Maps the items with `work` in order, in parallel if there are enough.
 pub(super) fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     in_parts(all, threads.min(THREADS).min(all.len() / MANY), &work)
@@ -24,7 +24,7 @@ fn in_parts<T: Sync, R: Send>(
     let first = parts.next().unwrap_or_default();
     thread::scope(|scope| {
         let spawn = |items| {
-            // Where there is no thread to be had it is done here.
+            // If no thread can be started, the chunk is processed here.
             let thread = thread::Builder::new().spawn_scoped(scope, move || part(items));
             (items, thread)
         };

@@ -1,7 +1,7 @@
-//! Traits of a tool, as fields beside spec 2's own.
+//! Parser of a tool's traits from the fields of its entry.
 //!
-//! A word that is not known refuses the tool: in an operator's file it is a slip, and to read it as
-//! the default would open what he meant to close.
+//! An unknown word rejects the tool. It is a mistake of the operator, and the default could grant
+//! more access than intended.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tool::{CallerType, Effect, Effects, Json, Level, Safety, Scope, Traits};
 
 use super::fields::{Fault, Fields, Result, kind};
 
-/// The fields that are traits.
+/// Fields that are traits.
 pub(super) const KEYS: &[&str] = &[
     "required_permission",
     "safety",
@@ -25,12 +25,13 @@ pub(super) const KEYS: &[&str] = &[
     "idempotent",
 ];
 
-/// The longest time limit: a day.
+/// Maximum time limit in milliseconds: one day.
 const MAX_TIMEOUT: u64 = 86_400_000;
-/// Characters of a category.
+/// Maximum characters of a category.
 const MAX_CATEGORY: usize = 64;
 
-/// `base` with what the fields say; `default_timeout` is the file's own, in milliseconds.
+/// Returns `base` with the values of the fields; `default_timeout` is the file's default in
+/// milliseconds.
 pub(super) fn read(
     fields: &Fields,
     base: Traits,
@@ -59,7 +60,7 @@ pub(super) fn read(
     })
 }
 
-/// What a file says of a built-in tool, with nothing less than the tool has itself.
+/// Combines the traits of a file with those of a built-in tool; the stricter value wins.
 pub(super) fn stricter(said: Traits, own: &Traits) -> Traits {
     let effects = match (said.effects, &own.effects) {
         (Effects::Declared(mut all), Effects::Declared(own)) => {
@@ -89,7 +90,8 @@ pub(super) fn stricter(said: Traits, own: &Traits) -> Traits {
     }
 }
 
-/// A category that no file may name: a role is given tools by their categories, and this one to none.
+/// Returns the error of an unknown category. Roles get tools by category, and an unknown one would
+/// match no role.
 pub(super) fn unknown_category(traits: &Traits, own: &[String]) -> Option<Fault> {
     let known =
         |word: &&String| tool::traits::CATEGORIES.contains(&word.as_str()) || own.contains(word);
@@ -134,7 +136,7 @@ fn categories(fields: &Fields) -> Result<Option<Vec<String>>> {
     Ok(Some(categories))
 }
 
-/// [`CallerType`] as a word.
+/// Field type of [`CallerType`].
 #[derive(PartialEq)]
 struct CallerWord(CallerType);
 

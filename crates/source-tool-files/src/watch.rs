@@ -1,7 +1,7 @@
-//! Notices that a file changed: by the kernel's word on its folder, and by a look now and then.
+//! Watcher for one file: kernel events on its folder, plus polling.
 //!
-//! The folder is watched and not the file, because editors and Kubernetes put another file in its
-//! place. Whoever waits does the watching; there is no task and no queue, only a revision that grows.
+//! The folder is watched, because editors and Kubernetes replace the file. The waiting task does
+//! the watching: there is no background task and no queue, only a revision counter.
 
 mod folders;
 
@@ -18,17 +18,17 @@ use tool::Revision;
 
 use folders::Listening;
 
-/// How often a file is looked at where the kernel says nothing.
+/// Default poll interval, for files without kernel events.
 pub const DEFAULT_POLL: Duration = Duration::from_secs(2);
-/// How long a change may go on before it is told: editors write in several steps.
+/// Delay before a change is reported, because editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How changes are noticed.
+/// Options of change detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watching {
-    /// Ask the kernel. Some file systems (NFS, some container mounts) tell nothing.
+    /// Whether kernel events are used. Some file systems (NFS, some container mounts) send none.
     pub kernel: bool,
-    /// Time between looks.
+    /// Interval between two polls.
     pub poll: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Default for Watching {
     }
 }
 
-/// What tells one state of a file from another without reading it.
+/// Fingerprint of a file from its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Print {
     device: u64,
@@ -57,12 +57,12 @@ pub(super) struct Watch {
     kernel: Mutex<Kernel>,
 }
 
-/// The file as last listed or told.
+/// Last fingerprint of the file.
 #[derive(Debug)]
 enum Last {
-    /// Not looked at yet.
+    /// The file was not read yet.
     Unseen,
-    /// `None` where there was no file.
+    /// The last fingerprint; `None` if there was no file.
     Seen(Option<Print>),
 }
 
@@ -81,12 +81,12 @@ impl Watch {
         Self { path, how, revision, last: Mutex::new(Last::Unseen), kernel }
     }
 
-    /// To be asked before the file is looked at and read: the revision that reading belongs to.
+    /// Returns the current revision. Call it before the file is read.
     pub(super) fn revision(&self) -> Revision {
         *self.revision.borrow()
     }
 
-    /// What the file looked like just before it was read.
+    /// Records the fingerprint that was taken just before the file was read.
     pub(super) fn listed(&self, print: Option<Print>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Last::Seen(print);
     }
@@ -111,13 +111,14 @@ impl Watch {
         *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Kernel::Closed;
     }
 
-    /// Watches the folder, if it is there and nobody does yet; whether all is closed.
+    /// Watches the folder if it exists and is not watched yet; returns whether the watcher is
+    /// closed.
     fn listen(&self) -> bool {
         let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*kernel, Kernel::Waiting) {
             match self.listening() {
                 Ok(listening) => *kernel = Kernel::Watching { _listening: listening },
-                // The folder may come to be; until then there is the look now and then.
+                // The folder may be created later; until then the file is polled.
                 Err(error) => tracing::debug!(path = %self.path.display(), %error, "not watched"),
             }
         }
@@ -128,14 +129,14 @@ impl Watch {
         let (path, revision) = (Arc::clone(&self.path), Arc::clone(&self.revision));
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         folders::listen(folder.unwrap_or(Path::new(".")), move |event| {
-            // A lost event is as good as a change.
+            // A lost event counts as a change.
             if event.is_none_or(|event| concerns(event, path.file_name())) {
                 revision.send_modify(|revision| revision.0 += 1);
             }
         })
     }
 
-    /// Tells a change that nobody told.
+    /// Compares the file's metadata, and bumps the revision if the kernel reported no event.
     async fn look(&self) {
         let now = self.print().await;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +155,7 @@ impl Watch {
 }
 
 impl Print {
-    /// That of the file at `path`; nothing where there is none. Blocks on the disk.
+    /// Reads the fingerprint of the file at `path`; `None` if there is no file. Blocks on the disk.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
@@ -167,8 +168,7 @@ impl Print {
     }
 }
 
-/// Whether `event` may mean that the file has other content: not that someone, we ourselves among
-/// them, read it.
+/// Returns whether `event` may change the content of the file. Read access, also our own, does not.
 fn concerns(event: &Event, name: Option<&OsStr>) -> bool {
     let read = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
@@ -176,7 +176,7 @@ fn concerns(event: &Event, name: Option<&OsStr>) -> bool {
         | EventKind::Modify(ModifyKind::Metadata(MetadataKind::AccessTime)) => true,
         _ => false,
     };
-    // Kubernetes swaps the link `..data` beside the link that bears the file's name.
+    // Kubernetes swaps the link `..data` beside the link with the file's name.
     let ours = |path: &std::path::PathBuf| {
         path.file_name() == name || path.file_name().is_some_and(|other| other == "..data")
     };

@@ -1,11 +1,12 @@
-//! A node of a tool file: of a JSON text, whose bytes it keeps, or of a YAML tree. Both know lines.
+//! Node of a tool file: from JSON text, whose bytes it shares, or from a YAML tree. Both know their
+//! lines.
 
 use bytes::Bytes;
 use tool::{Json, JsonError, Limits, Problem};
 
 use super::yaml::{self, Yaml};
 
-/// A node of the file, with its line.
+/// Node of a tool file, with its line.
 pub(super) struct Node {
     pub(super) line: usize,
     tree: Tree,
@@ -67,7 +68,7 @@ impl Node {
     }
 }
 
-/// Counts lines up to parts that share the bytes of `file` and come in its order.
+/// Line counter for parts that share the bytes of `file` and arrive in order.
 struct Lines<'a> {
     file: &'a Bytes,
     at: usize,
@@ -98,7 +99,7 @@ pub(super) fn json(text: &Bytes, place: &str) -> Result<Node, Box<Problem>> {
     Ok(Node { line: 1, tree: Tree::Json { text: checked, file: text.clone() } })
 }
 
-/// The line, cut around the column, with a caret below.
+/// Renders the line, cut around the column, with a caret below.
 fn caret(text: &[u8], line: usize, column: usize) -> String {
     let found = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
     let start = column.saturating_sub(40);
@@ -109,7 +110,7 @@ fn caret(text: &[u8], line: usize, column: usize) -> String {
     format!("\n  {shown}\n  {}^", " ".repeat(before))
 }
 
-/// The same of a YAML text.
+/// Parses a YAML text.
 pub(super) fn yaml(text: &Bytes, place: &str) -> Result<Node, Box<Problem>> {
     yaml::read(text, place).map(|(line, yaml)| Node { line, tree: Tree::Yaml(yaml) })
 }

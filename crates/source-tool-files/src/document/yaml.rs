@@ -1,5 +1,5 @@
-//! YAML, bounded before anything is built: nodes, depth, aliases. The levels that a tool file may have
-//! become nodes with their lines; what lies below is written as JSON while it is read.
+//! YAML parser with limits on nodes, depth and aliases. The upper levels become nodes with lines;
+//! deeper values are written as JSON while they are read.
 
 mod level;
 mod write;
@@ -10,13 +10,13 @@ use tool::{Json, Problem};
 
 use level::Root;
 
-/// A node of one of the upper levels. Scalars are what JSON has.
+/// Node of one of the upper levels, with the scalars of JSON.
 pub(super) enum Yaml {
-    /// Its elements, with their lines.
+    /// Elements with their lines.
     List(Vec<(usize, Json)>),
-    /// Its members, with the lines of their values.
+    /// Members with the lines of their values.
     Mapping(Vec<(String, usize, Self)>),
-    /// Anything that is not looked into.
+    /// A value that is not split further.
     Text(Json),
 }
 
@@ -37,7 +37,7 @@ fn line_of<T>(spanned: &Spanned<T>) -> usize {
     usize::try_from(spanned.referenced.line()).unwrap_or(usize::MAX)
 }
 
-/// Reads `text`, which begins in the line that is given too; `place` is the file's name for errors.
+/// Parses `text` and returns the line in which it begins; `place` is the file's name in errors.
 pub(super) fn read(text: &[u8], place: &str) -> Result<(usize, Yaml), Box<Problem>> {
     let text = std::str::from_utf8(text).map_err(|error| {
         let message = format!("not UTF-8 at byte {}", error.valid_up_to() + 1);
@@ -68,11 +68,12 @@ pub(super) fn read(text: &[u8], place: &str) -> Result<(usize, Yaml), Box<Proble
     })
 }
 
-/// The reader calls itself for each level, with frames of some 30 KiB in a debug build: at 64 levels
-/// more than the 2 MiB other threads have. Only what is used of it costs memory.
+/// Stack size of the parser thread. The parser recurses with frames of some 30 KiB in a debug
+/// build: 64 levels need more than the default of 2 MiB. Only used pages cost memory.
 const STACK: usize = 16 << 20;
 
-/// An alias bomb is stopped after a few thousand copies; a file of honest tools stays far below.
+/// Limits of the parser: an alias bomb stops after a few thousand copies, far above what tool files
+/// need.
 fn bounds() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -93,7 +94,7 @@ fn bounds() -> serde_saphyr::Options {
             max_replay_stack_depth: 16,
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
-        // YAML 1.2: `yes`, `no` and `on` are words, as in an `enum` of a schema.
+        // YAML 1.2: `yes`, `no` and `on` are strings, as in an `enum` of a schema.
         strict_booleans: true,
         underscored_numbers_as_strings: true,
     }

@@ -1,4 +1,4 @@
-//! What a response says: its JSON, a part of that, or its text.
+//! Mapping of an HTTP response to a value: its JSON, a JSONPath selection, or its text.
 
 use bytes::Bytes;
 use egress::Received;
@@ -10,25 +10,25 @@ use tool::{Json, Limits};
 
 use crate::fields::{Fault, Fields, Result};
 
-/// Characters shown of a refusal.
+/// Maximum characters of an error body that are shown.
 const SHOWN: usize = 2_048;
-/// The longest path, in bytes.
+/// Maximum bytes of a path.
 const MAX_PATH: usize = 1_024;
 
-/// How responses are read.
+/// Mapping of responses to values.
 #[derive(Debug)]
 pub(super) struct Answers {
     path: Option<(String, JsonPath)>,
 }
 
-/// The media type of a response, without parameters.
+/// Returns the media type of a response without parameters.
 pub(super) fn media(response: &Received) -> String {
     let text = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     text.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 impl Answers {
-    /// Takes `response_path`, a JSONPath of RFC 9535.
+    /// Parses `response_path`, a JSONPath of RFC 9535.
     pub(super) fn read(fields: &Fields) -> Result<Self> {
         let Some(text) = fields.text("response_path")? else { return Ok(Self { path: None }) };
         let fix = "write a JSONPath such as `$.items[0].name`";
@@ -40,7 +40,7 @@ impl Answers {
         Ok(Self { path: Some((text, path)) })
     }
 
-    /// The value for the caller, or why there is none.
+    /// Returns the value for the caller, or the error text.
     pub(super) fn value(
         &self,
         status: StatusCode,
@@ -60,7 +60,7 @@ impl Answers {
             return Ok(Json::of(&()));
         }
         let must = media == "application/json" || media.ends_with("+json") || self.path.is_some();
-        // What does not say what it is may be JSON.
+        // A body without a media type may be JSON.
         if !must && !media.is_empty() {
             return Ok(Json::of(&String::from_utf8_lossy(body)));
         }

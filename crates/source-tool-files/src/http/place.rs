@@ -1,4 +1,4 @@
-//! Where a request goes: a URL with places for parameters.
+//! URL template with parameters in its path.
 
 use std::collections::HashSet;
 
@@ -8,26 +8,26 @@ use url::form_urlencoded;
 
 use crate::fields::{Fault, Result};
 
-/// Places of one URL.
+/// Maximum parameters of one URL.
 const MOST: usize = 16;
 
-/// A URL cut at its places.
+/// URL split at its parameters.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Text, and the parameter behind it; the last part has none.
+    /// Literals, each with the parameter that follows; the last one has none.
     parts: Vec<(String, Option<String>)>,
-    /// The same with `x` in each place: to be checked before any argument is there.
+    /// URL with `x` for each parameter, to be validated before any call.
     base: String,
 }
 
-/// The names of a schema's parameters.
+/// Returns the names of a schema's parameters.
 pub(super) fn declared(input: &Json) -> HashSet<String> {
     let properties = input.get("properties").map(|properties| properties.members());
     properties.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 impl Place {
-    /// Reads a URL. Its places stand behind the host, and their parameters are there in each call.
+    /// Parses a template. Parameters must follow the host and must be required.
     pub(super) fn read(url: &str, input: &Json) -> Result<Self> {
         let bad = |why: String| Fault::new(format!("`url`: {why}"));
         let (mut parts, mut base, mut rest) = (Vec::new(), String::new(), url);
@@ -74,12 +74,12 @@ impl Place {
         &self.base
     }
 
-    /// Whether this parameter has a place.
+    /// Returns whether the template contains this parameter.
     pub(super) fn takes(&self, name: &str) -> bool {
         self.parts.iter().any(|(_, own)| own.as_deref() == Some(name))
     }
 
-    /// The URL of one request.
+    /// Expands the URL of one request.
     pub(super) fn fill(
         &self,
         args: &Map<String, Value>,
@@ -93,7 +93,7 @@ impl Place {
             if value.is_empty() || value == "." || value == ".." {
                 return Err(format!("`{name}`: `{value}` cannot stand in an address"));
             }
-            // Form encoding leaves a blank as a plus, which a path would keep.
+            // Form encoding writes a blank as a plus, which is literal in a path.
             let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
             url.push_str(&encoded.replace('+', "%20"));
         }
@@ -107,12 +107,12 @@ impl Place {
     }
 }
 
-/// Path and query of a URL, as it is written.
+/// Returns path and query of a URL, as written.
 pub(super) fn tail(url: &str) -> &str {
     url.match_indices('/').nth(2).and_then(|(at, _)| url.get(at..)).unwrap_or_default()
 }
 
-/// What goes into a query: a list is its name again for each element.
+/// Returns the query pairs; a list repeats its name for each element.
 pub(super) fn pairs<'v>(
     named: impl Iterator<Item = (&'v str, &'v Value)>,
 ) -> Vec<(String, String)> {
@@ -123,7 +123,7 @@ pub(super) fn pairs<'v>(
     named.flat_map(pair).collect()
 }
 
-/// A text is itself; everything else is its JSON.
+/// Returns a string as it is, and any other value as JSON.
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

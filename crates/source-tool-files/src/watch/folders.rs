@@ -1,8 +1,10 @@
-//! The kernel's word on folders, for all tool files of the process: one watch and one thread, however
-//! many files there are. A process may have only a hundred or so.
+//! Kernel watches of the process, one per folder, shared by all tool files.
 //!
-//! Nobody is called with the registry locked, and the watch is never asked for anything while those who
-//! listen are.
+//! There is one watch instance and one thread, however many files there are: a process may have
+//! only about a hundred instances.
+//!
+//! Callbacks never run while the registry is locked, and the watch instance is not used while
+//! callbacks run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,17 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-/// What is told of an event; nothing, where events were lost.
+/// Callback for an event; `None` if events were lost.
 type Ear = Arc<dyn Fn(Option<&Event>) + Send + Sync>;
-/// Device and inode: two ways to one folder are one.
+/// Device and inode of a folder, so that two paths to one folder are equal.
 type Id = (u64, u64);
 
 static WATCHED: Mutex<Watched> = Mutex::new(Watched { watcher: None, last: 0, folders: None });
 
-/// What is watched.
+/// Registry of the watched folders.
 struct Watched {
     watcher: Option<RecommendedWatcher>,
-    /// The number of the ear that came last.
+    /// Id of the last subscription.
     last: u64,
     folders: Option<Arc<Mutex<Folders>>>,
 }
@@ -30,12 +32,12 @@ struct Watched {
 type Folders = HashMap<Id, Folder>;
 
 struct Folder {
-    /// As it was named when it was first asked for, and as events name it.
+    /// Path of the first subscription, as events name it.
     path: PathBuf,
     ears: HashMap<u64, Ear>,
 }
 
-/// Listens until it is dropped.
+/// Subscription to a folder; unsubscribes when dropped.
 pub(super) struct Listening {
     folder: Id,
     number: u64,
@@ -51,10 +53,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells `ear` what happens in the folder at `path`.
+/// Subscribes `ear` to the events of the folder at `path`.
 ///
 /// # Errors
-/// The folder is not there, or the kernel has no more watches.
+/// The folder does not exist, or the kernel has no more watches.
 pub(super) fn listen(
     path: &Path,
     ear: impl Fn(Option<&Event>) + Send + Sync + 'static,
@@ -89,7 +91,8 @@ impl Watched {
         watcher.watch(path, RecursiveMode::NonRecursive)
     }
 
-    /// The last one in a folder takes the watch along, the last of all the thread.
+    /// Removes a subscription. The last one of a folder removes the watch, the last one of all the
+    /// thread.
     fn leave(&mut self, id: Id, number: u64) {
         let Some(folders) = &self.folders else { return };
         let mut folders = lock(folders);
@@ -105,7 +108,7 @@ impl Watched {
         if none {
             self.watcher = None;
         } else if let Some(watcher) = &mut self.watcher {
-            // A folder that is gone is no longer watched anyway.
+            // The watch of a deleted folder has ended already.
             let _gone = watcher.unwatch(&path);
         }
     }

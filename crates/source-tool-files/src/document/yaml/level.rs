@@ -1,5 +1,5 @@
-//! The levels of a tool file of which the lines are told: the whole, its `tools`, and what stands in
-//! those by name.
+//! Upper levels of a tool file, deserialised with line numbers: the root, its `tools`, and the
+//! entries of those.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,13 +11,13 @@ use tool::Json;
 use super::write::{Keys, Text, Writer};
 use super::{Yaml, line_of};
 
-/// The whole file.
+/// Root level of the file.
 pub(super) type Root = Level<Level<Tools>>;
 
-/// A level whose members are of the level `B`.
+/// Level whose members have the level `B`.
 pub(super) struct Level<B>(Yaml, PhantomData<B>);
 
-/// The lowest level: a list has lines, anything else is not looked into.
+/// Lowest level: the elements of a list have lines, other values are not split.
 pub(super) struct Tools(Yaml);
 
 impl<B> From<Level<B>> for Yaml {
@@ -45,10 +45,10 @@ impl<'de> Deserialize<'de> for Tools {
     }
 }
 
-/// Stands for what is below the lowest level.
+/// Marker for values below the lowest level.
 struct Lowest;
 
-/// What a level makes of its mappings.
+/// Construction of a level's mappings.
 trait Members<'de> {
     fn of<A: MapAccess<'de>>(map: A) -> Result<Yaml, A::Error>;
 }

@@ -1,4 +1,4 @@
-//! Writes what is read as JSON text, without building it first.
+//! Visitor that writes values as JSON text without building a tree.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -8,18 +8,18 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 use serde_json::Number;
 use tool::{Json, Limits};
 
-/// A value as JSON text.
+/// Value as JSON text.
 pub(super) struct Text(pub(super) Json);
 
 impl Text {
-    /// What `write` writes.
+    /// Returns the JSON text that `write` writes.
     pub(super) fn of<E: Error>(write: impl FnOnce(Writer<'_>) -> Result<(), E>) -> Result<Json, E> {
         let mut text = String::new();
         write(Writer(&mut text))?;
         Json::check(text, Limits::DOCUMENT).map_err(E::custom)
     }
 
-    /// A mapping that was opened.
+    /// Returns the JSON text of an opened mapping.
     pub(super) fn mapping<'de, A: MapAccess<'de>>(map: A) -> Result<Json, A::Error> {
         Self::of(|writer| writer.visit_map(map))
     }
@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Where the value that is read next is written.
+/// Writer of the next value.
 pub(super) struct Writer<'t>(&'t mut String);
 
 impl<'de> DeserializeSeed<'de> for Writer<'_> {
@@ -111,14 +111,14 @@ impl<'de> Visitor<'de> for Writer<'_> {
     }
 }
 
-/// The keys of one mapping. The reader compares them as YAML does; JSON compares them as text.
+/// Unique keys of one mapping. The parser compares keys as YAML does; JSON compares them as text.
 #[derive(Default)]
 pub(super) struct Keys {
     few: Vec<String>,
     many: HashSet<String>,
 }
 
-/// Mappings up to this are looked through; most have fewer keys, and hashing those costs more.
+/// Maximum keys for a linear search; most mappings have fewer, and hashing those is slower.
 const FEW: usize = 12;
 
 impl Keys {

@@ -1,7 +1,5 @@
-//! The authorization code flow with PKCE: login, client registration, and logout with revocation.
-//!
-//! A person opens a URL, the authorization server redirects the browser back, and its parameters
-//! are exchanged for tokens.
+//! A person's consent: OAuth's authorization code with PKCE. The person opens an address, the
+//! authorization server sends the person's browser back, and what it brings is exchanged for tokens.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,16 +27,16 @@ use super::web::{At, named, read};
 use super::{Fault, Grant};
 use tool::display_text::shown;
 
-/// Maximum pending logins, and their time limit.
+/// Logins that were begun and not ended, and how long one may take.
 const PENDING: (usize, Duration) = (8, Duration::from_mins(10));
-/// Maximum bytes of the parameters that a browser brings back.
+/// Bytes of the answer that a browser brings.
 const ANSWER: usize = 16 << 10;
-/// Bytes of the issuer hash in the redirect URI.
+/// Bytes of the hash that stands for an issuer in the address that a browser comes back to.
 const ISSUER: usize = 16;
-/// Timeout of a token revocation.
+/// How long an authorization server may take to forget.
 const REVOKING: Duration = Duration::from_secs(5);
 
-/// Login that has started and not finished.
+/// A login that was begun.
 pub(super) struct Pending {
     state: String,
     verifier: String,
@@ -51,8 +49,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Returns whether an answer at this path belongs to this login. With a configured issuer the
-    /// path may be absent.
+    /// Whether an answer that came to this path is one to this login. Where the operator named the
+    /// issuer, whoever brings the answer need not say.
     fn awaits(&self, path: Option<&str>, configured: bool) -> bool {
         let own = Url::parse(&self.redirect);
         match path {
@@ -87,7 +85,7 @@ impl Account {
         }
         self.load().await?;
         self.wake();
-        // Discovery runs again at every login, because the authorization server may have changed.
+        // Anew: a person is asked rarely, and is asked by the right one.
         let hint = self.state().metadata.clone();
         let known = discover(&self.web, (&self.settings, &self.url), hint.as_deref()).await?;
         let known = Arc::new(known);
@@ -128,7 +126,7 @@ impl Account {
         Ok(page.into())
     }
 
-    /// Returns the URL of the login page.
+    /// The page that a person is sent to.
     fn login_page(&self, known: &Known) -> Result<Url, Fault> {
         if !known.server.has_pkce() {
             let message =
@@ -154,10 +152,8 @@ impl Account {
             .map_err(|_| Fault::malformed("has an authorization server with no usable address"))
     }
 
-    /// Returns the redirect URI for this authorization server.
-    ///
-    /// Each server has its own, so that answers cannot be mixed up; with a configured issuer there
-    /// is only one.
+    /// Where the browser comes back to from this authorization server. Each has an address of its own, so
+    /// that an answer of one is not taken for another's; a configured one is the only one.
     fn redirect(&self, redirect: &str, known: &Known) -> Result<String, Fault> {
         if self.has_configured_issuer() {
             return Ok(redirect.to_owned());
@@ -172,8 +168,7 @@ impl Account {
         Ok(own.into())
     }
 
-    /// Returns the scopes of a login, with the one that yields a refresh token if the server
-    /// supports it (SEP-2207).
+    /// The scopes to ask for, and the one that brings a refresh token where the server has it (SEP-2207).
     fn lasting(&self, known: &Known) -> BTreeSet<String> {
         const OFFLINE: &str = "offline_access";
         let mut scopes = self.state().scopes(&self.settings, known);
@@ -185,7 +180,7 @@ impl Account {
         scopes
     }
 
-    /// Registers a client dynamically (RFC 7591).
+    /// Registers a client (RFC 7591).
     async fn register(
         &self,
         known: &Known,
@@ -259,8 +254,7 @@ impl Account {
         let state = said.get("state").map(|state| state.as_bytes()).unwrap_or_default();
         let pending = self.state().awaited(state).ok_or_else(nobodys)?;
         let server = &pending.known.server;
-        // The issuer is verified before any other parameter (RFC 9207 2.4): the answer may come
-        // from another server.
+        // Before anything else of the answer is looked at (RFC 9207 2.4): it may be another server's.
         let iss = said.get("iss");
         let required = server.authorization_response_iss_parameter_supported == Some(true);
         let elsewhere = !pending.awaits(path, self.has_configured_issuer());
@@ -322,8 +316,7 @@ impl Account {
             let state = self.state();
             (state.kept.clone(), state.version)
         };
-        // The server that the configured client was shown to is not secret and stays stored after a
-        // logout.
+        // Whom the operator's own client was shown to is no secret, and outlives what was given.
         let pinned = kept.as_ref().filter(|_| self.settings.client.is_some());
         let pinned = pinned.map(|kept| Kept::new(&kept.url, &kept.issuer));
         let mut left = None;
@@ -342,8 +335,8 @@ impl Account {
         Ok(true)
     }
 
-    /// Revokes the tokens at the authorization server, if it supports that (RFC 7009). They are
-    /// forgotten locally in any case.
+    /// Tells the authorization server, where it wants to know (RFC 7009). What is forgotten here is
+    /// forgotten whatever it says.
     async fn revoke(&self, kept: &Kept) -> Option<()> {
         let hint = kept.metadata.as_deref();
         let known = discover(&self.web, (&self.settings, &self.url), hint).await.ok()?;
@@ -371,7 +364,7 @@ impl State {
         self.pending.push(pending);
     }
 
-    /// Removes and returns the pending login with this state.
+    /// The login of this state, once.
     fn awaited(&mut self, state: &[u8]) -> Option<Pending> {
         self.pending.retain(|it| it.since.elapsed() < PENDING.1);
         let same = |it: &Pending| {
@@ -386,7 +379,7 @@ fn comes_back_here(redirect: &str) -> bool {
     Origin::parse(redirect).is_ok_and(|origin| origin.is_loopback() && !origin.is_https())
 }
 
-/// Returns 256 random bits as text.
+/// 256 bits that nobody guesses.
 fn random() -> Result<String, Fault> {
     let mut bytes = [0; 32];
     rand::fill(&mut bytes).map_err(|_| Fault::refused("gets no random bytes from the system"))?;

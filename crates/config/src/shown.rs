@@ -1,8 +1,8 @@
 //! A configuration as it counts, in the words of its file: what was said, what the flags and the
 //! environment say, and every default. No secret is in it.
 //!
-//! What is shown is what the typed values serialize to. A type that is another crate's, or a value that is written
-//! otherwise than it is kept, says here how it is shown.
+//! Typed values show as they serialize. Types of other crates, and values that the file writes in another form, have
+//! their rendering here.
 
 mod values;
 

@@ -1,11 +1,11 @@
 //! Where Kubernetes says nodes are: the `InternalIP` of the one that carries the label `nodeID`.
 //!
 //! One task lists once and watches from there on, so that no call ever asks, and there is never more than
-//! one refresh at once. While Kubernetes is away, what it said last counts for a while. Only guard dials;
+//! one refresh at once. While Kubernetes is away, what it said last counts for a while. Only `egress` dials;
 //! the one right that is needed is to list and watch nodes.
 
-mod places;
-mod said;
+mod api_objects;
+mod node_addresses;
 mod watch;
 
 use std::fmt;
@@ -18,8 +18,8 @@ use tokio::time::sleep;
 use tool::Clock;
 use tool::node::Unresolved;
 
+use node_addresses::{Place, Places};
 use nodes::{NodeLocator, Outbox};
-use places::{Place, Places};
 
 /// The label by which spec 4 finds a node.
 pub(crate) const LABEL: &str = "nodeID";

@@ -6,7 +6,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use egress::{HttpLimits, Received};
 use http::{Request, StatusCode, header};
 
-use super::said::{Event, List};
+use super::api_objects::{Event, List};
 use super::{Kubernetes, LABEL};
 
 /// Nodes of one answer.

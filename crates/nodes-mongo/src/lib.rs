@@ -4,9 +4,9 @@
 //! The driver makes its own connections, to the servers that the operator's URL names and no others.
 //! Nothing here waits long: what does not answer is told, and the registry goes on from memory.
 
+mod change_stream;
 mod document;
-mod heard;
-mod told;
+mod driver_error;
 mod value;
 
 use std::collections::HashMap;
@@ -27,8 +27,8 @@ use tool::store::Expect;
 use tool::{Boxed, Secret, StoreError, Version, Versioned};
 
 use document::{record, tool_document, tool_row};
+use driver_error::{is_duplicate, unavailable, within};
 use nodes::{Heard, Keep, MOST_NODES, MOST_TOOLS, tool_of};
-use told::{is_duplicate, unavailable, within};
 
 /// Spec 4's collection.
 const TOOLS: &str = "cluster_local_tools";
@@ -273,7 +273,7 @@ impl Keep for MongoKeep {
 
     fn listen(&self) -> Boxed<'_, Result<Option<Box<dyn Heard>>, StoreError>> {
         Box::pin(async {
-            let heard = heard::Stream::open(&self.tools, &self.ids).await?;
+            let heard = change_stream::Stream::open(&self.tools, &self.ids).await?;
             Ok(Some(Box::new(heard) as Box<dyn Heard>))
         })
     }

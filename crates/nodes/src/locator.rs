@@ -1,4 +1,4 @@
-//! Who knows where nodes are that the operator did not write down.
+//! The port that finds addresses of nodes which the configuration does not list.
 
 use std::fmt;
 

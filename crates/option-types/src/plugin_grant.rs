@@ -1,4 +1,4 @@
-//! What the operator gives a plugin.
+//! Permissions that the operator grants a plugin: paths, network, programs, memory.
 
 use std::path::PathBuf;
 

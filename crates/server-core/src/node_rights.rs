@@ -1,4 +1,4 @@
-//! Which nodes a key may act for.
+//! The right of a key to act for a node.
 
 use identity::{Principal, Right};
 use tool::Org;

@@ -1,4 +1,4 @@
-//! What this crate reads, compared with what hyper reads.
+//! Differential tests: the messages that this crate reads are those that hyper reads.
 
 #[cfg(test)]
 mod compare;

@@ -156,6 +156,7 @@ mod tests {
         assert!(lines.held.capacity() <= 2 * (50_000 + super::CHUNK), "{}", lines.held.capacity());
         assert!(lines.skipped.unwrap() > 50_000);
     }
+
     #[tokio::test]
     async fn a_flood_is_told_at_once_where_its_end_is_not_waited_for() {
         let mut lines = Lines::new(tokio::io::repeat(b'x'), 1 << 20, OverlongLine::Stop);

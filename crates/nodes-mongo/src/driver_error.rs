@@ -1,4 +1,4 @@
-//! What the driver says, in one line and within a time.
+//! Errors and timeouts of the MongoDB driver, each as one bounded line.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The parts of Kubernetes' answers that are read. All else is passed over.
+//! Objects of the Kubernetes API, with the members that are read; all others are ignored.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

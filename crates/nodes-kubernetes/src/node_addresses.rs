@@ -1,4 +1,4 @@
-//! What Kubernetes said, in memory.
+//! Addresses of nodes as Kubernetes last reported them, in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tool::Mono;
 
-use super::said::Node;
+use super::api_objects::Node;
 
 /// Kubernetes nodes that are remembered.
 pub(super) const MOST: usize = 10_000;

@@ -1,4 +1,4 @@
-//! The change stream of the tools.
+//! The change stream of the tools collection: writes of other servers reach this one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tool::{Boxed, StoreError};
 
 use super::document::tool_row;
-use super::told::{unavailable, within};
+use super::driver_error::{unavailable, within};
 use nodes::{Change, Heard};
 
 /// How long the server waits for news before it says that there are none.

@@ -193,6 +193,18 @@ pub(crate) struct Server {
     /// How long a background server, which `toolkeep mcp` started, stays without a client: from `1ms` to `24h`.
     /// Default: `1m`.
     pub(crate) idle_timeout: Field<String>,
+    /// What reads and writes HTTP/1.1 on both sides. Takes effect at the next start. Default: `fast`.
+    pub(crate) http: Field<HttpWord>,
+}
+
+/// What reads and writes HTTP/1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HttpWord {
+    /// Toolkeep's own code, for requests and responses with one interpretation, and hyper for all others.
+    Fast,
+    /// hyper alone.
+    Standard,
 }
 
 /// How much of a cage the tools that run code must have.

@@ -20,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egress::HttpStack;
 use sandbox::Tier;
 use tool::{Secret, SourceName};
 use url::Url;
@@ -192,6 +193,10 @@ impl Resolver<'_> {
                 low::CageWord::Fenced => Tier::Fenced,
             }),
             idle_timeout: self.time_within(&low.idle_timeout, IDLE).unwrap_or(default.idle_timeout),
+            http: low.http.get().map_or(default.http, |word| match word {
+                low::HttpWord::Fast => HttpStack::Fast,
+                low::HttpWord::Standard => HttpStack::Standard,
+            }),
         }
     }
 

@@ -14,8 +14,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tool::executor::Sent;
 
+use super::connection::Connection;
 use super::error::{EgressError, Phase, Shown};
-use super::pool::{Conn, Key, Pool};
+use super::pool::{Key, Pool};
 
 /// The body of a response. Read to its end, its connection is used again; dropped before, the
 /// connection is closed, which the other side sees at once.
@@ -36,7 +37,7 @@ struct Reading {
 
 /// What is given back at the end.
 pub(super) struct Open {
-    pub(super) conn: Conn,
+    pub(super) conn: Connection,
     pub(super) key: Key,
     pub(super) pool: Arc<Pool>,
     /// A place among the open requests.
@@ -96,7 +97,7 @@ impl Reading {
     }
 
     fn give_back(&mut self) {
-        if let Some(open) = self.open.take()
+        if let Some(mut open) = self.open.take()
             && open.conn.is_free()
         {
             open.pool.put(open.key, open.conn);

@@ -7,6 +7,7 @@
 
 mod address;
 mod body;
+mod connection;
 mod dial;
 mod error;
 mod follow;
@@ -35,6 +36,7 @@ use tokio::time::timeout;
 use tool::executor::Sent;
 
 pub use body::Body;
+pub use connection::HttpStack;
 pub use dial::{Dial, Tcp};
 pub use error::{EgressError, Phase, Shown};
 pub use follow::Follow;
@@ -51,10 +53,11 @@ pub use target::{Origin, PlaintextKey, Rules};
 pub use tls::Roots;
 
 use body::Open;
+use connection::{Connection, Outgoing};
 use dial::Connector;
 use follow::Hop;
-use http1::{ClientConnection, EncodedRequest, ResponseStart};
-use pool::{Conn, Key, Pool};
+use http1::ResponseStart;
+use pool::{Key, Pool};
 use target::blocked;
 
 /// Where a URL came from, which says what it may name.
@@ -81,6 +84,7 @@ struct Shared {
     pool: Arc<Pool>,
     places: Arc<Semaphore>,
     keep: Keep,
+    http: HttpStack,
 }
 
 impl Egress {
@@ -89,17 +93,23 @@ impl Egress {
     /// # Errors
     /// [`EgressError::Settings`].
     pub fn new(settings: EgressSettings) -> Result<Self, EgressError> {
-        let EgressSettings { rules, roots, open, keep, resolver, dialer } = settings;
+        let EgressSettings { rules, roots, open, keep, resolver, dialer, http } = settings;
         let connector = Arc::new(Connector { resolver, dialer, tls: roots.config()?, name: None });
         let places = Arc::new(Semaphore::new(open.min(Semaphore::MAX_PERMITS)));
         let (rules, pool) = (Arc::new(rules), Arc::new(Pool::new(keep)));
-        Ok(Self(Arc::new(Shared { rules, connector, pool, places, keep })))
+        Ok(Self(Arc::new(Shared { rules, connector, pool, places, keep, http })))
     }
 
     /// The same way out with connections of its own: what goes out with one credential never shares a
     /// connection with another. The limits stay shared.
     #[must_use]
     pub fn apart(&self) -> Self {
+        self.with_http(self.0.http)
+    }
+
+    /// The same as [`apart`](Self::apart), with this implementation of HTTP/1.1.
+    #[must_use]
+    pub fn with_http(&self, http: HttpStack) -> Self {
         let Shared { rules, connector, places, keep, .. } = &*self.0;
         Self(Arc::new(Shared {
             rules: Arc::clone(rules),
@@ -107,6 +117,7 @@ impl Egress {
             pool: Arc::new(Pool::new(*keep)),
             places: Arc::clone(places),
             keep: *keep,
+            http,
         }))
     }
 
@@ -137,7 +148,7 @@ impl Egress {
     ) -> Result<Received, EgressError> {
         let origin = self.origin(class, request.uri())?;
         let url = Shown::uri(request.uri());
-        let request = prepared::encode(&origin, request);
+        let request = prepared::encode(&origin, request, self.0.http);
         self.exchange((class, &origin, &url), request, limits).await
     }
 
@@ -167,7 +178,7 @@ impl Egress {
         body: Bytes,
         limits: HttpLimits,
     ) -> impl Future<Output = Result<Received, EgressError>> {
-        let request = prepared.encode(&method, more, body);
+        let request = prepared.encode((&method, self.0.http), more, body);
         let Prepared { class, origin, url, .. } = prepared;
         self.exchange((class, origin, url), request, limits)
     }
@@ -192,7 +203,7 @@ impl Egress {
             let hopped = |error: EgressError| if count > 0 { error.after_a_hop() } else { error };
             let origin = self.origin(&hop.class, &hop.uri).map_err(hopped)?;
             let url = Shown::uri(&hop.uri);
-            let request = prepared::encode(&origin, hop.request());
+            let request = prepared::encode(&origin, hop.request(), self.0.http);
             let sent = self.exchange((&hop.class, &origin, &url), request, limits).await;
             let response = sent.map_err(hopped)?;
             match hop.next(&origin, &response)? {
@@ -259,7 +270,7 @@ impl Egress {
     async fn exchange(
         &self,
         (class, origin, url): (&Class, &Origin, &Shown),
-        request: EncodedRequest,
+        request: Outgoing,
         limits: HttpLimits,
     ) -> Result<Received, EgressError> {
         // What few requests need is boxed, here and below, so that the others do not carry it.
@@ -318,9 +329,13 @@ impl Egress {
         class: &Class,
         origin: &Origin,
         limit: Duration,
-    ) -> Result<Conn, EgressError> {
+    ) -> Result<Connection, EgressError> {
         let stream = self.0.connector.connect(class, origin, limit).await?;
-        Ok(ClientConnection::new(stream))
+        Connection::over(stream, self.0.http).await.map_err(|error| EgressError::Unreachable {
+            url: Shown::of(&origin.to_string()),
+            what: error.to_string(),
+            sent: Sent::No,
+        })
     }
 }
 

@@ -9,11 +9,8 @@ use tool::Map;
 use tokio::time::Instant;
 
 use super::Class;
-use super::dial::Stream;
+use super::connection::Connection;
 use super::target::Origin;
-
-/// A connection of this pool.
-pub(super) type Conn = http1::ClientConnection<Stream>;
 
 /// What a connection was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,7 +61,7 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    queues: Map<Key, VecDeque<(Instant, Conn)>>,
+    queues: Map<Key, VecDeque<(Instant, Connection)>>,
     /// In all queues.
     count: usize,
 }
@@ -79,7 +76,7 @@ impl Pool {
     }
 
     /// One that can take a request, the last used first.
-    pub(super) fn take(&self, key: &Key) -> Option<Conn> {
+    pub(super) fn take(&self, key: &Key) -> Option<Connection> {
         while let Some(mut conn) = self.pop(key) {
             if conn.is_quiet() {
                 return Some(conn);
@@ -88,7 +85,7 @@ impl Pool {
         None
     }
 
-    fn pop(&self, key: &Key) -> Option<Conn> {
+    fn pop(&self, key: &Key) -> Option<Connection> {
         let mut waiting = self.waiting();
         let last = waiting.queues.get_mut(key)?.pop_back()?;
         waiting.count -= 1;
@@ -99,7 +96,7 @@ impl Pool {
     }
 
     /// Keeps one that is free. Where there is no room, the one that waits longest goes.
-    pub(super) fn put(&self, key: Key, conn: Conn) {
+    pub(super) fn put(&self, key: Key, conn: Connection) {
         let now = Instant::now();
         let mut gone = None;
         let mut waiting = self.waiting();
@@ -145,7 +142,7 @@ impl Pool {
 }
 
 impl Waiting {
-    fn longest(&mut self) -> Option<(Instant, Conn)> {
+    fn longest(&mut self) -> Option<(Instant, Connection)> {
         let queues = self.queues.values_mut().filter(|queue| !queue.is_empty());
         queues.min_by_key(|queue| queue.front().map(|(since, _)| *since))?.pop_front()
     }

@@ -8,6 +8,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
 use http1::{EncodedRequest, is_connection_header, write_fields, write_target};
 
+use super::connection::{HttpStack, Outgoing};
 use super::error::Shown;
 use super::{Class, Origin};
 
@@ -37,11 +38,18 @@ impl Prepared {
     /// One request of many.
     pub(super) fn encode(
         &self,
-        method: &Method,
+        (method, http): (&Method, HttpStack),
         more: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         body: Bytes,
-    ) -> EncodedRequest {
+    ) -> Outgoing {
         let mut more = more.into_iter().filter(|(name, _)| !is_connection_header(name)).peekable();
+        if http == HttpStack::Standard {
+            let mut headers = self.headers.clone();
+            for (name, value) in more {
+                headers.insert(name, value);
+            }
+            return standard(method.clone(), &self.path, headers, body);
+        }
         let room = EncodedRequest::capacity(self.text.len(), body.len());
         let mut text = Vec::with_capacity(room);
         text.extend_from_slice(method.as_str().as_bytes());
@@ -55,7 +63,7 @@ impl Prepared {
             write_target(&mut text, &self.path);
             write_fields(&mut text, &headers);
         }
-        EncodedRequest::finish(text, method, body)
+        Outgoing::Fast(EncodedRequest::finish(text, method, body))
     }
 }
 
@@ -66,14 +74,31 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// A request whose place was judged, as bytes.
-pub(super) fn encode(origin: &Origin, request: Request<Bytes>) -> EncodedRequest {
+/// A request whose place was judged, in the form in which it goes out.
+pub(super) fn encode(origin: &Origin, request: Request<Bytes>, http: HttpStack) -> Outgoing {
     let (mut parts, body) = request.into_parts();
     fit(origin, &mut parts.headers);
+    let path = path_of(&parts.uri);
+    if http == HttpStack::Standard {
+        return standard(parts.method, &path, parts.headers, body);
+    }
     let mut text = parts.method.as_str().as_bytes().to_vec();
-    write_target(&mut text, &path_of(&parts.uri));
+    write_target(&mut text, &path);
     write_fields(&mut text, &parts.headers);
-    EncodedRequest::finish(text, &parts.method, body)
+    Outgoing::Fast(EncodedRequest::finish(text, &parts.method, body))
+}
+
+fn standard(method: Method, path: &PathAndQuery, headers: HeaderMap, body: Bytes) -> Outgoing {
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = Uri::from(path.clone());
+    *request.headers_mut() = headers;
+    // RFC 9110, 8.6. hyper writes any other length.
+    let has_body = [Method::POST, Method::PUT, Method::PATCH].contains(request.method());
+    if has_body && request.body().is_empty() {
+        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    Outgoing::Standard(Box::new(request))
 }
 
 fn fit(origin: &Origin, headers: &mut HeaderMap) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Dial, Keep, Resolve, Roots, Rules, SystemResolver, Tcp};
+use super::{Dial, HttpStack, Keep, Resolve, Roots, Rules, SystemResolver, Tcp};
 
 /// How long and how much.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +46,8 @@ pub struct EgressSettings {
     pub resolver: Arc<dyn Resolve>,
     /// Addresses to connections.
     pub dialer: Arc<dyn Dial>,
+    /// Which implementation of HTTP/1.1 is used.
+    pub http: HttpStack,
 }
 
 impl Default for EgressSettings {
@@ -57,6 +59,7 @@ impl Default for EgressSettings {
             keep: Keep::default(),
             resolver: Arc::new(SystemResolver::default()),
             dialer: Arc::new(Tcp),
+            http: HttpStack::Fast,
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct ResponseStart {
     /// The length by which the body is framed; the headers do not have it.
     pub content_length: Option<u64>,
     /// Whether the connection serves on.
-    pub(crate) keeps_alive: bool,
+    pub keeps_alive: bool,
 }
 
 impl ResponseStart {

@@ -21,20 +21,28 @@ use server_mcp::McpDoors;
 /// All doors, as a server serves them.
 #[derive(Debug, Clone)]
 pub struct Front {
-    /// Where there is a short way.
+    /// Where MCP's messages go past the router.
     mcp: Option<McpDoors>,
     router: Router,
+    /// Whether connections begin without hyper.
+    has_fast_path: bool,
 }
 
 impl Front {
     /// Of these doors.
     pub fn new(doors: &McpDoors) -> Self {
-        Self { mcp: Some(doors.clone()), router: router(doors) }
+        Self { mcp: Some(doors.clone()), router: router(doors), has_fast_path: true }
     }
 
-    /// Where messages of MCP are answered without the router.
-    pub(crate) fn doors(&self) -> Option<&McpDoors> {
-        self.mcp.as_ref()
+    /// The same, with hyper as the only reader of HTTP.
+    #[must_use]
+    pub fn without_fast_path(self) -> Self {
+        Self { has_fast_path: false, ..self }
+    }
+
+    /// Where messages of MCP are answered without hyper.
+    pub(crate) fn fast_path(&self) -> Option<&McpDoors> {
+        self.mcp.as_ref().filter(|_| self.has_fast_path)
     }
 
     /// Answers one request. Both ways are boxed apart: what a connection carries about is moved often,
@@ -59,7 +67,7 @@ impl Front {
 
 impl From<Router> for Front {
     fn from(router: Router) -> Self {
-        Self { mcp: None, router }
+        Self { mcp: None, router, has_fast_path: false }
     }
 }
 

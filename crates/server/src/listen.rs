@@ -90,7 +90,7 @@ async fn serve(stream: TcpStream, front: Front, stop: CancellationToken) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
     let stream = TimeoutStream::new(stream);
-    let stream = match front.doors() {
+    let stream = match front.fast_path() {
         Some(doors) => match fast_path::serve(stream, doors, &stop).await {
             Some(left) => left,
             None => return,

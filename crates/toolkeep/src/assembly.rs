@@ -113,7 +113,20 @@ pub(super) async fn assemble(
         plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
         secret: mac_key,
     });
-    Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
+    let http = config.server.http;
+    Ok(App {
+        doors,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        workshop,
+        manifests,
+        keys,
+        hooks,
+        seals,
+        http,
+    })
 }
 
 impl SealedStores {
@@ -139,7 +152,7 @@ impl Foundation {
         let (config, clock) = (&start.config, &clocks.machine);
         let records = (start.held.data().records(), config.record_file);
         let ledger = places::ledger(records, clock).await?;
-        let egress = early.done().await?;
+        let egress = early.done().await?.with_http(config.server.http);
         let (at, seals) = places::pins(start, (&ledger, &store), record_key, clock);
         let intake = Arc::new(Intake::pinned(at, Vec::new(), Times::default(), Arc::clone(clock)));
         let place = files::place(&own_files(start));

@@ -29,6 +29,7 @@ mod webhook;
 
 use std::sync::Arc;
 
+use egress::HttpStack;
 use gateway::Gateway;
 use intake::Intake;
 use ledger::FileLedger;
@@ -85,6 +86,7 @@ struct App {
     keys: Arc<Keys>,
     hooks: Arc<held::Hooks>,
     seals: Sealing,
+    http: HttpStack,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {

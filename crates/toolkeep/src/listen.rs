@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use egress::HttpStack;
 use intake::Intake;
 use server::{Front, Workers};
 use server_mcp::McpDoors;
@@ -148,7 +149,10 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) {
     let Some(listener) = listener else { return stop.cancelled().await };
-    let front = Front::new(&app.doors);
+    let front = match app.http {
+        HttpStack::Fast => Front::new(&app.doors),
+        HttpStack::Standard => Front::new(&app.doors).without_fast_path(),
+    };
     let streams = async {
         stop.cancelled().await;
         app.doors.close();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use egress::HttpStack;
 use sandbox::Tier;
 use serde::Serialize;
 
@@ -22,6 +23,9 @@ pub struct ServerConfig {
     /// How long a background server stays without a client.
     #[serde(serialize_with = "show")]
     pub idle_timeout: Duration,
+    /// What reads and writes HTTP/1.1 on both sides.
+    #[serde(serialize_with = "show")]
+    pub http: HttpStack,
 }
 
 impl Default for ServerConfig {
@@ -32,6 +36,7 @@ impl Default for ServerConfig {
             max_body: 2 << 20,
             cage: Tier::Whole,
             idle_timeout: Duration::from_mins(1),
+            http: HttpStack::Fast,
         }
     }
 }

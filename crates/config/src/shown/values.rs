@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use egress::Origin;
+use egress::{HttpStack, Origin};
 use http::HeaderName;
 use ledger::Keep;
 use node_addresses::{Addresses, Sharing};
@@ -72,6 +72,12 @@ impl Show for Origin {
 }
 
 impl Show for HeaderName {
+    fn show(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
+impl Show for HttpStack {
     fn show(&self) -> Value {
         self.as_str().into()
     }

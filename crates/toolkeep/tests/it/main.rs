@@ -21,6 +21,8 @@ mod faults;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
+mod http_stack;
+#[cfg(test)]
 mod idle;
 #[cfg(test)]
 mod language;

@@ -157,9 +157,17 @@ impl Server {
         self.client("owner.key")
     }
 
+    /// The agent's key.
+    pub(crate) fn agent_key(&self) -> String {
+        self.key("agent.key")
+    }
+
     fn client(&self, key: &str) -> Client {
-        let key = fs::read_to_string(self.data.join(key)).unwrap();
-        Client::open(&self.url).with_key(key.trim())
+        Client::open(&self.url).with_key(&self.key(key))
+    }
+
+    fn key(&self, name: &str) -> String {
+        fs::read_to_string(self.data.join(name)).unwrap().trim().to_owned()
     }
 
     /// The end of its log.

@@ -104,21 +104,20 @@ impl Egress {
     /// connection with another. The limits stay shared.
     #[must_use]
     pub fn apart(&self) -> Self {
-        self.with_http(self.0.http)
-    }
-
-    /// The same as [`apart`](Self::apart), with this implementation of HTTP/1.1.
-    #[must_use]
-    pub fn with_http(&self, http: HttpStack) -> Self {
-        let Shared { rules, connector, places, keep, .. } = &*self.0;
+        let Shared { rules, connector, places, keep, http, .. } = &*self.0;
         Self(Arc::new(Shared {
             rules: Arc::clone(rules),
             connector: Arc::clone(connector),
             pool: Arc::new(Pool::new(*keep)),
             places: Arc::clone(places),
             keep: *keep,
-            http,
+            http: *http,
         }))
+    }
+
+    /// Returns the implementation of HTTP/1.1 that requests go out with.
+    pub fn http_stack(&self) -> HttpStack {
+        self.0.http
     }
 
     /// All that can be said of `url` without looking its name up: for an early, clear answer. Sending
@@ -178,7 +177,7 @@ impl Egress {
         body: Bytes,
         limits: HttpLimits,
     ) -> impl Future<Output = Result<Received, EgressError>> {
-        let request = prepared.encode((&method, self.0.http), more, body);
+        let request = prepared.encode(&method, more, body, self.0.http);
         let Prepared { class, origin, url, .. } = prepared;
         self.exchange((class, origin, url), request, limits)
     }

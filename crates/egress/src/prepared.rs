@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
-use http1::{EncodedRequest, is_connection_header, write_fields, write_target};
+use http1::{EncodedRequest, is_connection_header, sends_length, write_fields, write_target};
 
 use super::connection::{HttpStack, Outgoing};
 use super::error::Shown;
@@ -38,32 +38,25 @@ impl Prepared {
     /// One request of many.
     pub(super) fn encode(
         &self,
-        (method, http): (&Method, HttpStack),
+        method: &Method,
         more: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         body: Bytes,
+        http: HttpStack,
     ) -> Outgoing {
         let mut more = more.into_iter().filter(|(name, _)| !is_connection_header(name)).peekable();
-        if http == HttpStack::Standard {
-            let mut headers = self.headers.clone();
-            for (name, value) in more {
-                headers.insert(name, value);
-            }
-            return standard(method.clone(), &self.path, headers, body);
-        }
-        let room = EncodedRequest::capacity(self.text.len(), body.len());
-        let mut text = Vec::with_capacity(room);
-        text.extend_from_slice(method.as_str().as_bytes());
-        if more.peek().is_none() {
+        if http == HttpStack::Fast && more.peek().is_none() {
+            let mut text = request_text(method, self.text.len(), body.len());
             text.extend_from_slice(&self.text);
-        } else {
-            let mut headers = self.headers.clone();
-            for (name, value) in more {
-                headers.insert(name, value);
-            }
-            write_target(&mut text, &self.path);
-            write_fields(&mut text, &headers);
+            return Outgoing::Fast(EncodedRequest::finish(text, method, body));
         }
-        Outgoing::Fast(EncodedRequest::finish(text, method, body))
+        let mut headers = self.headers.clone();
+        for (name, value) in more {
+            headers.insert(name, value);
+        }
+        match http {
+            HttpStack::Fast => fast(method, &self.path, &headers, self.text.len(), body),
+            HttpStack::Standard => standard(method.clone(), &self.path, headers, body),
+        }
     }
 }
 
@@ -79,13 +72,30 @@ pub(super) fn encode(origin: &Origin, request: Request<Bytes>, http: HttpStack) 
     let (mut parts, body) = request.into_parts();
     fit(origin, &mut parts.headers);
     let path = path_of(&parts.uri);
-    if http == HttpStack::Standard {
-        return standard(parts.method, &path, parts.headers, body);
+    match http {
+        HttpStack::Fast => fast(&parts.method, &path, &parts.headers, 0, body),
+        HttpStack::Standard => standard(parts.method, &path, parts.headers, body),
     }
-    let mut text = parts.method.as_str().as_bytes().to_vec();
-    write_target(&mut text, &path);
-    write_fields(&mut text, &parts.headers);
-    Outgoing::Fast(EncodedRequest::finish(text, &parts.method, body))
+}
+
+/// Begins the text of a request with room for a head of `head` bytes and a body of `body` bytes.
+fn request_text(method: &Method, head: usize, body: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(EncodedRequest::capacity(head, body));
+    text.extend_from_slice(method.as_str().as_bytes());
+    text
+}
+
+fn fast(
+    method: &Method,
+    path: &PathAndQuery,
+    headers: &HeaderMap,
+    head: usize,
+    body: Bytes,
+) -> Outgoing {
+    let mut text = request_text(method, head, body.len());
+    write_target(&mut text, path);
+    write_fields(&mut text, headers);
+    Outgoing::Fast(EncodedRequest::finish(text, method, body))
 }
 
 fn standard(method: Method, path: &PathAndQuery, headers: HeaderMap, body: Bytes) -> Outgoing {
@@ -93,9 +103,8 @@ fn standard(method: Method, path: &PathAndQuery, headers: HeaderMap, body: Bytes
     *request.method_mut() = method;
     *request.uri_mut() = Uri::from(path.clone());
     *request.headers_mut() = headers;
-    // RFC 9110, 8.6. hyper writes any other length.
-    let has_body = [Method::POST, Method::PUT, Method::PATCH].contains(request.method());
-    if has_body && request.body().is_empty() {
+    // hyper writes any other length.
+    if request.body().is_empty() && sends_length(request.method(), request.body()) {
         request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     Outgoing::Standard(Box::new(request))

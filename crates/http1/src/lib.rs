@@ -26,7 +26,7 @@ pub use decimal::parse_decimal;
 pub use error::ProtocolError;
 pub use head_writer::{is_connection_header, write_field, write_fields};
 pub use prefixed_io::PrefixedIo;
-pub use request_encoder::{EncodedRequest, write_target};
+pub use request_encoder::{EncodedRequest, sends_length, write_target};
 pub use request_head::RequestHead;
 pub use response_head::{ResponseHead, ResponseStart};
 pub use server_connection::{NextRequest, RequestRules, ServerConnection};

@@ -24,6 +24,11 @@ pub fn write_target(text: &mut Vec<u8>, path: &PathAndQuery) {
     text.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
+/// Whether a request has a `Content-Length`: also where it is zero, if the method has bodies (RFC 9110, 8.6).
+pub fn sends_length(method: &Method, body: &[u8]) -> bool {
+    !body.is_empty() || [Method::POST, Method::PUT, Method::PATCH].contains(method)
+}
+
 impl EncodedRequest {
     /// Room for a head of `head` bytes with few further fields, and a body of `body` bytes, in bytes.
     pub fn capacity(head: usize, body: usize) -> usize {
@@ -32,8 +37,7 @@ impl EncodedRequest {
 
     /// Ends a request whose `text` is its request line and all its fields but the length.
     pub fn finish(mut text: Vec<u8>, method: &Method, body: Bytes) -> Self {
-        // RFC 9110, 8.6: the length is sent also where it is zero, if the method has bodies.
-        if !body.is_empty() || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
+        if sends_length(method, &body) {
             let mut digits = itoa::Buffer::new();
             let length = digits.format(body.len());
             write_field(&mut text, header::CONTENT_LENGTH.as_str(), length.as_bytes());

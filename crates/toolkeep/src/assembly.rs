@@ -113,20 +113,7 @@ pub(super) async fn assemble(
         plugins: Some(Arc::clone(&workshop.plugged) as Arc<dyn tool::plugin::Plugins>),
         secret: mac_key,
     });
-    let http = config.server.http;
-    Ok(App {
-        doors,
-        intake,
-        gateway,
-        ledger,
-        credentials,
-        workshop,
-        manifests,
-        keys,
-        hooks,
-        seals,
-        http,
-    })
+    Ok(App { doors, intake, gateway, ledger, credentials, workshop, manifests, keys, hooks, seals })
 }
 
 impl SealedStores {
@@ -152,7 +139,7 @@ impl Foundation {
         let (config, clock) = (&start.config, &clocks.machine);
         let records = (start.held.data().records(), config.record_file);
         let ledger = places::ledger(records, clock).await?;
-        let egress = early.done().await?.with_http(config.server.http);
+        let egress = early.done().await?;
         let (at, seals) = places::pins(start, (&ledger, &store), record_key, clock);
         let intake = Arc::new(Intake::pinned(at, Vec::new(), Times::default(), Arc::clone(clock)));
         let place = files::place(&own_files(start));

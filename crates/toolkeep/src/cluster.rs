@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egress::{CertificateDer, Egress, EgressSettings, Roots};
+use egress::{CertificateDer, Egress, EgressSettings, HttpStack, Roots};
 use intake::{Intake, Sourced};
 use nodes::{Authority, Keep, KeptAuthority, NodeSource, Nowhere, ReadOnly, Registry, Sharing};
 use nodes_kubernetes::{Kubernetes, KubernetesSettings};
@@ -71,7 +71,7 @@ impl Cluster {
                     "Kubernetes is not asked where nodes are; mend it and restart"
                 );
             };
-            asked(config, found).inspect_err(told).ok()
+            asked(config, egress.http_stack(), found).inspect_err(told).ok()
         });
         if let Some(kubernetes) = &kubernetes {
             registry.find_by(Arc::clone(kubernetes));
@@ -165,8 +165,12 @@ impl Cluster {
 }
 
 /// Who asks Kubernetes: over a way out of its own, for it believes other certificates.
-fn asked(config: &KubernetesConfig, clock: Arc<dyn Clock>) -> Result<Arc<Kubernetes>, String> {
-    let mut settings = EgressSettings::default();
+fn asked(
+    config: &KubernetesConfig,
+    http: HttpStack,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Kubernetes>, String> {
+    let mut settings = EgressSettings { http, ..EgressSettings::default() };
     if let Some(path) = &config.ca_file {
         let named = |error: String| format!("`{}`: {error}", path.display());
         let pem = rooted_fs::files::read(path, CERTIFICATES_FILE);

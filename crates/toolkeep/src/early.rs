@@ -1,6 +1,6 @@
 //! What takes long and needs nothing: begun first, beside the opening of the store.
 
-use egress::{Egress, EgressError, EgressSettings};
+use egress::{Egress, EgressError, EgressSettings, HttpStack};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::fault;
@@ -10,8 +10,9 @@ use cli_core::failure::Failure;
 pub(crate) struct Early(JoinHandle<Result<Egress, EgressError>>);
 
 impl Early {
-    pub(crate) fn begin() -> Self {
-        Self(spawn_blocking(|| Egress::new(EgressSettings::default())))
+    pub(crate) fn begin(http: HttpStack) -> Self {
+        let settings = EgressSettings { http, ..EgressSettings::default() };
+        Self(spawn_blocking(|| Egress::new(settings)))
     }
 
     /// The way out.

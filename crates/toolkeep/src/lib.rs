@@ -29,7 +29,6 @@ mod webhook;
 
 use std::sync::Arc;
 
-use egress::HttpStack;
 use gateway::Gateway;
 use intake::Intake;
 use ledger::FileLedger;
@@ -86,7 +85,6 @@ struct App {
     keys: Arc<Keys>,
     hooks: Arc<held::Hooks>,
     seals: Sealing,
-    http: HttpStack,
 }
 
 fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
@@ -95,7 +93,8 @@ fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure 
 
 async fn run(start: Start) -> Result<Running, Failure> {
     let workers = workers(start.listen)?;
-    let early = Early::begin();
+    let http = start.config.server.http;
+    let early = Early::begin(http);
     let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
     let beside = Beside::bind(&start.beside).await?;
     let listening = beside.addresses();
@@ -131,7 +130,7 @@ async fn run(start: Start) -> Result<Running, Failure> {
     let held = start.held;
     let ended = Box::pin(async move {
         tokio::select! {
-            () = serve(&app, (listener, beside), &workers, stop) => {}
+            () = serve(&app, (listener, beside), http, &workers, stop) => {}
             () = configuration::follow(&app, news, &mut said) => {}
             () = names::follow(&app) => {}
             () = app.manifests.manifests.tend() => {}

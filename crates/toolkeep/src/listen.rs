@@ -145,11 +145,12 @@ fn told(ended: std::io::Result<()>) {
 pub(crate) async fn serve(
     app: &App,
     (listener, beside): (Option<TcpListener>, Beside),
+    http: HttpStack,
     workers: &Workers,
     stop: CancellationToken,
 ) {
     let Some(listener) = listener else { return stop.cancelled().await };
-    let front = match app.http {
+    let front = match http {
         HttpStack::Fast => Front::new(&app.doors),
         HttpStack::Standard => Front::new(&app.doors).without_fast_path(),
     };

@@ -29,7 +29,7 @@ pub(crate) async fn review(
     config: &Config,
     environment: &Arc<Environment>,
 ) -> Result<Review, Failure> {
-    let egress = Early::begin().done().await?;
+    let egress = Early::begin(config.server.http).done().await?;
     let mut names = Names::shipped();
     let mut left_out = Vec::new();
     for source in &config.sources {

@@ -22,11 +22,13 @@ use hyper_util::rt::TokioIo;
 
 use crate::dial::Stream;
 
+type HyperConnection = client::Connection<TokioIo<Stream>, Full<Bytes>>;
+
 /// See the module's header.
 pub(crate) struct StandardConnection {
     sender: SendRequest<Full<Bytes>>,
     /// Nothing once it ended.
-    connection: Option<client::Connection<TokioIo<Stream>, Full<Bytes>>>,
+    connection: Option<HyperConnection>,
     body: Option<Incoming>,
 }
 
@@ -39,15 +41,8 @@ impl StandardConnection {
     /// Whether it can take another request, as far as is known.
     pub(super) fn is_free(&mut self) -> bool {
         // Nobody waits here: who left its waker would be woken by its own next request.
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        drive(&mut self.connection, &mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.sender.is_ready()
-    }
-
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        let connection = self.connection.as_mut();
-        if connection.is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
-            self.connection = None;
-        }
     }
 
     /// Sends a request; resolves with the head of its response.
@@ -62,10 +57,7 @@ impl StandardConnection {
             if let Poll::Ready(answered) = answer.as_mut().poll(cx) {
                 return Poll::Ready(answered);
             }
-            let ended = connection.as_mut().is_some_and(|it| Pin::new(it).poll(cx).is_ready());
-            if ended {
-                *connection = None;
-            }
+            drive(connection, cx);
             answer.as_mut().poll(cx)
         });
         let response = answered.await.map_err(|mut failed| {
@@ -95,8 +87,7 @@ impl StandardConnection {
             let Some(body) = &mut self.body else { return Poll::Ready(None) };
             let mut frame = Pin::new(&mut *body).poll_frame(cx);
             if frame.is_pending() {
-                self.drive(cx);
-                let Some(body) = &mut self.body else { return Poll::Ready(None) };
+                drive(&mut self.connection, cx);
                 frame = Pin::new(body).poll_frame(cx);
             }
             match ready!(frame) {
@@ -123,6 +114,14 @@ impl StandardConnection {
                 }
             }
         }
+    }
+}
+
+/// Lets hyper read and write; a connection that ended is dropped.
+fn drive(connection: &mut Option<HyperConnection>, cx: &mut Context<'_>) {
+    let open = connection.as_mut();
+    if open.is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
+        *connection = None;
     }
 }
 

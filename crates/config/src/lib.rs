@@ -1,23 +1,28 @@
 //! The configuration: one YAML file, the flags and the environment, resolved into typed values.
 //!
-//! It is read in steps: text, tree with places, variables filled in, types as written ([`low`]),
-//! types as used ([`Config`]). Every step tells all the faults it finds, each with its place. A fault
+//! It is read in steps: text, tree with places, variables filled in, sections ([`section`]), and with the flags and the
+//! environment the [`Config`]. Every step reports all the faults it finds, each with its place. A fault
 //! in a source leaves that source out; a fault anywhere else leaves nothing to be used.
+//!
+//! To add a key, add a line to its section in `sections/`.
 
-mod de;
+mod config;
+mod context;
 mod environment;
 mod fault;
-mod field;
-mod high;
+mod file;
 mod location;
-mod low;
+mod module_services;
 mod node;
-mod resolve;
+mod parsers;
 mod schema;
+mod section;
+mod sections;
 mod shown;
 mod sink;
 mod text;
 mod units;
+mod value;
 mod vars;
 mod watch;
 mod yaml;
@@ -27,25 +32,27 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use config::Config;
 pub use environment::Environment;
 pub use fault::{Fault, Faults, Place};
-pub use high::{
-    ApprovalsConfig, BuiltinsConfig, Config, FolderConfig, IssuerConfig, KubernetesConfig,
-    LimitsConfig, McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig,
-    PluginsConfig, SearchConfig, ServerConfig, SourceConfig, SourceKind, TokensConfig, Tools,
-    WebhookConfig,
-};
 pub use location::{Folder, Location, trust};
 pub use schema::schema;
+pub use sections::{
+    ApprovalsConfig, BuiltinsConfig, FolderConfig, IssuerConfig, KubernetesConfig, LimitsConfig,
+    McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig,
+    SearchConfig, ServerConfig, SourceConfig, SourceKind, TokensConfig, Tools, WebhookConfig,
+};
 pub use shown::{HIDDEN, shown};
 pub use tool::Durability as SourceDurability;
 pub use units::duration;
 pub use watch::{Latest, watch};
 
-use field::Field;
+use context::FileContext;
 use node::{Kind, Node};
-use resolve::Resolver;
+use section::subsection;
+use sections::SourceList;
 use sink::Sink;
+use value::ConfigValue;
 use vars::Variables;
 
 /// What a configuration is made from beside its file.
@@ -142,58 +149,69 @@ fn read_here(setting: &Setting) -> Reading {
     let text = text::read(&file);
     let read_file = ReadFile::new(&file, text.as_deref());
     match text {
-        Ok(text) => of_text(read_file, &text, setting),
+        Ok(text) => of_text(&read_file, &text, setting),
         Err(fault) => Reading { config: None, faults: Faults::one(fault), files: vec![read_file] },
     }
 }
 
+/// As a file that says nothing.
 fn without_file(setting: &Setting) -> Reading {
-    let sink = Sink::new(Path::new(""), "");
-    let (base, environment) = (setting.folder.as_path(), &setting.environment);
-    let resolver = Resolver { sink: &sink, base, environment };
-    let version = Field::Given { value: 1, place: Place::TOP, sound: true };
-    let config = resolver.main(&low::File { version, ..low::File::default() }, setting);
-    let usable = sink.count() == 0;
-    let sources = resolver.services();
-    let config = usable.then_some(Config { sources, ..config });
-    Reading { config, faults: Faults(sink.into_faults()), files: Vec::new() }
+    let file = ReadFile { path: PathBuf::new(), print: 0 };
+    let reading = of_text(&file, "version: 1", setting);
+    Reading { files: Vec::new(), ..reading }
 }
 
-fn of_text(read_file: ReadFile, text: &str, setting: &Setting) -> Reading {
-    let file = read_file.path.clone();
-    let mut files = vec![read_file];
-    let mut node = match yaml::parse(&file, text) {
+fn of_text(read_file: &ReadFile, text: &str, setting: &Setting) -> Reading {
+    let file = &read_file.path;
+    let mut files = vec![read_file.clone()];
+    let mut node = match yaml::parse(file, text) {
         Ok(node) => node,
         Err(fault) => return Reading { config: None, faults: Faults::one(fault), files },
     };
     let environment = &setting.environment;
-    let sink = Sink::new(&file, text);
-    let base = file.parent().unwrap_or(&file);
-    let resolver = Resolver { sink: &sink, base, environment };
+    let sink = Sink::new(file, text);
+    let base = if setting.file.is_some() { file.parent() } else { Some(setting.folder.as_path()) };
+    let context = FileContext::new(&sink, base.unwrap_or(file), environment);
     node.hide(false);
     let sources = node.take("sources");
     Variables::ours(environment).fill(&mut node, &sink);
-    resolver.empty_rules(&node);
-    let low: Option<low::File> = de::read(&node, true, &sink);
-    let main = low.as_ref().map(|low| resolver.main(low, setting));
+    context.empty_rules(&node);
+    let main = read_file_as_whole(&context, node, setting);
     // Up to here nothing may be wrong; from here on only sources drop out.
     let is_list =
         sources.as_ref().is_none_or(|node| matches!(node.kind, Kind::List(_) | Kind::Null));
     let usable = sink.count() == 0 && is_list;
-    let (mut found, included) = sources.map(|node| of_sources(node, &resolver)).unwrap_or_default();
+    let mut found = sources.and_then(|node| of_sources(node, &context)).unwrap_or_default();
     let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
-    let services: Vec<_> = resolver.services().into_iter().filter(|it| !known(it)).collect();
+    let services: Vec<_> = context.services().into_iter().filter(|it| !known(it)).collect();
     found.extend(services);
     let notes = Faults(sink.take_notes());
     let config = main.filter(|_| usable).map(|config| Config { sources: found, notes, ..config });
-    files.extend(included);
+    files.extend(context.included.take());
     Reading { config, faults: Faults(sink.into_faults()), files }
 }
 
-fn of_sources(mut node: Node, resolver: &Resolver<'_>) -> (Vec<SourceConfig>, Vec<ReadFile>) {
-    Variables::ours(resolver.environment).fill(&mut node, resolver.sink);
-    let low: Option<Vec<Field<low::Source>>> = de::read(&node, true, resolver.sink);
-    low.map(|low| resolver.sources(&low)).unwrap_or_default()
+/// Everything but the sources.
+fn read_file_as_whole(
+    context: &FileContext<'_>,
+    mut node: Node,
+    setting: &Setting,
+) -> Option<Config> {
+    if node.kind == Kind::Null {
+        node.kind = Kind::Map(Vec::new());
+    }
+    let value = ConfigValue { file: context, node: &node };
+    let file = value.parse(&subsection::<file::File>())?;
+    if !value.has("version") {
+        let fix = "write `version: 1` as the first line";
+        context.sink.tell(Place::TOP, "the key `version` is missing", fix);
+    }
+    Some(context.config(file, setting))
+}
+
+fn of_sources(mut node: Node, context: &FileContext<'_>) -> Option<Vec<SourceConfig>> {
+    Variables::ours(context.environment).fill(&mut node, context.sink);
+    ConfigValue { file: context, node: &node }.parse(&SourceList)
 }
 
 #[cfg(test)]

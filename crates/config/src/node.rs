@@ -1,5 +1,7 @@
 //! A parsed file as a tree that knows its places: what every later step works on.
 
+use serde_json::{Number, Value};
+
 use super::Place;
 
 /// One value.
@@ -36,12 +38,35 @@ pub(crate) struct Key {
 }
 
 impl Scalar {
-    /// The number it is, where it is one: whole, if it can be.
-    pub(crate) fn decimal(&self) -> Option<(Option<i64>, f64)> {
+    /// The truth value it is, where it is one.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        let is = |word: &str| self.plain && self.text == word;
+        is("true").then_some(true).or(is("false").then_some(false))
+    }
+
+    /// The whole number that its text is, be it in quotes.
+    pub(crate) fn whole(&self) -> Option<u64> {
+        let text = self.text.replace('_', "");
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    /// What it is where anything may stand: a truth value, a number or a text.
+    pub(crate) fn value(&self) -> Value {
+        if let Some(truth) = self.truth() {
+            return truth.into();
+        }
+        if let Some(number) = self.whole().filter(|_| self.plain) {
+            return number.into();
+        }
         let digits = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
-        let number = self.plain && self.text.chars().all(digits);
-        let value = number.then(|| self.text.parse::<f64>().ok()).flatten()?;
-        value.is_finite().then(|| (self.text.parse().ok(), value))
+        let is_number = self.plain && self.text.chars().all(digits);
+        let whole = self.text.parse::<i64>().ok().map(Value::from);
+        let number = || Number::from_f64(self.text.parse().ok()?).map(Value::from);
+        let number = is_number.then(|| whole.or_else(number)).flatten();
+        number.unwrap_or_else(|| self.text.clone().into())
     }
 }
 

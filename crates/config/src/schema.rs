@@ -1,25 +1,21 @@
-//! The published JSON Schema of the file, made from the types that read it.
+//! The published JSON Schema of the file, made from the declarations that read it.
 
-use schemars::Schema;
-use schemars::transform::{RecursiveTransform, Transform as _};
+use serde_json::Map;
 
-use super::low;
+use super::file::File;
+use super::section::Definitions;
 
 /// JSON Schema 2020-12, as text with a line break at its end.
 pub fn schema() -> String {
-    let mut schema = schemars::schema_for!(low::File);
-    RecursiveTransform(one_line).transform(&mut schema);
+    let mut definitions = Definitions::default();
+    let file = definitions.object::<File>();
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
+    schema.insert("title".to_owned(), "Toolkeep configuration".into());
+    schema.extend(file);
+    schema.insert("$defs".to_owned(), definitions.0.into());
     let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text + "\n"
-}
-
-/// Descriptions come from comments, which are broken into lines for the source only.
-fn one_line(schema: &mut Schema) {
-    if let Some(description) = schema.get_mut("description")
-        && let Some(text) = description.as_str()
-    {
-        *description = text.replace('\n', " ").into();
-    }
 }
 
 #[cfg(test)]

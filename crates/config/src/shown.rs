@@ -6,51 +6,37 @@
 
 mod values;
 
-use serde::{Serialize as _, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::high::{Config, SourceConfig, SourceKind};
-use values::Show;
+use super::config::Config;
+use super::sections::{Checkpoints, Records};
+pub(crate) use values::{Show, without_query};
 
 /// What stands where a secret is.
 pub const HIDDEN: &str = "***";
 
 /// All of it. What is not set and has no default is left out.
 pub fn shown(config: &Config) -> Value {
-    let sources: Vec<_> = config.sources.iter().map(source).collect();
+    let checkpoints = Checkpoints { also: config.checkpoints_also.clone() };
+    let records = Records { checkpoints, keep: config.keep, file: config.record_file };
     tidy(json!({
         "version": 1,
         "listen": config.listen.to_string(),
         "data": config.data.show(),
-        "server": config.server,
-        "limits": config.limits,
-        "approvals": config.approvals,
-        "records": {
-            "checkpoints": {"also": config.checkpoints_also.show()},
-            "keep": config.keep.show(),
-            "file": config.record_file,
-        },
+        "server": config.server.show(),
+        "limits": config.limits.show(),
+        "approvals": config.approvals.show(),
+        "records": records.show(),
         "tool_packages": config.tool_packages.show(),
-        "builtins": config.builtins,
-        "nodes": config.nodes,
-        "plugins": (!config.plugins.folders.is_empty()).then_some(&config.plugins),
-        "tokens": config.tokens,
+        "builtins": config.builtins.show(),
+        "nodes": config.nodes.show(),
+        "plugins": (!config.plugins.folders.is_empty()).then(|| config.plugins.show()),
+        "tokens": config.tokens.show(),
         "redis": config.redis.show(),
         "default_guest_modules": config.default_guest_modules,
         "policy": config.policy_said.then_some(config.policy.rules()),
-        "sources": sources,
+        "sources": config.sources.show(),
     }))
-}
-
-/// Bounds of an MCP server are no settings of another source.
-fn source(source: &SourceConfig) -> Value {
-    let mut shown = json!(source);
-    let is_mcp = matches!(source.kind, SourceKind::McpCommand(_) | SourceKind::McpUrl { .. });
-    if let Some(members) = shown.as_object_mut().filter(|_| !is_mcp) {
-        members.remove("startup_timeout");
-        members.remove("max_message");
-    }
-    shown
 }
 
 /// Without what is not there, and without what is empty because of that.
@@ -69,51 +55,12 @@ fn tidy(value: Value) -> Value {
     }
 }
 
-/// For `serialize_with`: as the file writes it, without secrets.
-pub(crate) fn show<T: Show, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    value.show().serialize(serializer)
-}
-
-/// The same for what may hold a secret anywhere.
-pub(crate) fn hidden<T, S: Serializer>(_: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(HIDDEN)
-}
-
-/// A credential, which is a bearer token.
-pub(crate) fn bearer<T: Show, S: Serializer>(token: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    json!({"bearer": token.show()}).serialize(serializer)
-}
-
-/// An address as it is written, without a query.
-pub(crate) fn address<'a, T, S: Serializer>(text: &'a T, serializer: S) -> Result<S::Ok, S::Error>
-where
-    &'a T: IntoIterator<Item = &'a String>,
-{
-    text.into_iter().next().map(|text| values::without_query(text)).serialize(serializer)
-}
-
-/// Whether a failed call is made once more.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-pub(crate) fn once<S: Serializer>(retry: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if *retry { "once" } else { "never" })
-}
-
-/// Whether nodes are called over TLS.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-pub(crate) fn scheme<S: Serializer>(https: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if *https { "https" } else { "http" })
-}
-
-/// Whether tokens are asked for with the client's own credential.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-pub(crate) fn grant<S: Serializer>(alone: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if *alone { "client_credentials" } else { "authorization_code" })
-}
-
-/// For `skip_serializing_if`.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-pub(crate) fn is_false(value: &bool) -> bool {
-    !value
+/// Adds a key; the keys of a value under `..` are added themselves.
+pub(crate) fn insert(members: &mut Map<String, Value>, key: &str, value: Value) {
+    match value {
+        Value::Object(all) if key == ".." => members.extend(all),
+        value => drop(members.insert(key.to_owned(), value)),
+    }
 }
 
 #[cfg(test)]

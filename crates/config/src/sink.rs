@@ -1,9 +1,8 @@
 //! Where faults of one file are gathered while it is read.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 
-use super::de::Bad;
 use super::{Fault, Place};
 
 /// The file being read, and what is wrong with it so far.
@@ -12,11 +11,14 @@ pub(crate) struct Sink<'a> {
     text: &'a str,
     faults: RefCell<Vec<Fault>>,
     notes: RefCell<Vec<Fault>>,
+    /// Values that were met again whose fault is there already.
+    reported: Cell<usize>,
 }
 
 impl<'a> Sink<'a> {
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Self {
-        Self { file, text, faults: RefCell::default(), notes: RefCell::default() }
+        let (faults, notes) = (RefCell::default(), RefCell::default());
+        Self { file, text, faults, notes, reported: Cell::default() }
     }
 
     /// Notes a fault.
@@ -30,17 +32,6 @@ impl<'a> Sink<'a> {
     pub(crate) fn tell_hidden(&self, place: Place, message: impl Into<String>, fix: &str) {
         let fault = Fault::new(self.file, place, message);
         self.add(if fix.is_empty() { fault } else { fault.fix(fix) });
-    }
-
-    /// Notes what the reader found.
-    pub(crate) fn tell_bad(&self, bad: Bad) {
-        let place = bad.place.unwrap_or(Place::TOP);
-        let fix = bad.fix.unwrap_or_default();
-        if bad.secret {
-            self.tell_hidden(place, bad.message, &fix);
-        } else {
-            self.tell(place, bad.message, &fix);
-        }
     }
 
     /// Notes a fault as it is, of this file or of another.
@@ -64,9 +55,14 @@ impl<'a> Sink<'a> {
         self.notes.take()
     }
 
-    /// How many there are, to see whether a part added some.
+    /// Counts a value whose fault is there already: whatever it belongs to is faulty as well.
+    pub(crate) fn count_reported(&self) {
+        self.reported.set(self.reported.get() + 1);
+    }
+
+    /// Grows with each fault, to see whether a part added some.
     pub(crate) fn count(&self) -> usize {
-        self.faults.borrow().len()
+        self.faults.borrow().len() + self.reported.get()
     }
 
     pub(crate) fn into_faults(self) -> Vec<Fault> {

@@ -6,23 +6,31 @@ use std::time::Duration;
 
 use egress::{HttpStack, Origin};
 use http::HeaderName;
-use ledger::Keep;
-use node_addresses::{Addresses, Sharing};
-use option_types::{Bounds, Grant, PackageLimits};
+use node_addresses::Sharing;
 use sandbox::Tier;
-use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use tool::Secret;
-use tool_manifest::Narrowing;
+use tool::{Level, Safety, Secret, Trust};
 use url::Url;
 
 use super::HIDDEN;
-use crate::high::{IssuerConfig, Tools};
+use crate::sections::IssuerConfig;
 
 /// A value as the file writes it, without secrets.
 pub(crate) trait Show {
     fn show(&self) -> Value;
 }
+
+macro_rules! shown_as_written {
+    ($($type:ty),*) => {
+        $(impl Show for $type {
+            fn show(&self) -> Value {
+                json!(self)
+            }
+        })*
+    };
+}
+
+shown_as_written!(bool, u16, u64, usize, String, BTreeSet<String>, Level, Safety, Trust);
 
 impl Show for Secret {
     fn show(&self) -> Value {
@@ -58,7 +66,7 @@ impl Show for Url {
 }
 
 /// The same of an address that is kept as it is written.
-pub(super) fn without_query(text: &str) -> String {
+pub(crate) fn without_query(text: &str) -> String {
     match text.split_once('?') {
         Some((address, _)) => format!("{address}?{HIDDEN}"),
         None => text.to_owned(),
@@ -121,74 +129,6 @@ impl Show for HashSet<String> {
     }
 }
 
-impl Show for Sharing {
-    fn show(&self) -> Value {
-        json!(self.0)
-    }
-}
-
-impl Show for Addresses {
-    fn show(&self) -> Value {
-        let Self { nodes, insecure_ok, pattern } = self;
-        json!({"addresses": nodes, "insecure_ok": insecure_ok, "pattern": pattern})
-    }
-}
-
-impl Show for Bounds {
-    fn show(&self) -> Value {
-        let Self { calls, per_key, per_source, per_key_and_source } = self;
-        json!({
-            "calls": calls,
-            "calls_per_key": per_key,
-            "calls_per_source": per_source,
-            "calls_per_key_and_source": per_key_and_source,
-        })
-    }
-}
-
-impl Show for Keep {
-    fn show(&self) -> Value {
-        let hours = |age: Duration| format!("{}h", age.as_secs() / 3_600);
-        json!({"age": self.age.map(hours), "bytes": self.bytes})
-    }
-}
-
-impl Show for PackageLimits {
-    fn show(&self) -> Value {
-        let Self { total, per_organisation } = self;
-        json!({"bytes": total, "bytes_per_organisation": per_organisation})
-    }
-}
-
-impl Show for Grant {
-    fn show(&self) -> Value {
-        let Self { read, write, network, programs, memory } = self;
-        json!({
-            "read": read.show(),
-            "write": write.show(),
-            "network": network,
-            "programs": programs.show(),
-            "memory": memory.map(|mib| format!("{mib}MiB")),
-        })
-    }
-}
-
-impl Show for Narrowing {
-    fn show(&self) -> Value {
-        let Self { off, safety, level, destructive, chain, timeout, arguments, maximum } = self;
-        json!({
-            "enabled": off.then_some(false),
-            "safety": safety,
-            "required_permission": level,
-            "destructive": destructive,
-            "chain": chain,
-            "timeout": timeout.show(),
-            "arguments": arguments,
-            "maximum": maximum,
-        })
-    }
-}
-
 impl Show for IssuerConfig {
     fn show(&self) -> Value {
         let issuer = &self.issuer;
@@ -214,11 +154,8 @@ impl Show for IssuerConfig {
     }
 }
 
-impl Serialize for Tools {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::All => serializer.serialize_bool(true),
-            Self::Named(names) => names.serialize(serializer),
-        }
+impl Show for Sharing {
+    fn show(&self) -> Value {
+        json!(self.0)
     }
 }

@@ -1,4 +1,4 @@
-# Spec 0's verbs for Toolkeep. Those that speak to the server run `toolkeep`; those that drive a module
+# The module API's verbs for Toolkeep. Those that speak to the server run `toolkeep`; those that drive a module
 # run what is configured for it in modules.mk:
 #
 #     RESTART_research = docker compose restart research
@@ -88,7 +88,7 @@ redis-cli: ## The Redis at REDIS_URL
 test: ## All tests
 	$(CARGO) xtask test
 test-cov: ## Not there
-	$(call replaced,docs/reference/specs.md names the test of each line of the specs)
+	$(call replaced,docs/reference/compatibility names the test of each contract)
 test-install: ## What the tests need
 	$(CARGO) xtask provision
 clean: ## Remove what was built

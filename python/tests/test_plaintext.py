@@ -35,7 +35,7 @@ def test_the_variable_says_that_it_is_meant(told, start, monkeypatch):
     assert {key for *_, key in told.requests} == {"Bearer k-2"}
 
 
-def test_without_a_key_spec_4s_nodes_register_anywhere(told, start):
+def test_without_a_key_cluster_tools_nodes_register_anywhere(told, start):
     start(tools(), registry_url=abroad(told), node_id="node-1")
     assert {key for *_, key in told.requests} == {None}
 

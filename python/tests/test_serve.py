@@ -27,7 +27,7 @@ def tools():
     return tools
 
 
-def test_spec_4s_expected_output_is_what_comes(tools, start):
+def test_the_cluster_tools_expected_output_is_what_comes(tools, start):
     node = start(tools)
     assert call_tool("reverse_text", {"text": "hello world"}, "127.0.0.1", node.port) == {
         "success": True,
@@ -52,13 +52,13 @@ def test_output_that_is_no_json_stays_text(tools, start):
     assert answer["output"] == "no json \ufffd"
 
 
-def test_a_node_that_is_not_there_is_told_as_spec_4_has_it(tools):
+def test_a_missing_node_is_reported_with_the_cluster_tools_text(tools):
     answer = call_tool("reverse_text", {}, "127.0.0.1", 1, timeout=5)
     assert (answer["success"], answer["output"], answer["metadata"]) == (False, None, {})
     assert answer["error"].startswith("RPC failed: ")
 
 
-def test_the_client_of_spec_4_works_with_only_its_imports_changed(tools, start):
+def test_a_cluster_tools_client_works_with_only_its_imports_changed(tools, start):
     node = start(tools)
     channel = grpc.insecure_channel(f"127.0.0.1:{node.port}")
     stub = rpc_service_pb2_grpc.ToolExecutorStub(channel)

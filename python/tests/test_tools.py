@@ -13,7 +13,7 @@ def tools():
     return ToolSet()
 
 
-def test_a_tool_of_spec_4_is_registered_as_it_is_written(tools):
+def test_a_cluster_tool_is_registered_as_it_is_written(tools):
     @register_tool(
         name="reverse",
         input_spec={"text": "string"},
@@ -36,7 +36,7 @@ def test_a_tool_of_spec_4_is_registered_as_it_is_written(tools):
     }
 
 
-def test_a_name_is_registered_once_with_spec_4s_text(tools):
+def test_a_name_is_registered_once_with_the_cluster_tools_text(tools):
     register_tool(name="x", tools=tools)(lambda given: given)
     with pytest.raises(ValueError, match=r"^Tool 'x' is already registered\.$"):
         register_tool(name="x", tools=tools)(lambda given: given)
@@ -50,7 +50,7 @@ def test_a_name_that_no_registry_takes_is_refused_here(tools):
             register_tool(name=name, tools=tools)(lambda given: given)
 
 
-def test_what_is_no_bytes_is_told_in_spec_4s_words(tools):
+def test_a_result_without_bytes_is_reported_with_the_cluster_tools_text(tools):
     register_tool(name="x", tools=tools)(lambda given: 5)
     with pytest.raises(TypeError, match=r"^Tool 'x' must return bytes, got <class 'int'>$"):
         tools.get("x").call(b"")

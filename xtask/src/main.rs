@@ -1,36 +1,38 @@
 //! The tasks of the repository, run as `cargo xtask TASK`.
 //!
-//! Everything starts here, so it builds in seconds: two dependencies, and no crate of ours.
+//! Everything starts here, so it builds in seconds: three dependencies, and no crate of ours.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a task prints, reads its environment, looks at the clock and starts other programs"
 )]
 
-mod bench;
-mod children;
-mod emulated;
-mod generate;
-mod kubernetes;
-mod pins;
-mod provision;
-mod release;
-mod tally;
+mod bench_task;
+mod child_processes;
+mod docs;
+mod emulated_bench;
+mod golden_documents;
+mod kubernetes_server;
+mod mdbook;
+mod pinned_versions;
+mod release_build;
 mod task;
-mod test;
+mod test_counts;
+mod test_installs;
+mod test_run;
+mod test_runner;
 mod tidy;
-mod tools;
 mod workspace;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(ended) = release::as_rustc() {
-        return ended;
+    if let Some(exit_code) = release_build::run_as_rustc() {
+        return exit_code;
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match task::run(&words) {
+    match task::run_task(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) if message.is_empty() => ExitCode::FAILURE,
         Err(message) => {

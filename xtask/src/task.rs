@@ -1,7 +1,7 @@
-//! Which task the words ask for.
+//! Dispatch of the command line to a task.
 
 use crate::workspace::Workspace;
-use crate::{bench, generate, provision, release, test, tidy};
+use crate::{bench_task, docs, golden_documents, release_build, test_installs, test_run, tidy};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -12,25 +12,36 @@ usage: cargo xtask TASK
                                need what this machine has not, which else count as failed
   tidy                         what no compiler checks: arrows, sizes, forgotten files
   generate [--check]           the documents that tests write; --check only compares
+  docs                         docs/ as a searchable site, with its links checked
   provision                    installs the real programs that tests need, and says where
   release                      the program as it is shipped, its hot path laid out by a profile
   bench call|node [OPTIONS]    what a call costs, or one of a node's tool; `bench call --help`
   bench emulated [--write]     instructions of the whole system for a call, on any machine
 ";
 
-/// Runs it.
+/// Runs the task that the arguments name.
 ///
 /// # Errors
-/// How tasks are called, or what went wrong; nothing where that was told already.
-pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    match words {
-        ["test", flags @ ..] => test::run(&Workspace::open()?, test::Options::parse(flags)?),
-        ["tidy"] => tidy::run(&Workspace::open()?),
-        ["generate"] => generate::run(&Workspace::open()?, generate::Mode::Write),
-        ["generate", "--check"] => generate::run(&Workspace::open()?, generate::Mode::Check),
-        ["provision"] => provision::show(&Workspace::open()?),
-        ["release"] => release::run(&Workspace::open()?),
-        ["bench", rest @ ..] => bench::run(&Workspace::open()?, rest),
-        _ => Err(format!("`{}` is no task\n\n{USAGE}", words.join(" "))),
+/// The usage if no task has that name, or the reason why the task failed.
+pub(crate) fn run_task(args: &[&str]) -> Result<(), String> {
+    match args {
+        ["test", flags @ ..] => test_run::run_all(
+            &Workspace::load_workspace()?,
+            test_run::TestOptions::parse_flags(flags)?,
+        ),
+        ["tidy"] => tidy::run_checks(&Workspace::load_workspace()?),
+        ["generate"] => golden_documents::run_golden_tests(
+            &Workspace::load_workspace()?,
+            golden_documents::GoldenMode::Write,
+        ),
+        ["generate", "--check"] => golden_documents::run_golden_tests(
+            &Workspace::load_workspace()?,
+            golden_documents::GoldenMode::Check,
+        ),
+        ["docs"] => docs::build_site(&Workspace::load_workspace()?),
+        ["provision"] => test_installs::run_task(&Workspace::load_workspace()?),
+        ["release"] => release_build::build_release(&Workspace::load_workspace()?),
+        ["bench", rest @ ..] => bench_task::run_bench(&Workspace::load_workspace()?, rest),
+        _ => Err(format!("`{}` is no task\n\n{USAGE}", args.join(" "))),
     }
 }

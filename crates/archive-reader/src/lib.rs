@@ -4,15 +4,15 @@
 //! An archive is an open file: no path from an archive is opened, and files are only written
 //! beneath a root. Names, sizes and links of an archive are never trusted.
 
-mod entry;
-mod limits;
-mod read;
-mod seven;
+mod archive_entry;
+mod archive_file;
+mod extraction_limits;
+mod seven_zip;
 mod tar;
 mod unpack;
 mod zip;
 
-pub use entry::{Entry, Kind};
-pub use limits::Fault;
-pub use read::{Archive, Go, Visit};
-pub use unpack::unpack;
+pub use archive_entry::{ArchiveEntry, EntryKind};
+pub use archive_file::{Archive, EntryVisitor, VisitControl};
+pub use extraction_limits::ArchiveError;
+pub use unpack::unpack_all;

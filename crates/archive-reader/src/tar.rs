@@ -5,71 +5,79 @@ use std::io::Read;
 
 use tar::{Archive, EntryType, PaxExtensions};
 
-use super::entry::{Entry, Kind, Names};
-use super::limits::{ENTRIES, Fault};
-use super::read::{Go, Visit};
+use super::archive_entry::{ArchiveEntry, DuplicateNameCheck, EntryKind};
+use super::archive_file::{EntryVisitor, VisitControl};
+use super::extraction_limits::{ArchiveError, MAX_ENTRIES};
 
 /// Largest extension, in bytes: a name, or a few fields.
-const EXTENSION: u64 = 64 << 10;
+const MAX_EXTENSION_BYTES: u64 = 64 << 10;
 
-pub(crate) fn walk(stream: impl Read, visit: &mut Visit<'_>) -> Result<(), Fault> {
+pub(crate) fn visit_entries(
+    stream: impl Read,
+    visit: &mut EntryVisitor<'_>,
+) -> Result<(), ArchiveError> {
     let mut archive = Archive::new(stream);
-    let (mut names, mut next) = (Names::default(), Next::default());
+    let (mut names, mut next) = (DuplicateNameCheck::default(), PendingExtensions::default());
     for (count, found) in archive.entries()?.raw(true).enumerate() {
         let mut found = found?;
-        if count >= ENTRIES {
-            return Err(Fault::too_many());
+        if count >= MAX_ENTRIES {
+            return Err(ArchiveError::too_many());
         }
         let (kind, size) = (found.header().entry_type(), found.header().entry_size()?);
-        if next.takes(kind, size, &mut found)? {
+        if next.absorb_extension(kind, size, &mut found)? {
             continue;
         }
         let extensions = std::mem::take(&mut next);
         if extensions.size.is_some_and(|said| said != size) {
-            return Err(Fault::invalid(
+            return Err(ArchiveError::invalid(
                 "an entry has one size in its header and another beside it",
             ));
         }
         let stored = extensions.name.unwrap_or_else(|| found.header().path_bytes().into_owned());
-        let mut entry = Entry::new(&stored, kind_of(kind), size);
-        names.take(&mut entry);
-        if visit(&entry, &mut found)? == Go::Stop {
+        let mut entry = ArchiveEntry::from_stored_name(&stored, entry_kind(kind), size);
+        names.reject_duplicate(&mut entry);
+        if visit(&entry, &mut found)? == VisitControl::Stop {
             return Ok(());
         }
     }
     Ok(())
 }
 
-fn kind_of(kind: EntryType) -> Kind {
+fn entry_kind(kind: EntryType) -> EntryKind {
     match kind {
-        EntryType::Regular | EntryType::Continuous => Kind::File,
-        EntryType::Directory => Kind::Folder,
-        EntryType::Link | EntryType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        EntryType::Regular | EntryType::Continuous => EntryKind::File,
+        EntryType::Directory => EntryKind::Directory,
+        EntryType::Link | EntryType::Symlink => EntryKind::Link,
+        _ => EntryKind::Other,
     }
 }
 
 /// PAX and GNU fields for the next entry.
 #[derive(Debug, Default)]
-struct Next {
+struct PendingExtensions {
     name: Option<Vec<u8>>,
     size: Option<u64>,
 }
 
-impl Next {
+impl PendingExtensions {
     /// Reads an extension; returns false if this is a regular entry.
-    fn takes(&mut self, kind: EntryType, size: u64, found: &mut impl Read) -> Result<bool, Fault> {
+    fn absorb_extension(
+        &mut self,
+        kind: EntryType,
+        size: u64,
+        found: &mut impl Read,
+    ) -> Result<bool, ArchiveError> {
         let named = match kind {
             EntryType::GNULongName | EntryType::XHeader => true,
             // Of links, which do not come out, and of all entries together, which is not used.
             EntryType::GNULongLink | EntryType::XGlobalHeader => false,
             _ => return Ok(false),
         };
-        if size > EXTENSION {
-            return Err(Fault::too_large("an extension of an entry is over 64 KiB"));
+        if size > MAX_EXTENSION_BYTES {
+            return Err(ArchiveError::too_large("an extension of an entry is over 64 KiB"));
         }
         let mut content = Vec::new();
-        found.take(EXTENSION).read_to_end(&mut content)?;
+        found.take(MAX_EXTENSION_BYTES).read_to_end(&mut content)?;
         if !named {
             return Ok(true);
         }
@@ -84,10 +92,11 @@ impl Next {
                 b"path" => self.name = Some(field.value_bytes().to_vec()),
                 b"size" => {
                     let said = field.value().ok().and_then(|value| value.parse().ok());
-                    self.size = Some(said.ok_or_else(|| Fault::invalid("a size is no number"))?);
+                    self.size =
+                        Some(said.ok_or_else(|| ArchiveError::invalid("a size is no number"))?);
                 }
                 key if key.starts_with(b"GNU.sparse") => {
-                    return Err(Fault::invalid("files with holes in them are not read"));
+                    return Err(ArchiveError::invalid("files with holes in them are not read"));
                 }
                 _ => {}
             }

@@ -3,11 +3,11 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use rooted_fs::roots::{Put, Root};
+use rooted_fs::rooted_dir::{RootedDir, WriteMode};
 
-use super::entry::Kind;
-use super::limits::Fault;
-use super::read::{Archive, Go};
+use super::archive_entry::EntryKind;
+use super::archive_file::{Archive, VisitControl};
+use super::extraction_limits::ArchiveError;
 
 /// Unpacks the archive at `path` into the new folder `into` below the root and returns the file
 /// names. Writes at most `most` bytes, within the limits of every archive. Unlike
@@ -15,36 +15,44 @@ use super::read::{Archive, Go};
 ///
 /// # Errors
 /// A message that says what failed.
-pub fn unpack(root: &Root, path: &Path, into: &Path, most: u64) -> Result<Vec<String>, String> {
+pub fn unpack_all(
+    root: &RootedDir,
+    path: &Path,
+    into: &Path,
+    max_bytes: u64,
+) -> Result<Vec<String>, String> {
     let archive = Archive::open(root, path)?;
-    let entries = archive.entries().map_err(|fault| fault.what)?;
-    if let Some((entry, why)) = entries.iter().find_map(|entry| Some((entry, entry.refused?))) {
+    let entries = archive.list_entries().map_err(|fault| fault.message)?;
+    if let Some((entry, why)) = entries.iter().find_map(|entry| Some((entry, entry.rejection?))) {
         return Err(format!("`{}`: {why}", entry.name));
     }
     let mut names = Vec::new();
-    let mut left = most;
+    let mut left = max_bytes;
     let mut failed = None;
-    let walked = archive.walk(&|entry| entry.kind == Kind::File, &mut |entry, content| {
-        let at = into.join(&entry.name);
-        let written = root.make_folders_above(&at).and_then(|()| {
-            root.write_with(&at, Put::New, |file| {
-                let came = io::copy(&mut content.take(left.saturating_add(1)), file)?;
-                left = left.checked_sub(came).ok_or_else(|| {
-                    io::Error::other(Fault::too_large(format!("more than {most} bytes come out")))
-                })?;
-                Ok(())
-            })
-        });
-        match written {
-            Ok(()) => names.push(entry.name.clone()),
-            Err(error) => {
-                failed = Some(format!("`{}`: {error}", entry.name));
-                return Ok(Go::Stop);
+    let walked =
+        archive.visit_files(&|entry| entry.kind == EntryKind::File, &mut |entry, content| {
+            let at = into.join(&entry.name);
+            let written = root.create_parent_dirs(&at).and_then(|()| {
+                root.write_file_with(&at, WriteMode::CreateNew, |file| {
+                    let came = io::copy(&mut content.take(left.saturating_add(1)), file)?;
+                    left = left.checked_sub(came).ok_or_else(|| {
+                        io::Error::other(ArchiveError::too_large(format!(
+                            "more than {max_bytes} bytes come out"
+                        )))
+                    })?;
+                    Ok(())
+                })
+            });
+            match written {
+                Ok(()) => names.push(entry.name.clone()),
+                Err(error) => {
+                    failed = Some(format!("`{}`: {error}", entry.name));
+                    return Ok(VisitControl::Stop);
+                }
             }
-        }
-        Ok(Go::On)
-    });
-    match failed.or_else(|| walked.err().map(|fault| fault.what)) {
+            Ok(VisitControl::Continue)
+        });
+    match failed.or_else(|| walked.err().map(|fault| fault.message)) {
         Some(why) => Err(why),
         None => Ok(names),
     }

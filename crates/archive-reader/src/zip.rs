@@ -7,13 +7,13 @@ use std::io::{BufReader, Read as _};
 use zip::read::ZipArchive;
 use zip::result::ZipError;
 
-use super::entry::{Entry, Kind, Names};
-use super::limits::{DIRECTORY, ENTRIES, Fault, Metered};
-use super::read::{Go, Visit};
+use super::archive_entry::{ArchiveEntry, DuplicateNameCheck, EntryKind};
+use super::archive_file::{EntryVisitor, VisitControl};
+use super::extraction_limits::{ArchiveError, MAX_DIRECTORY_BYTES, MAX_ENTRIES, MeteredReader};
 
-type Zip = ZipArchive<BufReader<Metered<File>>>;
+type MeteredZip = ZipArchive<BufReader<MeteredReader<File>>>;
 
-impl From<ZipError> for Fault {
+impl From<ZipError> for ArchiveError {
     fn from(error: ZipError) -> Self {
         match error {
             ZipError::Io(error) => error.into(),
@@ -24,70 +24,70 @@ impl From<ZipError> for Fault {
 
 /// Opens a zip and checks its directory: sizes, names and offsets must agree in both headers, and
 /// entries may not overlap.
-fn opened(file: File, length: u64) -> Result<Zip, Fault> {
-    let metered = Metered::new(file, DIRECTORY);
+fn open_checked(file: File, length: u64) -> Result<MeteredZip, ArchiveError> {
+    let metered = MeteredReader::new(file, MAX_DIRECTORY_BYTES);
     let limit = metered.limit.clone();
     let mut zip = ZipArchive::new(BufReader::new(metered))?;
-    if zip.len() > ENTRIES {
-        return Err(Fault::too_many());
+    if zip.len() > MAX_ENTRIES {
+        return Err(ArchiveError::too_many());
     }
     // One look at each header, of some hundred bytes.
     limit.set(u64::MAX);
     zip.validate_header_consistency()?;
     if zip.offset() != 0 || length == 0 {
-        return Err(Fault::invalid("something stands before the first entry"));
+        return Err(ArchiveError::invalid("something stands before the first entry"));
     }
     Ok(zip)
 }
 
-fn entry(zip: &Zip, at: usize) -> Result<Entry, Fault> {
+fn convert_entry(zip: &MeteredZip, at: usize) -> Result<ArchiveEntry, ArchiveError> {
     let found = zip.by_index_data(at)?;
     let stored = found.name_raw();
     // Directories and links are recognised by either of their two markers.
     let kind = match found.unix_mode().map(|mode| mode & 0o170_000) {
-        Some(0o120_000) => Kind::Link,
-        _ if stored.ends_with(b"/") => Kind::Folder,
-        Some(0o040_000) => Kind::Folder,
-        Some(0 | 0o100_000) | None => Kind::File,
-        Some(_) => Kind::Other,
+        Some(0o120_000) => EntryKind::Link,
+        _ if stored.ends_with(b"/") => EntryKind::Directory,
+        Some(0o040_000) => EntryKind::Directory,
+        Some(0 | 0o100_000) | None => EntryKind::File,
+        Some(_) => EntryKind::Other,
     };
-    let mut entry = Entry::new(stored, kind, found.size());
+    let mut entry = ArchiveEntry::from_stored_name(stored, kind, found.size());
     if found.encrypted() {
-        entry.refused = entry.refused.or(Some("it is encrypted"));
+        entry.rejection = entry.rejection.or(Some("it is encrypted"));
     }
     Ok(entry)
 }
 
-pub(crate) fn entries(file: File, length: u64) -> Result<Vec<Entry>, Fault> {
-    let zip = opened(file, length)?;
-    let mut names = Names::default();
+pub(crate) fn list_entries(file: File, length: u64) -> Result<Vec<ArchiveEntry>, ArchiveError> {
+    let zip = open_checked(file, length)?;
+    let mut names = DuplicateNameCheck::default();
     let one = |at| {
-        let mut entry = entry(&zip, at)?;
-        names.take(&mut entry);
+        let mut entry = convert_entry(&zip, at)?;
+        names.reject_duplicate(&mut entry);
         Ok(entry)
     };
     (0..zip.len()).map(one).collect()
 }
 
-pub(crate) fn walk(
+pub(crate) fn visit_entries(
     file: File,
     length: u64,
-    wanted: &dyn Fn(&Entry) -> bool,
-    visit: &mut Visit<'_>,
-) -> Result<(), Fault> {
-    let mut zip = opened(file, length)?;
-    let mut names = Names::default();
+    wanted: &dyn Fn(&ArchiveEntry) -> bool,
+    visit: &mut EntryVisitor<'_>,
+) -> Result<(), ArchiveError> {
+    let mut zip = open_checked(file, length)?;
+    let mut names = DuplicateNameCheck::default();
     for at in 0..zip.len() {
-        let mut entry = entry(&zip, at)?;
-        names.take(&mut entry);
-        if entry.refused.is_some() || entry.kind != Kind::File || !wanted(&entry) {
+        let mut entry = convert_entry(&zip, at)?;
+        names.reject_duplicate(&mut entry);
+        if entry.rejection.is_some() || entry.kind != EntryKind::File || !wanted(&entry) {
             continue;
         }
         let mut content = zip.by_index(at)?;
         let size = entry.size;
         // One byte beyond the declared size reveals a wrong size.
         let mut bounded = (&mut content).take(size.saturating_add(1));
-        if visit(&entry, &mut bounded)? == Go::Stop {
+        if visit(&entry, &mut bounded)? == VisitControl::Stop {
             return Ok(());
         }
     }

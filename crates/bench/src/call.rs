@@ -1,44 +1,50 @@
-//! `bench call`: one call, direct and through what stands between.
+//! `bench call`: one call, directly and through a proxy, Toolkeep or other gateways.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine;
-use crate::message::Message;
-use crate::options::{Options, USAGE};
-use crate::peers::{self, Peers};
-use crate::report::Report;
-use crate::target::{Part, Series, Target, in_turn};
-use crate::toolkeep::Toolkeep;
-use crate::{callgrind, lists, perf};
+use crate::options::{CallOptions, USAGE};
+use crate::peer_gateways::{self, PeerSet};
+use crate::report::CallReport;
+use crate::system_stats;
+use crate::target::{HelperProcess, MeasuredTarget, TargetSeries, measure_in_turn};
+use crate::timed_request::TimedRequest;
+use crate::toolkeep_process::ToolkeepServer;
+use crate::{callgrind_profile, perf_counters, tool_lists};
 
-/// Measures, prints, and writes where asked.
-pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
+/// Runs the benchmark, prints the report and writes it if requested.
+pub(crate) async fn run_call_bench(flags: &[&str]) -> Result<(), String> {
     if flags.contains(&"--help") {
         println!("{USAGE}");
         return Ok(());
     }
-    let folder = Folder::make()?;
+    let folder = TempFolder::create_folder()?;
     if let ["--instructions", rest @ ..] = flags {
-        return callgrind::run(rest, &folder.0).await;
+        return callgrind_profile::run_callgrind(rest, &folder.0).await;
     }
-    let options = Options::parse(flags)?;
-    let counting = perf::available();
-    let (calls, missing) = calls(&options, &folder.0, counting.is_ok()).await?;
-    // Lists are no matter of the others.
+    let options = CallOptions::parse_flags(flags)?;
+    let counting = perf_counters::check_available();
+    let (calls, missing) = measure_calls(&options, &folder.0, counting.is_ok()).await?;
+    // Lists are measured only without other gateways.
     let lists = match &options.peers {
         Some(_) => Vec::new(),
-        None => lists::run(&options, &folder.0).await?,
+        None => tool_lists::measure_lists(&options, &folder.0).await?,
     };
-    let report =
-        Report { options: &options, machine: machine::describe(), counting, calls, missing, lists };
+    let report = CallReport {
+        options: &options,
+        machine: system_stats::describe_machine(),
+        counting,
+        calls,
+        missing,
+        lists,
+    };
     let text = report.to_string();
     println!("\n{text}");
     if let Some(file) = &options.write {
         fs::write(file, text).map_err(|e| format!("`{}`: {e}", file.display()))?;
     }
-    match report.failures() {
+    match report.count_failures() {
         0 => Ok(()),
         failures => {
             Err(format!("{failures} answers were not what was asked for; no figure above counts"))
@@ -46,63 +52,71 @@ pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A folder for the files of one run, gone with it.
-pub(crate) struct Folder(pub(crate) PathBuf);
+/// A temporary folder for the files of one run, removed on drop.
+pub(crate) struct TempFolder(pub(crate) PathBuf);
 
-impl Folder {
-    pub(crate) fn make() -> Result<Self, String> {
+impl TempFolder {
+    pub(crate) fn create_folder() -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("toolkeep-bench-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|e| format!("`{}`: {e}", folder.display()))?;
         Ok(Self(folder))
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// The names of the targets, as the report compares them.
-pub(crate) const DIRECT: &str = "direct";
-pub(crate) const PASS: &str = "bare proxy";
+/// Name of the direct target in the report.
+pub(crate) const DIRECT_NAME: &str = "direct";
+pub(crate) const PROXY_NAME: &str = "bare proxy";
 
-/// What was measured, and which peers were not.
-type Found = (Vec<Series>, Vec<String>);
+/// Measured series, and reasons why peers are missing.
+type CallResults = (Vec<TargetSeries>, Vec<String>);
 
-pub(crate) async fn calls(options: &Options, folder: &Path, count: bool) -> Result<Found, String> {
-    let upstream = Part::start(&["upstream", "2"])?;
-    let pass = Part::start(&["pass", &upstream.address.to_string()])?;
+pub(crate) async fn measure_calls(
+    options: &CallOptions,
+    folder: &Path,
+    count: bool,
+) -> Result<CallResults, String> {
+    let upstream = HelperProcess::start_helper(&["upstream", "2"])?;
+    let pass = HelperProcess::start_helper(&["pass", &upstream.address.to_string()])?;
     let (behind, between) = (upstream.pid(), pass.pid());
-    let direct = Message::call(upstream.address, "echo");
-    let target = |name: &str, message: Message, own: u32, chain: &[u32]| Target {
+    let direct = TimedRequest::tool_call(upstream.address, "echo");
+    let target = |name: &str, message: TimedRequest, own: u32, chain: &[u32]| MeasuredTarget {
         name: name.to_owned(),
         message,
-        own,
-        chain: chain.to_vec(),
+        own_pid: own,
+        chain_pids: chain.to_vec(),
     };
+    let proxied = TimedRequest::tool_call(pass.address, "echo");
     let mut targets = vec![
-        target(DIRECT, direct, behind, &[behind]),
-        target(PASS, Message::call(pass.address, "echo"), between, &[between, behind]),
+        target(DIRECT_NAME, direct, behind, &[behind]),
+        target(PROXY_NAME, proxied, between, &[between, behind]),
     ];
     let toolkeep = match &options.toolkeep {
-        Some(binary) => {
-            Some(Toolkeep::start(Command::new(binary), upstream.address, folder).await?)
-        }
+        Some(binary) => Some(
+            ToolkeepServer::start_with_upstream(Command::new(binary), upstream.address, folder)
+                .await?,
+        ),
         None => None,
     };
     if let Some(toolkeep) = &toolkeep {
-        let own = toolkeep.part.pid();
+        let own = toolkeep.process.pid();
         for (name, tool) in
             [("Toolkeep, reads only", "echo"), ("Toolkeep, effects unknown", "echo_unknown")]
         {
-            let message = Message::call(toolkeep.part.address, toolkeep.named(tool)?);
-            targets.push(target(name, message.with(&toolkeep.headers), own, &[own, behind]));
+            let message =
+                TimedRequest::tool_call(toolkeep.process.address, toolkeep.tool_name(tool)?);
+            let message = message.with_headers(&toolkeep.headers);
+            targets.push(target(name, message, own, &[own, behind]));
         }
     }
     let peers = match &options.peers {
-        Some(installs) => peers::start(installs, upstream.address, folder).await,
-        None => Peers::default(),
+        Some(installs) => peer_gateways::start_peers(installs, upstream.address, folder).await,
+        None => PeerSet::default(),
     };
     for peer in &peers.running {
         let own = peer.part.pid();
@@ -110,9 +124,10 @@ pub(crate) async fn calls(options: &Options, folder: &Path, count: bool) -> Resu
     }
     let mut all = Vec::new();
     for callers in &options.callers {
-        let mut found = in_turn(&targets, *callers, options.slice, options.rounds).await?;
+        let mut found = measure_in_turn(&targets, *callers, options.slice, options.rounds).await?;
         for (series, target) in found.iter_mut().zip(&targets).filter(|_| count) {
-            series.instructions = Some(perf::instructions(target, *callers, folder)?);
+            series.instructions =
+                Some(perf_counters::count_instructions(target, *callers, folder)?);
         }
         all.extend(found);
     }

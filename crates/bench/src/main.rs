@@ -1,4 +1,5 @@
-//! What things cost: `cargo xtask bench call` and others. One program plays every part but Toolkeep's own.
+//! Benchmarks of Toolkeep, started by `cargo xtask bench`. This program also runs as every helper
+//! process.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -7,36 +8,36 @@
 #![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
 
 mod call;
-mod callgrind;
+mod callgrind_profile;
 mod catalog;
-mod compute;
-mod emulated;
-mod formats;
-mod goal;
+mod command_dispatch;
+mod format_rendering;
+mod helper_process;
 mod histogram;
-mod lists;
-mod load;
-mod machine;
-mod message;
+mod http_loop;
+mod instruction_count;
+mod load_generator;
+mod math_tools;
 mod node;
 mod options;
-mod part;
-mod peers;
-mod perf;
+mod peer_gateways;
+mod perf_counters;
 mod plugins;
 mod policy;
 mod programs;
 mod report;
-mod run;
-mod serve;
-mod start;
+mod server_start;
+mod system_stats;
 mod target;
-mod toolkeep;
+mod target_check;
+mod timed_request;
+mod tool_lists;
+mod toolkeep_process;
 mod tools;
 
 use std::process::ExitCode;
 
-/// The allocator of the product, for every part alike.
+/// The allocator of the product, used by every helper process too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -44,7 +45,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let Err(message) = run::run(&words).await else { return ExitCode::SUCCESS };
+    let Err(message) = command_dispatch::run_command(&words).await else {
+        return ExitCode::SUCCESS;
+    };
     println!("{message}");
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! What to measure and for how long.
+//! Command-line options of the benchmarks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,23 +19,23 @@ usage: cargo xtask bench call [OPTIONS]
   --shipped        what `cargo xtask release` built, Toolkeep and what stands beside it; with --write
                    docs/reference/benchmarks-shipped.md";
 
-/// The choices of one run.
+/// Options of one `bench call` run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct CallOptions {
     pub(crate) slice: Duration,
     pub(crate) rounds: usize,
     pub(crate) callers: Vec<usize>,
     /// The binary to measure; the task passes it.
     pub(crate) toolkeep: Option<PathBuf>,
-    /// Where other gateways are installed; the task passes it.
+    /// Folder with the installed gateways; the task passes it.
     pub(crate) peers: Option<PathBuf>,
     /// The file of the report; the task passes it.
     pub(crate) write: Option<PathBuf>,
 }
 
-impl Options {
-    /// From the command line.
-    pub(crate) fn parse(flags: &[&str]) -> Result<Self, String> {
+impl CallOptions {
+    /// Parses the options from the command line.
+    pub(crate) fn parse_flags(flags: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             slice: Duration::from_millis(1500),
             rounds: 10,
@@ -46,12 +46,12 @@ impl Options {
         };
         for pair in flags.chunks(2) {
             let [flag, value] = pair else { return Err(USAGE.to_owned()) };
-            options.take(flag, value)?;
+            options.set_flag(flag, value)?;
         }
         Ok(options)
     }
 
-    fn take(&mut self, flag: &str, value: &str) -> Result<(), String> {
+    fn set_flag(&mut self, flag: &str, value: &str) -> Result<(), String> {
         let bad = || format!("`{value}` does not fit {flag}\n\n{USAGE}");
         match flag {
             "--seconds" => {
@@ -76,7 +76,7 @@ impl Options {
     }
 }
 
-/// The two flags of what is measured on many tools; `None` where they are not those.
+/// Parses `--toolkeep` and `--tools`; returns `None` for any other flag.
 pub(crate) fn binary_and_tools<'a>(flags: &[&'a str], tools: usize) -> Option<(&'a Path, usize)> {
     let (mut binary, mut tools) = (None, tools);
     for pair in flags.chunks(2) {
@@ -89,15 +89,15 @@ pub(crate) fn binary_and_tools<'a>(flags: &[&'a str], tools: usize) -> Option<(&
     Some((binary?, tools))
 }
 
-/// `--toolkeep PATH`, and `--write FILE` where a report is asked for.
-pub(crate) struct Flags<'a> {
+/// The flags `--toolkeep PATH` and, optionally, `--write FILE` for the report.
+pub(crate) struct ReportFlags<'a> {
     pub(crate) binary: &'a str,
     pub(crate) file: Option<&'a str>,
 }
 
-impl<'a> Flags<'a> {
-    /// Nothing where the words are others.
-    pub(crate) fn read(words: &[&'a str]) -> Option<Self> {
+impl<'a> ReportFlags<'a> {
+    /// Parses the flags; returns `None` for any other word.
+    pub(crate) fn from_words(words: &[&'a str]) -> Option<Self> {
         let (mut binary, mut file) = (None, None);
         for pair in words.chunks(2) {
             match pair {
@@ -112,11 +112,11 @@ impl<'a> Flags<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::CallOptions;
 
     #[test]
     fn what_is_given_is_taken() {
-        let options = Options::parse(&["--callers", "1,8", "--seconds", "0.5"]).unwrap();
+        let options = CallOptions::parse_flags(&["--callers", "1,8", "--seconds", "0.5"]).unwrap();
         assert_eq!(options.callers, [1, 8]);
         assert_eq!(options.slice.as_millis(), 500);
         assert_eq!(options.rounds, 10);
@@ -131,7 +131,7 @@ mod tests {
             &["--rounds"],
             &["--fast", "1"],
         ] {
-            assert!(Options::parse(flags).is_err(), "{flags:?}");
+            assert!(CallOptions::parse_flags(flags).is_err(), "{flags:?}");
         }
     }
 }

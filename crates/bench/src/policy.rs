@@ -1,107 +1,126 @@
-//! `bench policy`: what a decision costs, within the program: there is no network and no disk in these
-//! figures.
+//! `bench policy`: time of policy decisions, without network and disk.
 //!
-//! Admitted is one look into a view that is there; rebuilt is a view made anew, as after a change of
-//! catalog or policy, or for a rights class that is new; decided is what a call asks: its view looked up, its
-//! tool found, the second stage. What of that is remembered is shown by its parts, and by the same with
-//! nothing remembered: all six layers gone through for one tool.
+//! Admission is one lookup in an existing view. A rebuild creates a view, as after a change of
+//! catalog or policy or for a new rights class. A decision is what a call needs: find the view,
+//! find the tool, run the second stage. Further rows show the parts and the cost without any cache:
+//! all six layers for one tool.
 
+mod policy_fixture;
 mod report;
-mod world;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::policy::{Admission, Asking, Decision, Facts, Residual, Taint, decide};
-use catalog::Entry;
-use gateway::{Gateway, Request, View};
+use ::policy::{
+    PolicyDecision, PolicyRequest, ResidualPolicy, SessionTaint, ToolAdmission, ToolFacts,
+    decide_call,
+};
+use catalog::CatalogEntry;
+use gateway::{CallRequest, CatalogView, Gateway};
 use identity::Principal;
-use tool::{Args, CallerType, Interface};
+use tool::{CallArguments, CallerType, Interface};
 
-use crate::goal;
-use crate::machine;
-use report::{Found, Report, Times};
-use world::{NOW, caller, conditional, gateway, name, plain, reaches_files};
+use crate::system_stats;
+use crate::target_check;
+use policy_fixture::{
+    NOW, build_caller, build_gateway, is_conditional, is_file_tool, is_plain, tool_name,
+};
+use report::{DecisionTimes, PolicyReport, PolicyResults};
 
 pub(crate) const USAGE: &str = "usage: cargo xtask bench policy [--write]
 
   --write   also write the report, docs/reference/benchmarks-policy.md";
 
-/// How much is measured.
+/// The size of one benchmark run.
 #[derive(Debug, Clone, Copy)]
-struct Sizes {
-    /// Tools of the catalog.
+struct PolicyRunSize {
+    /// Number of tools in the catalog.
     tools: usize,
-    /// Rights classes that call in turn.
+    /// Numbers of rights classes that call in turn.
     classes: [usize; 3],
-    /// Calls of one slice.
+    /// Number of calls in one slice.
     calls: usize,
-    /// Slices of each number of classes, in turn; the median counts.
+    /// Slices for each number of classes; the report shows the median.
     rounds: usize,
-    /// How often what takes nanoseconds is done at once.
-    often: usize,
+    /// Repetitions of an operation that takes nanoseconds.
+    repetitions: usize,
 }
 
-const FULL: Sizes =
-    Sizes { tools: 10_000, classes: [1, 10, 1_000], calls: 10_000, rounds: 31, often: 100_000 };
+const FULL_SIZES: PolicyRunSize = PolicyRunSize {
+    tools: 10_000,
+    classes: [1, 10, 1_000],
+    calls: 10_000,
+    rounds: 31,
+    repetitions: 100_000,
+};
 
-/// Measures, prints, and writes where asked.
-pub(crate) async fn run(flags: &[&str]) -> Result<(), String> {
+/// Runs the benchmark, prints the report and writes it if requested.
+pub(crate) async fn run_policy_bench(flags: &[&str]) -> Result<(), String> {
     let file = match flags {
         [] => None,
         ["--write", file] => Some(file),
         _ => return Err(USAGE.to_owned()),
     };
-    let found = measured(FULL).await?;
-    let text = Report { found, machine: machine::describe() }.to_string();
-    goal::publish(&text, file.copied())
+    let found = measure_policy(FULL_SIZES).await?;
+    let text = PolicyReport { found, machine: system_stats::describe_machine() }.to_string();
+    target_check::publish_report(&text, file.copied())
 }
 
-async fn measured(sizes: Sizes) -> Result<Found, String> {
-    let most = sizes.classes.iter().copied().max().unwrap_or(1);
-    let gateway = Arc::new(gateway(sizes.tools, most)?);
-    let callers = (0..most).map(caller).collect::<Result<Vec<_>, _>>()?;
-    let resident = || machine::memory(std::process::id()).0;
+async fn measure_policy(sizes: PolicyRunSize) -> Result<PolicyResults, String> {
+    let max_classes = sizes.classes.iter().copied().max().unwrap_or(1);
+    let gateway = Arc::new(build_gateway(sizes.tools, max_classes)?);
+    let callers = (0..max_classes).map(build_caller).collect::<Result<Vec<_>, _>>()?;
+    let resident = || system_stats::process_memory(std::process::id()).0;
     let before = resident();
-    let mut rebuilt: Vec<_> = callers.iter().map(|who| rebuilt(&gateway, who)).collect();
+    let mut rebuilt: Vec<_> = callers.iter().map(|who| time_rebuild(&gateway, who)).collect();
     rebuilt.sort_unstable();
-    // What the cache let go is held here, so that all of them are counted.
-    let held: Vec<_> = callers.iter().map(|who| gateway.view(who, CallerType::Direct)).collect();
+    // Keeps views that the cache evicted, so that the memory of all views is counted.
+    let held: Vec<_> =
+        callers.iter().map(|who| gateway.view_for(who, CallerType::Direct)).collect();
     let views = resident() - before;
     drop(held);
     let first = callers.first().ok_or("no caller")?;
-    let view = gateway.view(first, CallerType::Direct);
-    let names: Vec<_> = (0..sizes.tools).map(name).collect();
+    let view = gateway.view_for(first, CallerType::Direct);
+    let names: Vec<_> = (0..sizes.tools).map(tool_name).collect();
     let mut turn = names.iter().cycle();
     let mut next = || turn.next().map_or("", String::as_str);
-    let seen = names.iter().filter(|name| view.find(name).is_some()).count();
-    let admitted = each(sizes, sizes.often, || {
-        let _found = black_box(view.find(next()));
+    let seen = names.iter().filter(|name| view.find_tool(name).is_some()).count();
+    let admitted = median_nanos(sizes, sizes.repetitions, || {
+        let _found = black_box(view.find_tool(next()));
     });
-    let looked = each(sizes, sizes.often, || {
-        let _found = black_box(gateway.view(first, CallerType::Direct).find(next()));
+    let view_lookup = median_nanos(sizes, sizes.repetitions, || {
+        let _found = black_box(gateway.view_for(first, CallerType::Direct).find_tool(next()));
     });
-    let args = Args::check(r#"{"env":"prod","n":3,"paths":["/srv/a","/srv/b"]}"#);
+    let args = CallArguments::parse(r#"{"env":"prod","n":3,"paths":["/srv/a","/srv/b"]}"#);
     let args = args.map_err(|error| error.to_string())?;
-    let decided = Decided { sizes, gateway: &gateway, view: &view, who: first, args: &args };
-    let times = Times {
-        admitted,
-        looked,
-        call: decided.call(&names)?,
-        layers: decided.layers(&names, false)?,
-        anew: decided.layers(&names, true)?,
-        stage: decided.second(&names, &plain)?,
-        folders: decided.second(&names, &reaches_files)?,
-        ruled: decided.second(&names, &conditional)?,
+    let decided =
+        DecisionTimer { sizes, gateway: &gateway, view: &view, caller: first, args: &args };
+    let times = DecisionTimes {
+        admission: admitted,
+        view_lookup,
+        named_call: decided.decide_call(&names)?,
+        six_layers: decided.decide_layers(&names, false)?,
+        uncached_layers: decided.decide_layers(&names, true)?,
+        second_stage: decided.decide_second_stage(&names, &is_plain)?,
+        folder_rules: decided.decide_second_stage(&names, &is_file_tool)?,
+        condition_rules: decided.decide_second_stage(&names, &is_conditional)?,
     };
-    let rates = rates(sizes, &gateway, &callers, &open(&view, &names)).await?;
-    let (tools, classes) = (sizes.tools, most);
-    Ok(Found { tools, classes, seen, rebuilt, views, times, rates })
+    let rates = measure_rates(sizes, &gateway, &callers, &open_tools(&view, &names)).await?;
+    let (tools, classes) = (sizes.tools, max_classes);
+    Ok(PolicyResults {
+        tools,
+        classes,
+        visible_tools: seen,
+        rebuild_times: rebuilt,
+        views_mib: views,
+        times,
+        rates,
+    })
 }
 
-/// Nanoseconds of one, the median of some rounds.
-fn each(sizes: Sizes, often: usize, mut work: impl FnMut()) -> f64 {
+/// Returns the nanoseconds of one operation: the median over all rounds.
+fn median_nanos(sizes: PolicyRunSize, often: usize, mut work: impl FnMut()) -> f64 {
     let mut times: Vec<_> = (0..sizes.rounds)
         .map(|_| {
             let begun = Instant::now();
@@ -113,117 +132,136 @@ fn each(sizes: Sizes, often: usize, mut work: impl FnMut()) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn rebuilt(gateway: &Gateway, who: &Principal) -> Duration {
+fn time_rebuild(gateway: &Gateway, who: &Principal) -> Duration {
     let begun = Instant::now();
-    drop(black_box(gateway.view(who, CallerType::Direct)));
+    drop(black_box(gateway.view_for(who, CallerType::Direct)));
     begun.elapsed()
 }
 
-/// Decisions of one caller.
-struct Decided<'a> {
-    sizes: Sizes,
+/// Measures the decisions of one caller.
+struct DecisionTimer<'a> {
+    sizes: PolicyRunSize,
     gateway: &'a Gateway,
-    view: &'a View,
-    who: &'a Principal,
-    args: &'a Args,
+    view: &'a CatalogView,
+    caller: &'a Principal,
+    args: &'a CallArguments,
 }
 
-impl<'a> Decided<'a> {
-    fn asking(&self, entry: &'a Entry) -> Asking<'a> {
-        Asking {
-            caller: self.who.caller(),
-            rights: self.who.rights(),
-            by: CallerType::Direct,
-            tool: Facts::of(&entry.key, &entry.tool),
-            args: self.args,
+impl<'a> DecisionTimer<'a> {
+    fn policy_request(&self, entry: &'a CatalogEntry) -> PolicyRequest<'a> {
+        PolicyRequest {
+            caller: self.caller.caller(),
+            rights: self.caller.rights_class(),
+            caller_type: CallerType::Direct,
+            tool: ToolFacts::from_tool(&entry.tool_key, &entry.tool),
+            arguments: self.args,
             now: NOW,
-            taint: Taint::default(),
+            taint: SessionTaint::default(),
         }
     }
 
-    /// All that is asked of a call by name, for each tool in turn that is seen.
-    fn call(&self, names: &[String]) -> Result<f64, String> {
-        let seen = names.iter().filter(|name| plain(name) && self.view.find(name).is_some());
+    /// Measures the complete decision of a call by name, for each visible tool in turn.
+    fn decide_call(&self, names: &[String]) -> Result<f64, String> {
+        let seen =
+            names.iter().filter(|name| is_plain(name) && self.view.find_tool(name).is_some());
         let seen: Vec<_> = seen.collect();
         let mut turn = seen.iter().cycle();
         if seen.is_empty() {
             return Err("no tool is seen".to_owned());
         }
-        Ok(each(self.sizes, self.sizes.often, || {
-            let view = self.gateway.view(black_box(self.who), CallerType::Direct);
-            let found = turn.next().and_then(|name| view.find(black_box(name)));
+        Ok(median_nanos(self.sizes, self.sizes.repetitions, || {
+            let view = self.gateway.view_for(black_box(self.caller), CallerType::Direct);
+            let found = turn.next().and_then(|name| view.find_tool(black_box(name)));
             let decided = found.map(|(entry, residual)| {
                 let args = self.args;
-                let tool = Facts::of(&entry.key, &entry.tool);
-                let (caller, rights) = (self.who.caller(), self.who.rights());
-                let (by, now, taint) = (CallerType::Direct, NOW, Taint::default());
-                decide(residual, &Asking { caller, rights, by, tool, args, now, taint })
+                let tool = ToolFacts::from_tool(&entry.tool_key, &entry.tool);
+                let (caller, rights) = (self.caller.caller(), self.caller.rights_class());
+                let (by, now, taint) = (CallerType::Direct, NOW, SessionTaint::default());
+                decide_call(
+                    residual,
+                    &PolicyRequest {
+                        caller,
+                        rights,
+                        caller_type: by,
+                        tool,
+                        arguments: args,
+                        now,
+                        taint,
+                    },
+                )
             });
             let _decided = black_box(decided);
         }))
     }
 
-    /// Both stages with nothing remembered of the tool; nor of the caller's layers, where they are found
-    /// anew.
-    fn layers(&self, names: &[String], anew: bool) -> Result<f64, String> {
-        let found = names.iter().filter(|name| plain(name)).filter_map(|name| self.view.find(name));
-        let all: Vec<_> = found.map(|(entry, _)| self.asking(entry)).collect();
+    /// Measures both stages without cached results of the tool and, if `anew`, of the caller's
+    /// layers.
+    fn decide_layers(&self, names: &[String], anew: bool) -> Result<f64, String> {
+        let found =
+            names.iter().filter(|name| is_plain(name)).filter_map(|name| self.view.find_tool(name));
+        let all: Vec<_> = found.map(|(entry, _)| self.policy_request(entry)).collect();
         let mut turn = all.iter().cycle();
-        let rights = self.who.rights();
-        let lens = || self.view.rules().lens(rights, CallerType::Direct, NOW);
+        let rights = self.caller.rights_class();
+        let lens = || self.view.policy().for_class(rights, CallerType::Direct, NOW);
         let (kept, first) = (lens(), all.first().ok_or("no tool is seen")?);
-        Ok(each(self.sizes, self.sizes.often / 10, || {
+        Ok(median_nanos(self.sizes, self.sizes.repetitions / 10, || {
             let asking = black_box(turn.next().unwrap_or(first));
-            let admitted = if anew { lens().admit(&asking.tool) } else { kept.admit(&asking.tool) };
+            let admitted =
+                if anew { lens().admit_tool(&asking.tool) } else { kept.admit_tool(&asking.tool) };
             let decided = match admitted {
-                Admission::Visible(residual) => Some(decide(&residual, asking)),
-                Admission::Hidden(_) => None,
+                ToolAdmission::Visible(residual) => Some(decide_call(&residual, asking)),
+                ToolAdmission::Hidden(_) => None,
             };
             let _decided = black_box(decided);
         }))
     }
 
-    /// The second stage alone, of the tools of one kind in turn.
-    fn second(&self, names: &[String], kind: &dyn Fn(&str) -> bool) -> Result<f64, String> {
-        let found = names.iter().filter(|name| kind(name)).filter_map(|name| self.view.find(name));
-        let all: Vec<(&Residual, Asking<'_>)> =
-            found.map(|(entry, residual)| (residual, self.asking(entry))).collect();
+    /// Measures the second stage alone, for the tools of one kind in turn.
+    fn decide_second_stage(
+        &self,
+        names: &[String],
+        kind: &dyn Fn(&str) -> bool,
+    ) -> Result<f64, String> {
+        let found =
+            names.iter().filter(|name| kind(name)).filter_map(|name| self.view.find_tool(name));
+        let all: Vec<(&ResidualPolicy, PolicyRequest<'_>)> =
+            found.map(|(entry, residual)| (residual, self.policy_request(entry))).collect();
         let first = all.first().ok_or("no tool of a kind is seen")?;
-        // Each is let through, so that all of it was looked at.
-        let denied = |(residual, asking): &&(&Residual, Asking<'_>)| {
-            matches!(decide(residual, asking), Decision::Deny(_))
+        // Every request is allowed, so that all rules are evaluated.
+        let denied = |(residual, asking): &&(&ResidualPolicy, PolicyRequest<'_>)| {
+            matches!(decide_call(residual, asking), PolicyDecision::Deny(_))
         };
         if all.iter().find(denied).is_some() {
             return Err("a tool that is measured is denied".to_owned());
         }
         let mut turn = all.iter().cycle();
-        Ok(each(self.sizes, self.sizes.often / 10, || {
+        Ok(median_nanos(self.sizes, self.sizes.repetitions / 10, || {
             let (residual, asking) = black_box(turn.next().unwrap_or(first));
-            let _decided = black_box(decide(residual, asking));
+            let _decided = black_box(decide_call(residual, asking));
         }))
     }
 }
 
-/// Tools that run at once.
-fn open<'a>(view: &View, names: &'a [String]) -> Vec<&'a str> {
+/// Returns tools that need no approval.
+fn open_tools<'a>(view: &CatalogView, names: &'a [String]) -> Vec<&'a str> {
     let free = |name: &&str| {
-        let found = view.find(name);
-        plain(name) && found.is_some_and(|(_, residual)| residual.hold.is_none())
+        let found = view.find_tool(name);
+        is_plain(name) && found.is_some_and(|(_, residual)| residual.approval_reason.is_none())
     };
     names.iter().map(String::as_str).filter(free).take(100).collect()
 }
 
-/// Calls a second by so many classes in turn, slice by slice in turn, each with the ratio to the first of
-/// the same round. A view for each is there already.
-async fn rates(
-    sizes: Sizes,
+/// Measures calls per second for each number of classes, slice by slice in turn. All views exist
+/// already.
+async fn measure_rates(
+    sizes: PolicyRunSize,
     gateway: &Arc<Gateway>,
     callers: &[Principal],
     open: &[&str],
 ) -> Result<Vec<(usize, Vec<f64>)>, String> {
     let mut rates: Vec<_> = sizes.classes.iter().map(|classes| (*classes, Vec::new())).collect();
     for round in 0..sizes.rounds {
-        // In turn forwards and backwards, so that none always comes after the same other.
+        // Alternates the order, so that no row always follows the same other.
         if round > 0 {
             rates.reverse();
         }
@@ -231,8 +269,8 @@ async fn rates(
             let callers = callers.iter().take(*classes).cycle();
             let begun = Instant::now();
             for (who, name) in callers.zip(open.iter().cycle()).take(sizes.calls) {
-                let request = Request::new(*name, "{}", Interface::Library);
-                let answer = black_box(gateway.call(who, request).await);
+                let request = CallRequest::new(*name, "{}", Interface::Library);
+                let answer = black_box(gateway.call_tool(who, request).await);
                 answer.result.map_err(|failure| format!("`{name}`: {}", failure.message))?;
             }
             rates.push(sizes.calls as f64 / begun.elapsed().as_secs_f64());
@@ -244,17 +282,18 @@ async fn rates(
 
 #[cfg(test)]
 mod tests {
-    use super::report::Report;
-    use super::{Sizes, measured};
+    use super::report::PolicyReport;
+    use super::{PolicyRunSize, measure_policy};
 
     #[tokio::test]
     async fn every_figure_of_a_small_run_is_there() {
-        let sizes = Sizes { tools: 500, classes: [1, 2, 3], calls: 50, rounds: 2, often: 40 };
-        let found = measured(sizes).await.unwrap();
-        assert!(found.seen > 100, "{found:?}");
-        assert_eq!(found.rebuilt.len(), 3);
+        let sizes =
+            PolicyRunSize { tools: 500, classes: [1, 2, 3], calls: 50, rounds: 2, repetitions: 40 };
+        let found = measure_policy(sizes).await.unwrap();
+        assert!(found.visible_tools > 100, "{found:?}");
+        assert_eq!(found.rebuild_times.len(), 3);
         assert!(found.rates.iter().all(|(_, rates)| rates.len() == 2), "{found:?}");
-        let text = Report { found, machine: "two cores".to_owned() }.to_string();
+        let text = PolicyReport { found, machine: "two cores".to_owned() }.to_string();
         assert_eq!(text.matches("\n| ").count(), 18, "{text}");
     }
 }

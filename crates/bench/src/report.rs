@@ -1,25 +1,25 @@
-//! The figures in words: docs/reference/benchmarks.md.
+//! Report of the call benchmark: docs/reference/benchmarks.md.
 
 use std::fmt;
 
-use crate::call::{DIRECT, PASS};
-use crate::lists::List;
-use crate::options::Options;
-use crate::peers;
-use crate::target::Series;
+use crate::call::{DIRECT_NAME, PROXY_NAME};
+use crate::options::CallOptions;
+use crate::peer_gateways;
+use crate::target::TargetSeries;
+use crate::tool_lists::ListResults;
 
-/// All that one run found.
-pub(crate) struct Report<'a> {
-    pub(crate) options: &'a Options,
+/// The complete report of one run.
+pub(crate) struct CallReport<'a> {
+    pub(crate) options: &'a CallOptions,
     pub(crate) machine: String,
     pub(crate) counting: Result<(), String>,
-    pub(crate) calls: Vec<Series>,
-    /// Of other gateways that were asked for: which are not in it, and why.
+    pub(crate) calls: Vec<TargetSeries>,
+    /// Requested gateways that were not measured, with the reason.
     pub(crate) missing: Vec<String>,
-    pub(crate) lists: Vec<List>,
+    pub(crate) lists: Vec<ListResults>,
 }
 
-const HEAD: &str = "\
+const REPORT_HEAD: &str = "\
 # What a call costs
 
 Written by `cargo xtask bench call`; not by hand. All programs run on one machine and speak over \
@@ -38,7 +38,7 @@ it is the share of direct's calls that would remain if the machine did nothing e
 const PEERS: &str = "\
 `fastmcp proxy` is `create_proxy` of the PyPI package fastmcp, without sessions and without keys; `ContextForge` is \
 mcp-contextforge-gateway on SQLite with one worker, with a token of its own, without its limit on requests, its page and \
-its telemetry. Both as `pip` installs them; the versions stand in `xtask/src/pins.rs`.
+its telemetry. Both as `pip` installs them; the versions stand in `xtask/src/pinned_versions.rs`.
 ";
 
 const INSTRUCTIONS: &str = "\
@@ -49,22 +49,25 @@ machines without counters, and for those that others use too. They are the same 
 in a hundred. SHA-256 is counted apart: valgrind has none of the processor's instructions for it, with which it takes a \
 twentieth. Where more than some kilobytes are copied at once, callgrind counts each byte as one instruction. \
 Those of the whole system: \
-[benchmarks-instructions.md](benchmarks-instructions.md). What was saved where: docs/design/012-hot-path.md.
+[benchmarks-instructions.md](benchmarks-instructions.md). What was saved where: docs/design/runtime.md.
 ";
 
-impl Report<'_> {
-    /// Answers that were not what was asked for. What other gateways fail at stands in the table.
-    pub(crate) fn failures(&self) -> u64 {
+impl CallReport<'_> {
+    /// Counts wrong answers; failures of other gateways appear only in the table.
+    pub(crate) fn count_failures(&self) -> u64 {
         let lists = self.lists.iter().flat_map(|list| &list.series);
-        let ours = self.calls.iter().filter(|series| !peers::NAMES.contains(&&*series.target));
-        ours.chain(lists).map(Series::failures).sum()
+        let ours = self
+            .calls
+            .iter()
+            .filter(|series| !peer_gateways::PEER_NAMES.contains(&&*series.target));
+        ours.chain(lists).map(TargetSeries::total_failures).sum()
     }
 
-    fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lists = self.lists.iter().flat_map(|list| &list.series);
         let samples = self.calls.iter().chain(lists).flat_map(|series| &series.samples);
-        let foreign: Vec<f64> = samples.map(|sample| sample.foreign * 100.0).collect();
-        let Options { slice, rounds, .. } = self.options;
+        let foreign: Vec<f64> = samples.map(|sample| sample.foreign_share * 100.0).collect();
+        let CallOptions { slice, rounds, .. } = self.options;
         writeln!(
             f,
             "Machine: {}. {rounds} rounds of {:.1} s each.",
@@ -87,7 +90,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn ratios(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_ratios(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = [
             "callers",
             "target",
@@ -97,60 +100,64 @@ impl Report<'_> {
             "instructions: direct / target",
         ];
         writeln!(f, "| {} |\n| ---: | --- | ---: | ---: | ---: | ---: |", columns.join(" | "))?;
-        for series in self.calls.iter().filter(|series| series.target != DIRECT) {
+        for series in self.calls.iter().filter(|series| series.target != DIRECT_NAME) {
             let beside = |name: &str| {
                 let same =
-                    |other: &&Series| other.target == name && other.callers == series.callers;
+                    |other: &&TargetSeries| other.target == name && other.callers == series.callers;
                 self.calls.iter().find(same)
             };
-            let rate = |name: &str| beside(name).map(|other| ratio(series, other));
-            let whole = |series: &Series| series.cpu(|sample| sample.whole);
-            let cpu = beside(DIRECT).map(|direct| whole(direct) / whole(series));
-            let model = beside(DIRECT).and_then(|d| Some(d.instructions? / series.instructions?));
-            let figures = [rate(DIRECT), rate(PASS), cpu, model].map(figure).join(" | ");
+            let rate = |name: &str| beside(name).map(|other| median_ratio(series, other));
+            let whole = |series: &TargetSeries| series.cpu_per_call(|sample| sample.total_cpu);
+            let cpu = beside(DIRECT_NAME).map(|direct| whole(direct) / whole(series));
+            let model =
+                beside(DIRECT_NAME).and_then(|d| Some(d.instructions? / series.instructions?));
+            let figures =
+                [rate(DIRECT_NAME), rate(PROXY_NAME), cpu, model].map(format_ratio).join(" | ");
             writeln!(f, "| {} | {} | {figures} |", series.callers, series.target)?;
         }
         Ok(())
     }
 }
 
-/// Two digits, or a dash where there is nothing to show.
-fn figure(value: Option<f64>) -> String {
+/// Formats a ratio with two digits, or a dash without value.
+fn format_ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for CallReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{HEAD}")?;
-        self.conditions(f)?;
+        writeln!(f, "{REPORT_HEAD}")?;
+        self.write_conditions(f)?;
         writeln!(f, "\n## tools/call\n\n{LEGEND}")?;
         if self.options.peers.is_some() {
             writeln!(f, "{PEERS}")?;
             self.missing.iter().try_for_each(|why| writeln!(f, "{why}.\n"))?;
         }
-        table(f, &self.calls)?;
+        write_table(f, &self.calls)?;
         writeln!(f, "\nRatios of the same run:\n")?;
-        self.ratios(f)?;
+        self.write_ratios(f)?;
         if !self.lists.is_empty() {
-            self.of_lists(f)?;
+            self.write_lists(f)?;
         }
         write!(f, "\n{INSTRUCTIONS}")
     }
 }
 
-impl Report<'_> {
-    fn of_lists(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CallReport<'_> {
+    fn write_lists(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\n## tools/list\n\nAt 16 callers, beside an axum server that holds the same bytes ready, and the MCP server behind, which makes its list anew. Callers that take gzip get the list as it was packed once; they are not made to unpack it here.\n"
         )?;
         let all = self.lists.iter().flat_map(|list| &list.series);
-        table(f, all)?;
+        write_table(f, all)?;
         let head = "| tools | bytes | calls/s of axum | calls/s of the server behind | with gzip, of the server behind |";
         writeln!(f, "\n{head}\n| ---: | ---: | ---: | ---: | ---: |")?;
-        for List { tools, bytes, series } in &self.lists {
+        for ListResults { tools, bytes, series } in &self.lists {
             let of = |made: usize, other: usize| {
-                figure(series.get(made).zip(series.get(other)).map(|(m, o)| ratio(m, o)))
+                format_ratio(
+                    series.get(made).zip(series.get(other)).map(|(m, o)| median_ratio(m, o)),
+                )
             };
             let (axum, behind, packed) = (of(0, 1), of(0, 2), of(3, 2));
             writeln!(f, "| {tools} | {bytes} | {axum} | {behind} | {packed} |")?;
@@ -159,7 +166,10 @@ impl Report<'_> {
     }
 }
 
-fn table<'a>(f: &mut fmt::Formatter<'_>, all: impl IntoIterator<Item = &'a Series>) -> fmt::Result {
+fn write_table<'a>(
+    f: &mut fmt::Formatter<'_>,
+    all: impl IntoIterator<Item = &'a TargetSeries>,
+) -> fmt::Result {
     writeln!(
         f,
         "| callers | target | calls/s (least – most) | p50 ms | p99 ms | CPU µs/call | CPU µs/call, all | memory MiB | k instr/call | failed |"
@@ -170,7 +180,10 @@ fn table<'a>(f: &mut fmt::Formatter<'_>, all: impl IntoIterator<Item = &'a Serie
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
         let ms = |share| series.quantile(share).as_secs_f64() * 1000.0;
-        let (own, chain) = (series.cpu(|sample| sample.own), series.cpu(|sample| sample.chain));
+        let (own, chain) = (
+            series.cpu_per_call(|sample| sample.own_cpu),
+            series.cpu_per_call(|sample| sample.chain_cpu),
+        );
         let (now, peak) = series.memory;
         let count =
             series.instructions.map_or_else(|| "–".to_owned(), |n| format!("{:.0}", n / 1000.0));
@@ -182,19 +195,19 @@ fn table<'a>(f: &mut fmt::Formatter<'_>, all: impl IntoIterator<Item = &'a Serie
             median(&rates)
         )?;
         write!(f, "| {:.3} | {:.3} | {own:.1} | {chain:.1} ", ms(0.5), ms(0.99))?;
-        writeln!(f, "| {now:.0} / {peak:.0} | {count} | {} |", series.failures())?;
+        writeln!(f, "| {now:.0} / {peak:.0} | {count} | {} |", series.total_failures())?;
     }
     Ok(())
 }
 
-/// How fast `one` is in units of `other`: the median over the rounds.
-fn ratio(one: &Series, other: &Series) -> f64 {
+/// Returns the rate of `one` relative to `other`: the median over the rounds.
+fn median_ratio(one: &TargetSeries, other: &TargetSeries) -> f64 {
     let pairs = one.samples.iter().zip(&other.samples);
     let ratios: Vec<f64> = pairs.map(|(one, other)| one.rate / other.rate.max(1e-9)).collect();
     median(&ratios)
 }
 
-/// Of two in the middle the mean; zero of nothing.
+/// Returns the median; the mean of the two middle values, or zero without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -209,10 +222,10 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, median};
-    use crate::options::Options;
-    use crate::target::Series;
-    use crate::target::tests::series;
+    use super::{CallReport, median};
+    use crate::options::CallOptions;
+    use crate::target::TargetSeries;
+    use crate::target::tests::sample_series;
 
     #[test]
     fn medians() {
@@ -223,12 +236,19 @@ mod tests {
 
     #[test]
     fn ratios_pair_the_slices_of_a_round() {
-        let options = Options { peers: Some("here".into()), ..Options::parse(&[]).unwrap() };
+        let options =
+            CallOptions { peers: Some("here".into()), ..CallOptions::parse_flags(&[]).unwrap() };
         let calls = vec![
-            Series { instructions: Some(222_000.0), ..series("direct", &[100.0, 200.0, 100.0]) },
-            Series { instructions: Some(288_000.0), ..series("bare proxy", &[80.0, 160.0, 10.0]) },
+            TargetSeries {
+                instructions: Some(222_000.0),
+                ..sample_series("direct", &[100.0, 200.0, 100.0])
+            },
+            TargetSeries {
+                instructions: Some(288_000.0),
+                ..sample_series("bare proxy", &[80.0, 160.0, 10.0])
+            },
         ];
-        let report = Report {
+        let report = CallReport {
             options: &options,
             machine: "two cores".to_owned(),
             counting: Err("no".to_owned()),

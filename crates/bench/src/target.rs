@@ -1,4 +1,4 @@
-//! What is measured: a process, what is sent to it, and its figures.
+//! Measured targets: their processes, the requests sent to them and the resulting figures.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -7,189 +7,196 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use crate::histogram::Histogram;
-use crate::load::{self, Until};
-use crate::machine;
-use crate::message::Message;
+use crate::histogram::LatencyHistogram;
+use crate::load_generator::{self, SliceEnd};
+use crate::system_stats;
+use crate::timed_request::TimedRequest;
 
-/// How long a part may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest time for a helper process to end.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A part that runs. It is ended when this is dropped.
+/// A running process, terminated on drop.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct HelperProcess {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl Part {
+impl HelperProcess {
     /// Starts `bench part WORDS` and waits for its address.
-    pub(crate) fn start(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start_helper(words: &[&str]) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
         let mut command = Command::new(program);
         command.arg("part").args(words);
-        Self::telling(&mut command)
+        Self::spawn_announced(&mut command)
     }
 
-    /// Starts `command`, a part of this program, and waits for its address.
-    pub(crate) fn telling(command: &mut Command) -> Result<Self, String> {
-        Self::spawn(command, |line| line.strip_prefix("listening ")?.parse().ok())
+    /// Starts `command`, a helper process of this program, and waits for its address.
+    pub(crate) fn spawn_announced(command: &mut Command) -> Result<Self, String> {
+        Self::spawn_and_find(command, |line| line.strip_prefix("listening ")?.parse().ok())
     }
 
-    /// Starts `command` and waits for the line that tells its address.
-    fn spawn(
+    /// Starts `command` and waits for the output line with its address.
+    fn spawn_and_find(
         command: &mut Command,
         address: impl Fn(&str) -> Option<SocketAddr>,
     ) -> Result<Self, String> {
         let name = command.get_program().display().to_string();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut part = Self::at(command.stdout(Stdio::piped()), nowhere)?;
+        let mut part = Self::spawn_at(command.stdout(Stdio::piped()), nowhere)?;
         let out = part.child.stdout.take();
         let mut lines = out.into_iter().flat_map(|out| BufReader::new(out).lines());
         let told = lines.find_map(|line| address(&line.ok()?));
-        part.address = told.ok_or_else(|| format!("`{name}` ended before it told its address"))?;
+        part.address =
+            told.ok_or_else(|| format!("`{name}` ended before it printed its address"))?;
         Ok(part)
     }
 
     /// Starts `command`, which will serve `address`.
-    pub(crate) fn at(command: &mut Command, address: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn spawn_at(command: &mut Command, address: SocketAddr) -> Result<Self, String> {
         let name = command.get_program().display().to_string();
         let child = command.stdin(Stdio::null()).spawn();
         Ok(Self { child: child.map_err(|e| format!("`{name}`: {e}"))?, address })
     }
 
-    /// Whether it has ended by itself.
-    pub(crate) fn ended(&mut self) -> bool {
+    /// Returns whether the process has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Lets it end by itself, and waits a while: one that is watched for a profile writes it then.
-    fn ask_to_end(&mut self) {
+    /// Sends SIGTERM and waits for the end, so that a profiler can write its data.
+    fn request_end(&mut self) {
         let asked = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         let asked = asked.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
         let begun = Instant::now();
-        while asked == Some(Ok(())) && !self.ended() && begun.elapsed() < PATIENCE {
+        while asked == Some(Ok(())) && !self.has_ended() && begun.elapsed() < END_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 }
 
-impl Drop for Part {
+impl Drop for HelperProcess {
     fn drop(&mut self) {
-        self.ask_to_end();
+        self.request_end();
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Something to send calls to.
+/// A target of calls, with its processes.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct MeasuredTarget {
     pub(crate) name: String,
-    pub(crate) message: Message,
-    /// The process whose time and memory are its own.
-    pub(crate) own: u32,
-    /// Every process that a call passes, its own included.
-    pub(crate) chain: Vec<u32>,
+    pub(crate) message: TimedRequest,
+    /// The target's own process, for CPU time and memory.
+    pub(crate) own_pid: u32,
+    /// All processes on the path of a call, including the target's own.
+    pub(crate) chain_pids: Vec<u32>,
 }
 
-/// What one slice of one target showed.
+/// Measurements of one slice of one target.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub(crate) struct SliceSample {
     pub(crate) rate: f64,
     pub(crate) calls: u64,
     pub(crate) failures: u64,
-    pub(crate) latencies: Histogram,
+    pub(crate) latencies: LatencyHistogram,
     /// CPU time of the target's own process.
-    pub(crate) own: Duration,
-    /// Of every process that a call passes.
-    pub(crate) chain: Duration,
-    /// Of the chain and the callers.
-    pub(crate) whole: Duration,
-    /// Share of the machine that went to processes that are no part of this.
-    pub(crate) foreign: f64,
+    pub(crate) own_cpu: Duration,
+    /// CPU time of all processes on the path of a call.
+    pub(crate) chain_cpu: Duration,
+    /// CPU time of these processes and the callers.
+    pub(crate) total_cpu: Duration,
+    /// Share of the machine used by unrelated processes.
+    pub(crate) foreign_share: f64,
 }
 
-impl Target {
-    /// Measures one slice.
-    pub(crate) async fn measure(&self, callers: usize, slice: Duration) -> Result<Sample, String> {
+impl MeasuredTarget {
+    /// Measures one slice of calls.
+    pub(crate) async fn measure_slice(
+        &self,
+        callers: usize,
+        slice: Duration,
+    ) -> Result<SliceSample, String> {
         let callers_pid = std::process::id();
-        let chain = |pids: &[u32]| pids.iter().map(|pid| machine::cpu(*pid)).sum::<Duration>();
+        let chain =
+            |pids: &[u32]| pids.iter().map(|pid| system_stats::process_cpu(*pid)).sum::<Duration>();
         let before = (
-            machine::busy(),
-            machine::cpu(self.own),
-            chain(&self.chain),
-            machine::cpu(callers_pid),
+            system_stats::system_busy(),
+            system_stats::process_cpu(self.own_pid),
+            chain(&self.chain_pids),
+            system_stats::process_cpu(callers_pid),
         );
         let begun = std::time::Instant::now();
-        let found = load::run(&self.message, callers, Until::Time(slice)).await?;
+        let found =
+            load_generator::run_slice(&self.message, callers, SliceEnd::Time(slice)).await?;
         let elapsed = begun.elapsed();
-        let own = machine::cpu(self.own).saturating_sub(before.1);
-        let chain = chain(&self.chain).saturating_sub(before.2);
-        let whole = chain + machine::cpu(callers_pid).saturating_sub(before.3);
-        let foreign = machine::busy().saturating_sub(before.0).saturating_sub(whole);
+        let own = system_stats::process_cpu(self.own_pid).saturating_sub(before.1);
+        let chain = chain(&self.chain_pids).saturating_sub(before.2);
+        let whole = chain + system_stats::process_cpu(callers_pid).saturating_sub(before.3);
+        let foreign = system_stats::system_busy().saturating_sub(before.0).saturating_sub(whole);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Sample {
+        Ok(SliceSample {
             rate: found.rate(),
             calls: found.calls,
             failures: found.failures,
             latencies: found.latencies,
-            own,
-            chain,
-            whole,
-            foreign: foreign.as_secs_f64() / elapsed.as_secs_f64() / cores as f64,
+            own_cpu: own,
+            chain_cpu: chain,
+            total_cpu: whole,
+            foreign_share: foreign.as_secs_f64() / elapsed.as_secs_f64() / cores as f64,
         })
     }
 }
 
 /// All slices of one target at one number of callers.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct TargetSeries {
     pub(crate) target: String,
     pub(crate) callers: usize,
-    pub(crate) samples: Vec<Sample>,
-    /// MiB: resident at the end, and the most it ever was.
+    pub(crate) samples: Vec<SliceSample>,
+    /// Resident memory at the end and peak memory, in MiB.
     pub(crate) memory: (f64, f64),
-    /// Instructions of the whole machine for one call, where they can be counted.
+    /// Instructions of the whole machine per call, if they can be counted.
     pub(crate) instructions: Option<f64>,
 }
 
-impl Series {
+impl TargetSeries {
     pub(crate) fn rates(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| sample.rate).collect()
     }
 
-    pub(crate) fn failures(&self) -> u64 {
+    pub(crate) fn total_failures(&self) -> u64 {
         self.samples.iter().map(|sample| sample.failures).sum()
     }
 
     pub(crate) fn quantile(&self, share: f64) -> Duration {
-        let mut all = Histogram::default();
+        let mut all = LatencyHistogram::default();
         self.samples.iter().for_each(|sample| all.merge(&sample.latencies));
         all.quantile(share)
     }
 
-    /// Microseconds of CPU for one call, of what `time` picks.
-    pub(crate) fn cpu(&self, time: impl Fn(&Sample) -> Duration) -> f64 {
+    /// Returns the CPU time per call in microseconds, of the times that `time` selects.
+    pub(crate) fn cpu_per_call(&self, time: impl Fn(&SliceSample) -> Duration) -> f64 {
         let calls: u64 = self.samples.iter().map(|sample| sample.calls).sum();
         let used: Duration = self.samples.iter().map(time).sum();
         used.as_secs_f64() * 1e6 / calls.max(1) as f64
     }
 }
 
-/// Measures all targets in turn, slice by slice, beginning with another one each round: a machine
-/// that is slow for a while is slow for all of them.
-pub(crate) async fn in_turn(
-    targets: &[Target],
+/// Measures all targets in turn, slice by slice, with a different first target each round, so that
+/// a slow phase of the machine affects all targets.
+pub(crate) async fn measure_in_turn(
+    targets: &[MeasuredTarget],
     callers: usize,
     slice: Duration,
     rounds: usize,
-) -> Result<Vec<Series>, String> {
+) -> Result<Vec<TargetSeries>, String> {
     let mut samples = vec![Vec::new(); targets.len()];
     for round in 0..rounds {
         let order = (0..targets.len()).map(|place| (place + round) % targets.len());
@@ -197,16 +204,16 @@ pub(crate) async fn in_turn(
             let (Some(target), Some(list)) = (targets.get(index), samples.get_mut(index)) else {
                 continue;
             };
-            let sample = target.measure(callers, slice).await?;
+            let sample = target.measure_slice(callers, slice).await?;
             println!("{callers:>4} callers  {:<28} {:>9.0} calls/s", target.name, sample.rate);
             list.push(sample);
         }
     }
-    let series = |(target, samples): (&Target, Vec<Sample>)| Series {
+    let series = |(target, samples): (&MeasuredTarget, Vec<SliceSample>)| TargetSeries {
         target: target.name.clone(),
         callers,
         samples,
-        memory: machine::memory(target.own),
+        memory: system_stats::process_memory(target.own_pid),
         instructions: None,
     };
     Ok(targets.iter().zip(samples).map(series).collect())
@@ -214,21 +221,21 @@ pub(crate) async fn in_turn(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Duration, Histogram, Sample, Series};
+    use super::{Duration, LatencyHistogram, SliceSample, TargetSeries};
 
-    /// Of 16 callers, on a machine half of which others use.
-    pub(crate) fn series(target: &str, rates: &[f64]) -> Series {
-        let sample = |rate: &f64| Sample {
+    /// Builds a series of 16 callers on a machine that is half used by other processes.
+    pub(crate) fn sample_series(target: &str, rates: &[f64]) -> TargetSeries {
+        let sample = |rate: &f64| SliceSample {
             rate: *rate,
             calls: 1000,
             failures: 0,
-            latencies: Histogram::default(),
-            own: Duration::from_millis(10),
-            chain: Duration::from_millis(30),
-            whole: Duration::from_millis(40),
-            foreign: 0.5,
+            latencies: LatencyHistogram::default(),
+            own_cpu: Duration::from_millis(10),
+            chain_cpu: Duration::from_millis(30),
+            total_cpu: Duration::from_millis(40),
+            foreign_share: 0.5,
         };
-        Series {
+        TargetSeries {
             target: target.to_owned(),
             callers: 16,
             samples: rates.iter().map(sample).collect(),

@@ -1,7 +1,8 @@
-//! A pinned model from a public hub, or from a mirror with the same layout.
+//! Downloads a pinned model from a public hub, or from a mirror with the same layout.
 //!
-//! Each file is pinned by its SHA-256. A download that breaks off is continued by the next one; what is complete and
-//! has another checksum is removed. Nothing is installed before all files are there and the model has shown that it works.
+//! Each file is pinned by its SHA-256. An interrupted download is resumed by the next one; a
+//! complete file with another checksum is removed. Nothing is installed before all files are
+//! present and the model has passed its test.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -11,50 +12,50 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::Cages;
+use builtins::SandboxProvider;
 use bytes::Bytes;
-use egress::{Class, Egress, Follow, HttpLimits, Origin, Received};
+use egress::{EgressClient, EgressResponse, Origin, RedirectPolicy, RequestLimits, UrlTrust};
 use http::header::{self, HeaderValue};
 use http::{Request, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{Installed, put, sandboxed};
+use crate::embedding_model::{InstalledModel, install_files, sandboxed};
 
 /// Bytes of a file that are hashed at a time.
 const PIECE: usize = 64 << 10;
 /// The public hub.
 const HUB: &str = "https://huggingface.co";
-/// The folder of unfinished downloads, below that of models.
+/// Folder of unfinished downloads, below the models folder.
 const PARTS: &str = ".download";
 const WAIT: Duration = Duration::from_mins(1);
 
 /// One file of a pinned model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedFile {
-    /// Its path in the repository.
+    /// Path in the repository.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// A model at one revision of a hub's repository.
+/// Model at one revision of a hub's repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedModel {
-    /// The repository, `ORG/NAME`.
+    /// Repository, `ORG/NAME`.
     pub repository: String,
-    /// The commit.
+    /// Commit.
     pub revision: String,
-    /// The weights as ONNX.
+    /// Weights in ONNX format.
     pub weights: PinnedFile,
     /// `tokenizer.json`.
     pub tokenizer: PinnedFile,
 }
 
 impl PinnedModel {
-    /// all-MiniLM-L6-v2 (Apache-2.0) with int8 weights, 384 dimensions. `docs/design/049` says how the checksums
-    /// are known.
+    /// all-MiniLM-L6-v2 (Apache-2.0) with int8 weights, 384 dimensions. `docs/design/language-models.md` describes
+    /// where the checksums come from.
     pub fn shipped() -> Self {
         let file = |path: &str, size, sha256: &str| PinnedFile {
             path: path.to_owned(),
@@ -77,61 +78,63 @@ impl PinnedModel {
         }
     }
 
-    /// Its name without the organisation.
+    /// Returns the repository's name without the organisation.
     fn name(&self) -> &str {
         self.repository.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// How far a download is.
+/// Progress of a download.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// The file's path in the repository.
+    /// Path of the file in the repository.
     pub file: &'a str,
-    /// Bytes that are there.
+    /// Bytes received so far.
     pub received: u64,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
 }
 
-/// Where models are downloaded from.
+/// Hub that models are downloaded from.
 #[derive(Debug)]
 pub struct Hub {
-    egress: Egress,
+    egress: EgressClient,
     base: String,
-    class: Class,
+    class: UrlTrust,
 }
 
 impl Hub {
-    /// The public hub, or the operator's `mirror`: it has the same paths and may be in any network. Redirects to
-    /// another origin lead to public addresses alone.
+    /// Creates a client of the public hub, or of the operator's `mirror`, which has the same paths
+    /// and may be in any network. Redirects to another origin are followed to public addresses
+    /// only.
     ///
     /// # Errors
-    /// What is wrong with the mirror's address.
-    pub fn new(egress: Egress, mirror: Option<&str>) -> Result<Self, String> {
+    /// Describes the reason if the mirror's address is invalid.
+    pub fn new(egress: EgressClient, mirror: Option<&str>) -> Result<Self, String> {
         let Some(mirror) = mirror else {
-            return Ok(Self { egress, base: HUB.to_owned(), class: Class::Caller });
+            return Ok(Self { egress, base: HUB.to_owned(), class: UrlTrust::CallArgument });
         };
         let origin = Origin::parse(mirror).map_err(|error| error.to_string())?;
         if mirror.contains(['?', '#']) {
             return Err(format!("`{mirror}` has a query or a fragment; write it without"));
         }
         let base = mirror.trim_end_matches('/').to_owned();
-        Ok(Self { egress, base, class: Class::Operator { origin } })
+        Ok(Self { egress, base, class: UrlTrust::Configured { origin } })
     }
 
-    /// Downloads `model`, tries it in a worker of `cages` and installs it below `models`. `progress` is called with each
-    /// part that arrives.
+    /// Downloads `model`, tests it in a worker of `cages` and installs it below `models`.
+    /// `progress` is called with each chunk that arrives.
     ///
     /// # Errors
-    /// The file or the address, and what is wrong with it; what was installed before is still there then.
+    /// Names the file or address and the reason. The model that was installed before stays in
+    /// place.
     pub async fn install(
         &self,
         model: &PinnedModel,
-        (models, cages): (&Path, &Arc<Cages>),
+        (models, cages): (&Path, &Arc<SandboxProvider>),
         progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Installed, String> {
-        // Nothing is downloaded that could not be tried.
+    ) -> Result<InstalledModel, String> {
+        // Do not download a model that could not be tested.
         sandboxed(cages).await?;
         let parts = models.join(PARTS);
         let told = |error: io::Error| format!("{}: {error}", parts.display());
@@ -147,12 +150,12 @@ impl Hub {
         };
         let source = format!("{}/{}/tree/{}", self.base, model.repository, model.revision);
         let named = (model.name(), Some(source));
-        let installed = put((weights, tokenizer), named, models, cages).await?;
+        let installed = install_files((weights, tokenizer), named, models, cages).await?;
         fs::remove_dir_all(&parts).map_err(told)?;
         Ok(installed)
     }
 
-    /// Makes `part` the whole file: continues what is there, and checks it.
+    /// Completes the partial file `part`: resumes the download and verifies the checksum.
     async fn download(
         &self,
         model: &PinnedModel,
@@ -164,7 +167,7 @@ impl Hub {
         let url = format!("{}/{repository}/resolve/{revision}/{}", self.base, file.path);
         let there = fs::metadata(part).map_or(0, |it| it.len());
         if there != file.size {
-            // A part that is longer than the file is none of it.
+            // A partial file that is longer than the file is invalid: start again.
             let from = if there < file.size { there } else { 0 };
             let (received, from) = self.open(&url, file, from).await?;
             let done = receive(received, from, file, part, progress).await?;
@@ -182,15 +185,17 @@ impl Hub {
         checked(file, &url, part).await
     }
 
-    /// The response with the file from byte `from` on; and where it really begins.
+    /// Opens the response for the file from byte `from`. Returns it with the byte at which it
+    /// really begins.
     async fn open(
         &self,
         url: &str,
         file: &PinnedFile,
         from: u64,
-    ) -> Result<(Received, u64), String> {
+    ) -> Result<(EgressResponse, u64), String> {
         let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = self.egress.check(&self.class, url).map_err(|it| it.to_string())?;
+        *request.uri_mut() =
+            self.egress.validate_url(&self.class, url).map_err(|it| it.to_string())?;
         let agent = concat!("Toolkeep/", env!("CARGO_PKG_VERSION"));
         request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(agent));
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
@@ -199,8 +204,18 @@ impl Hub {
             request.headers_mut().insert(header::RANGE, range.map_err(|it| it.to_string())?);
         }
         let most = usize::try_from(file.size).unwrap_or(usize::MAX).saturating_add(1);
-        let limits = HttpLimits { headers: WAIT, idle: WAIT, body: most, ..HttpLimits::default() };
-        let sent = self.egress.send_following(&self.class, request, limits, Follow::default());
+        let limits = RequestLimits {
+            header_timeout: WAIT,
+            body_idle_timeout: WAIT,
+            max_body_bytes: most,
+            ..RequestLimits::default()
+        };
+        let sent = self.egress.send_following_redirects(
+            &self.class,
+            request,
+            limits,
+            RedirectPolicy::default(),
+        );
         let received = sent.await.map_err(|error| error.to_string())?;
         let continues = format!("bytes {from}-");
         let range = received.headers().get(header::CONTENT_RANGE).and_then(|it| it.to_str().ok());
@@ -214,10 +229,10 @@ impl Hub {
     }
 }
 
-/// Writes what arrives to `part`, from byte `from` on. Returns the bytes that are there, one more at most than the
-/// file has.
+/// Writes the response to `part`, from byte `from` on. Returns the bytes in the file, at most one
+/// more than the expected size.
 async fn receive(
-    received: Received,
+    received: EgressResponse,
     from: u64,
     file: &PinnedFile,
     part: &Path,
@@ -230,7 +245,7 @@ async fn receive(
     let (mut body, mut done, size) = (received.into_body(), from, file.size);
     loop {
         progress(Progress { file: &file.path, received: done.min(size), size });
-        let next = body.chunk().await.map_err(|error| {
+        let next = body.next_chunk().await.map_err(|error| {
             format!(
                 "{error}; {done} of {size} bytes are there, and the next run continues with them"
             )
@@ -246,7 +261,7 @@ async fn receive(
     Ok(done)
 }
 
-/// Whether a file is the one that was meant. Another one is removed.
+/// Verifies the checksum of a file. Removes the file if it differs.
 async fn checked(file: &PinnedFile, url: &str, part: &Path) -> Result<(), String> {
     let place = part.to_owned();
     let hashed = tokio::task::spawn_blocking(move || digest(&place)).await;

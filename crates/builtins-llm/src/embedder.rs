@@ -1,60 +1,66 @@
-//! Embeddings of texts, by the installed model, or by the built-in word vectors where none is installed.
+//! Text embeddings by the installed model, or by the built-in word vectors if none is installed.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use builtins::Cages;
+use builtins::SandboxProvider;
 use tool::Problem;
 
-use crate::model::{Installed, label};
+use crate::embedding_model::{InstalledModel, format_label};
 use crate::word_vectors;
 
-/// The name of the built-in word vectors, in answers.
+/// Name of the built-in word vectors in answers.
 const WORD_VECTORS: &str = "toolkeep-word-vectors";
 
-/// What vectors are made by.
+/// Source of embeddings: an installed model or the built-in word vectors.
 #[derive(Debug)]
 pub(crate) enum Embedder {
-    /// Whether a model is installed that is not used, for want of a sandbox.
+    /// Whether a model is installed but cannot be used without a sandbox.
     WordVectors {
         has_model: bool,
     },
-    Model(Arc<Installed>),
+    Model(Arc<InstalledModel>),
 }
 
 impl Embedder {
-    /// The model that is installed below `models`, or the word vectors; and what is wrong where a model is installed
-    /// that is not used. Tries the sandbox where that has not happened and a model is installed.
-    pub(crate) async fn find(models: &Path, cages: &Arc<Cages>) -> (Self, Option<Problem>) {
-        let Some(model) = Installed::find(models, cages) else {
+    /// Selects the model installed below `models`, or the word vectors. Also returns the problem if
+    /// an installed model cannot be used. Runs the sandbox self-test if a model is installed and
+    /// the test has not run.
+    pub(crate) async fn find(
+        models: &Path,
+        cages: &Arc<SandboxProvider>,
+    ) -> (Self, Option<Problem>) {
+        let Some(model) = InstalledModel::locate_model(models, cages) else {
             return (Self::WordVectors { has_model: false }, None);
         };
-        let Err(why) = cages.tier().await else { return (Self::Model(Arc::new(model)), None) };
+        let Err(why) = cages.usable_level().await else {
+            return (Self::Model(Arc::new(model)), None);
+        };
         let problem = Problem {
-            place: format!("language model {}", model.facts().label()),
+            location: format!("language model {}", model.facts().label()),
             message: format!("is not used: {why}; the built-in word vectors answer"),
-            fix: Some(cages.advice().await.to_owned()),
+            help: Some(cages.fix_hint().await.to_owned()),
         };
         (Self::WordVectors { has_model: true }, Some(problem))
     }
 
-    /// The model, where one is used.
-    pub(crate) fn model(&self) -> Option<Arc<Installed>> {
+    /// Returns the model, if one is used.
+    pub(crate) fn model(&self) -> Option<Arc<InstalledModel>> {
         match self {
             Self::WordVectors { .. } => None,
             Self::Model(model) => Some(Arc::clone(model)),
         }
     }
 
-    /// Its name and dimensions, as answers have them.
+    /// Returns name and dimensions, as shown in answers.
     pub(crate) fn label(&self) -> String {
         match self {
-            Self::WordVectors { .. } => label(WORD_VECTORS, word_vectors::dimensions()),
+            Self::WordVectors { .. } => format_label(WORD_VECTORS, word_vectors::dimensions()),
             Self::Model(model) => model.facts().label(),
         }
     }
 
-    /// What callers should know of it, for descriptions.
+    /// Returns the sentence about this embedder for tool descriptions.
     pub(crate) fn description(&self) -> String {
         let label = self.label();
         match self {
@@ -75,7 +81,7 @@ impl Embedder {
     }
 }
 
-/// The name and dimensions of the word vectors that answer where no model is installed.
+/// Returns name and dimensions of the word vectors that are used when no model is installed.
 pub fn built_in_label() -> String {
     Embedder::WordVectors { has_model: false }.label()
 }

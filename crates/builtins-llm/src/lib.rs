@@ -1,69 +1,70 @@
-//! The built-in tools that compare texts: vectors of their meaning by a small language model.
+//! Built-in tools that compare texts by the embeddings of a small language model.
 //!
-//! A crate of its own for what runs the model. Word vectors in the binary answer where no model is installed. An
-//! operator installs one from files or from a public hub; nothing else is reached for. A model and its tokenizer are
-//! untrusted data, so one kept worker in a cage parses and runs them ([`serve_model`]); the server does neither.
+//! Separate crate for the model runtime. Word vectors in the binary are used if no model is
+//! installed. An operator installs one from files or from a public hub; there is no other download.
+//! A model and its tokenizer are untrusted, so one long-lived sandboxed worker parses and runs them
+//! ([`run_model_worker`]). The server does neither.
 
 mod download;
 mod embedder;
-mod model;
+mod embedding_model;
+mod embedding_tools;
+mod embedding_vector;
 mod model_worker;
-mod onnx;
-mod serve;
-mod tools;
-mod vector;
+mod model_worker_main;
+mod onnx_model;
 mod word_vectors;
 mod words;
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::path::Path;
 use std::sync::Arc;
 
-use builtins::Cages;
+use builtins::SandboxProvider;
 use tool::Problem;
-use tool_manifest::Builtin;
+use tool_manifest::BuiltinTool;
 
 pub use download::{Hub, PinnedFile, PinnedModel, Progress};
 use embedder::Embedder;
 pub use embedder::built_in_label;
-pub use model::{Installed, ModelFacts, install};
-pub use onnx::Sentences;
-pub use serve::{MODEL_WORK, serve_model};
-use tools::{Ask, Asking};
+pub use embedding_model::{InstalledModel, ModelFacts, install_model};
+use embedding_tools::{EmbeddingFunction, EmbeddingToolExecutor};
+pub use model_worker_main::{MODEL_WORKER_COMMAND, run_model_worker};
+pub use onnx_model::SentenceModel;
 
-/// All tools and what answers them.
-const TOOLS: &[(&str, Ask)] = &[
-    ("embed_text", tools::EMBED),
-    ("similarity_search", tools::SEARCH),
-    ("classify_text", tools::CLASSIFY),
+/// Names and implementations of all tools.
+const TOOLS: &[(&str, EmbeddingFunction)] = &[
+    ("embed_text", embedding_tools::EMBED),
+    ("similarity_search", embedding_tools::SEARCH),
+    ("classify_text", embedding_tools::CLASSIFY),
 ];
 
-/// The tools, and the model that they use or should use.
+/// Language tools and the model that they use.
 #[derive(Debug)]
 pub struct Language {
-    /// The tools.
-    pub tools: Vec<Builtin>,
-    /// The installed model, where it is used.
-    pub model: Option<Arc<Installed>>,
-    /// Why an installed model is not used.
+    /// Tools of this crate.
+    pub tools: Vec<BuiltinTool>,
+    /// Installed model, if it is used.
+    pub model: Option<Arc<InstalledModel>>,
+    /// Reason why an installed model is not used.
     pub problem: Option<Problem>,
 }
 
-/// The tools, with the model that is installed below `models`, in a worker of `cages`; else with the built-in word
-/// vectors, also where there is no sandbox that the operator allows. A model is loaded when it is first needed.
-pub async fn all(models: &Path, cages: &Arc<Cages>) -> Language {
+/// Creates the tools, with the model installed below `models` in a worker of `cages`. Without a
+/// model or an allowed sandbox, they use the built-in word vectors. A model is loaded on first use.
+pub async fn all(models: &Path, cages: &Arc<SandboxProvider>) -> Language {
     let (embedder, problem) = Embedder::find(models, cages).await;
     let embedder = Arc::new(embedder);
     let description = embedder.description();
-    let made = |(name, ask): &(&str, Ask)| {
-        let declared = Family::Text.registry().get(name)?.with_description(&description);
-        Some(declared.run_by(Asking::new(*ask, Arc::clone(&embedder))))
+    let made = |(name, ask): &(&str, EmbeddingFunction)| {
+        let declared = ToolFamily::Text.registry().find_tool(name)?.with_description(&description);
+        Some(declared.with_executor(EmbeddingToolExecutor::new(*ask, Arc::clone(&embedder))))
     };
     let tools = TOOLS.iter().filter_map(made).collect();
     Language { tools, model: embedder.model(), problem }
 }
 
-/// What gives the tools a language model.
+/// Help text: how to install a language model.
 pub const HELP: &str = "`toolkeep model install` downloads one; `toolkeep model install PATH` takes a folder with an \
                         `.onnx` file and its `tokenizer.json`";
 

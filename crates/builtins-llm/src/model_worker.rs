@@ -1,4 +1,4 @@
-//! The callers' side of the worker that has the language model: what it is sent, and what it answers.
+//! Client side of the language model worker: the requests it receives and the answers it returns.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -7,28 +7,34 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use builtins::{Cages, DedicatedWorker, FreshWorker, Job, Prepare, WorkerError, WorkerShare};
+use builtins::{
+    DedicatedWorker, FreshWorker, SandboxProvider, WorkerError, WorkerJob, WorkerPreparation,
+    WorkerResources,
+};
 use bytes::Bytes;
-use tool::Boxed;
+use tool::BoxFuture;
 
-use crate::serve::{APPEND, MODEL_WORK, RESERVE, TOKENIZER, VECTORS, WEIGHTS};
-use crate::vector::Vector;
+use crate::embedding_vector::TextEmbedding;
+use crate::model_worker_main::{
+    APPEND, MODEL_WORKER_COMMAND, RESERVE, TOKENIZER, VECTORS, WEIGHTS,
+};
 
-/// Bytes of either file, at most.
+/// Maximum bytes of either file.
 pub(crate) const MOST: u64 = 512 << 20;
-/// Bytes of a file that travel at once: as many as fit into a pipe.
+/// Bytes of a file per message: as many as fit into a pipe.
 const PIECE: usize = 1 << 20;
-/// Bytes that the worker may allocate for each byte of the files: as received, as parsed, as arranged for computing.
+/// Memory limit of the worker per byte of the files: as received, as parsed, as arranged for
+/// computing.
 const MEMORY_PER_BYTE: u64 = 3;
-/// The same beside that, for computing.
+/// Additional memory for computing, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// Threads that compute.
+/// Number of compute threads.
 const THREADS: usize = 4;
-/// The variable in which rten looks for their number.
+/// Environment variable with which rten sets the number of threads.
 const THREADS_VARIABLE: &str = "RTEN_NUM_THREADS";
 
-/// A worker that has, or is going to have, the model of two files. Both are opened at once, so that it is the same
-/// model after each start, also where another was installed meanwhile.
+/// Worker for the model in two files, started on first use. Both files are opened at once, so that
+/// each start loads the same model even if another is installed meanwhile.
 #[derive(Debug)]
 pub(crate) struct ModelWorker {
     worker: DedicatedWorker,
@@ -36,9 +42,10 @@ pub(crate) struct ModelWorker {
 }
 
 impl ModelWorker {
-    /// Nothing is started yet. `expected` are the dimensions that the file of the path beside them says.
+    /// Creates the worker and starts nothing yet. `expected` holds the dimensions that the facts
+    /// file at this path states.
     pub(crate) fn new(
-        cages: &Arc<Cages>,
+        cages: &Arc<SandboxProvider>,
         (weights, tokenizer): (&Path, &Path),
         expected: Option<(usize, PathBuf)>,
     ) -> Self {
@@ -48,55 +55,59 @@ impl ModelWorker {
         let memory = bytes.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = WorkerShare { memory, threads: cores.min(THREADS) };
+        let share = WorkerResources { memory, threads: cores.min(THREADS) };
         let files = Files { weights, tokenizer, expected, dimensions: Arc::clone(&dimensions) };
-        let worker = DedicatedWorker::new(cages, (MODEL_WORK, share), Box::new(files));
+        let worker = DedicatedWorker::new(cages, (MODEL_WORKER_COMMAND, share), Box::new(files));
         let worker = worker.with_env(THREADS_VARIABLE, &share.threads.to_string());
         Self { worker, dimensions }
     }
 
-    /// The process, its queue and its counts.
+    /// Returns the process, with its queue and counters.
     pub(crate) fn process(&self) -> &DedicatedWorker {
         &self.worker
     }
 
-    /// Numbers of a vector; `None` before the model was first loaded.
+    /// Dimensions of a vector; `None` before the model was first loaded.
     pub(crate) fn dimensions(&self) -> Option<usize> {
         self.dimensions.get().copied()
     }
 
-    /// The vectors of texts, for a command: without a record.
+    /// Computes the vectors of texts for a CLI command, without a record.
     ///
     /// # Errors
-    /// Why there are none.
-    pub(crate) async fn vectors(&self, texts: &[&str]) -> Result<Vec<Vector>, String> {
+    /// Describes why there are none.
+    pub(crate) async fn vectors(&self, texts: &[&str]) -> Result<Vec<TextEmbedding>, String> {
         let request = request(texts)?;
-        let turn = self.worker.enter("").await.map_err(message)?;
-        let answer = turn.request(VECTORS, &request).await.map_err(message)?;
+        let turn = self.worker.acquire_turn("").await.map_err(message)?;
+        let answer = turn.run_job(VECTORS, &request).await.map_err(message)?;
         self.decoded(&answer, texts.len())
     }
 
-    /// Loads the model where it is not.
+    /// Loads the model, unless it is loaded.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Describes why the model cannot be used.
     pub(crate) async fn load(&self) -> Result<(), WorkerError> {
-        self.worker.enter("").await?.prepare().await
+        self.worker.acquire_turn("").await?.ensure_prepared().await
     }
 
-    /// The vectors of `count` texts in an answer of the worker. The worker is not trusted: each vector has the model's
-    /// dimensions and length 1.
+    /// Decodes the vectors of `count` texts from an answer. The worker is not trusted: each vector
+    /// must have the model's dimensions and length 1.
     ///
     /// # Errors
-    /// Where it is anything else.
-    pub(crate) fn decoded(&self, answer: &[u8], count: usize) -> Result<Vec<Vector>, String> {
+    /// Fails if the answer has any other form.
+    pub(crate) fn decoded(
+        &self,
+        answer: &[u8],
+        count: usize,
+    ) -> Result<Vec<TextEmbedding>, String> {
         let dimensions = self.dimensions().unwrap_or_default();
         let (numbers, rest) = answer.as_chunks::<4>();
         let numbers: Vec<f32> = numbers.iter().map(|it| f32::from_le_bytes(*it)).collect();
         let fits = rest.is_empty() && dimensions > 0 && numbers.len() == count * dimensions;
-        let vectors: Vec<Vector> =
+        let vectors: Vec<TextEmbedding> =
             numbers.chunks_exact(dimensions.max(1)).map(<[f32]>::to_vec).collect();
-        let is_unit = |vector: &Vector| {
+        let is_unit = |vector: &TextEmbedding| {
             let length: f64 = vector.iter().map(|it| f64::from(*it).powi(2)).sum();
             (length - 1.0).abs() < 1e-2
         };
@@ -105,15 +116,15 @@ impl ModelWorker {
     }
 }
 
-/// A request for the vectors of texts.
+/// Encodes a request for the vectors of texts.
 ///
 /// # Errors
-/// None that a text can have.
+/// No text causes an error.
 pub(crate) fn request(texts: &[&str]) -> Result<Bytes, String> {
     serde_json::to_vec(texts).map(Bytes::from).map_err(|error| error.to_string())
 }
 
-/// In words, for the caller.
+/// Describes the error for the caller.
 pub(crate) fn message(error: WorkerError) -> String {
     match error {
         WorkerError::Ended(why) => {
@@ -123,7 +134,7 @@ pub(crate) fn message(error: WorkerError) -> String {
     }
 }
 
-/// The two files of a model.
+/// Weights and tokenizer files of a model.
 #[derive(Debug)]
 struct Files {
     weights: ModelFile,
@@ -149,13 +160,16 @@ impl Files {
     }
 }
 
-impl Prepare for Files {
-    fn prepare<'a>(&'a self, worker: &'a mut FreshWorker) -> Boxed<'a, Result<(), WorkerError>> {
+impl WorkerPreparation for Files {
+    fn prepare_worker<'a>(
+        &'a self,
+        worker: &'a mut FreshWorker,
+    ) -> BoxFuture<'a, Result<(), WorkerError>> {
         Box::pin(self.send(worker))
     }
 }
 
-/// A file of a model, open, or why it is not.
+/// Open file of a model, or the reason why it could not be opened.
 #[derive(Debug)]
 struct ModelFile {
     path: PathBuf,
@@ -165,7 +179,7 @@ struct ModelFile {
 impl ModelFile {
     fn open(path: &Path) -> Self {
         let opened = || {
-            let file = rooted_fs::files::open(path)?;
+            let file = rooted_fs::regular_file::open_regular(path)?;
             let size = file.metadata()?.len();
             Ok((Arc::new(file), size))
         };
@@ -181,8 +195,12 @@ impl ModelFile {
         WorkerError::Refused(format!("{}: {why}", self.path.display()))
     }
 
-    /// Sends the file in pieces, and then `load`, which parses it.
-    async fn send(&self, worker: &mut FreshWorker, load: Job) -> Result<Vec<u8>, WorkerError> {
+    /// Sends the file in chunks, then the job `load`, which parses it.
+    async fn send(
+        &self,
+        worker: &mut FreshWorker,
+        load: WorkerJob,
+    ) -> Result<Vec<u8>, WorkerError> {
         let (file, size) = self.opened.as_ref().map_err(|why| self.refused(why))?;
         if *size > MOST {
             return Err(self.refused(&format!("it has more than {MOST} bytes")));
@@ -195,27 +213,28 @@ impl ModelFile {
             let piece = Bytes::from(read.map_err(|error| self.refused(&error))?);
             sent += piece.len() as u64;
             self.ask(worker, APPEND, &piece).await?;
-            // The memory of one piece serves for all.
+            // The buffer of one chunk is used again for the next.
             buffer = Vec::from(piece);
         }
         self.ask(worker, load, &Bytes::new()).await
     }
 
-    /// What the worker says of the file is lasting.
+    /// Sends one job. An error that the worker reports about the file is permanent.
     async fn ask(
         &self,
         worker: &mut FreshWorker,
-        job: Job,
+        job: WorkerJob,
         args: &Bytes,
     ) -> Result<Vec<u8>, WorkerError> {
-        worker.request(job, args).await.map_err(|error| match error {
+        worker.run_job(job, args).await.map_err(|error| match error {
             WorkerError::Failed(why) => self.refused(&why),
             other => other,
         })
     }
 }
 
-/// The bytes of `file` from `from` on, as many as travel at once, in `buffer`. The server never has more of it.
+/// Reads the next chunk of `file` from offset `from` into `buffer`. The server never holds more of
+/// it.
 async fn piece(
     file: &Arc<File>,
     (from, size): (u64, u64),

@@ -1,26 +1,30 @@
-//! Reading words, small models, downloads, and what is no model.
+//! Tests of tokenization, small models, downloads and invalid models.
 
 mod downloads;
 mod graphs;
 mod small_model;
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::path::Path;
 use std::sync::Arc;
 
-use builtins::Cages;
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use builtins::SandboxProvider;
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 
-use crate::model::install;
+use crate::embedding_model::install_model;
 use crate::words::Words;
 use crate::{TOOLS, all};
 
-/// Cages for workers of the binary that is built with the tests of the crate, beside their folder.
-fn cages() -> Arc<Cages> {
+/// Sandboxes for workers of the test binary, which is built beside the tests.
+fn cages() -> Arc<SandboxProvider> {
     let built = std::env::current_exe().unwrap();
     let launch = built.parent().and_then(Path::parent).unwrap().join("language-launch");
-    Arc::new(Cages::new(Launcher::new(launch, vec!["__launch".into()]), None, Tier::Fenced))
+    Arc::new(SandboxProvider::new(
+        ProcessLauncher::new(launch, vec!["__launch".into()]),
+        None,
+        SandboxLevel::NoNamespaces,
+    ))
 }
 
 /// A vocabulary of a few words.
@@ -85,7 +89,7 @@ async fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_an
     }
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     small_model::write(&from.path().join("small"), small_model::Shape::PUBLIC);
-    install(&from.path().join("small"), to.path(), &cages()).await.unwrap();
+    install_model(&from.path().join("small"), to.path(), &cages()).await.unwrap();
     for description in descriptions(to.path()).await {
         assert!(description.contains("Model: small, 4 dimensions."), "{description}");
         assert!(!description.contains("word-vectors"), "{description}");
@@ -94,14 +98,14 @@ async fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_an
 
 #[test]
 fn each_entry_has_a_function_and_each_function_an_entry() {
-    let names: Vec<&str> = Family::Text.registry().names().collect();
+    let names: Vec<&str> = ToolFamily::Text.registry().tool_names().collect();
     assert_eq!(names, TOOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn what_is_no_model_is_not_installed_and_leaves_what_is() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let told = async |from: &Path| install(from, to.path(), &cages()).await.unwrap_err();
+    let told = async |from: &Path| install_model(from, to.path(), &cages()).await.unwrap_err();
     assert!(told(from.path()).await.contains("has no `.onnx` file"));
     std::fs::write(from.path().join("a.onnx"), b"nothing").unwrap();
     assert!(told(from.path()).await.contains("tokenizer.json"));

@@ -1,14 +1,15 @@
-//! The built-in word vectors: a row for each word piece, in the binary, so that the tools work without a model.
+//! Built-in word vectors: one row per word piece, in the binary, so that the tools work without a
+//! model.
 //!
-//! `word_vectors/make.py` makes the file, and `word_vectors/README.md` says from what. It is read where it lies:
-//! nothing is copied, and a look-up is a binary search over sorted names.
+//! `word_vectors/make.py` generates the file; `word_vectors/README.md` describes its source. The
+//! file is read in place without a copy, and a lookup is a binary search over sorted names.
 
 use std::sync::LazyLock;
 
-use crate::vector::{Vector, unit};
+use crate::embedding_vector::{TextEmbedding, normalize_vector};
 use crate::words::Words;
 
-/// Bytes of the file's head: the mark, rows, dimensions, and bytes of the names.
+/// Bytes of the file's header: magic bytes, rows, dimensions, and bytes of the names.
 const HEAD: usize = 16;
 const MARK: &[u8] = b"TKWV";
 
@@ -31,34 +32,34 @@ fn built_in() -> BuiltIn {
     }
 }
 
-/// Numbers of a vector.
+/// Returns the dimensions of a vector.
 pub(crate) fn dimensions() -> usize {
     BUILT_IN.vectors.dimensions
 }
 
-/// The mean of the vectors of a text's pieces, with length 1.
+/// Returns the mean of the vectors of a text's pieces, scaled to length 1.
 ///
 /// # Errors
-/// Where the text has no word.
-pub(crate) fn embed(text: &str) -> Result<Vector, String> {
+/// Fails if the text has no word.
+pub(crate) fn embed(text: &str) -> Result<TextEmbedding, String> {
     let BuiltIn { words, vectors } = &*BUILT_IN;
     let mut sum = vec![0.0_f32; vectors.dimensions];
     for row in words.numbers(text) {
         vectors.add(row, &mut sum);
     }
-    unit(sum).ok_or_else(|| "the text has no word that can be compared".to_owned())
+    normalize_vector(sum).ok_or_else(|| "the text has no word that can be compared".to_owned())
 }
 
-/// The parts of the file. Numbers are little-endian.
+/// Sections of the file. Numbers are little-endian.
 pub(crate) struct WordVectors {
     dimensions: usize,
-    /// Where each name ends, as 32 bits.
+    /// End offset of each name, 32 bits.
     ends: &'static [[u8; 4]],
-    /// What a row's bytes are multiplied by, as 32-bit floats.
+    /// Scale of each row's bytes, 32-bit floats.
     scales: &'static [[u8; 4]],
-    /// All names, sorted, one after another.
+    /// All names, sorted and concatenated.
     names: &'static [u8],
-    /// The rows, a byte a number.
+    /// Rows, one byte per number.
     matrix: &'static [u8],
     longest: usize,
 }
@@ -72,7 +73,7 @@ impl WordVectors {
         let (offsets, rest) = rest.split_at_checked(rows.checked_add(1)?.checked_mul(4)?)?;
         let (scales, rest) = rest.split_at_checked(rows.checked_mul(4)?)?;
         let (names, matrix) = rest.split_at_checked(names)?;
-        // The first offset is 0: names begin where the one before ends.
+        // The first offset is 0: a name begins where the previous one ends.
         let (_, ends) = offsets.as_chunks::<4>().0.split_first()?;
         let scales = scales.as_chunks::<4>().0;
         let mut read = Self { dimensions, ends, scales, names, matrix, longest: 0 };
@@ -82,7 +83,7 @@ impl WordVectors {
         sound.then_some(read)
     }
 
-    /// The row of a piece.
+    /// Returns the row of a word piece.
     pub(crate) fn find(&self, piece: &str) -> Option<i32> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -96,12 +97,12 @@ impl WordVectors {
         None
     }
 
-    /// Bytes of the longest piece.
+    /// Returns the bytes of the longest piece.
     pub(crate) fn longest_piece(&self) -> usize {
         self.longest
     }
 
-    /// The last row.
+    /// Returns the index of the last row.
     pub(crate) fn last(&self) -> i32 {
         i32::try_from(self.ends.len()).unwrap_or(i32::MAX).saturating_sub(1)
     }
@@ -146,7 +147,7 @@ fn number(bytes: [u8; 4]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::{BUILT_IN, BYTES, WordVectors, embed};
-    use crate::vector::likeness;
+    use crate::embedding_vector::cosine_similarity;
 
     #[test]
     fn every_row_is_found_by_its_name_and_a_broken_file_is_refused() {
@@ -172,10 +173,10 @@ mod tests {
             assert!((length - 1.0).abs() < 1e-5 && vector.len() == super::dimensions(), "{text}");
         }
         assert!(embed("\u{0}\u{200b}").unwrap_err().contains("no word"));
-        // What stands at the end of a long text is read too.
+        // The end of a long text counts too.
         let [plain, more] =
             ["bread ".repeat(2_000), "bread ".repeat(1_000) + &"tax ".repeat(1_000)]
                 .map(|text| embed(&text).unwrap());
-        assert!(likeness(&plain, &more) < 0.95);
+        assert!(cosine_similarity(&plain, &more) < 0.95);
     }
 }

@@ -1,7 +1,7 @@
-//! Text to the model's numbers: BERT's normaliser and its pieces of words, as `tokenizer.json` has them.
+//! Tokenizer: BERT's normalizer and WordPiece, as `tokenizer.json` describes them.
 //!
-//! Only what all-MiniLM-L6-v2 uses of that format; another kind of tokenizer is refused by name. The built-in
-//! vectors have the same pieces, in their own file.
+//! Supports only the parts of the format that all-MiniLM-L6-v2 uses; another kind of tokenizer is
+//! rejected by name. The built-in vectors have the same pieces, in their own file.
 
 use std::collections::HashMap;
 
@@ -11,30 +11,31 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::word_vectors::WordVectors;
 
-/// Pieces of one text, where the file does not say.
+/// Default limit of pieces per text.
 const PIECES: usize = 128;
-/// Pieces of one text for the built-in vectors: more than any text of the tools has words.
+/// Limit of pieces per text for the built-in vectors: more than any text of the tools has words.
 const BUILT_IN_PIECES: usize = 8_192;
-/// Letters of a word that is looked up in the built-in vectors, as the tokenizer they were made with has it.
+/// Maximum letters of a word that is looked up in the built-in vectors, as in the tokenizer they
+/// were made with.
 const BUILT_IN_LETTERS: usize = 100;
 
-/// Cuts text into pieces of words.
+/// WordPiece tokenizer with its vocabulary.
 #[derive(Debug)]
 pub(crate) struct Words {
     vocabulary: Vocabulary,
     /// Bytes of the longest piece.
     longest_piece: usize,
-    /// Texts that stand for a piece wherever they occur.
+    /// Special tokens, recognised wherever they occur.
     special: Vec<(String, i32)>,
     prefix: String,
     longest: usize,
     most: usize,
     unknown: i32,
-    /// What stands before and behind each text, where the model wants that.
+    /// Tokens before and after each text, if the model requires them.
     ends: Option<(i32, i32)>,
 }
 
-/// Where pieces are looked up.
+/// Vocabulary in which pieces are looked up.
 #[derive(Debug)]
 enum Vocabulary {
     Read(HashMap<String, i32>),
@@ -92,7 +93,7 @@ struct Model {
 }
 
 impl Words {
-    /// Reads `tokenizer.json`.
+    /// Parses a `tokenizer.json` file.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let kind = file.model.kind.as_deref().unwrap_or("WordPiece");
@@ -125,7 +126,7 @@ impl Words {
         })
     }
 
-    /// The pieces of the built-in vectors: each number is a row of them.
+    /// Creates the tokenizer of the built-in vectors: each id is a row index.
     pub(crate) fn built_in(vectors: &'static WordVectors) -> Option<Self> {
         Some(Self {
             special: Vec::new(),
@@ -139,7 +140,7 @@ impl Words {
         })
     }
 
-    /// The largest number of a piece.
+    /// Returns the largest token id.
     pub(crate) fn largest(&self) -> i32 {
         match &self.vocabulary {
             Vocabulary::Read(pieces) => pieces.values().copied().max().unwrap_or(0),
@@ -147,7 +148,7 @@ impl Words {
         }
     }
 
-    /// The numbers of a text's pieces, between those of its ends. What is too long is cut.
+    /// Returns the token ids of a text, between the ids of its ends. A long text is truncated.
     pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
         let mut numbers: Vec<i32> = self.ends.iter().map(|(begin, _)| *begin).collect();
         let mut rest = text;
@@ -166,7 +167,7 @@ impl Words {
         numbers
     }
 
-    /// How far it is to the next special text, and which it is.
+    /// Returns the distance to the next special token, and that token.
     fn until_special(&self, text: &str) -> (usize, Option<&(String, i32)>) {
         let found = self.special.iter().filter_map(|it| Some((text.find(it.0.as_str())?, it)));
         found.min_by_key(|(at, _)| *at).map_or((text.len(), None), |(at, it)| (at, Some(it)))
@@ -191,7 +192,7 @@ impl Words {
         self.word(&word, numbers);
     }
 
-    /// The longest pieces that make up the word, from its beginning; or that it is unknown.
+    /// Adds the longest pieces that make up the word, from its beginning, or the unknown token.
     fn word(&self, word: &str, numbers: &mut Vec<i32>) {
         if word.is_empty() {
             return;
@@ -222,7 +223,7 @@ impl Words {
     }
 }
 
-/// Without control characters, accents and capitals.
+/// Removes control characters and accents, and converts to lower case.
 fn normal(text: &str) -> impl Iterator<Item = char> {
     let kept = text.chars().filter(|c| *c != '\0' && *c != '\u{fffd}' && !is_control(*c));
     let spaced = kept.map(|c| if c.is_whitespace() { ' ' } else { c });
@@ -259,7 +260,7 @@ fn is_punctuation(letter: char) -> bool {
     )
 }
 
-/// Those that BERT takes for words of their own.
+/// Whether BERT treats the character as a word of its own.
 fn is_ideograph(letter: char) -> bool {
     matches!(u32::from(letter),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F

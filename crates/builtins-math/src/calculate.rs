@@ -1,11 +1,12 @@
-//! `calculate`: the value of a Python expression over numbers, lists and numpy's vectors.
+//! `calculate`: evaluates a Python expression over numbers, lists and NumPy vectors.
 //!
-//! Ruff's parser reads the text; the tree is evaluated here, over a fixed table of functions. Whole numbers
-//! are exact, `np.` functions follow numpy's types. What numpy only warns about (a division by zero, an
-//! overflow, no real number) is an error, as under `np.seterr(all="raise")`.
+//! Ruff's parser parses the text; this module evaluates the tree with a fixed table of functions.
+//! Integers are exact, and `np.` functions follow NumPy's types. Conditions that NumPy only warns
+//! about (division by zero, overflow, invalid value) are errors, as under `np.seterr(all="raise")`.
 
 mod arguments;
 mod arrays;
+mod big_integer;
 mod budget;
 mod elementwise;
 mod evaluate;
@@ -20,28 +21,27 @@ mod python_functions;
 mod rounding;
 mod sequence;
 mod value;
-mod whole;
 
 use builtins::ExpressionError;
 use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseErrorType, ParseOptions};
 
-use crate::fields::Fields;
+use crate::tool_arguments::ToolArguments;
 use crate::work::{Answer, Run};
 
-/// Characters of an expression.
+/// Maximum characters of an expression.
 const MAX_LENGTH: usize = 2_000;
-/// Parentheses, signs, powers and calls inside each other.
+/// Maximum nesting of parentheses, signs, powers and calls.
 const MAX_DEPTH: u16 = 64;
 
-/// Runs the tool.
-pub(crate) fn calculate(fields: Fields<'_>, _run: &Run) -> Result<Answer, String> {
-    let value = value_of(fields.text("expression")?).map_err(|error| error.to_string())?;
+/// Runs the tool `calculate` with its arguments.
+pub(crate) fn run_calculate(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let value = value_of(fields.string_value("expression")?).map_err(|error| error.to_string())?;
     Ok(Answer::from(value.json()))
 }
 
 /// Parses and evaluates `text`.
-fn value_of(text: &str) -> Result<value::Value, ExpressionError> {
+fn value_of(text: &str) -> Result<value::PythonValue, ExpressionError> {
     let length = text.chars().count();
     if length > MAX_LENGTH {
         let message = format!("the expression has {length} characters, {MAX_LENGTH} are allowed");

@@ -1,65 +1,65 @@
-//! The built-in tools that compute: mathematics and pictures of it.
+//! Built-in tools for mathematics and plots.
 //!
-//! Apart from `builtins` because of what it is built from: nothing but the binary needs it. No tool here
-//! reaches for anything outside; each is a function of its arguments, and of a seed where it draws.
+//! Separate from `builtins` because of its dependencies, which only the binary needs. The tools
+//! access nothing outside: each is a function of its arguments and, for random numbers, of a seed.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
-mod bayes;
-mod bins;
+mod bayesian_optimization;
 mod calculate;
-mod descent;
-mod fields;
-mod formula;
-mod gaussian;
-mod integrate;
-mod matrix;
+mod descriptive_statistics;
+mod gaussian_process;
+mod histogram_bins;
+mod image_content;
+mod latex_render;
+mod local_minimizers;
+mod matrix_tools;
 mod mcmc;
-mod ode;
+mod monte_carlo;
+mod monte_carlo_native;
+mod ode_solver;
 mod optimize;
-mod picture;
 mod plot;
-mod random;
-mod simulate;
-mod stats;
+mod random_streams;
+mod tool_arguments;
 mod work;
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::sync::Arc;
 
 use tool::Clock;
-use tool::artefact::Artefacts;
-use tool_manifest::Builtin;
+use tool::artifact::ArtifactStore;
+use tool_manifest::BuiltinTool;
 
 use work::{Shop, Work};
 
-/// All tools and what computes them.
+/// Names and implementations of all tools.
 const TOOLS: &[(&str, Work)] = &[
-    ("calculate", calculate::calculate),
-    ("statistics", stats::statistics),
-    ("monte_carlo", simulate::monte_carlo),
-    ("matrix_solve", matrix::solve),
-    ("matrix_eigenvalues", matrix::eigenvalues),
-    ("matrix_svd", matrix::svd),
-    ("matrix_op", matrix::operation),
-    ("monte_carlo_native", integrate::native),
-    ("solve_ode", ode::solve),
-    ("optimize", optimize::optimize),
-    ("mcmc", mcmc::mcmc),
-    ("bayesopt", bayes::bayesopt),
-    ("plot_braille", plot::points),
-    ("plot_function", plot::function),
-    ("histogram", plot::histogram),
-    ("plot_sixel", plot::sixel),
-    ("render_math", formula::render),
+    ("calculate", calculate::run_calculate),
+    ("statistics", descriptive_statistics::run_statistics),
+    ("monte_carlo", monte_carlo::run_monte_carlo),
+    ("matrix_solve", matrix_tools::matrix_solve),
+    ("matrix_eigenvalues", matrix_tools::matrix_eigenvalues),
+    ("matrix_svd", matrix_tools::matrix_svd),
+    ("matrix_op", matrix_tools::matrix_operation),
+    ("monte_carlo_native", monte_carlo_native::run_monte_carlo_native),
+    ("solve_ode", ode_solver::solve_ode),
+    ("optimize", optimize::run_optimize),
+    ("mcmc", mcmc::run_mcmc),
+    ("bayesopt", bayesian_optimization::run_bayesopt),
+    ("plot_braille", plot::plot_braille),
+    ("plot_function", plot::plot_function),
+    ("histogram", plot::plot_histogram),
+    ("plot_sixel", plot::plot_sixel),
+    ("render_math", latex_render::render_formula),
 ];
 
-/// The tools, in the order they are listed. `clock` bounds their time; pictures are kept as `artefacts`
-/// too, where there are any.
-pub fn all(clock: &Arc<dyn Clock>, artefacts: Option<Arc<dyn Artefacts>>) -> Vec<Builtin> {
+/// Creates the tools, in listing order. `clock` limits their time. Images are also stored as
+/// `artefacts`, if there is a store.
+pub fn all(clock: &Arc<dyn Clock>, artefacts: Option<Arc<dyn ArtifactStore>>) -> Vec<BuiltinTool> {
     let shop = Shop::new(Arc::clone(clock), artefacts);
     let made = |(name, work): &(&str, Work)| {
-        Some(Family::Math.registry().get(name)?.run_by(shop.executor(*work)))
+        Some(ToolFamily::Math.registry().find_tool(name)?.with_executor(shop.executor(*work)))
     };
     TOOLS.iter().filter_map(made).collect()
 }

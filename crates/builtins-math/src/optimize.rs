@@ -1,19 +1,21 @@
-//! `optimize`: the least, or the greatest, of a function.
+//! `optimize`: finds the minimum or maximum of a function.
 
 use faer::Mat;
 use serde_json::{Value, json};
 
-use crate::descent::{self, Until};
-use crate::fields::{Fields, compiled, names, numbered};
+use crate::local_minimizers::{self, StoppingRule};
+use crate::tool_arguments::{
+    ToolArguments, compile_expression, indexed_variable, variable_names_text,
+};
 use crate::work::{Answer, Run};
 
 const DIMENSIONS: usize = 100;
 
-type Function = Box<dyn FnMut(&[f64]) -> f64>;
-type Named = (&'static str, fn(&[f64]) -> f64);
+type ObjectiveFn = Box<dyn FnMut(&[f64]) -> f64>;
+type NamedObjective = (&'static str, fn(&[f64]) -> f64);
 
-/// Those that have a name.
-const NAMED: &[Named] = &[
+/// Objectives with a name.
+const NAMED: &[NamedObjective] = &[
     ("sphere", |x| x.iter().map(|x| x * x).sum()),
     ("rosenbrock", |x| {
         let pairs = x.iter().zip(x.iter().skip(1));
@@ -31,24 +33,24 @@ const NAMED: &[Named] = &[
     }),
 ];
 
-/// Runs the tool.
-pub(crate) fn optimize(fields: Fields<'_>, run: &Run) -> Result<Answer, String> {
-    let x0 = fields.numbers("x0", 1..=DIMENSIONS)?;
-    let method = fields.choice("method", "nelder_mead", &["nelder_mead", "gradient_descent"])?;
-    let greatest = fields.choice("mode", "minimize", &["minimize", "maximize"])? == "maximize";
-    let iterations = fields.count("max_iter", 1_000, 1..=1_000_000)?;
-    let tolerance = fields.positive("tolerance", 1e-8)?;
-    let mut function = objective(fields.required("objective")?, x0.len())?;
+/// Runs the tool `optimize` with its arguments.
+pub(crate) fn run_optimize(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let x0 = fields.f64_list("x0", 1..=DIMENSIONS)?;
+    let method = fields.one_of("method", "nelder_mead", &["nelder_mead", "gradient_descent"])?;
+    let greatest = fields.one_of("mode", "minimize", &["minimize", "maximize"])? == "maximize";
+    let iterations = fields.usize_in("max_iter", 1_000, 1..=1_000_000)?;
+    let tolerance = fields.positive_or("tolerance", 1e-8)?;
+    let mut function = parse_objective(fields.required_value("objective")?, x0.len())?;
     let sign = if greatest { -1.0 } else { 1.0 };
     let start = function(&x0);
     if !start.is_finite() {
         return Err("`objective` has no finite value at `x0`; start somewhere else".to_owned());
     }
-    let until = Until { iterations, tolerance };
+    let until = StoppingRule { iterations, tolerance };
     let f = |x: &[f64]| sign * function(x);
     let found = match method {
-        "gradient_descent" => descent::gradient(&x0, f, until, run)?,
-        _ => descent::nelder_mead(&x0, f, until, run)?,
+        "gradient_descent" => local_minimizers::gradient_descent(&x0, f, until, run)?,
+        _ => local_minimizers::nelder_mead(&x0, f, until, run)?,
     };
     if !found.f.is_finite() || found.f.abs() > 1e300 || found.x.iter().any(|x| x.abs() > 1e150) {
         let way = if greatest { "rises" } else { "falls" };
@@ -56,7 +58,7 @@ pub(crate) fn optimize(fields: Fields<'_>, run: &Run) -> Result<Answer, String> 
     }
     Ok(json!({
         "x": found.x,
-        // Not to write minus zero.
+        // Avoids negative zero.
         "f": sign * found.f + 0.0,
         "iterations": found.iterations,
         "evaluations": found.evaluations,
@@ -65,22 +67,22 @@ pub(crate) fn optimize(fields: Fields<'_>, run: &Run) -> Result<Answer, String> 
     .into())
 }
 
-/// A name or an expression; or an object with one of `quadratic`, `function`, `expression`, or a name
-/// that is true.
-fn objective(value: &Value, dimension: usize) -> Result<Function, String> {
+/// Parses an objective: a name or an expression, or an object with one of `quadratic`, `function`,
+/// `expression`, or a name that is true.
+fn parse_objective(value: &Value, dimension: usize) -> Result<ObjectiveFn, String> {
     if let Some(text) = value.as_str() {
-        return written(text, dimension);
+        return expression_objective(text, dimension);
     }
-    let fields = Fields::inside(value);
-    if let Some(quadratic) = fields.get("quadratic") {
-        return self::quadratic(Fields::inside(quadratic), dimension);
+    let fields = ToolArguments::from_value(value);
+    if let Some(quadratic) = fields.get_value("quadratic") {
+        return self::quadratic_objective(ToolArguments::from_value(quadratic), dimension);
     }
     for key in ["function", "expression"] {
-        if fields.has(key) {
-            return written(fields.text(key)?, dimension);
+        if fields.has_value(key) {
+            return expression_objective(fields.string_value(key)?, dimension);
         }
     }
-    let flagged = |(name, _): &&Named| fields.get(name) == Some(&json!(true));
+    let flagged = |(name, _): &&NamedObjective| fields.get_value(name) == Some(&json!(true));
     match NAMED.iter().find(flagged) {
         Some((_, function)) => Ok(Box::new(*function)),
         None => Err(format!(
@@ -91,21 +93,29 @@ fn objective(value: &Value, dimension: usize) -> Result<Function, String> {
     }
 }
 
-fn written(text: &str, dimension: usize) -> Result<Function, String> {
+fn expression_objective(text: &str, dimension: usize) -> Result<ObjectiveFn, String> {
     if let Some((_, function)) = NAMED.iter().find(|(name, _)| *name == text.trim()) {
         return Ok(Box::new(*function));
     }
-    let program = compiled("objective", text, numbered('x', dimension), &names('x', dimension))?;
+    let program = compile_expression(
+        "objective",
+        text,
+        indexed_variable('x', dimension),
+        &variable_names_text('x', dimension),
+    )?;
     let mut stack = Vec::new();
-    Ok(Box::new(move |x| program.real(x, &mut stack)))
+    Ok(Box::new(move |x| program.evaluate_f64(x, &mut stack)))
 }
 
-/// ½ xᵀAx + bᵀx + c.
-fn quadratic(fields: Fields<'_>, dimension: usize) -> Result<Function, String> {
-    let a: Mat<f64> = fields.matrix("A", DIMENSIONS)?;
-    let b =
-        if fields.has("b") { fields.numbers("b", 0..=DIMENSIONS)? } else { vec![0.0; dimension] };
-    let c = fields.number_or("c", 0.0)?;
+/// Objective ½ xᵀAx + bᵀx + c.
+fn quadratic_objective(fields: ToolArguments<'_>, dimension: usize) -> Result<ObjectiveFn, String> {
+    let a: Mat<f64> = fields.matrix_value("A", DIMENSIONS)?;
+    let b = if fields.has_value("b") {
+        fields.f64_list("b", 0..=DIMENSIONS)?
+    } else {
+        vec![0.0; dimension]
+    };
+    let c = fields.f64_or("c", 0.0)?;
     if a.nrows() != dimension || a.ncols() != dimension || b.len() != dimension {
         let (rows, columns, length) = (a.nrows(), a.ncols(), b.len());
         return Err(format!(

@@ -1,90 +1,90 @@
-//! The plots: as text of braille dots, as sixels, and as PNG and SVG.
+//! Plots: as Braille text, sixels, PNG and SVG.
 //!
-//! A tool reads its arguments into a [`Chart`], which every way of drawing takes; what is drawn is the
-//! same in all of them.
+//! A tool converts its arguments to a [`Chart`], which every renderer accepts, so that all show the
+//! same content.
 
-mod axis;
+mod axis_ticks;
 mod braille;
-mod pixels;
+mod plot_tools;
+mod raster;
 mod sixel;
-mod tools;
 
-pub(crate) use tools::{function, histogram, points, sixel};
+pub(crate) use plot_tools::{plot_braille, plot_function, plot_histogram, plot_sixel};
 
 use serde_json::{Value, json};
 
-use crate::fields::Fields;
-use crate::picture::Picture;
+use crate::image_content::EncodedImage;
+use crate::tool_arguments::ToolArguments;
 use crate::work::Answer;
 
-/// Points of all lines together.
+/// Maximum points of all lines together.
 const POINTS: usize = 50_000;
-/// Lines.
+/// Maximum lines of a chart.
 const LINES: usize = 12;
-/// Columns and rows of a text.
+/// Limits of columns and rows of a text plot.
 const COLUMNS: (usize, usize) = (24, 400);
 const ROWS: (usize, usize) = (6, 200);
-/// Pixels of a picture.
+/// Limits of an image's width and height in pixels.
 const WIDE: (usize, usize) = (160, 2_000);
 const HIGH: (usize, usize) = (120, 1_500);
-/// Pixels of what is one character in a text.
+/// Pixels per character of a text plot.
 const CELL: (usize, usize) = (10, 20);
 
-/// How points are shown.
+/// Drawing style of the points in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PlotKind {
     Line,
     Scatter,
-    /// Each point is the left edge and the height of a bar, and the last the right edge alone.
+    /// Bars: each point is the left edge and height of a bar; the last one is only the right edge.
     Bars,
 }
 
-/// What is drawn.
+/// Data of a chart, independent of its renderer.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     title: String,
-    kind: Kind,
-    /// A line without a value breaks there.
+    kind: PlotKind,
+    /// Points of each line; a NaN interrupts the line.
     lines: Vec<Vec<(f64, f64)>>,
-    colours: Vec<(u8, u8, u8)>,
+    colors: Vec<(u8, u8, u8)>,
     x: (f64, f64),
     y: (f64, f64),
 }
 
-/// Colours of lines: those of Okabe and Ito, which stay apart for most eyes.
+/// Line colours by Okabe and Ito, distinguishable with most colour vision deficiencies.
 const COLOURS: &[(u8, u8, u8)] =
     &[(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233)];
 
 impl Chart {
-    /// With ranges that hold all points.
-    fn new(title: &str, kind: Kind, lines: Vec<Vec<(f64, f64)>>) -> Self {
+    /// Creates a chart whose ranges include all points.
+    fn new(title: &str, kind: PlotKind, lines: Vec<Vec<(f64, f64)>>) -> Self {
         let all = || lines.iter().flatten().filter(|point| point.1.is_finite());
-        let x = range(all().map(|point| point.0));
-        let mut y = range(all().map(|point| point.1));
-        if kind == Kind::Bars {
+        let x = value_range(all().map(|point| point.0));
+        let mut y = value_range(all().map(|point| point.1));
+        if kind == PlotKind::Bars {
             y = (0.0, if y.1 > 0.0 { y.1 } else { 1.0 });
         }
         let colours = COLOURS.to_vec();
-        Self { title: title.chars().take(200).collect(), kind, lines, colours, x, y }
+        Self { title: title.chars().take(200).collect(), kind, lines, colors: colours, x, y }
     }
 
-    fn colour(&self, line: usize) -> (u8, u8, u8) {
-        let count = self.colours.len().max(1);
-        self.colours.get(line % count).copied().unwrap_or_default()
+    fn line_color(&self, line: usize) -> (u8, u8, u8) {
+        let count = self.colors.len().max(1);
+        self.colors.get(line % count).copied().unwrap_or_default()
     }
 
-    fn ranges(&self) -> Value {
+    fn ranges_json(&self) -> Value {
         json!({ "x_range": [self.x.0, self.x.1], "y_range": [self.y.0, self.y.1] })
     }
 
-    /// The answer in the form that `format` asks for; pictures come with the text beside them.
-    fn answer(&self, fields: Fields<'_>, more: Value) -> Result<Answer, String> {
-        let format = fields.choice("format", "text", &["text", "png", "svg"])?;
-        let columns = fields.count("width", 80, COLUMNS.0..=COLUMNS.1)?;
-        let rows = fields.count("height", 20, ROWS.0..=ROWS.1)?;
-        let mut value = self.ranges();
+    /// Renders the answer in the requested `format`; images include the text plot.
+    fn to_result(&self, fields: ToolArguments<'_>, more: Value) -> Result<Answer, String> {
+        let format = fields.one_of("format", "text", &["text", "png", "svg"])?;
+        let columns = fields.usize_in("width", 80, COLUMNS.0..=COLUMNS.1)?;
+        let rows = fields.usize_in("height", 20, ROWS.0..=ROWS.1)?;
+        let mut value = self.ranges_json();
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
-            value.insert("plot".to_owned(), json!(braille::draw(self, (columns, rows))));
+            value.insert("plot".to_owned(), json!(braille::draw_braille(self, (columns, rows))));
             value.insert("format".to_owned(), json!(format));
             value.extend(more);
         }
@@ -93,23 +93,29 @@ impl Chart {
         }
         let size =
             ((columns * CELL.0).clamp(WIDE.0, WIDE.1), (rows * CELL.1).clamp(HIGH.0, HIGH.1));
-        let picture = self.picture(format, size)?;
+        let picture = self.to_image(format, size)?;
         if let Some(value) = value.as_object_mut() {
             value.insert("dimensions".to_owned(), json!({ "width": size.0, "height": size.1 }));
         }
         Ok(Answer { value, picture: Some(picture), exact: None })
     }
 
-    fn picture(&self, format: &str, size: (usize, usize)) -> Result<Picture, String> {
+    fn to_image(&self, format: &str, size: (usize, usize)) -> Result<EncodedImage, String> {
         Ok(match format {
-            "svg" => Picture { bytes: pixels::svg(self, size)?.into(), mime: "image/svg+xml" },
-            _ => Picture { bytes: pixels::png(self, size)?.into(), mime: "image/png" },
+            "svg" => EncodedImage {
+                bytes: raster::render_svg(self, size)?.into(),
+                media_type: "image/svg+xml",
+            },
+            _ => EncodedImage {
+                bytes: raster::render_png(self, size)?.into(),
+                media_type: "image/png",
+            },
         })
     }
 }
 
-/// Least and most, a little apart where they are one.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+/// Returns minimum and maximum, widened slightly if they are equal.
+fn value_range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
     if least > most {

@@ -1,15 +1,18 @@
-//! Every entry of the manifests has a function, every function an entry, and every example is
-//! what happens, through the executor and by the schemas.
+//! Every manifest entry has a function, every function an entry. Every example is executed and
+//! checked against the schemas.
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::executor::{
+    CancelSignal, ClientCapabilities, CredentialProvider, ProgressSink, UpstreamCredential,
+};
 use tool::{
-    Args, Body, Boxed, Call, CallId, Caller, Clock, Code, Context, ExecuteError, Granted, Level,
-    Mono, Org, Outcome, SourceName, Step, Ticket, ToolKey, Wall,
+    BoxFuture, CallArguments, CallContext, CallId, Caller, Clock, ErrorCode, ExecuteError,
+    ExecutionState, IntentReceipt, MonotonicTime, Org, Outcome, OutcomeBody, PermissionLevel,
+    RecordedCall, SourceName, ToolCall, ToolKey, WallTime,
 };
 
 use crate::{TOOLS, all};
@@ -17,30 +20,34 @@ use crate::{TOOLS, all};
 #[derive(Debug)]
 struct Still;
 impl Clock for Still {
-    fn wall(&self) -> Wall {
-        Wall(0)
+    fn wall_now(&self) -> WallTime {
+        WallTime(0)
     }
-    fn mono(&self) -> Mono {
-        Mono(Duration::ZERO)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(Duration::ZERO)
     }
 }
 
-/// A caller who gives up, or does not.
+/// Cancel signal of a caller: cancelled at once if true, else never.
 struct Someone(bool);
-impl Cancel for Someone {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for Someone {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         if self.0 { Box::pin(std::future::ready(())) } else { Box::pin(std::future::pending()) }
     }
     fn is_cancelled(&self) -> bool {
         self.0
     }
 }
-impl Progress for Someone {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+impl ProgressSink for Someone {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 }
-impl Credentials for Someone {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(std::future::ready(Credential::None))
+impl CredentialProvider for Someone {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
+        Box::pin(std::future::ready(UpstreamCredential::NotNeeded))
     }
 }
 
@@ -56,48 +63,57 @@ pub(crate) async fn execute(
         source: SourceName::new("builtin").unwrap(),
         name: builtin.tool.name.clone(),
     };
-    let (id, args) = (CallId(uuid::Uuid::nil()), Args::check(args.to_string()).unwrap());
+    let (id, args) = (CallId(uuid::Uuid::nil()), CallArguments::parse(args.to_string()).unwrap());
     let tool = builtin.tool;
-    let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
+    let call = ToolCall {
+        id,
+        parent_id: None,
+        resumption: None,
+        unsolicited_input: None,
+        tool_key: key,
+        tool,
+        arguments: args,
+    };
     let caller = Caller {
         org: Org::default(),
         subject: "someone".into(),
-        key: "k".into(),
-        level: Level::Guest,
-        agent: true,
+        key_id: "k".into(),
+        level: PermissionLevel::Guest,
+        is_agent: true,
         actors: Vec::new(),
-        root: None,
+        root_key_id: None,
     };
     let someone = Someone(gives_up);
-    let ctx = Context {
+    let ctx = CallContext {
         caller: &caller,
-        deadline: Mono(Duration::MAX),
+        deadline: MonotonicTime(Duration::MAX),
         cancel: &someone,
         progress: &someone,
-        client: &ClientCan::default(),
+        client_capabilities: &ClientCapabilities::default(),
         meta: None,
-        ask: None,
-        task: None,
+        client_requests: None,
+        task_handle: None,
         credentials: &someone,
         principal: None,
-        caged: None,
-        node: None,
+        sandbox_usage: None,
+        answering_node: None,
     };
-    let ticket = Ticket::issue(id, drop);
-    let step = builtin.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await?;
-    let Step::Done(outcome) = step else { panic!("it waits") };
+    let ticket = IntentReceipt::with_abandon_hook(id, drop);
+    let step =
+        builtin.executor.execute(RecordedCall::from_receipt(&call, &ticket).unwrap(), &ctx).await?;
+    let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
     Ok(outcome)
 }
 
 fn declared() -> Vec<Value> {
-    serde_json::from_str(Family::Math.text()).unwrap()
+    serde_json::from_str(ToolFamily::Math.text()).unwrap()
 }
 
 #[test]
 fn each_entry_has_a_function_and_each_function_an_entry() {
-    let names: Vec<&str> = Family::Math.registry().names().collect();
+    let names: Vec<&str> = ToolFamily::Math.registry().tool_names().collect();
     assert_eq!(names, TOOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    let builtins: Vec<&str> = Family::General.registry().names().collect();
+    let builtins: Vec<&str> = ToolFamily::General.registry().tool_names().collect();
     assert!(names.iter().all(|name| !builtins.contains(name)), "two tools of one name");
 }
 
@@ -109,24 +125,24 @@ async fn every_example_is_what_happens() {
         let name = entry["name"].as_str().unwrap();
         let tool = &tools.iter().find(|it| it.tool.name.as_str() == name).unwrap().tool;
         let valid = |schema: &tool::Json, value: &Value| {
-            let schema = jsonschema::validator_for(&schema.value()).unwrap();
+            let schema = jsonschema::validator_for(&schema.to_value()).unwrap();
             assert!(schema.is_valid(value), "{name}: {value} is not as its schema says");
         };
         let examples = entry["examples"].as_array().unwrap();
         assert!(!examples.is_empty(), "{name} has no example");
         for example in examples {
-            valid(&tool.input, &example["input"]);
+            valid(&tool.input_schema, &example["input"]);
             let outcome = execute(name, &example["input"], false).await.unwrap();
             let answered = match &outcome.body {
-                Body::Value(json) => json.value(),
-                Body::Mcp(json) => json.value()["structuredContent"].clone(),
+                OutcomeBody::Value(json) => json.to_value(),
+                OutcomeBody::Mcp(json) => json.to_value()["structuredContent"].clone(),
             };
             if let Some(error) = example.get("error") {
                 assert_eq!((outcome.is_error, &answered), (true, error), "{name}");
                 continue;
             }
             assert!(!outcome.is_error, "{name}: {answered}");
-            valid(tool.output.as_ref().unwrap(), &answered);
+            valid(tool.output_schema.as_ref().unwrap(), &answered);
             assert!(
                 holds(&answered, &example["output"]),
                 "{name}: {answered} lacks {}",
@@ -136,9 +152,11 @@ async fn every_example_is_what_happens() {
     }
 }
 
-/// Whether all that is wanted is there; numbers to the last digits but two.
+/// Whether the answer contains everything expected; numbers match except for the last two digits.
 fn holds(answered: &Value, wanted: &Value) -> bool {
-    testkit::expected::holds_by(answered, wanted, &|answered, wanted| match (answered, wanted) {
+    testkit::json_expectation::contains_json_by(answered, wanted, &|answered, wanted| match (
+        answered, wanted,
+    ) {
         (Value::Number(answered), Value::Number(wanted)) => {
             let (a, b) = (answered.as_f64().unwrap(), wanted.as_f64().unwrap());
             (a - b).abs() <= 1e-13 * b.abs().max(1.0)
@@ -151,7 +169,7 @@ fn holds(answered: &Value, wanted: &Value) -> bool {
 async fn a_caller_who_gives_up_is_told_at_once() {
     let args = json!({ "bounds": [[0, 1]], "function": "sin(x)", "n_samples": 1_000_000_000_u64 });
     let error = execute("monte_carlo_native", &args, true).await.unwrap_err();
-    assert_eq!(error.code, Code::Cancelled);
+    assert_eq!(error.code, ErrorCode::Cancelled);
 }
 
 #[test]

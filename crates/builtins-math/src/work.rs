@@ -1,7 +1,7 @@
-//! How the tools run: on threads for what takes long, a few at a time, and never longer than allowed.
+//! Execution of the tools on blocking threads, with limits of concurrency and time.
 //!
-//! What is computed asks its [`Run`] between steps whether it may go on: it may not where the call was
-//! given up or the time is over. No tool here reaches for anything outside.
+//! A computation checks its [`Run`] between steps, which stops it when the call is cancelled or its
+//! time is over. The tools access nothing outside.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use builtins::WorkerQuota;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tool::{
-    Body, Boxed, Caller, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Mono,
-    Outcome, Step,
+    BoxFuture, CallContext, Caller, Clock, ErrorCode, ExecuteError, ExecutionState, Executor, Json,
+    MonotonicTime, Outcome, OutcomeBody, RecordedCall,
 };
 use tool_manifest::{GIVEN_UP, run_blocking, unless_given_up};
 
-use crate::fields::Fields;
-use crate::picture::{self, Picture};
+use crate::image_content::{self, EncodedImage};
+use crate::tool_arguments::ToolArguments;
 
-/// What one computation may take.
+/// Time limit of one computation.
 const MOST: Duration = Duration::from_secs(30);
 
-/// Computes an answer from arguments, for as long as the run lets it: or says what is wrong with them,
-/// for the model.
-pub(crate) type Work = fn(Fields<'_>, &Run) -> Result<Answer, String>;
+/// Computes an answer from arguments within the limits of the run. An error describes for the model
+/// the fault of the arguments.
+pub(crate) type Work = fn(ToolArguments<'_>, &Run) -> Result<Answer, String>;
 
-/// What a tool answers.
+/// Answer of a tool: its value and an optional image.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) value: Value,
-    pub(crate) picture: Option<Picture>,
-    /// The value as text, where a tree would lose digits of whole numbers.
+    pub(crate) picture: Option<EncodedImage>,
+    /// Value as text, if a tree would lose digits of integers.
     pub(crate) exact: Option<Json>,
 }
 
@@ -46,21 +46,22 @@ impl From<Json> for Answer {
     }
 }
 
-/// Whether a computation may go on.
+/// Limits of a running computation.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     stop: CancellationToken,
     clock: Arc<dyn Clock>,
-    until: Mono,
+    until: MonotonicTime,
 }
 
 impl Run {
-    /// To be asked between steps of at most some milliseconds.
+    /// Returns an error if the computation must stop. Must be called at least every few
+    /// milliseconds.
     pub(crate) fn go_on(&self) -> Result<(), String> {
         if self.stop.is_cancelled() {
             return Err(GIVEN_UP.to_owned());
         }
-        if self.clock.mono() >= self.until {
+        if self.clock.monotonic_now() >= self.until {
             let seconds = MOST.as_secs();
             return Err(format!(
                 "not done in time, at most {seconds} s: ask for fewer steps, samples or dimensions"
@@ -70,31 +71,31 @@ impl Run {
     }
 }
 
-/// What all tools share.
+/// State that the executors of all tools share.
 #[derive(Debug, Clone)]
 pub(crate) struct Shop {
     clock: Arc<dyn Clock>,
-    /// One for each computation at a time.
+    /// One permit for each concurrent computation.
     quota: Arc<WorkerQuota>,
-    artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
+    artefacts: Option<Arc<dyn tool::artifact::ArtifactStore>>,
 }
 
 impl Shop {
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
-        artefacts: Option<Arc<dyn tool::artefact::Artefacts>>,
+        artefacts: Option<Arc<dyn tool::artifact::ArtifactStore>>,
     ) -> Self {
         let places = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self { clock, quota: Arc::new(WorkerQuota::new(places.max(2))), artefacts }
     }
 
-    /// What runs `work`.
+    /// Creates the executor that runs `work`.
     pub(crate) fn executor(&self, work: Work) -> Working {
         Working { work, shop: self.clone() }
     }
 }
 
-/// Runs one tool.
+/// Executor of one math tool.
 #[derive(Debug)]
 pub(crate) struct Working {
     work: Work,
@@ -104,43 +105,49 @@ pub(crate) struct Working {
 impl Executor for Working {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         Box::pin(unless_given_up(ctx, self.compute(call, ctx)))
     }
 }
 
 impl Working {
-    async fn compute(&self, call: Granted<'_>, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let place = self.shop.quota.enter(ctx.caller.root_key()).await;
-        let place = place.map_err(|why| ExecuteError::before(Code::Busy, why))?;
-        let (work, args) = (self.work, call.call().args.clone());
+    async fn compute(
+        &self,
+        call: RecordedCall<'_>,
+        ctx: &CallContext<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
+        let place = self.shop.quota.acquire_slot(ctx.caller.limit_key_id()).await;
+        let place = place.map_err(|why| ExecuteError::not_sent(ErrorCode::Busy, why))?;
+        let (work, args) = (self.work, call.call().arguments.clone());
         let clock = Arc::clone(&self.shop.clock);
-        let until = clock.mono().after(MOST).min(ctx.deadline);
+        let until = clock.monotonic_now().saturating_add(MOST).min(ctx.deadline);
         let stop = CancellationToken::new();
         let run = Run { stop: stop.clone(), clock, until };
         let computed = run_blocking(stop, move || {
-            // Kept until the thread is done, even where nobody waits for it any more.
+            // Held until the thread is done, even if no caller waits any more.
             let _place = place;
-            work(Fields::of(&args), &run)
+            work(ToolArguments::from_args(&args), &run)
         });
         match computed.await? {
-            Ok(answer) => Ok(Step::Done(self.outcome(ctx.caller, answer).await)),
-            Err(message) => Ok(Step::Done(Outcome::failed(&message))),
+            Ok(answer) => Ok(ExecutionState::Completed(self.outcome(ctx.caller, answer).await)),
+            Err(message) => Ok(ExecutionState::Completed(Outcome::tool_failure(&message))),
         }
     }
 
     async fn outcome(&self, owner: &Caller, answer: Answer) -> Outcome {
         let Some(picture) = answer.picture else {
-            return Outcome::value(answer.exact.unwrap_or_else(|| Json::of(&answer.value)));
+            return Outcome::from_value(
+                answer.exact.unwrap_or_else(|| Json::encode(&answer.value)),
+            );
         };
         let kept = match &self.shop.artefacts {
-            Some(artefacts) => artefacts.keep(owner, picture.bytes.clone()).await.ok(),
+            Some(artefacts) => artefacts.store_artifact(owner, picture.bytes.clone()).await.ok(),
             None => None,
         };
-        let body = picture::result(answer.value, &picture, kept.as_ref());
-        Outcome { body: Body::Mcp(Json::of(&body)), is_error: false }
+        let body = image_content::image_result(answer.value, &picture, kept.as_ref());
+        Outcome { body: OutcomeBody::Mcp(Json::encode(&body)), is_error: false }
     }
 }
 

@@ -1,50 +1,52 @@
-//! The built-in tool that solves equations symbolically.
+//! Built-in tool that solves equations symbolically.
 //!
-//! A crate of its own for what it is made of: a computer algebra system, a minute to compile. That has no
-//! deadline, so it runs in the worker that `builtins` keeps in a cage, and is ended when its time is over.
-//! Nothing is answered that was not put into the equations again, by arithmetic of our own.
+//! Separate crate for a computer algebra system, which takes a minute to compile. The system has no
+//! deadline, so it runs in a sandboxed worker of `builtins` that is killed at its time limit. Every
+//! solution is verified by independent arithmetic before it is returned.
 
-mod lower;
-mod read;
-mod root;
-mod show;
-mod solve;
-mod value;
+mod cas_lowering;
+mod equation_parser;
+mod equation_solver;
+mod numeric_eval;
+mod polynomial_roots;
+mod python_notation;
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::sync::Arc;
 use std::time::Duration;
 
-use builtins::{Cages, Extra, Job, Workers};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
-use tool_manifest::Builtin;
+use builtins::{JobHandler, SandboxProvider, WorkerJob, WorkerPool};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, RecordedCall};
+use tool_manifest::BuiltinTool;
 
-pub use solve::solve;
+pub use equation_solver::solve_equations;
 
-/// What a worker is asked to do, and the longest it may take.
-pub const JOB: Job = Job::new(b'E', Duration::from_secs(10));
+/// Worker job that solves equations, with its time limit.
+pub const SOLVE_JOB: WorkerJob = WorkerJob::new(b'E', Duration::from_secs(10));
 
-/// What a worker must be able to do beside its own jobs: to be handed to `builtins::work`.
-pub const EXTRA: Extra = (JOB, solve);
+/// Handler of [`SOLVE_JOB`] in the worker process, for `builtins::run_pool_worker`.
+pub const SOLVE_JOB_HANDLER: JobHandler = (SOLVE_JOB, solve_equations);
 
-/// The tools, in the order they are listed. They run in workers of `cages`.
-pub fn all(cages: &Arc<Cages>) -> Vec<Builtin> {
-    let workers = Arc::new(Workers::new(Arc::clone(cages)));
-    let made = |declared: &tool_manifest::Declared| declared.run_by(Solving(Arc::clone(&workers)));
-    Family::Symbolic.registry().get("symbolic_solve").map(made).into_iter().collect()
+/// Creates the tools, in listing order. They run in workers of `cages`.
+pub fn symbolic_tools(cages: &Arc<SandboxProvider>) -> Vec<BuiltinTool> {
+    let workers = Arc::new(WorkerPool::new(Arc::clone(cages)));
+    let made = |declared: &tool_manifest::ToolDeclaration| {
+        declared.with_executor(SymbolicSolveExecutor(Arc::clone(&workers)))
+    };
+    ToolFamily::Symbolic.registry().find_tool("symbolic_solve").map(made).into_iter().collect()
 }
 
 #[derive(Debug)]
-struct Solving(Arc<Workers>);
+struct SymbolicSolveExecutor(Arc<WorkerPool>);
 
-impl Executor for Solving {
+impl Executor for SymbolicSolveExecutor {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let args = call.call().args.raw();
-        Box::pin(self.0.run(JOB, args, ctx))
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        let args = call.call().arguments.as_json();
+        Box::pin(self.0.run_job(SOLVE_JOB, args, ctx))
     }
 }
 

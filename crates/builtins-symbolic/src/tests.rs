@@ -1,22 +1,25 @@
-//! Every example is what happens; and what is refused.
+//! Tests of examples and of rejected input.
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{read, solve};
+use crate::equation_parser;
+use crate::equation_solver::solve_equations;
 
 fn asked(args: &Value) -> Result<Value, String> {
-    let answer = solve(args.to_string().as_bytes(), Duration::from_secs(10))?;
+    let answer = solve_equations(args.to_string().as_bytes(), Duration::from_secs(10))?;
     Ok(serde_json::from_slice(&answer).unwrap())
 }
 
 #[test]
 fn every_example_is_what_happens() {
-    let entries: Vec<Value> = serde_json::from_str(Family::Symbolic.text()).unwrap();
+    let entries: Vec<Value> = serde_json::from_str(ToolFamily::Symbolic.text()).unwrap();
     for entry in entries {
-        assert!(Family::Symbolic.registry().get(entry["name"].as_str().unwrap()).is_some());
+        assert!(
+            ToolFamily::Symbolic.registry().find_tool(entry["name"].as_str().unwrap()).is_some()
+        );
         for example in entry["examples"].as_array().unwrap() {
             let wanted = match example.get("error") {
                 Some(error) => Err(error.as_str().unwrap().to_owned()),
@@ -48,7 +51,7 @@ fn what_is_no_equation_is_refused_with_its_place() {
     );
 }
 
-/// Each of these had a wrong answer: `x²` was a name, and the only one.
+/// Each of these had a wrong answer: `x²` was parsed as a name.
 #[test]
 fn raised_digits_are_powers_and_a_product_without_a_sign_is_asked_about() {
     for (equation, solutions) in [
@@ -82,7 +85,7 @@ fn names_are_the_callers_and_never_the_algebras() {
     assert!(whole.contains("pi*k") || whole.contains("k*pi"), "{whole}");
 }
 
-/// It was refused as `\u{221a}`, and its result was named by an index that is not sympy's, without a number.
+/// Regression: `√` was rejected as `\u{221a}`, and roots lacked sympy's index and a number.
 #[test]
 fn roots_without_a_closed_form_have_sympys_index_and_a_number() {
     assert_eq!(asked(&json!({ "equation": "√x = 3" })), Ok(json!(["9"])));
@@ -96,7 +99,7 @@ fn roots_without_a_closed_form_have_sympys_index_and_a_number() {
             "{texts:?}"
         );
     }
-    // As sympy numbers them: the real one, then pairs by their real parts.
+    // Sympy's order: the real root first, then pairs by their real parts.
     let wanted = [
         "1.1673039782614187",
         "-0.7648844336005847 - 0.3524715460317263*I",
@@ -108,7 +111,7 @@ fn roots_without_a_closed_form_have_sympys_index_and_a_number() {
         let digits = |text: &str| -> String { text.chars().take(14).collect() };
         assert_eq!(digits(part(at).1), digits(wanted), "{texts:?}");
     }
-    // The control: what has a closed form has no number beside it.
+    // Control: a closed form has no number beside it.
     assert_eq!(asked(&json!({ "equation": "x**2 = 2" })), Ok(json!(["-sqrt(2)", "sqrt(2)"])));
 }
 
@@ -134,8 +137,11 @@ fn assumptions_take_solutions_away() {
 #[test]
 fn text_is_read_as_python_reads_it() {
     let two = |text: &str| {
-        let node = read::expression(text).unwrap();
-        crate::value::of(&node, &|name| (name == "x").then(|| 3.0.into())).unwrap().value.re
+        let node = equation_parser::parse_expression(text).unwrap();
+        crate::numeric_eval::evaluate_node(&node, &|name| (name == "x").then(|| 3.0.into()))
+            .unwrap()
+            .value
+            .re
     };
     for (text, wanted) in [
         ("-x**2", -9.0),

@@ -1,6 +1,6 @@
 //! Tools that create, convert and query data.
 
-pub(crate) mod artefacts;
+pub(crate) mod artifact_tools;
 pub(crate) mod csv_to_json;
 pub(crate) mod generate_uuid;
 pub(crate) mod json_query;

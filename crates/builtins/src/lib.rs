@@ -5,127 +5,139 @@
 //! traits and limits.
 
 mod archive;
-mod cages;
+mod builtin_source;
 mod code;
 mod data;
 mod math;
-mod source;
+mod sandbox_provider;
 mod specialized;
 mod system;
 mod web;
-mod worker;
+mod worker_pool;
 
-pub use cages::Cages;
-pub use code::lint_python::{Installed, Package, RUFF, Ruff, install};
-pub use math::expression::{Expression, ExpressionError, Program};
-pub use math::number::Number;
-pub use source::BuiltinSource;
-pub use system::files::Files;
-pub use web::{Endpoint, Endpoints, Engine};
-pub use worker::{
-    DedicatedWorker, Extra, FreshWorker, Job, Lease, Prepare, READ_FOLDER, WORK, WorkerCounts,
-    WorkerError, WorkerPlace, WorkerQuota, WorkerShare, WorkerTurn, Workers, read_folder,
-    serve_dedicated, work,
+pub use builtin_source::BuiltinSource;
+pub use code::lint_python::{
+    InstalledProgram, PinnedPackage, RUFF_DIR, RuffLinter, install_package,
+};
+pub use math::exact_number::ExactNumber;
+pub use math::expression::{CompiledExpression, Expression, ExpressionError};
+pub use sandbox_provider::SandboxProvider;
+pub use system::file_roots::FileRoots;
+pub use web::{SearchEngine, WebEndpoint, WebEndpoints};
+pub use worker_pool::{
+    DedicatedWorker, FOLDER_READER_COMMAND, FreshWorker, JobHandler, POOL_WORKER_COMMAND,
+    WorkerCounts, WorkerError, WorkerJob, WorkerLease, WorkerPool, WorkerPreparation, WorkerQuota,
+    WorkerResources, WorkerSlot, WorkerTurn, run_dedicated_worker, run_folder_reader,
+    run_pool_worker,
 };
 
-use builtin_manifests::Family;
+use builtin_manifests::ToolFamily;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use egress::Egress;
+use egress::EgressClient;
 use tool::Clock;
-use tool::artefact::Artefacts;
-use tool_manifest::{Builtin, Narrowing, Registry};
+use tool::artifact::ArtifactStore;
+use tool_manifest::{BuiltinTool, ManifestRegistry, ToolRestriction};
 
-use archive::opened::Archives;
+use archive::recent_archives::RecentArchives;
 
 /// Builds the built-in tools without I/O, in listing order.
-pub fn all(clock: &Arc<dyn Clock>) -> Vec<Builtin> {
-    computing(Family::General.registry(), clock)
+pub fn pure_tools(clock: &Arc<dyn Clock>) -> Vec<BuiltinTool> {
+    build_pure_tools(ToolFamily::General.registry(), clock)
 }
 
-fn computing(registry: &Registry, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
+fn build_pure_tools(registry: &ManifestRegistry, clock: &Arc<dyn Clock>) -> Vec<BuiltinTool> {
     let made = [
-        math::calculator::builtin(registry),
-        data::json_query::builtin(registry),
-        data::csv_to_json::builtin(registry),
-        data::json_to_csv::builtin(registry),
-        data::generate_uuid::builtin(registry),
-        specialized::echo::builtin(registry),
-        system::current_datetime::builtin(registry, Arc::clone(clock)),
-        system::current_date::builtin(registry, Arc::clone(clock)),
-        system::current_time::builtin(registry, Arc::clone(clock)),
+        math::calculator::build_tool(registry),
+        data::json_query::build_tool(registry),
+        data::csv_to_json::build_tool(registry),
+        data::json_to_csv::build_tool(registry),
+        data::generate_uuid::build_tool(registry),
+        specialized::echo::build_tool(registry),
+        system::current_datetime::build_tool(registry, Arc::clone(clock)),
+        system::current_date::build_tool(registry, Arc::clone(clock)),
+        system::current_time::build_tool(registry, Arc::clone(clock)),
     ];
     made.into_iter().flatten().collect()
 }
 
 /// Dependencies of tools with I/O. A tool whose dependency is missing is not offered.
 #[derive(Debug, Clone, Default)]
-pub struct Means {
+pub struct ToolDependencies {
     /// File roots that tools may use.
-    pub files: Option<Arc<Files>>,
+    pub file_roots: Option<Arc<FileRoots>>,
     /// Egress client for all network access of tools.
-    pub egress: Option<Egress>,
+    pub egress: Option<EgressClient>,
     /// Store for results that are too large to return inline.
-    pub artefacts: Option<Arc<dyn Artefacts>>,
+    pub artifacts: Option<Arc<dyn ArtifactStore>>,
     /// Fixed endpoints of the search engine and Wikipedia.
-    pub endpoints: Endpoints,
+    pub endpoints: WebEndpoints,
     /// The ruff linter, with the folders in which it may be installed.
-    pub ruff: Option<Ruff>,
+    pub ruff: Option<RuffLinter>,
     /// Operator restrictions by tool name.
-    pub narrowings: BTreeMap<String, Narrowing>,
+    pub restrictions: BTreeMap<String, ToolRestriction>,
     /// Sandboxes for tools that run code.
-    pub cages: Option<Arc<Cages>>,
+    pub sandboxes: Option<Arc<SandboxProvider>>,
 }
 
 /// Builds the tools that run in a sandbox. Whether this machine supports one is checked when they
 /// are listed.
-fn caged(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
-    let Some(cages) = &means.cages else { return Vec::new() };
-    let workers = Arc::new(worker::Workers::new(Arc::clone(cages)));
-    let files = means.files.as_ref();
+fn build_sandboxed_tools(
+    registry: &ManifestRegistry,
+    means: &ToolDependencies,
+    clock: &Arc<dyn Clock>,
+) -> Vec<BuiltinTool> {
+    let Some(cages) = &means.sandboxes else { return Vec::new() };
+    let workers = Arc::new(worker_pool::WorkerPool::new(Arc::clone(cages)));
+    let files = means.file_roots.as_ref();
     let git = files.and_then(|files| {
-        let readers = Arc::new(worker::FolderReaders::new(Arc::clone(cages)));
-        code::git_status::builtin(registry, files, &readers)
+        let readers = Arc::new(worker_pool::FolderReaderPool::new(Arc::clone(cages)));
+        code::git_status::build_tool(registry, files, &readers)
     });
     let made = [
         git,
-        data::sql_query::builtin(registry, &workers),
-        code::python_eval::builtin(registry, &workers),
-        cages.work().and_then(|_| code::run_shell::builtin(registry, cages, clock)),
+        data::sql_query::build_tool(registry, &workers),
+        code::python_eval::build_tool(registry, &workers),
+        cages.work_dir().and_then(|_| code::run_shell::build_tool(registry, cages, clock)),
     ];
     made.into_iter().flatten().collect()
 }
 
 /// Builds the tools with file, network or artifact access.
-fn reaching(registry: &Registry, means: &Means, clock: &Arc<dyn Clock>) -> Vec<Builtin> {
-    let files = means.files.iter().flat_map(|files| {
-        let archives = Archives::new(Arc::clone(files));
+fn build_io_tools(
+    registry: &ManifestRegistry,
+    means: &ToolDependencies,
+    clock: &Arc<dyn Clock>,
+) -> Vec<BuiltinTool> {
+    let files = means.file_roots.iter().flat_map(|files| {
+        let archives = RecentArchives::new(Arc::clone(files));
         [
-            system::read_file::builtin(registry, Arc::clone(files)),
-            system::write_file::builtin(registry, Arc::clone(files)),
-            system::list_directory::builtin(registry, Arc::clone(files)),
-            archive::archive_open::builtin(registry, Arc::clone(&archives)),
-            archive::archive_extract::builtin(registry, Arc::clone(&archives)),
-            archive::archive_file::builtin(registry, Arc::clone(&archives)),
-            archive::archive_search::builtin(registry, archives),
+            system::read_file::build_tool(registry, Arc::clone(files)),
+            system::write_file::build_tool(registry, Arc::clone(files)),
+            system::list_directory::build_tool(registry, Arc::clone(files)),
+            archive::archive_open::build_tool(registry, Arc::clone(&archives)),
+            archive::archive_extract::build_tool(registry, Arc::clone(&archives)),
+            archive::archive_file::build_tool(registry, Arc::clone(&archives)),
+            archive::archive_search::build_tool(registry, archives),
         ]
     });
     let web = means.egress.iter().flat_map(|egress| {
         [
-            web::http_get::builtin(registry, egress.clone(), Arc::clone(clock)),
-            web::http_post::builtin(registry, egress.clone(), Arc::clone(clock)),
-            web::web_search::builtin(registry, egress.clone(), &means.endpoints),
-            web::fetch_wikipedia::builtin(registry, egress.clone(), &means.endpoints),
+            web::http_get::build_tool(registry, egress.clone(), Arc::clone(clock)),
+            web::http_post::build_tool(registry, egress.clone(), Arc::clone(clock)),
+            web::web_search::build_tool(registry, egress.clone(), &means.endpoints),
+            web::fetch_wikipedia::build_tool(registry, egress.clone(), &means.endpoints),
         ]
     });
-    let artefacts = means.artefacts.iter();
-    let artefacts = artefacts.flat_map(|artefacts| data::artefacts::builtins(registry, artefacts));
-    let code = [code::lint_python::builtin(registry, means.ruff.as_ref())];
+    let artefacts = means.artifacts.iter();
+    let artefacts =
+        artefacts.flat_map(|artefacts| data::artifact_tools::build_tools(registry, artefacts));
+    let code = [code::lint_python::build_tool(registry, means.ruff.as_ref())];
     files.chain(web).chain(artefacts).chain(code).flatten().collect()
 }
 
 #[cfg(test)]
-mod examples;
+mod manifest_examples;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Tools for arithmetic, and the expression language that they share.
 
 pub(crate) mod calculator;
+pub(crate) mod exact_number;
 pub(crate) mod expression;
-mod functions;
-pub(crate) mod number;
+mod function_table;

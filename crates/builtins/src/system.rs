@@ -3,7 +3,7 @@
 pub(crate) mod current_date;
 pub(crate) mod current_datetime;
 pub(crate) mod current_time;
-pub(crate) mod files;
+pub(crate) mod file_roots;
 pub(crate) mod list_directory;
 pub(crate) mod read_file;
 pub(crate) mod write_file;

@@ -3,40 +3,47 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use serde_json::{Value, json};
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::executor::{
+    CancelSignal, ClientCapabilities, CredentialProvider, ProgressSink, UpstreamCredential,
+};
 use tool::{
-    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, Granted, Item, Level, Mono, Org,
-    Outcome, Revision, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
+    BoxFuture, CallArguments, CallContext, CallId, Caller, CatalogItem, Clock, ExecutionState,
+    IntentReceipt, MonotonicTime, Org, Outcome, OutcomeBody, PermissionLevel, RecordedCall,
+    Source as _, SourceName, SourceRevision, ToolCall, ToolKey, WallTime,
 };
 
-use super::{Builtin, BuiltinSource, Means, all};
+use super::{BuiltinSource, BuiltinTool, ToolDependencies, pure_tools};
 
 #[derive(Debug)]
 struct Fixed(u64);
 impl Clock for Fixed {
-    fn wall(&self) -> Wall {
-        Wall(self.0)
+    fn wall_now(&self) -> WallTime {
+        WallTime(self.0)
     }
-    fn mono(&self) -> Mono {
-        Mono(std::time::Duration::ZERO)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(std::time::Duration::ZERO)
     }
 }
 
 struct Nobody;
-impl Cancel for Nobody {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for Nobody {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
     fn is_cancelled(&self) -> bool {
         false
     }
 }
-impl Progress for Nobody {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+impl ProgressSink for Nobody {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 }
-impl Credentials for Nobody {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(std::future::ready(Credential::None))
+impl CredentialProvider for Nobody {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
+        Box::pin(std::future::ready(UpstreamCredential::NotNeeded))
     }
 }
 
@@ -45,13 +52,13 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(Fixed(1_782_945_015_250))
 }
 
-/// By its own name, or by that of its handler in spec 2.
-fn handler(name: &str) -> Option<Builtin> {
-    let named = |it: &Builtin| &*it.handler == name || it.tool.name.as_str() == name;
-    all(&clock()).into_iter().find(named)
+/// Finds a tool by its own name, or by its handler's name in the tool-file registry.
+fn handler(name: &str) -> Option<BuiltinTool> {
+    let named = |it: &BuiltinTool| &*it.handler == name || it.tool.name.as_str() == name;
+    pure_tools(&clock()).into_iter().find(named)
 }
 
-fn named(name: &str) -> Builtin {
+fn named(name: &str) -> BuiltinTool {
     handler(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
@@ -59,46 +66,59 @@ async fn run(name: &str, args: &str) -> Outcome {
     execute(named(name), args).await
 }
 
-pub(crate) async fn execute(builtin: Builtin, args: &str) -> Outcome {
+pub(crate) async fn execute(builtin: BuiltinTool, args: &str) -> Outcome {
     execute_until(builtin, args, &Nobody).await
 }
 
-pub(crate) async fn execute_until(builtin: Builtin, args: &str, cancel: &dyn Cancel) -> Outcome {
-    let Builtin { tool, executor, .. } = builtin;
+pub(crate) async fn execute_until(
+    builtin: BuiltinTool,
+    args: &str,
+    cancel: &dyn CancelSignal,
+) -> Outcome {
+    let BuiltinTool { tool, executor, .. } = builtin;
     let key = ToolKey {
         org: Org::default(),
         source: SourceName::new("builtin").unwrap(),
         name: tool.name.clone(),
     };
     let id = CallId(uuid::Uuid::nil());
-    let args = Args::check(args.to_owned()).unwrap();
-    let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
+    let args = CallArguments::parse(args.to_owned()).unwrap();
+    let call = ToolCall {
+        id,
+        parent_id: None,
+        resumption: None,
+        unsolicited_input: None,
+        tool_key: key,
+        tool,
+        arguments: args,
+    };
     let caller = Caller {
         org: Org::default(),
         subject: "someone".into(),
-        key: "k".into(),
-        level: Level::Guest,
-        agent: true,
+        key_id: "k".into(),
+        level: PermissionLevel::Guest,
+        is_agent: true,
         actors: Vec::new(),
-        root: None,
+        root_key_id: None,
     };
-    let ctx = Context {
+    let ctx = CallContext {
         caller: &caller,
-        deadline: Mono(std::time::Duration::MAX),
+        deadline: MonotonicTime(std::time::Duration::MAX),
         cancel,
         progress: &Nobody,
-        client: &ClientCan::default(),
+        client_capabilities: &ClientCapabilities::default(),
         meta: None,
-        ask: None,
-        task: None,
+        client_requests: None,
+        task_handle: None,
         credentials: &Nobody,
         principal: None,
-        caged: None,
-        node: None,
+        sandbox_usage: None,
+        answering_node: None,
     };
-    let ticket = Ticket::issue(id, drop);
-    let step = executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await.unwrap();
-    let Step::Done(outcome) = step else { panic!("it waits") };
+    let ticket = IntentReceipt::with_abandon_hook(id, drop);
+    let step =
+        executor.execute(RecordedCall::from_receipt(&call, &ticket).unwrap(), &ctx).await.unwrap();
+    let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
     outcome
 }
 
@@ -115,12 +135,12 @@ async fn failure(name: &str, args: &str) -> String {
 }
 
 fn value(outcome: &Outcome) -> Value {
-    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-    json.value()
+    let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+    json.to_value()
 }
 
 #[tokio::test]
-async fn the_calculator_answers_in_the_shape_of_spec_2() {
+async fn the_calculator_answers_in_the_tool_file_registrys_format() {
     let answered = answer("calculator", r#"{"expression":"2 * (3 + 4)"}"#).await;
     assert_eq!(answered, json!({ "expression": "2 * (3 + 4)", "result": 14 }));
     assert_eq!(
@@ -211,23 +231,25 @@ async fn data_goes_from_one_form_to_the_other() {
 #[tokio::test]
 async fn echo_gives_back_the_very_bytes() {
     let outcome = run("echo", r#"{ "n": 12345678901234567890123, "a":"b" }"#).await;
-    let Body::Value(json) = outcome.body else { panic!("an MCP result") };
+    let OutcomeBody::Value(json) = outcome.body else { panic!("an MCP result") };
     assert_eq!(json.as_str(), r#"{"echo":{ "n": 12345678901234567890123, "a":"b" }}"#);
 }
 
 #[test]
 fn every_built_in_is_declared_whole() {
-    let builtins = all(&clock());
+    let builtins = pure_tools(&clock());
     let names: Vec<_> = builtins.iter().map(|builtin| builtin.tool.name.as_str()).collect();
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     for builtin in &builtins {
         let tool = &builtin.tool;
-        assert_eq!(tool.input.value()["type"], "object", "{}", tool.name);
-        assert!(tool.output.is_some(), "{}", tool.name);
+        assert_eq!(tool.input_schema.to_value()["type"], "object", "{}", tool.name);
+        assert!(tool.output_schema.is_some(), "{}", tool.name);
         assert!(
-            !tool.description.is_empty() && !tool.traits.effects.any() && tool.traits.idempotent
+            !tool.description.is_empty()
+                && !tool.traits.effects.may_change_state()
+                && tool.traits.is_idempotent
         );
-        assert_eq!(tool.received.value()["parameters"], tool.input.value());
+        assert_eq!(tool.raw_definition.to_value()["parameters"], tool.input_schema.to_value());
         assert_eq!(tool.traits.categories.len(), 1);
     }
     assert_eq!(named("math_eval").tool.name.as_str(), "calculator");
@@ -236,27 +258,26 @@ fn every_built_in_is_declared_whole() {
 
 #[tokio::test]
 async fn the_source_lists_them_and_never_changes() {
-    let source = BuiltinSource::new(&clock(), &Means::default());
+    let source = BuiltinSource::new(&clock(), &ToolDependencies::default());
     assert_eq!(source.name().as_str(), "builtin");
-    let listing = source.list().await.unwrap();
+    let listing = source.list_offers().await.unwrap();
     assert!(listing.problems.is_empty());
     let listed = |name: &str| {
-        let is =
-            |offer: &tool::Offer| matches!(&offer.item, Item::Tool(it) if it.name.as_str() == name);
+        let is = |offer: &tool::Offer| matches!(&offer.item, CatalogItem::Tool(it) if it.name.as_str() == name);
         listing.offers.iter().any(is)
     };
-    assert!(all(&clock()).iter().all(|builtin| listed(builtin.tool.name.as_str())));
+    assert!(pure_tools(&clock()).iter().all(|builtin| listed(builtin.tool.name.as_str())));
     assert!(
-        matches!(&listing.offers[0].item, Item::Tool(tool) if tool.name.as_str() == "calculator")
+        matches!(&listing.offers[0].item, CatalogItem::Tool(tool) if tool.name.as_str() == "calculator")
     );
-    let mut changed = source.changed(listing.revision);
+    let mut changed = source.wait_for_change(listing.revision);
     let poll = changed.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
     assert_eq!(poll, Poll::Pending);
-    assert_eq!(source.changed(Revision(0)).await, listing.revision);
-    source.close().await;
+    assert_eq!(source.wait_for_change(SourceRevision(0)).await, listing.revision);
+    source.shut_down().await;
 }
 
-/// Hazard S11: what is labelled safe evaluates no code. The label is ours, in the registry.
+/// Hazard S11: tools labelled safe evaluate no code. The label comes from Toolkeep's own registry.
 #[tokio::test]
 async fn hazard_s11_an_expression_is_never_code() {
     for code in [
@@ -272,9 +293,9 @@ async fn hazard_s11_an_expression_is_never_code() {
         let told = failure("json_query", &json!({ "data": {}, "query": code }).to_string()).await;
         assert!(told.starts_with("query: "), "{code}: {told}");
     }
-    // What is no code is computed.
+    // Text that is no code is computed.
     assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
-    // Positive control: an evaluator that takes an expression for code runs it.
+    // Positive control: an evaluator that executes expressions as code runs it.
     #[expect(clippy::disallowed_methods, reason = "the naive way, in plain Python")]
     let naive = std::process::Command::new("python3")
         .args(["-c", "print(eval(\"().__class__.__bases__[0].__subclasses__()\"))"])

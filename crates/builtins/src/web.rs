@@ -1,30 +1,32 @@
 //! Tools that access the public internet. Every request goes through `egress`.
 
-mod ask;
-mod exchange;
+mod endpoint_client;
 pub(crate) mod fetch_wikipedia;
-mod html;
+mod html_tokenizer;
 pub(crate) mod http_get;
 pub(crate) mod http_post;
+mod http_request;
 pub(crate) mod web_search;
 
-pub use ask::Endpoint;
-pub use web_search::Engine;
+pub use endpoint_client::WebEndpoint;
+pub use web_search::SearchEngine;
 
 /// Fixed endpoints of the web tools.
 #[derive(Debug, Clone)]
-pub struct Endpoints {
+pub struct WebEndpoints {
     /// The search engine.
-    pub search: Engine,
+    pub search_engine: SearchEngine,
     /// The Wikipedia site.
-    pub wikipedia: Endpoint,
+    pub wikipedia: WebEndpoint,
 }
 
-impl Default for Endpoints {
+impl Default for WebEndpoints {
     fn default() -> Self {
         Self {
-            search: Engine::DuckDuckGo(Endpoint::public("https://html.duckduckgo.com")),
-            wikipedia: Endpoint::public("https://en.wikipedia.org"),
+            search_engine: SearchEngine::DuckDuckGo(WebEndpoint::public_site(
+                "https://html.duckduckgo.com",
+            )),
+            wikipedia: WebEndpoint::public_site("https://en.wikipedia.org"),
         }
     }
 }

@@ -4,28 +4,28 @@
 //! immutable, versioned and swapped atomically, so that a call ends on the catalog that it started
 //! with. This crate does no I/O and knows neither sources nor policy.
 
-pub mod arguments;
-mod beside;
-pub mod canonical;
-mod claim;
-pub mod current;
-pub mod diff;
-pub mod entry;
-pub mod merge;
-mod part;
+pub mod canonical_json;
+pub mod catalog_diff;
+pub mod catalog_entry;
+mod companion_items;
+pub mod current_snapshot;
+pub mod definition_digest;
+pub mod input_schema;
+pub mod merged_catalog;
+mod merged_source;
+mod name_claims;
 pub mod pin;
-pub mod registry;
-pub mod schema;
-mod shards;
-pub mod shelf;
+mod sharded_table;
+pub mod source_catalog;
+pub mod tool_registry;
 
-pub use beside::Beside;
-pub use current::{Current, Snapshot};
-pub use diff::Diff;
-pub use entry::Entry;
-pub use merge::{At, Catalog};
-pub use part::Part;
+pub use catalog_diff::CatalogDiff;
+pub use catalog_entry::CatalogEntry;
+pub use companion_items::CompanionItem;
+pub use current_snapshot::{CatalogSnapshot, CurrentSnapshot};
+pub use input_schema::{ArgumentError, InputSchema};
+pub use merged_catalog::{Catalog, ToolPosition};
+pub use merged_source::MergedSource;
 pub use pin::{Pin, PinState};
-pub use registry::{OnConflict, Registry};
-pub use schema::{ArgumentFault, Schema};
-pub use shelf::{Held, Shelf, State};
+pub use source_catalog::{BlockedTool, SourceCatalog, SourceState};
+pub use tool_registry::{ConflictPolicy, ToolRegistry};

@@ -4,16 +4,16 @@
 //! Pure functions: a pin, the source's trust and an observed definition give the next pin. The
 //! repository of pins stores the result; only active definitions are callable.
 
-mod changes;
+mod definition_diff;
 
 use serde::{Deserialize, Serialize};
-use tool::{Digest, Json, Trust, Wall};
+use tool::{Digest, Json, SourceTrust, WallTime};
 
-pub use changes::{Difference, between};
+pub use definition_diff::{DefinitionChange, diff_definitions};
 
 /// Maximum number of rejected definitions that are remembered per tool; the oldest is dropped
 /// first.
-const REJECTED: usize = 16;
+const MAX_REJECTED: usize = 16;
 
 /// States of a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,26 +44,26 @@ impl PinState {
     }
 
     /// Returns true if a person must review it.
-    pub const fn waits(self) -> bool {
+    pub const fn needs_review(self) -> bool {
         matches!(self, Self::Pending | Self::Quarantined)
     }
 }
 
 /// A definition that was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sighting {
-    /// Digest, as [`crate::canonical::digest`] computes it.
+pub struct ObservedDefinition {
+    /// Digest, as [`definition_digest`](crate::definition_digest) computes it.
     #[serde(rename = "d")]
     pub digest: Digest,
     /// Time at which it was first observed or approved.
     #[serde(rename = "t")]
-    pub at: Wall,
+    pub observed_at: WallTime,
     /// Text as received, if it is stored, for a person to compare.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
-    pub received: Option<Json>,
+    pub raw_definition: Option<Json>,
     /// True if it contains invisible characters.
     #[serde(rename = "h", default, skip_serializing_if = "std::ops::Not::not")]
-    pub hidden: bool,
+    pub has_invisible_chars: bool,
 }
 
 /// Pin of one tool of one source.
@@ -74,16 +74,16 @@ pub struct Pin {
     pub state: PinState,
     /// Definition that was approved last.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
-    pub active: Option<Sighting>,
+    pub active: Option<ObservedDefinition>,
     /// Last observed definition, if it awaits review.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Sighting>,
+    pub pending: Option<ObservedDefinition>,
     /// Rejected definitions, oldest first.
     #[serde(rename = "n", default, skip_serializing_if = "Vec::is_empty")]
-    pub rejected: Vec<Digest>,
+    pub rejected_digests: Vec<Digest>,
     /// Subject of the key that decided last.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
+    pub decided_by: Option<String>,
     /// Reason given for the decision.
     #[serde(rename = "y", default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -91,7 +91,7 @@ pub struct Pin {
 
 /// Changes of a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Change {
+pub enum PinChange {
     /// First observed, and active at once.
     Activated,
     /// First observed, and awaiting review.
@@ -103,14 +103,14 @@ pub enum Change {
     /// The source no longer offers it.
     Retired,
     /// The source offers the active definition again.
-    Returned,
+    Restored,
     /// A person approved the definition.
     Approved,
     /// A person rejected the definition.
     Rejected,
 }
 
-impl Change {
+impl PinChange {
     /// Returns the word as recorded.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Change {
             Self::Quarantined => "pin_quarantined",
             Self::Changed => "pin_changed",
             Self::Retired => "pin_retired",
-            Self::Returned => "pin_returned",
+            Self::Restored => "pin_returned",
             Self::Approved => "pin_approved",
             Self::Rejected => "pin_rejected",
         }
@@ -127,108 +127,115 @@ impl Change {
 }
 
 /// Returns true if this definition may be called, according to its pin and the source's trust.
-pub fn callable(pin: Option<&Pin>, trust: Trust, digest: Digest) -> bool {
+pub fn is_callable(pin: Option<&Pin>, trust: SourceTrust, digest: Digest) -> bool {
     match pin {
-        Some(pin) if trust == Trust::Full => !pin.rejected.contains(&digest),
-        Some(pin) => pin.is_at(digest),
-        None => trust == Trust::Full,
+        Some(pin) if trust == SourceTrust::Full => !pin.rejected_digests.contains(&digest),
+        Some(pin) => pin.is_active_definition(digest),
+        None => trust == SourceTrust::Full,
     }
 }
 
 /// Computes the next pin when a definition is observed; `None` if nothing changes. `first` means
 /// that the source was never listed before, so trust on first use applies.
-pub fn see(
+pub fn observe_definition(
     pin: Option<&Pin>,
-    trust: Trust,
-    seen: Sighting,
-    first: bool,
-) -> Option<(Pin, Option<Change>)> {
-    let Some(pin) = pin else { return Some(first_seen(trust, seen, first)) };
-    let is_active = pin.active.as_ref().is_some_and(|active| active.digest == seen.digest);
+    trust: SourceTrust,
+    observed: ObservedDefinition,
+    is_first_listing: bool,
+) -> Option<(Pin, Option<PinChange>)> {
+    let Some(pin) = pin else { return Some(new_pin(trust, observed, is_first_listing)) };
+    let is_active = pin.active.as_ref().is_some_and(|active| active.digest == observed.digest);
     if is_active && pin.state == PinState::Active {
         return None;
     }
     let mut next = pin.clone();
-    if trust == Trust::Full && !pin.rejected.contains(&seen.digest) {
+    if trust == SourceTrust::Full && !pin.rejected_digests.contains(&observed.digest) {
         next.state = PinState::Active;
-        next.waiting = None;
-        next.active = Some(seen);
-        return Some((next, Some(if is_active { Change::Returned } else { Change::Changed })));
+        next.pending = None;
+        next.active = Some(observed);
+        return Some((
+            next,
+            Some(if is_active { PinChange::Restored } else { PinChange::Changed }),
+        ));
     }
     if is_active && pin.state == PinState::Retired {
         next.state = PinState::Active;
-        return Some((next, Some(Change::Returned)));
+        return Some((next, Some(PinChange::Restored)));
     }
-    if pin.state.waits() && pin.waiting.as_ref().is_some_and(|old| old.digest == seen.digest) {
+    if pin.state.needs_review()
+        && pin.pending.as_ref().is_some_and(|old| old.digest == observed.digest)
+    {
         return None;
     }
     let (state, change) = match pin.state {
         // A pin that awaits review keeps its state, with the new definition.
         PinState::Pending => (PinState::Pending, None),
         PinState::Quarantined => (PinState::Quarantined, None),
-        PinState::Active | PinState::Retired => (PinState::Quarantined, Some(Change::Quarantined)),
+        PinState::Active | PinState::Retired => {
+            (PinState::Quarantined, Some(PinChange::Quarantined))
+        }
     };
-    (next.state, next.waiting) = (state, Some(seen));
+    (next.state, next.pending) = (state, Some(observed));
     Some((next, change))
 }
 
-fn first_seen(trust: Trust, seen: Sighting, first: bool) -> (Pin, Option<Change>) {
+fn new_pin(trust: SourceTrust, seen: ObservedDefinition, first: bool) -> (Pin, Option<PinChange>) {
     let active = match trust {
-        Trust::Full => true,
-        Trust::FirstUse => first && !seen.hidden,
-        Trust::Review => false,
+        SourceTrust::Full => true,
+        SourceTrust::FirstUse => first && !seen.has_invisible_chars,
+        SourceTrust::Review => false,
     };
     let blank = Pin {
         state: PinState::Active,
         active: None,
-        waiting: None,
-        rejected: Vec::new(),
-        by: None,
+        pending: None,
+        rejected_digests: Vec::new(),
+        decided_by: None,
         reason: None,
     };
     if active {
-        (Pin { active: Some(seen), ..blank }, Some(Change::Activated))
+        (Pin { active: Some(seen), ..blank }, Some(PinChange::Activated))
     } else {
-        let pin = Pin { state: PinState::Pending, waiting: Some(seen), ..blank };
-        (pin, Some(Change::Pending))
+        let pin = Pin { state: PinState::Pending, pending: Some(seen), ..blank };
+        (pin, Some(PinChange::Pending))
     }
 }
 
 /// Retires the pin of a tool that its source no longer offers; `None` if nothing changes. A pin
 /// that needs a review keeps its state, so that removing and re-adding a tool does not bypass the
 /// review.
-pub fn gone(pin: &Pin) -> Option<Pin> {
+pub fn retire_pin(pin: &Pin) -> Option<Pin> {
     let active = pin.state == PinState::Active;
     active.then(|| Pin { state: PinState::Retired, ..pin.clone() })
 }
 
 /// Errors of a decision on a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Undecided {
+pub enum PinDecisionError {
     /// No definition awaits review.
     #[error("nothing of it waits for a decision")]
-    Nothing,
+    NothingPending,
     /// Another definition awaits review than the one that was reviewed.
     #[error("another definition waits now than the one that was looked at")]
-    Other,
+    DefinitionChanged,
 }
 
 /// Decision of a reviewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct PinDecision {
     /// Definition that was reviewed.
-    pub definition: Digest,
+    pub definition_digest: Digest,
     /// Subject of the reviewer.
-    pub by: String,
+    pub decided_by: String,
     /// Time of the decision.
-    pub at: Wall,
+    pub decided_at: WallTime,
     /// Reason of the decision.
     pub reason: Option<String>,
 }
 
 impl Pin {
     /// Returns true if this definition is the active one.
-    pub fn is_at(&self, digest: Digest) -> bool {
+    pub fn is_active_definition(&self, digest: Digest) -> bool {
         let active = self.active.as_ref().filter(|_| self.state == PinState::Active);
         active.is_some_and(|active| active.digest == digest)
     }
@@ -237,13 +244,13 @@ impl Pin {
     ///
     /// # Errors
     /// If no definition or another one awaits review.
-    pub fn approved(&self, word: Word) -> Result<Self, Undecided> {
+    pub fn approve_definition(&self, decision: PinDecision) -> Result<Self, PinDecisionError> {
         let mut next = self.clone();
-        let mut agreed = next.waited(word.definition)?;
-        agreed.at = word.at;
-        next.rejected.retain(|rejected| *rejected != word.definition);
+        let mut agreed = next.take_pending(decision.definition_digest)?;
+        agreed.observed_at = decision.decided_at;
+        next.rejected_digests.retain(|rejected| *rejected != decision.definition_digest);
         (next.state, next.active) = (PinState::Active, Some(agreed));
-        (next.by, next.reason) = (Some(word.by), word.reason);
+        (next.decided_by, next.reason) = (Some(decision.decided_by), decision.reason);
         Ok(next)
     }
 
@@ -251,26 +258,28 @@ impl Pin {
     ///
     /// # Errors
     /// If neither is this definition.
-    pub fn rejected(&self, word: Word) -> Result<Self, Undecided> {
+    pub fn reject_definition(&self, decision: PinDecision) -> Result<Self, PinDecisionError> {
         let mut next = self.clone();
         if next.state == PinState::Active {
-            next.waiting = next.active.take();
+            next.pending = next.active.take();
         }
-        let refused = next.waited(word.definition)?;
-        next.rejected.retain(|rejected| *rejected != word.definition);
-        if next.rejected.len() >= REJECTED {
-            next.rejected.remove(0);
+        let refused = next.take_pending(decision.definition_digest)?;
+        next.rejected_digests.retain(|rejected| *rejected != decision.definition_digest);
+        if next.rejected_digests.len() >= MAX_REJECTED {
+            next.rejected_digests.remove(0);
         }
-        next.rejected.push(word.definition);
-        (next.state, next.waiting) = (PinState::Quarantined, Some(refused));
-        (next.by, next.reason) = (Some(word.by), word.reason);
+        next.rejected_digests.push(decision.definition_digest);
+        (next.state, next.pending) = (PinState::Quarantined, Some(refused));
+        (next.decided_by, next.reason) = (Some(decision.decided_by), decision.reason);
         Ok(next)
     }
 
-    fn waited(&mut self, definition: Digest) -> Result<Sighting, Undecided> {
-        match self.waiting.take() {
-            None => Err(Undecided::Nothing),
-            Some(waiting) if waiting.digest != definition => Err(Undecided::Other),
+    fn take_pending(&mut self, definition: Digest) -> Result<ObservedDefinition, PinDecisionError> {
+        match self.pending.take() {
+            None => Err(PinDecisionError::NothingPending),
+            Some(waiting) if waiting.digest != definition => {
+                Err(PinDecisionError::DefinitionChanged)
+            }
             Some(waiting) => Ok(waiting),
         }
     }

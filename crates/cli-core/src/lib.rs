@@ -1,18 +1,19 @@
 //! Shared parts of the commands: the connection to a server, the output, errors and exit codes, and
 //! the data directory.
 
-pub mod background;
-pub mod client;
-pub mod context;
-pub mod data;
-pub mod door;
-pub mod failure;
-pub mod launch;
+pub mod atomic_file;
+pub mod background_server;
+pub mod command_context;
+pub mod command_error;
+pub mod data_dir;
+pub mod json_fields;
 pub mod logging;
-pub mod pages;
-pub mod replace;
-pub mod session;
+pub mod paged_list;
+pub mod printer;
+pub mod process_launcher;
+pub mod rest_client;
+pub mod server_connection;
+pub mod server_launcher;
+pub mod server_transport;
 pub mod signals;
-pub mod ui;
-pub mod value;
-pub mod wiring;
+pub mod terminal_color;

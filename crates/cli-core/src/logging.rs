@@ -1,6 +1,6 @@
 //! Logging to standard error or a file, filtered by `TOOLKEEP_LOG`.
 
-mod file;
+mod log_file;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -8,44 +8,44 @@ use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-pub(crate) use file::{background_log, background_path, last_lines};
+pub(crate) use log_file::{background_log_path, last_lines, open_background_log};
 
-use super::context::{Context, LogFormat};
-use super::data::DataDir;
-use super::ui::Output;
+use super::command_context::{CommandContext, LogFormat};
+use super::data_dir::DataDir;
+use super::printer::OutputFormat;
 
 /// The environment variable with the log filter.
-const VARIABLE: &str = "TOOLKEEP_LOG";
+const LOG_VARIABLE: &str = "TOOLKEEP_LOG";
 /// The levels that may be given without a module.
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+const LEVEL_NAMES: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Initializes logging. A server logs its activity; other commands log only errors. A server in the
 /// `background` logs to a file of its data directory.
-pub fn start((server, background): (bool, Option<&Path>), context: &Context<'_>) {
+pub fn init_logging((server, background): (bool, Option<&Path>), context: &CommandContext<'_>) {
     let usual = if server { "info" } else { "error,intake=off" };
-    let asked = context.environment.get(VARIABLE).unwrap_or(usual);
+    let asked = context.environment.get(LOG_VARIABLE).unwrap_or(usual);
     let (filter, fault) = match parse_filter(asked) {
         Ok(filter) => (filter, None),
         Err(fault) => (EnvFilter::new(usual), Some(fault)),
     };
-    let of_output = match context.common.output {
-        Output::Json | Output::Yaml => LogFormat::Json,
-        Output::Text | Output::Table => LogFormat::Text,
+    let of_output = match context.global_args.output {
+        OutputFormat::Json | OutputFormat::Yaml => LogFormat::Json,
+        OutputFormat::Text | OutputFormat::Table => LogFormat::Text,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer(background));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log_writer(background));
     // An existing logger, as in a test, stays active.
-    let _there = match context.common.log_format.unwrap_or(of_output) {
+    let _there = match context.global_args.log_format.unwrap_or(of_output) {
         LogFormat::Json => log.json().try_init(),
         LogFormat::Text => log.with_ansi(false).try_init(),
     };
     if let Some(fault) = fault {
-        tracing::error!("{VARIABLE}: {fault}; the log is at `{usual}`");
+        tracing::error!("{LOG_VARIABLE}: {fault}; the log is at `{usual}`");
     }
 }
 
-fn writer(background: Option<&Path>) -> BoxMakeWriter {
-    let file = background.map(|data| background_path(&DataDir::at(data.to_owned())));
-    match file.and_then(|path| file::LogFile::open(path).ok()) {
+fn log_writer(background: Option<&Path>) -> BoxMakeWriter {
+    let file = background.map(|data| background_log_path(&DataDir::new(data.to_owned())));
+    match file.and_then(|path| log_file::LogFile::open_log(path).ok()) {
         Some(file) => BoxMakeWriter::new(Mutex::new(file)),
         None => BoxMakeWriter::new(std::io::stderr),
     }
@@ -58,16 +58,16 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     let words: Vec<_> = words.collect();
     if let Some(word) = words.iter().find(|word| !word.contains(['=', '[']) && !is_level(word)) {
         return Err(format!(
-            "`{}` is no level; use {} or `MODULE=LEVEL`",
+            "`{}` is not a log level; use {} or `MODULE=LEVEL`",
             word.escape_debug(),
-            LEVELS.join(", ")
+            LEVEL_NAMES.join(", ")
         ));
     }
     EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string())
 }
 
 fn is_level(word: &str) -> bool {
-    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+    LEVEL_NAMES.iter().any(|level| level.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
         let told = |text| parse_filter(text).unwrap_err();
         assert_eq!(
             told("bogus"),
-            "`bogus` is no level; use off, error, warn, info, debug, trace or `MODULE=LEVEL`"
+            "`bogus` is not a log level; use off, error, warn, info, debug, trace or `MODULE=LEVEL`"
         );
         assert!(told("info,verbose").contains("`verbose`"));
         assert!(!told("server=loud").is_empty());

@@ -6,94 +6,102 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use proto::serve::Tools;
+use proto::server::ToolService;
 use sdk::Node;
 
-use super::called::{Called, unstarted};
-use crate::forwarder::{Forwarder, Registry};
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::signals::Signals;
-use cli_core::ui::Ui;
+use super::node_args::{NodeArgs, start_error};
+use crate::call_forwarder::{CallForwarder, FunctionRegistry};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::signals::ShutdownSignals;
 
 /// Interval between two checks of the registry file.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stand before a privileged runtime of this machine: check each call against a local registry, hand on
-/// what it allows, refuse the rest with the reason.
+/// Forward calls to a privileged runtime on this machine after checking each one against a local
+/// registry.
 ///
-/// The registry is a file with `rules`, which functions may be called, and `definitions`, what they take.
-/// It is followed: a change is taken whole or, where it has a fault, not at all. What the rules allow is
-/// registered at the server. The runtime is any server of spec 4's gRPC on a unix socket, such as
-/// `toolkeep node serve --socket`, or a program with one of the SDKs. This process needs no rights but to
-/// open that socket.
+/// Rejected calls fail with the reason. The registry is a file with `rules`, which functions may be
+/// called, and `definitions`, which arguments they take. Changes of the file are applied
+/// atomically; if the new file is invalid, the last valid registry stays active. Only functions
+/// that the rules allow are registered at the server.
+///
+/// The runtime is a gRPC server of the cluster tools on a Unix socket: `toolkeep node serve
+/// --socket`, or a program with one of the SDKs. This process only needs permission to open that
+/// socket.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep node forward node-abc123 --registry functions.yaml --socket runtime.sock --tls node")]
-pub(crate) struct Forward {
+pub(crate) struct NodeForwardArgs {
     #[command(flatten)]
-    called: Called,
-    /// The local registry: YAML or JSON.
+    node_args: NodeArgs,
+    /// Local registry file, YAML or JSON.
     #[arg(long, value_name = "FILE")]
     registry: PathBuf,
-    /// The socket that the runtime serves on.
+    /// Unix socket on which the runtime listens.
     #[arg(long, value_name = "FILE")]
     socket: PathBuf,
 }
 
-impl Forward {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let path = context.path(&self.registry);
-        let mut seen = stamp(&path);
-        let registry = Registry::read(&path).map_err(|error| {
-            Failure::new(Exit::Usage, error.to_string()).fix("mend the registry")
+impl NodeForwardArgs {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let path = context.absolute_path(&self.registry);
+        let mut seen = file_stamp(&path);
+        let registry = FunctionRegistry::from_file(&path).map_err(|error| {
+            CommandError::new(ExitStatus::UsageError, error.to_string())
+                .with_help("correct the registry file")
         })?;
-        let mut signals = Signals::new()?;
-        let tools = registry.described();
+        let mut signals = ShutdownSignals::new()?;
+        let tools = registry.allowed_tools();
         if tools.is_empty() {
-            ui.note("no rule allows anything that is defined: every call will be refused");
+            ui.print_note("the rules allow no defined function: every call will be rejected");
         }
-        let forwarder = Forwarder::new(registry, context.path(&self.socket));
-        let options = self.called.options(context)?;
-        let calls = Arc::new(forwarder.clone()) as Arc<dyn Tools>;
+        let forwarder = CallForwarder::new(registry, context.absolute_path(&self.socket));
+        let options = self.node_args.node_options(context)?;
+        let calls = Arc::new(forwarder.clone()) as Arc<dyn ToolService>;
         let count = tools.len();
-        let node = Node::offer(calls, tools, options).await.map_err(unstarted)?;
-        self.called.told(&node, count, ui)?;
+        let node = Node::start_with(calls, tools, options).await.map_err(start_error)?;
+        self.node_args.print_started(&node, count, ui)?;
         loop {
             tokio::select! {
-                () = signals.any() => break,
-                () = tokio::time::sleep(LOOK) => {}
+                () = signals.wait_any() => break,
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            let now = stamp(&path);
+            let now = file_stamp(&path);
             if now != seen {
                 seen = now;
-                reload(&path, &forwarder, &node).await;
+                reload_registry(&path, &forwarder, &node).await;
             }
         }
-        tracing::info!("stopping; once more ends at once");
+        tracing::info!("stopping after the running calls; send the signal again to stop at once");
         tokio::select! {
-            () = node.stop() => Ok(Exit::Done),
-            () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
+            () = node.stop() => Ok(ExitStatus::Success),
+            () = signals.wait_any() => Err(CommandError::new(ExitStatus::Failed, "stopped at once; running calls were cancelled")),
         }
     }
 }
 
 /// Reloads the registry file; the last valid registry stays active if the new one is invalid.
-async fn reload(path: &Path, forwarder: &Forwarder, node: &Node) {
-    match Registry::read(path) {
+async fn reload_registry(path: &Path, forwarder: &CallForwarder, node: &Node) {
+    match FunctionRegistry::from_file(path) {
         Ok(registry) => {
-            let tools = registry.described();
+            let tools = registry.allowed_tools();
             tracing::info!(tools = tools.len(), "registry taken");
-            forwarder.set(registry);
-            node.set(tools).await;
+            forwarder.set_registry(registry);
+            node.replace_tools(tools).await;
         }
-        Err(error) => tracing::warn!(%error, "registry not taken, the last good one stays"),
+        Err(error) => tracing::warn!(%error, "invalid registry, the last valid one stays active"),
     }
 }
 
 /// Modification time, size and inode of a file, to detect changes.
-fn stamp(path: &Path) -> Option<(SystemTime, u64, u64)> {
+fn file_stamp(path: &Path) -> Option<(SystemTime, u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     let about = std::fs::metadata(path).ok()?;
     Some((about.modified().ok()?, about.len(), about.ino()))

@@ -2,89 +2,98 @@
 //! this machine.
 
 mod authority;
-mod called;
+mod call_forwarder;
 mod forward;
-mod forwarder;
 mod join;
+mod node_args;
 mod serve;
 mod show;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
+use cli_core::rest_client::RequestPath;
 
-/// List, show, invite and revoke the machines that run tools; join as one, and serve tools as one.
+/// List, show, invite and revoke nodes, which run tools on other machines; join and serve as a
+/// node.
 #[derive(Debug, Args)]
-pub struct Node {
+pub struct NodeCommand {
     #[command(subcommand)]
-    command: Command,
+    command: NodeSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    List(List),
-    Show(show::Show),
-    Invite(Invite),
-    Revoke(show::Revoke),
-    Join(join::Join),
-    Authority(authority::Authority),
-    Serve(serve::Serve),
-    Forward(forward::Forward),
+enum NodeSubcommand {
+    List(NodeListArgs),
+    Show(show::NodeShowArgs),
+    Invite(NodeInviteArgs),
+    Revoke(show::NodeRevokeArgs),
+    Join(join::NodeJoinArgs),
+    Authority(authority::NodeAuthorityArgs),
+    Serve(serve::NodeServeArgs),
+    Forward(forward::NodeForwardArgs),
 }
 
-impl Node {
+impl NodeCommand {
     /// Runs the selected subcommand.
     ///
     /// # Errors
     /// Returns the error message with its exit status.
-    pub async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+    pub async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self.command {
-            Command::List(command) => command.run(context, ui).await,
-            Command::Show(command) => command.run(context, ui).await,
-            Command::Revoke(command) => command.run(context, ui).await,
-            Command::Invite(command) => command.run(context, ui).await,
-            Command::Join(command) => command.run(context, ui).await,
-            Command::Authority(command) => command.run(context, ui),
-            Command::Serve(command) => command.run(context, ui).await,
-            Command::Forward(command) => command.run(context, ui).await,
+            NodeSubcommand::List(command) => command.run(context, ui).await,
+            NodeSubcommand::Show(command) => command.run(context, ui).await,
+            NodeSubcommand::Revoke(command) => command.run(context, ui).await,
+            NodeSubcommand::Invite(command) => command.run(context, ui).await,
+            NodeSubcommand::Join(command) => command.run(context, ui).await,
+            NodeSubcommand::Authority(command) => command.run(context, ui),
+            NodeSubcommand::Serve(command) => command.run(context, ui).await,
+            NodeSubcommand::Forward(command) => command.run(context, ui).await,
         }
     }
 
     /// Whether the command runs until it is stopped.
-    pub fn stays(&self) -> bool {
-        matches!(self.command, Command::Serve(_) | Command::Forward(_))
+    pub fn is_long_running(&self) -> bool {
+        matches!(self.command, NodeSubcommand::Serve(_) | NodeSubcommand::Forward(_))
     }
 }
 
-/// List the nodes: how many tools each has, its state, its certificate's end, where it is called.
+/// List the nodes with their tools, state, certificate expiry and address.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep node list")]
-pub(crate) struct List {}
+pub(crate) struct NodeListArgs {}
 
-impl List {
-    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl NodeListArgs {
+    async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        let answer = session.client.get(&Path::new("/v1/nodes", &[])).await;
-        session.end().await?;
+        let answer = session.client.get_json(&RequestPath::from_segments("/v1/nodes", &[])).await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(value::list(&answer, "nodes")))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_nodes(json_fields::field_items(&answer, "nodes")))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(nodes: &[Value]) -> String {
+fn format_nodes(nodes: &[Value]) -> String {
     if nodes.is_empty() {
         return "no nodes".to_owned();
     }
     let row = |node: &Value| {
-        let line = |key, width| value::line(node, key, width);
+        let line = |key, width| json_fields::field_line(node, key, width);
         let place = line("endpoint", 60);
         let own = node.get("own_connection").and_then(Value::as_bool) == Some(true);
         let place = match place {
@@ -92,38 +101,42 @@ fn text(nodes: &[Value]) -> String {
             _ if own => "over its own connection".to_owned(),
             _ => line("problem", 120),
         };
-        let certificate = show::summary(value::list(node, "certificates"));
+        let certificate = show::certificate_summary(json_fields::field_items(node, "certificates"));
         let (state, seen) = (line("state", 10), line("seen", 24));
         [line("node_id", 60), line("tools", 8), state, seen, certificate, place]
     };
     let rows: Vec<_> = nodes.iter().map(row).collect();
-    table(["NODE", "TOOLS", "STATE", "SEEN", "CERTIFICATE", "WHERE"], &rows)
+    format_table(["NODE", "TOOLS", "STATE", "SEEN", "CERTIFICATE", "WHERE"], &rows)
 }
 
-/// Let a node join: prints a key that is good for that, once, within ten minutes. Needs the right
+/// Invite a node: create a key that is valid for one join within ten minutes. Requires the right
 /// `nodes:write`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep node invite node-abc123")]
-pub(crate) struct Invite {
-    /// The node's id.
+pub(crate) struct NodeInviteArgs {
+    /// ID of the node.
     #[arg(value_name = "NODE")]
     node_id: String,
 }
 
-impl Invite {
-    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl NodeInviteArgs {
+    async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        let path = Path::new("/v1/nodes", &[&self.node_id, "invite"]);
-        let answer = session.client.post(&path, &json!({})).await;
-        session.end().await?;
+        let path = RequestPath::from_segments("/v1/nodes", &[&self.node_id, "invite"]);
+        let answer = session.client.post_json(&path, &json!({})).await;
+        session.close().await?;
         let answer: Value = answer?;
-        ui.answer(&answer, || value::text(&answer, "key"))?;
-        ui.note(
-            "it is shown this once and good for ten minutes; on the node, with it in TOOLKEEP_KEY \
-             and this server's address in TOOLKEEP_URL: toolkeep node join NODE",
+        ui.print_result(&answer, || json_fields::field_text(&answer, "key"))?;
+        ui.print_note(
+            "the invitation is printed once and expires in ten minutes; on the node, set \
+             TOOLKEEP_KEY to it and TOOLKEEP_URL to this server, and run: toolkeep node join NODE",
         );
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }

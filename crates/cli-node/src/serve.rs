@@ -9,218 +9,248 @@ use std::time::Duration;
 
 use clap::Args;
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Tools};
+use proto::server::{FunctionResult, IncomingCall, ServiceFuture, ToolService};
 use proto::{MetadataMap, Status};
-use sdk::{Described, Node};
+use sdk::{Node, ToolDefinition};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::called::{Called, unstarted};
-use cli_core::background::hold;
-use cli_core::context::Context;
-use cli_core::data::{DataDir, FirstKey};
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::signals::Signals;
-use cli_core::ui::Ui;
-use cli_core::wiring::{Offers, Start};
+use super::node_args::{NodeArgs, start_error};
+use cli_core::background_server::acquire_data_dir;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::{DataDir, FirstKey};
+use cli_core::printer::Printer;
+use cli_core::server_launcher::{LaunchOptions, ToolServerFactory};
+use cli_core::server_transport::SourceNeed;
+use cli_core::signals::ShutdownSignals;
 
 /// Interval between two checks for changed tools.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The separator between a node's id and the name of a tool.
-const DOT: char = '.';
+const NODE_ID_SEPARATOR: char = '.';
 
-/// Offer the tools of this machine to a server: the built-in ones, and those of its configuration, such
-/// as a file with `mcpServers`.
+/// Serve the tools of this machine to a server: built-in tools and those of the configuration, such
+/// as a `mcpServers` file.
 ///
-/// It registers them, says that it lives, and takes them back at its end. They stand under `NODE.TOOL`, so
-/// that they take no name of the server's own. Calls run as those of agent.key of this machine's data
-/// directory: its own policy decides, and its own record keeps them. The key to register with is
-/// TOOLKEEP_KEY, or else what the node got when it joined.
+/// Registers the tools, sends heartbeats and unregisters the tools when it ends. Tools are named
+/// `NODE.TOOL`, so that they cannot replace tools of the server. Calls run with agent.key of this
+/// machine's data directory: its policy decides on them, and its record contains them. Registers
+/// with TOOLKEEP_KEY, or with the key that `toolkeep node join` stored.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep node serve node-abc123 --tls node --listen 10.42.0.12:50051 --url https://tools.example
   toolkeep node serve node-abc123 --tls node --connect tools.example:50052 --url https://tools.example")]
-pub(crate) struct Serve {
+pub(crate) struct NodeServeArgs {
     #[command(flatten)]
-    called: Called,
-    /// What stands before the tools' names; nodes with the same one have their tools in common
-    /// [default: the node's id and a dot].
+    node_args: NodeArgs,
+    /// Prefix of the tool names. Nodes with the same prefix share their tools [default: the node's
+    /// ID and a dot].
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Offer these alone; `*` at the end stands for anything. May be given again.
+    /// Serve only these tools. A pattern may end with `*`. Can be repeated.
     #[arg(long = "tool", value_name = "NAME")]
     only: Vec<String>,
-    /// Serve on this socket instead and register nothing: for a forwarder on this machine
-    /// (`toolkeep node forward`), which then is what the server knows.
+    /// Listen on this Unix socket and register nothing, for a local forwarder (`toolkeep node
+    /// forward`) that the server knows instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "connect"])]
     socket: Option<PathBuf>,
 }
 
-impl Serve {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let setting = context.setting(None);
-        let reading = config::read(&setting);
+impl NodeServeArgs {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let setting = context.load_options(None);
+        let reading = config::load_config(&setting);
         let Some(config) = &reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        if !reading.faults.0.is_empty() {
-            ui.note(&format!("{}\n\nthe above is left out", reading.faults));
+        if !reading.errors.0.is_empty() {
+            ui.print_note(&format!("{}\n\nthe entries above are omitted", reading.errors));
         }
-        let data = DataDir::at(config.data.clone());
-        let (held, starting) = hold(&data).await?;
-        let signals = Signals::new()?;
+        let data = DataDir::new(config.data_dir.clone());
+        let (held, starting) = acquire_data_dir(&data).await?;
+        let signals = ShutdownSignals::new()?;
         let stop = CancellationToken::new();
-        let start = Start::new(setting, reading, held, stop.clone())?;
-        let running = context.wiring.start(start).await?;
+        let start = LaunchOptions::new(setting, reading, held, stop.clone())?;
+        let running = context.launcher.launch_server(start).await?;
         drop(starting);
-        running.door.sources(SourceNeed::Overview, None).await;
-        let mut ended = running.ended;
+        running.transport.wait_for_sources(SourceNeed::Overview, None).await;
+        let mut ended = running.completion;
         let offered = async {
-            let offered = self.offer((&data, &running.offers), (context, ui), signals).await;
+            let offered = self
+                .serve_until_signal((&data, &running.tool_server_factory), (context, ui), signals)
+                .await;
             stop.cancel();
             offered
         };
         // The parts that the tools need run while `ended` is polled.
         let offered = tokio::select! {
-            ended = &mut ended => return ended.map(|()| Exit::Done),
+            ended = &mut ended => return ended.map(|()| ExitStatus::Success),
             offered = offered => offered,
         };
         ended.await?;
-        offered.map(|()| Exit::Done)
+        offered.map(|()| ExitStatus::Success)
     }
 
     /// Serves the tools until a signal arrives, and then until they are unregistered and the calls
     /// have ended.
-    async fn offer(
+    async fn serve_until_signal(
         &self,
-        (data, offers): (&DataDir, &Offers),
-        (context, ui): (&Context<'_>, &mut Ui),
-        mut signals: Signals,
-    ) -> Result<(), Failure> {
-        let calls: Arc<dyn Tools> = offers.open(&data.key(FirstKey::Agent)?)?;
-        let id = &self.called.node_id;
-        let prefix = self.prefix.clone().unwrap_or_else(|| format!("{id}{DOT}"));
+        (data, offers): (&DataDir, &ToolServerFactory),
+        (context, ui): (&CommandContext<'_>, &mut Printer),
+        mut signals: ShutdownSignals,
+    ) -> Result<(), CommandError> {
+        let calls: Arc<dyn ToolService> = offers.open(&data.read_key(FirstKey::Agent)?)?;
+        let id = &self.node_args.node_id;
+        let prefix = self.prefix.clone().unwrap_or_else(|| format!("{id}{NODE_ID_SEPARATOR}"));
         // The default prefix is unique; a custom one shares the tools with other nodes.
-        let shared = prefix != format!("{id}{DOT}");
-        let named = Arc::new(Named { calls, prefix, shared, only: self.only.clone() });
-        let mut tools = named.described().await?;
+        let shared = prefix != format!("{id}{NODE_ID_SEPARATOR}");
+        let named = Arc::new(PrefixedTools {
+            calls,
+            prefix,
+            is_shared: shared,
+            patterns: self.only.clone(),
+        });
+        let mut tools = named.describe_tools().await?;
         if tools.is_empty() {
-            ui.note("there is no such tool here now; it is looked for each second");
+            ui.print_note("no such tool at the moment; it is looked up again every second");
         }
         let options = match &self.socket {
-            Some(path) => sdk::Options::default().node_id(id).socket(context.path(path)),
-            None => self.called.options(context)?,
+            Some(path) => {
+                sdk::NodeOptions::default().node_id(id).socket(context.absolute_path(path))
+            }
+            None => self.node_args.node_options(context)?,
         };
-        let node = Node::offer(Arc::new(Door(Arc::clone(&named))), tools.clone(), options);
-        let node = node.await.map_err(unstarted)?;
-        self.told(&node, tools.len(), ui)?;
+        let node = Node::start_with(
+            Arc::new(PrefixedToolService(Arc::clone(&named))),
+            tools.clone(),
+            options,
+        );
+        let node = node.await.map_err(start_error)?;
+        self.print_started(&node, tools.len(), ui)?;
         tokio::select! {
-            followed = follow(&named, &node, &mut tools) => return followed,
-            () = signals.any() => {}
+            followed = sync_tools(&named, &node, &mut tools) => return followed,
+            () = signals.wait_any() => {}
         }
-        tracing::info!("stopping; once more ends at once");
+        tracing::info!("stopping after the running calls; send the signal again to stop at once");
         tokio::select! {
             () = node.stop() => Ok(()),
-            () = signals.any() => Err(Failure::new(Exit::Failed, "ended at once; calls that ran were cut off")),
+            () = signals.wait_any() => Err(CommandError::new(ExitStatus::Failed, "stopped at once; running calls were cancelled")),
         }
     }
 }
 
-impl Serve {
+impl NodeServeArgs {
     /// Prints that the node has started.
-    fn told(&self, node: &Node, tools: usize, ui: &mut Ui) -> Result<(), Failure> {
-        let Some(path) = &self.socket else { return self.called.told(node, tools, ui) };
-        let id = &self.called.node_id;
+    fn print_started(
+        &self,
+        node: &Node,
+        tools: usize,
+        ui: &mut Printer,
+    ) -> Result<(), CommandError> {
+        let Some(path) = &self.socket else { return self.node_args.print_started(node, tools, ui) };
+        let id = &self.node_args.node_id;
         let told = json!({"node_id": id, "socket": path, "tools": tools});
-        ui.answer(&told, || format!("{id} serves {tools} tools on {}", path.display()))
+        ui.print_result(&told, || format!("{id} serves {tools} tools on {}", path.display()))
     }
 }
 
 /// Registers new tools and unregisters removed ones; returns only if the tools cannot be listed.
-async fn follow(named: &Named, node: &Node, tools: &mut Vec<Described>) -> Result<(), Failure> {
+async fn sync_tools(
+    named: &PrefixedTools,
+    node: &Node,
+    tools: &mut Vec<ToolDefinition>,
+) -> Result<(), CommandError> {
     loop {
-        tokio::time::sleep(LOOK).await;
-        let now = named.described().await?;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let now = named.describe_tools().await?;
         if now != *tools {
-            node.set(now.clone()).await;
+            node.replace_tools(now.clone()).await;
             *tools = now;
         }
     }
 }
 
 /// The tools of this machine under the names with which they are offered.
-struct Named {
-    calls: Arc<dyn Tools>,
+struct PrefixedTools {
+    calls: Arc<dyn ToolService>,
     prefix: String,
     /// Whether other nodes may offer the same tools.
-    shared: bool,
-    only: Vec<String>,
+    is_shared: bool,
+    patterns: Vec<String>,
 }
 
-impl Named {
-    fn offers(&self, name: &str) -> bool {
+impl PrefixedTools {
+    fn is_offered(&self, name: &str) -> bool {
         let fits = |pattern: &String| match pattern.strip_suffix('*') {
             Some(begin) => name.starts_with(begin),
             None => name == pattern,
         };
-        self.only.is_empty() || self.only.iter().any(fits)
+        self.patterns.is_empty() || self.patterns.iter().any(fits)
     }
 
-    async fn listed(&self) -> Result<Vec<Listed>, Status> {
-        let all = self.calls.list(MetadataMap::new()).await?.into_iter();
+    async fn list_tools(&self) -> Result<Vec<Listed>, Status> {
+        let all = self.calls.list_tools(MetadataMap::new()).await?.into_iter();
         let named = |tool: Listed| {
             let name = format!("{}{}", self.prefix, tool.name);
             Listed { name, metadata: "{}".into(), ..tool }
         };
-        Ok(all.filter(|tool| self.offers(&tool.name)).map(named).collect())
+        Ok(all.filter(|tool| self.is_offered(&tool.name)).map(named).collect())
     }
 
-    async fn described(&self) -> Result<Vec<Described>, Failure> {
-        let listed = self.listed().await;
+    async fn describe_tools(&self) -> Result<Vec<ToolDefinition>, CommandError> {
+        let listed = self.list_tools().await;
         let listed = listed.map_err(|status| {
-            Failure::new(Exit::Refused, format!("agent.key lists no tools: {}", status.message()))
-                .fix("have it made anew: `toolkeep serve --make-keys` with this data directory")
+            CommandError::new(
+                ExitStatus::Refused,
+                format!("agent.key cannot list tools: {}", status.message()),
+            )
+            .with_help("create it again with `toolkeep serve --make-keys` and this data directory")
         })?;
-        let described = |tool: Listed| Described {
+        let described = |tool: Listed| ToolDefinition {
             name: tool.name,
             description: tool.description,
             input_spec: serde_json::from_slice(&tool.input_spec)
                 .unwrap_or_else(|_| Value::Object(serde_json::Map::new())),
-            metadata: if self.shared { json!({"shared": true}) } else { json!({}) },
+            metadata: if self.is_shared { json!({"shared": true}) } else { json!({}) },
         };
         Ok(listed.into_iter().map(described).collect())
     }
 }
 
 /// The tool service that a server calls.
-struct Door(Arc<Named>);
+struct PrefixedToolService(Arc<PrefixedTools>);
 
-impl Tools for Door {
-    fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
-        self.0.calls.who(headers)
+impl ToolService for PrefixedToolService {
+    fn caller_id(&self, headers: MetadataMap) -> ServiceFuture<Result<String, Status>> {
+        self.0.calls.caller_id(headers)
     }
 
-    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
+    fn list_tools(&self, _: MetadataMap) -> ServiceFuture<Result<Vec<Listed>, Status>> {
         let named = Arc::clone(&self.0);
-        Box::pin(async move { named.listed().await })
+        Box::pin(async move { named.list_tools().await })
     }
 
-    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
-        let own = asked.tool_name.strip_prefix(&self.0.prefix).filter(|name| self.0.offers(name));
+    fn call_tool(&self, asked: IncomingCall) -> ServiceFuture<Result<FunctionResult, Status>> {
+        let own =
+            asked.tool_name.strip_prefix(&self.0.prefix).filter(|name| self.0.is_offered(name));
         if let Some(tool_name) = own.map(str::to_owned) {
-            return self.0.calls.call(Asked { tool_name, ..asked });
+            return self.0.calls.call_tool(IncomingCall { tool_name, ..asked });
         }
         let error = format!("Tool '{}' not found.", asked.tool_name);
-        Box::pin(std::future::ready(Ok(Said { error, ..Said::default() })))
+        Box::pin(std::future::ready(Ok(FunctionResult { error, ..FunctionResult::default() })))
     }
 
     fn node_id(&self) -> String {
         String::new()
     }
 
-    fn draining(&self) -> bool {
-        self.0.calls.draining()
+    fn is_draining(&self) -> bool {
+        self.0.calls.is_draining()
     }
 }

@@ -1,7 +1,7 @@
 //! Implements `toolkeep approval`: commands for calls that wait for an approval.
 
 mod decide;
-mod hunks;
+mod edit_hunks;
 mod list;
 mod show;
 mod watch;
@@ -9,24 +9,28 @@ mod watch;
 use clap::Subcommand;
 use serde_json::Value;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, facts};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_fields};
 
-/// Decide about calls that wait for a person: see them, let them run, refuse them, change them.
+/// List, watch, show, approve, deny and edit calls that wait for approval.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Approval {
-    List(list::List),
-    Show(show::Show),
-    Approve(decide::Approve),
-    Deny(decide::Deny),
-    Edit(decide::Edit),
-    Watch(watch::Watch),
+pub(crate) enum ApprovalCommand {
+    List(list::ApprovalListArgs),
+    Show(show::ApprovalShowArgs),
+    Approve(decide::ApprovalApproveArgs),
+    Deny(decide::ApprovalDenyArgs),
+    Edit(decide::ApprovalEditArgs),
+    Watch(watch::ApprovalWatchArgs),
 }
 
-impl Approval {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,
@@ -39,17 +43,17 @@ impl Approval {
 }
 
 /// Formats a pending call with everything that a person needs to decide.
-fn text(approval: &Value) -> String {
-    let asked = approval.get("asked_by").unwrap_or(&Value::Null);
-    let agent = asked.get("agent").and_then(Value::as_bool).unwrap_or_default();
+fn format_approval(approval: &Value) -> String {
+    let requester = approval.get("asked_by").unwrap_or(&Value::Null);
+    let agent = requester.get("agent").and_then(Value::as_bool).unwrap_or_default();
     let who = if agent { "an agent" } else { "a person" };
     let who = format!(
         "{} ({who}, key {}, {})",
-        value::line(asked, "subject", 60),
-        value::line(asked, "key", 40),
-        value::line(asked, "level", 10)
+        json_fields::field_line(requester, "subject", 60),
+        json_fields::field_line(requester, "key", 40),
+        json_fields::field_line(requester, "level", 10)
     );
-    let line = |key: &str| value::line(approval, key, 200);
+    let line = |key: &str| json_fields::field_line(approval, key, 200);
     let rows = [
         ("id", line("id")),
         ("state", line("state")),
@@ -65,33 +69,35 @@ fn text(approval: &Value) -> String {
     ];
     let mut text: Vec<_> = rows.iter().map(|(key, fact)| format!("{key:<9} {fact}")).collect();
     text.push("arguments".to_owned());
-    let arguments = facts(approval.get("arguments").unwrap_or(&Value::Null));
+    let arguments = format_fields(approval.get("arguments").unwrap_or(&Value::Null));
     text.extend(arguments.lines().map(|line| format!("  {line}")));
-    let changes = approval.get("arguments").and_then(hunks::shown);
+    let changes = approval.get("arguments").and_then(edit_hunks::format_hunks);
     if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
         text.push("changes".to_owned());
-        text.extend(changes.lines().map(|line| format!("  {}", cli_core::ui::clean(line))));
+        text.extend(
+            changes.lines().map(|line| format!("  {}", cli_core::printer::sanitize_text(line))),
+        );
     }
     for key in ["decided", "ended"] {
         let Some(part) = approval.get(key).filter(|part| part.is_object()) else { continue };
         text.push(key.to_owned());
-        text.extend(facts(part).lines().map(|line| format!("  {line}")));
+        text.extend(format_fields(part).lines().map(|line| format!("  {line}")));
     }
     text.join("\n")
 }
 
 /// Formats a pending call as one row of a list.
-fn row(approval: &Value) -> [String; 7] {
-    let asked = approval.get("asked_by").unwrap_or(&Value::Null);
+fn approval_row(approval: &Value) -> [String; 7] {
+    let requester = approval.get("asked_by").unwrap_or(&Value::Null);
     let arguments = approval.get("arguments").map(Value::to_string).unwrap_or_default();
     [
-        value::line(approval, "id", 36),
-        value::line(approval, "state", 10),
-        value::line(approval, "tool", 40),
-        value::line(asked, "subject", 24),
-        value::line(approval, "reason", 16),
-        value::line(approval, "expires", 24),
-        cli_core::ui::line(&cli_core::ui::clean(&arguments), 60),
+        json_fields::field_line(approval, "id", 36),
+        json_fields::field_line(approval, "state", 10),
+        json_fields::field_line(approval, "tool", 40),
+        json_fields::field_line(requester, "subject", 24),
+        json_fields::field_line(approval, "reason", 16),
+        json_fields::field_line(approval, "expires", 24),
+        cli_core::printer::sanitize_line(&cli_core::printer::sanitize_text(&arguments), 60),
     ]
 }
 

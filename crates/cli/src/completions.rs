@@ -3,40 +3,40 @@
 use clap::{Args, CommandFactory as _, ValueEnum};
 use clap_complete::{Shell, generate};
 
-use super::Line;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use super::Cli;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Print the script by which a shell completes this command line.
+/// Print a shell completion script.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   source <(toolkeep completions bash)
   toolkeep completions zsh > ~/.zfunc/_toolkeep
   toolkeep completions fish > ~/.config/fish/completions/toolkeep.fish")]
-pub(crate) struct Completions {
-    /// The shell.
+pub(crate) struct CompletionsArgs {
+    /// Shell to print the script for.
     #[arg(value_enum, value_name = "SHELL")]
-    shell: Known,
+    shell: ShellName,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Known {
+enum ShellName {
     Bash,
     Zsh,
     Fish,
 }
 
-impl Completions {
-    pub(crate) fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+impl CompletionsArgs {
+    pub(crate) fn run(self, ui: &mut Printer) -> Result<ExitStatus, CommandError> {
         let shell = match self.shell {
-            Known::Bash => Shell::Bash,
-            Known::Zsh => Shell::Zsh,
-            Known::Fish => Shell::Fish,
+            ShellName::Bash => Shell::Bash,
+            ShellName::Zsh => Shell::Zsh,
+            ShellName::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
-        generate(shell, &mut Line::command(), "toolkeep", &mut script);
-        ui.document(String::from_utf8_lossy(&script).into_owned())?;
-        Ok(Exit::Done)
+        generate(shell, &mut Cli::command(), "toolkeep", &mut script);
+        ui.print_raw(String::from_utf8_lossy(&script).into_owned())?;
+        Ok(ExitStatus::Success)
     }
 }

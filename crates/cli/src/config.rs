@@ -7,25 +7,29 @@ mod trust;
 
 use clap::Subcommand;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Check a configuration file; print it as it counts; print its JSON Schema; trust a file.
+/// Check, show and trust configuration files; print their JSON Schema.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Config {
-    Check(check::Check),
-    Show(show::Show),
-    Schema(schema::Schema),
-    Trust(trust::Trust),
+pub(crate) enum ConfigCommand {
+    Check(check::ConfigCheckArgs),
+    Show(show::ConfigShowArgs),
+    Schema(schema::ConfigSchemaArgs),
+    Trust(trust::ConfigTrustArgs),
 }
 
-impl Config {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ConfigCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::Check(command) => command.run(context, ui).await,
-            Self::Show(show::Show {}) => show::Show::run(context, ui),
-            Self::Schema(schema::Schema {}) => schema::Schema::run(ui),
+            Self::Show(show::ConfigShowArgs {}) => show::ConfigShowArgs::run(context, ui),
+            Self::Schema(schema::ConfigSchemaArgs {}) => schema::ConfigSchemaArgs::run(ui),
             Self::Trust(command) => command.run(context, ui),
         }
     }

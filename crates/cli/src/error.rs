@@ -2,19 +2,19 @@
 
 use clap::Args;
 use serde_json::json;
-use tool::Code;
+use tool::ErrorCode;
 
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::{Printer, format_table};
 
-/// Explain an error code: what it means, how it comes about, what to do.
+/// Explain an error code: its meaning, causes and fixes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep error
   toolkeep error unknown_tool")]
-pub(crate) struct Error {
-    /// The code, as it stands in the error; all codes where it is left out.
+pub(crate) struct ErrorArgs {
+    /// Error code, as printed in the error message. Without it, all codes are listed.
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Error {
 macro_rules! pages {
     ($($code:ident = $file:literal,)+) => {
         /// Returns the page of an error code.
-        pub(crate) const fn page(code: Code) -> &'static str {
+        pub(crate) const fn page(code: ErrorCode) -> &'static str {
             match code {
-                $(Code::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)+
+                $(ErrorCode::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)+
             }
         }
     };
@@ -60,40 +60,41 @@ pages! {
     Internal = "internal",
 }
 
-impl Error {
-    pub(crate) fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ErrorArgs {
+    pub(crate) fn run(self, ui: &mut Printer) -> Result<ExitStatus, CommandError> {
         let Some(word) = self.code else {
-            let codes: Vec<_> = Code::ALL
+            let codes: Vec<_> = ErrorCode::ALL
                 .iter()
                 .map(|code| json!({ "code": code, "summary": code.summary() }))
                 .collect();
-            ui.answer(&codes, list)?;
-            return Ok(Exit::Done);
+            ui.print_result(&codes, format_codes)?;
+            return Ok(ExitStatus::Success);
         };
-        let code: Code = word.parse().map_err(|_| {
-            let message = format!("there is no error code `{}`", word.escape_debug());
-            Failure::new(Exit::Refused, message).fix("`toolkeep error` lists them")
+        let code: ErrorCode = word.parse().map_err(|_| {
+            let message = format!("unknown error code `{}`", word.escape_debug());
+            CommandError::new(ExitStatus::Refused, message)
+                .with_help("run `toolkeep error` to list the codes")
         })?;
         let page = json!({ "code": code, "summary": code.summary(), "page": page(code) });
-        ui.answer(&page, || self::page(code).to_owned())?;
-        Ok(Exit::Done)
+        ui.print_result(&page, || self::page(code).to_owned())?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn list() -> String {
-    let row = |code: &Code| [code.to_string(), code.summary().to_owned()];
-    table(["CODE", "MEANING"], &Code::ALL.iter().map(row).collect::<Vec<_>>())
+fn format_codes() -> String {
+    let row = |code: &ErrorCode| [code.to_string(), code.summary().to_owned()];
+    format_table(["CODE", "MEANING"], &ErrorCode::ALL.iter().map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
-    use tool::Code;
+    use tool::ErrorCode;
 
     use super::page;
 
     #[test]
     fn every_code_has_a_page_of_its_own_in_the_same_shape() {
-        for code in Code::ALL {
+        for code in ErrorCode::ALL {
             let page = page(*code);
             assert!(page.starts_with(&format!("# {code}\n\n{}\n", code.summary())), "{code}");
             let heads: Vec<_> = page.lines().filter(|line| line.starts_with("## ")).collect();
@@ -108,7 +109,7 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let word = name.strip_suffix(".md").unwrap();
-            assert!(word.parse::<Code>().is_ok(), "{name}");
+            assert!(word.parse::<ErrorCode>().is_ok(), "{name}");
         }
     }
 }

@@ -8,42 +8,48 @@ mod revoke;
 use clap::Subcommand;
 use serde_json::Value;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
 
-/// Make, list, revoke and recover keys. Needs a key with the right `keys:write`, as owner.key has it; any key may
-/// make narrower ones of itself.
+/// Create, list, revoke and recover API keys. Requires the right `keys:write`, as owner.key has it;
+/// any key can create narrower keys.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Key {
-    Create(create::Create),
-    List(list::List),
-    Revoke(revoke::Revoke),
-    Recover(recover::Recover),
+pub(crate) enum KeyCommand {
+    Create(create::KeyCreateArgs),
+    List(list::KeyListArgs),
+    Revoke(revoke::KeyRevokeArgs),
+    Recover(recover::KeyRecoverArgs),
 }
 
-impl Key {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl KeyCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::Create(command) => command.run(context, ui).await,
             Self::List(command) => command.run(context, ui).await,
             Self::Revoke(command) => command.run(context, ui).await,
-            Self::Recover(recover::Recover {}) => recover::Recover::run(context, ui).await,
+            Self::Recover(recover::KeyRecoverArgs {}) => {
+                recover::KeyRecoverArgs::run(context, ui).await
+            }
         }
     }
 }
 
 /// Formats keys as a table.
-fn text(keys: &[Value]) -> String {
+fn format_keys(keys: &[Value]) -> String {
     let row = |key: &Value| {
         let holder = match key.get("agent").and_then(Value::as_bool) {
             Some(false) => "person",
             _ => "agent",
         };
-        let revoked = value::line(key, "revoked", 24);
-        let expires = value::line(key, "expires", 24);
-        let over = value::line(key, "over", 24);
+        let revoked = json_fields::field_line(key, "revoked", 24);
+        let expires = json_fields::field_line(key, "expires", 24);
+        let over = json_fields::field_line(key, "over", 24);
         let until = match (revoked.is_empty(), expires.is_empty()) {
             (false, _) => format!("revoked {revoked}"),
             // Invalid because of its parent key, its user or its organization.
@@ -52,26 +58,26 @@ fn text(keys: &[Value]) -> String {
             (true, true) => "for ever".to_owned(),
         };
         [
-            value::line(key, "id", 32),
-            value::line(key, "subject", 24),
-            value::line(key, "level", 8),
+            json_fields::field_line(key, "id", 32),
+            json_fields::field_line(key, "subject", 24),
+            json_fields::field_line(key, "level", 8),
             holder.to_owned(),
-            value::line(key, "rights", 60),
-            value::line(key, "created", 24),
+            json_fields::field_line(key, "rights", 60),
+            json_fields::field_line(key, "created", 24),
             until,
-            value::line(key, "label", 40),
+            json_fields::field_line(key, "label", 40),
         ]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
     let head = ["ID", "SUBJECT", "LEVEL", "HOLDER", "RIGHTS", "CREATED", "UNTIL", "LABEL"];
-    table(head, &rows)
+    format_table(head, &rows)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_keys;
 
     #[test]
     fn a_key_is_shown_with_its_end() {
@@ -85,6 +91,6 @@ ID  SUBJECT  LEVEL  HOLDER  RIGHTS  CREATED  UNTIL      LABEL
 k   ann      user   agent           C        for ever
 k   ann      user   agent           C        E
 k   ann      user   agent           C        revoked R";
-        assert_eq!(text(&keys), expected);
+        assert_eq!(format_keys(&keys), expected);
     }
 }

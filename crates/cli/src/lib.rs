@@ -1,17 +1,19 @@
-//! The command line: one file per command, all output through [`cli_core::ui::Ui`], all exit codes
-//! in [`cli_core::failure::Exit`]. It is a REST client of a server and makes no decisions.
+//! The command line: one file per command, all output through [`cli_core::printer`], all exit codes
+//! in [`cli_core::command_error::ExitStatus`]. It is a REST client of a server and makes no
+//! decisions.
 
 mod approval;
 mod completions;
 mod config;
 mod doctor;
 mod error;
-pub mod first_keys;
+mod help;
+pub mod initial_keys;
 mod key;
 mod mcp;
 mod model;
 mod module;
-mod near;
+mod name_suggestions;
 mod org;
 mod persona;
 mod pin;
@@ -34,163 +36,169 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-pub use reference::reference;
+pub use reference::render_reference;
 
-use ::config::Folder;
-use cli_core::context::{Common, Context};
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::wiring::Wiring;
-use cli_node::Node;
+use ::config::CommandOrigin;
+use cli_core::command_context::{CommandContext, GlobalArgs};
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::server_launcher::ServerLauncher;
+use cli_node::NodeCommand;
 
-/// Every tool an agent may use: in one registry, checked, on record.
+/// Tool registry and execution gateway for AI agents.
 #[derive(Debug, Parser)]
 #[command(name = "toolkeep", version, max_term_width = 100)]
 #[command(after_help = after())]
-struct Line {
+struct Cli {
     #[command(flatten)]
-    common: Common,
+    common: GlobalArgs,
     #[command(subcommand)]
-    command: Command,
+    command: RootCommand,
 }
 
 /// The text below the main help: examples and exit codes.
 fn after() -> String {
-    let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.number()));
+    let exits = ExitStatus::ALL.map(|(exit, meaning)| format!("  {}  {meaning}", exit.code()));
     format!(
         "\
 Examples:
   toolkeep serve                          start a server on 127.0.0.1:8080
-  toolkeep tool list                      the tools there are
+  toolkeep tool list                      list the tools
   toolkeep tool call calculator expression='6*7'
 
 Exit codes:
 {}
 
-Nothing is coloured, with NO_COLOR or without.",
+Output is coloured on a terminal only. NO_COLOR turns the colours off.",
         exits.join("\n")
     )
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Serve(serve::Serve),
-    Mcp(mcp::Mcp),
-    Stop(stop::Stop),
+enum RootCommand {
+    Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
+    Stop(stop::StopArgs),
     #[command(subcommand)]
-    Tool(tool::Tool),
+    Tool(tool::ToolCommand),
     #[command(subcommand)]
-    Source(source::Source),
+    Source(source::SourceCommand),
     #[command(subcommand)]
-    Pin(pin::Pin),
+    Pin(pin::PinCommand),
     #[command(subcommand)]
-    Module(module::Module),
+    Module(module::ModuleCommand),
     #[command(subcommand)]
-    Plugin(plugin::Plugin),
+    Plugin(plugin::PluginCommand),
     #[command(subcommand)]
-    Model(model::Model),
+    Model(model::ModelCommand),
     #[command(subcommand)]
-    Persona(persona::Persona),
+    Persona(persona::PersonaCommand),
     #[command(subcommand)]
-    Role(role::Role),
+    Role(role::RoleCommand),
     #[command(subcommand)]
-    Org(org::Org),
+    Org(org::OrgCommand),
     #[command(subcommand)]
-    User(user::User),
-    Node(Node),
+    User(user::UserCommand),
+    Node(NodeCommand),
     #[command(subcommand)]
-    Approval(approval::Approval),
+    Approval(approval::ApprovalCommand),
     #[command(subcommand)]
-    Program(program::Program),
+    Program(program::ProgramCommand),
     #[command(subcommand)]
-    Record(record::Record),
+    Record(record::RecordCommand),
     #[command(subcommand)]
-    Key(key::Key),
+    Key(key::KeyCommand),
     #[command(subcommand)]
-    Policy(policy::Policy),
+    Policy(policy::PolicyCommand),
     #[command(subcommand)]
-    Store(store::Store),
+    Store(store::StoreCommand),
     #[command(subcommand)]
-    Config(config::Config),
-    Doctor(doctor::Doctor),
-    Error(error::Error),
-    Completions(completions::Completions),
+    Config(config::ConfigCommand),
+    Doctor(doctor::DoctorArgs),
+    Error(error::ErrorArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 /// Runs the command line `args`, the program's name first.
-pub fn main(wiring: &dyn Wiring, args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main(wiring: &dyn ServerLauncher, args: impl Iterator<Item = OsString>) -> ExitCode {
     // A server is idle most of the time, with many threads that use little memory.
-    let _as_ever = host::memory::huge_pages(false);
+    let _as_ever = host::memory::set_huge_pages(false);
     // The first installed provider is used, and this is the first.
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let line = match Line::try_parse_from(args) {
+    let args: Vec<_> = args.collect();
+    let line = match Cli::try_parse_from(&args) {
         Ok(line) => line,
-        Err(mut error) => {
-            near::misplaced(&mut error);
-            return misread(&error);
+        Err(error) => {
+            let mut error = help::fold_global_options(error, &args);
+            name_suggestions::suggest_full_command(&mut error);
+            return print_clap_error(&error);
         }
     };
-    let mut ui = Ui::new(line.common.output);
-    let ended = run(line, wiring, &mut ui);
+    let mut ui = Printer::new(line.common.output);
+    let ended = run_command(line, wiring, &mut ui);
     let exit = ended.unwrap_or_else(|failure| {
-        ui.failure(&failure);
-        failure.exit()
+        ui.print_error(&failure);
+        failure.exit_status()
     });
     exit.into()
 }
 
 /// Prints clap's own output: help, version, or a usage error.
-fn misread(error: &clap::Error) -> ExitCode {
+fn print_clap_error(error: &clap::Error) -> ExitCode {
     let exit = match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
-        _ => Exit::Usage,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Success,
+        _ => ExitStatus::UsageError,
     };
     // A closed pipe does not make help an error.
-    let _unread = error.print();
+    let _unread = help::print(error);
     exit.into()
 }
 
-fn run(line: Line, wiring: &dyn Wiring, ui: &mut Ui) -> Result<Exit, Failure> {
-    let Line { common, command } = line;
+fn run_command(
+    line: Cli,
+    wiring: &dyn ServerLauncher,
+    ui: &mut Printer,
+) -> Result<ExitStatus, CommandError> {
+    let Cli { common, command } = line;
     // `toolkeep mcp` is run by a program, possibly in any directory.
-    let given = matches!(&command, Command::Mcp(_));
-    let folder = if given { Folder::Given } else { Folder::Chosen };
-    let context = Context::new(common, folder, wiring)?;
-    let stays = matches!(&command, Command::Serve(_))
-        || matches!(&command, Command::Node(command) if command.stays());
-    let background = matches!(&command, Command::Serve(serve) if serve.is_background());
-    let log = context.common.data.as_deref().filter(|_| background);
-    cli_core::logging::start((stays, log), &context);
+    let is_program = matches!(&command, RootCommand::Mcp(_));
+    let origin = if is_program { CommandOrigin::Program } else { CommandOrigin::Person };
+    let context = CommandContext::new(common, origin, wiring)?;
+    let is_long_running = matches!(&command, RootCommand::Serve(_))
+        || matches!(&command, RootCommand::Node(command) if command.is_long_running());
+    let background = matches!(&command, RootCommand::Serve(serve) if serve.is_background());
+    let log = context.global_args.data.as_deref().filter(|_| background);
+    cli_core::logging::init_logging((is_long_running, log), &context);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
-        Failure::new(Exit::Failed, format!("the runtime does not start: {error}"))
+        CommandError::new(ExitStatus::Failed, format!("the runtime does not start: {error}"))
     })?;
     runtime.block_on(async {
         match command {
-            Command::Serve(command) => command.run(&context, ui).await,
-            Command::Mcp(command) => command.run(&context, ui).await,
-            Command::Stop(command) => command.run(&context, ui).await,
-            Command::Tool(command) => command.run(&context, ui).await,
-            Command::Source(command) => command.run(&context, ui).await,
-            Command::Pin(command) => command.run(&context, ui).await,
-            Command::Module(command) => command.run(&context, ui).await,
-            Command::Plugin(command) => command.run(&context, ui).await,
-            Command::Model(command) => command.run(&context, ui).await,
-            Command::Persona(command) => command.run(&context, ui).await,
-            Command::Role(command) => command.run(&context, ui).await,
-            Command::Org(command) => command.run(&context, ui).await,
-            Command::User(command) => command.run(&context, ui).await,
-            Command::Node(command) => command.run(&context, ui).await,
-            Command::Approval(command) => command.run(&context, ui).await,
-            Command::Program(command) => command.run(&context, ui).await,
-            Command::Record(command) => command.run(&context, ui).await,
-            Command::Key(command) => command.run(&context, ui).await,
-            Command::Policy(command) => command.run(&context, ui).await,
-            Command::Store(command) => command.run(&context, ui).await,
-            Command::Config(command) => command.run(&context, ui).await,
-            Command::Doctor(command) => command.run(&context, ui).await,
-            Command::Error(command) => command.run(ui),
-            Command::Completions(command) => command.run(ui),
+            RootCommand::Serve(command) => command.run(&context, ui).await,
+            RootCommand::Mcp(command) => command.run(&context, ui).await,
+            RootCommand::Stop(command) => command.run(&context, ui).await,
+            RootCommand::Tool(command) => command.run(&context, ui).await,
+            RootCommand::Source(command) => command.run(&context, ui).await,
+            RootCommand::Pin(command) => command.run(&context, ui).await,
+            RootCommand::Module(command) => command.run(&context, ui).await,
+            RootCommand::Plugin(command) => command.run(&context, ui).await,
+            RootCommand::Model(command) => command.run(&context, ui).await,
+            RootCommand::Persona(command) => command.run(&context, ui).await,
+            RootCommand::Role(command) => command.run(&context, ui).await,
+            RootCommand::Org(command) => command.run(&context, ui).await,
+            RootCommand::User(command) => command.run(&context, ui).await,
+            RootCommand::Node(command) => command.run(&context, ui).await,
+            RootCommand::Approval(command) => command.run(&context, ui).await,
+            RootCommand::Program(command) => command.run(&context, ui).await,
+            RootCommand::Record(command) => command.run(&context, ui).await,
+            RootCommand::Key(command) => command.run(&context, ui).await,
+            RootCommand::Policy(command) => command.run(&context, ui).await,
+            RootCommand::Store(command) => command.run(&context, ui).await,
+            RootCommand::Config(command) => command.run(&context, ui).await,
+            RootCommand::Doctor(command) => command.run(&context, ui).await,
+            RootCommand::Error(command) => command.run(ui),
+            RootCommand::Completions(command) => command.run(ui),
         }
     })
 }

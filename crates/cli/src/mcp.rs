@@ -3,27 +3,27 @@
 //! It is a bridge: each message is forwarded unchanged to the server's MCP endpoint, and responses
 //! are written as they arrive. It makes no decisions; the key identifies the caller.
 
-mod bridge;
-mod lines;
-mod mirrors;
-mod request;
+mod argument_headers;
+mod http_request;
+mod stdio_bridge;
+mod stdio_lines;
 
 use std::sync::Arc;
 
 use clap::Args;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Serve MCP on standard input and output, for programs that start their servers.
+/// Serve MCP over standard input and output, for clients that start their servers.
 ///
-/// Speaks to the server that holds the data directory, or to `--url`. Where none runs, it starts one in the
-/// background, which all clients and commands share. That server ends a minute after its last client
-/// (`server.idle_timeout`); `toolkeep stop` ends it at once. Its log is `background.log` in the data directory.
-/// Sends the agent's key unless another is given.
+/// Connects to the server that uses the data directory, or to `--url`. If none runs, it starts a
+/// background server that all clients and commands share. That server stops a minute after its last
+/// client (`server.idle_timeout`) or with `toolkeep stop`. It logs to `background.log` in the data
+/// directory. Sends agent.key unless another key is given.
 ///
-/// `toolkeep.yaml` of the current folder is read only if it is trusted: `toolkeep config trust`.
+/// Reads `toolkeep.yaml` of the current directory only if it is trusted (`toolkeep config trust`).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,31 +31,36 @@ Examples:
   toolkeep mcp --source files
   toolkeep mcp --url https://tools.example.com
 
-In the file of a program that starts MCP servers:
+In the configuration file of an MCP client:
   { \"mcpServers\": { \"toolkeep\": { \"command\": \"toolkeep\", \"args\": [\"mcp\"] } } }")]
-pub(crate) struct Mcp {
-    /// Only this source, as it is: its own names, prompts and resources.
+pub(crate) struct McpArgs {
+    /// Serve only this source, with its own tool names, prompts and resources.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
 }
 
-impl Mcp {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl McpArgs {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let (session, notes) = context.connect_in_background().await?;
         for note in notes {
-            ui.note(&format!("toolkeep mcp: {note}"));
+            ui.print_note(&format!("toolkeep mcp: {note}"));
         }
-        let (out, written) = lines::output();
-        let bridge = bridge::Bridge::new(session.client.clone(), self.source.as_deref(), out);
+        let (out, written) = stdio_lines::spawn_stdout_writer();
+        let bridge =
+            stdio_bridge::StdioBridge::new(session.client.clone(), self.source.as_deref(), out);
         let bridge = Arc::new(bridge);
-        let mut lines = lines::input();
+        let mut lines = stdio_lines::spawn_stdin_reader();
         while let Some(line) = lines.recv().await {
-            bridge.take(line).await;
+            bridge.handle_line(line).await;
         }
         bridge.close().await;
         drop(bridge);
         written.await;
-        session.end().await?;
-        Ok(Exit::Done)
+        session.close().await?;
+        Ok(ExitStatus::Success)
     }
 }

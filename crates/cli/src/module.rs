@@ -3,21 +3,25 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{self, Ui};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{self, Printer};
+use cli_core::rest_client::RequestPath;
 
-/// See how HTTP modules are; have them discovered anew. Needs the right `sources:refresh`.
+/// List and refresh HTTP modules. Requires the right `sources:refresh`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Module {
-    List(List),
-    Refresh(Refresh),
+pub(crate) enum ModuleCommand {
+    List(ModuleListArgs),
+    Refresh(ModuleRefreshArgs),
 }
 
-impl Module {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ModuleCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Refresh(command) => command.run(context, ui).await,
@@ -25,58 +29,70 @@ impl Module {
     }
 }
 
-/// List the modules: where each is, and whether it says that it is healthy.
+/// List the HTTP modules with their address and health.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep module list")]
-pub(crate) struct List {}
+pub(crate) struct ModuleListArgs {}
 
-impl List {
-    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ModuleListArgs {
+    async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
-        let answer = session.client.get(&Path::new("/api/modules", &[])).await;
-        session.end().await?;
+        session.wait_for_listing(None, ui).await;
+        let answer =
+            session.client.get_json(&RequestPath::from_segments("/api/modules", &[])).await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(value::list(&answer, "modules")))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_modules(json_fields::field_items(&answer, "modules")))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-/// Have all modules discovered anew.
+/// Refresh the manifests of all HTTP modules.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep module refresh")]
-pub(crate) struct Refresh {}
+pub(crate) struct ModuleRefreshArgs {}
 
-impl Refresh {
-    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ModuleRefreshArgs {
+    async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
-        let answer = session.client.post(&Path::new("/refresh-tools", &[]), &json!({})).await;
-        session.end().await?;
+        session.wait_for_listing(None, ui).await;
+        let answer = session
+            .client
+            .post_json(&RequestPath::from_segments("/refresh-tools", &[]), &json!({}))
+            .await;
+        session.close().await?;
         let answer: Value = answer?;
-        ui.answer(&answer, || {
-            let modules = value::line(&answer, "modules", 4_000);
+        ui.print_result(&answer, || {
+            let modules = json_fields::field_line(&answer, "modules", 4_000);
             if modules.is_empty() { "no modules".to_owned() } else { modules }
         })?;
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }
 
 /// Formats modules in the module API's format, followed by their problems.
-fn text(modules: &[Value]) -> String {
+fn format_modules(modules: &[Value]) -> String {
     if modules.is_empty() {
         return "no modules".to_owned();
     }
     let lines = modules.iter().map(|module| {
-        let line = |key, width| value::line(module, key, width);
+        let line = |key, width| json_fields::field_line(module, key, width);
         let since = line("stale_since", 24);
         let stale = if since.is_empty() { since } else { format!(", stale since {since}") };
         let below = |text: String, problem: String| text + "\n    = " + &problem;
-        let problem = problems(module).fold(String::new(), below);
+        let problem = first_problems(module).fold(String::new(), below);
         let (name, url, health) = (line("name", 80), line("url", 120), line("health", 20));
         let tools = match line("tools", 8).as_str() {
             "1" => "1 tool".to_owned(),
@@ -88,17 +104,17 @@ fn text(modules: &[Value]) -> String {
 }
 
 /// Maximum number of problems shown per module.
-const SHOWN: usize = 10;
+const MAX_PROBLEMS: usize = 10;
 
 /// Returns the first problems of a module, and the number of further ones.
-fn problems(module: &Value) -> impl Iterator<Item = String> {
-    let all = value::list(module, "problems");
-    let more = all.len().saturating_sub(SHOWN);
+fn first_problems(module: &Value) -> impl Iterator<Item = String> {
+    let all = json_fields::field_items(module, "problems");
+    let more = all.len().saturating_sub(MAX_PROBLEMS);
     let more = (more > 0).then(|| format!("and {more} more: `toolkeep source list`"));
     all.iter()
-        .take(SHOWN)
+        .take(MAX_PROBLEMS)
         .filter_map(Value::as_str)
-        .map(|problem| ui::line(problem, 300))
+        .map(|problem| printer::sanitize_line(problem, 300))
         .chain(more)
 }
 
@@ -106,10 +122,10 @@ fn problems(module: &Value) -> impl Iterator<Item = String> {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_modules;
 
     #[test]
-    fn modules_are_listed_with_their_health_as_spec_0_prints_it() {
+    fn modules_are_listed_with_their_health_as_the_module_api_prints_it() {
         let module = |health: &str, since: Option<&str>, problem: Option<&str>| {
             json!({ "name": "research", "url": "http://research:8000", "health": health,
                 "tools": 4, "stale_since": since, "problem": problem,
@@ -125,12 +141,12 @@ research: http://research:8000 — healthy, 4 tools
 research: http://research:8000 — unhealthy (503), 4 tools
 research: http://research:8000 — unreachable, 4 tools, stale since T
     = Connection refused";
-        assert_eq!(text(&modules), expected);
+        assert_eq!(format_modules(&modules), expected);
         let mut many = module("healthy", None, None);
         many["problems"] = (0..12).map(|n| format!("tool {n}")).collect();
-        let listed = text(&[many]);
+        let listed = format_modules(&[many]);
         assert_eq!(listed.lines().count(), 12, "{listed}");
         assert!(listed.contains("= tool 9\n    = and 2 more"), "{listed}");
-        assert_eq!(text(&[]), "no modules");
+        assert_eq!(format_modules(&[]), "no modules");
     }
 }

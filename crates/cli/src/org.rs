@@ -3,145 +3,162 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
+use cli_core::rest_client::RequestPath;
 
-/// Make, list and disable organisations, and say which tools they may use. Needs the right `orgs:write`.
+/// Create, list, enable and disable organisations, and set their tools. Requires the right
+/// `orgs:write`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Org {
-    Create(Create),
-    List(List),
-    Tools(Tools),
-    Disable(Disable),
-    Enable(Enable),
+pub(crate) enum OrgCommand {
+    Create(OrgCreateArgs),
+    List(OrgListArgs),
+    Tools(OrgToolsArgs),
+    Disable(OrgDisableArgs),
+    Enable(OrgEnableArgs),
 }
 
-/// Make an organisation, with the key of its owner, which is shown once and not kept.
+/// Create an organisation and its owner's key, which is printed once and cannot be shown again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep org create acme")]
-pub(crate) struct Create {
-    /// Its name.
+pub(crate) struct OrgCreateArgs {
+    /// Name of the organisation.
     #[arg(value_name = "NAME")]
     name: String,
-    /// A line for people.
+    /// Description of the organisation.
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
 }
 
-/// List the organisations.
+/// List all organisations of the server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep org list")]
-pub(crate) struct List {}
+pub(crate) struct OrgListArgs {}
 
-/// Show the tools an organisation may use, or say which.
+/// Show or set the tools that an organisation may use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep org tools acme
   toolkeep org tools acme --set 'notes.*,web_search'
   toolkeep org tools acme --none")]
-pub(crate) struct Tools {
-    /// The organisation.
+pub(crate) struct OrgToolsArgs {
+    /// Name of the organisation.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Patterns and groups of its tools from now on, with commas.
+    /// New patterns and groups of its tools, separated by commas.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     set: Vec<String>,
-    /// Allow it no tool at all.
+    /// Allow no tools.
     #[arg(long, conflicts_with = "set")]
     none: bool,
 }
 
-/// Disable an organisation: none of its keys holds from here on.
+/// Disable an organisation. Its keys become invalid.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep org disable acme")]
-pub(crate) struct Disable {
-    /// The organisation.
+pub(crate) struct OrgDisableArgs {
+    /// Name of the organisation.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-/// Enable an organisation again.
+/// Enable a disabled organisation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep org enable acme")]
-pub(crate) struct Enable {
-    /// The organisation.
+pub(crate) struct OrgEnableArgs {
+    /// Name of the organisation.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Org {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl OrgCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
+        session.wait_for_listing(None, ui).await;
         let client = &session.client;
         let answer = match &self {
-            Self::Create(Create { name, description }) => {
+            Self::Create(OrgCreateArgs { name, description }) => {
                 let body = json!({"name": name, "description": description});
-                client.post(&Path::new("/v1/orgs", &[]), &body).await
+                client.post_json(&RequestPath::from_segments("/v1/orgs", &[]), &body).await
             }
-            Self::List(List {}) => client.get(&Path::new("/v1/orgs", &[])).await,
-            Self::Tools(Tools { name, set, none }) => {
-                let path = Path::new("/v1/orgs", &[name, "tools"]);
+            Self::List(OrgListArgs {}) => {
+                client.get_json(&RequestPath::from_segments("/v1/orgs", &[])).await
+            }
+            Self::Tools(OrgToolsArgs { name, set, none }) => {
+                let path = RequestPath::from_segments("/v1/orgs", &[name, "tools"]);
                 if set.is_empty() && !none {
-                    client.get(&path).await
+                    client.get_json(&path).await
                 } else {
-                    client.put(&path, &json!({"tools": set})).await
+                    client.put_json(&path, &json!({"tools": set})).await
                 }
             }
-            Self::Disable(Disable { name }) => client.delete(&Path::new("/v1/orgs", &[name])).await,
-            Self::Enable(Enable { name }) => {
-                client.post(&Path::new("/v1/orgs", &[name, "enable"]), &json!({})).await
+            Self::Disable(OrgDisableArgs { name }) => {
+                client.delete_json(&RequestPath::from_segments("/v1/orgs", &[name])).await
+            }
+            Self::Enable(OrgEnableArgs { name }) => {
+                client
+                    .post_json(
+                        &RequestPath::from_segments("/v1/orgs", &[name, "enable"]),
+                        &json!({}),
+                    )
+                    .await
             }
         };
-        session.end().await?;
+        session.close().await?;
         let answer: Value = answer?;
-        ui.answer(&answer, || self.text(&answer))?;
+        ui.print_result(&answer, || self.format_answer(&answer))?;
         if matches!(self, Self::Create(_)) {
-            ui.note(&format!("the key {} is shown this once", value::line(&answer, "id", 32)));
+            ui.print_note(&format!(
+                "key {} was created; it is printed only once",
+                json_fields::field_line(&answer, "id", 32)
+            ));
         }
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 
-    fn text(&self, answer: &Value) -> String {
+    fn format_answer(&self, answer: &Value) -> String {
         match self {
-            Self::Create(_) => value::text(answer, "key"),
-            Self::List(_) => text(value::list(answer, "orgs")),
-            Self::Tools(_) => tools(answer),
-            Self::Disable(_) | Self::Enable(_) => text(std::slice::from_ref(answer)),
+            Self::Create(_) => json_fields::field_text(answer, "key"),
+            Self::List(_) => format_orgs(json_fields::field_items(answer, "orgs")),
+            Self::Tools(_) => format_tools(answer),
+            Self::Disable(_) | Self::Enable(_) => format_orgs(std::slice::from_ref(answer)),
         }
     }
 }
 
-fn tools(answer: &Value) -> String {
-    let rows: Vec<_> = value::list(answer, "tools")
+fn format_tools(answer: &Value) -> String {
+    let rows: Vec<_> = json_fields::field_items(answer, "tools")
         .iter()
         .map(|pattern| [pattern.as_str().unwrap_or_default().escape_debug().to_string()])
         .collect();
-    table(["TOOLS"], &rows)
+    format_table(["TOOLS"], &rows)
 }
 
-fn text(orgs: &[Value]) -> String {
+fn format_orgs(orgs: &[Value]) -> String {
     let row = |org: &Value| {
         [
-            value::line(org, "org", 64),
-            value::line(org, "keys", 8),
-            value::line(org, "tools", 8),
-            value::line(org, "disabled", 24),
-            value::line(org, "description", 60),
+            json_fields::field_line(org, "org", 64),
+            json_fields::field_line(org, "keys", 8),
+            json_fields::field_line(org, "tools", 8),
+            json_fields::field_line(org, "disabled", 24),
+            json_fields::field_line(org, "description", 60),
         ]
     };
     let rows: Vec<_> = orgs.iter().map(row).collect();
-    table(["ORG", "KEYS", "TOOLS", "DISABLED", "DESCRIPTION"], &rows)
+    format_table(["ORG", "KEYS", "TOOLS", "DISABLED", "DESCRIPTION"], &rows)
 }

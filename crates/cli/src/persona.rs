@@ -3,129 +3,154 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
+use cli_core::rest_client::RequestPath;
 
-/// Make, list and change personas: which sources' tools belong to each. Needs the right `keys:write`.
+/// Create, list and change personas, which define the sources a user may use. Requires the right
+/// `keys:write`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Persona {
-    Create(Create),
-    List(List),
-    Set(Set),
-    Default(Default),
+pub(crate) enum PersonaCommand {
+    Create(PersonaCreateArgs),
+    List(PersonaListArgs),
+    Set(PersonaSetArgs),
+    Default(PersonaDefaultArgs),
 }
 
-impl Persona {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PersonaCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
-            Self::Create(Create { name, modules }) => {
+            Self::Create(PersonaCreateArgs { name, modules }) => {
                 let body = json!({ "name": name, "allowed_modules": modules });
-                one(context, ui, &Path::new("/v1/personas", &[]), &body).await
+                post_persona(context, ui, &RequestPath::from_segments("/v1/personas", &[]), &body)
+                    .await
             }
             Self::List(command) => command.run(context, ui).await,
-            Self::Set(Set { name, modules }) => {
+            Self::Set(PersonaSetArgs { name, modules }) => {
                 let body = json!({ "allowed_modules": modules });
-                one(context, ui, &Path::new("/v1/personas", &[&name]), &body).await
+                post_persona(
+                    context,
+                    ui,
+                    &RequestPath::from_segments("/v1/personas", &[&name]),
+                    &body,
+                )
+                .await
             }
-            Self::Default(Default { name }) => {
+            Self::Default(PersonaDefaultArgs { name }) => {
                 let body = json!({ "default": true });
-                one(context, ui, &Path::new("/v1/personas", &[&name]), &body).await
+                post_persona(
+                    context,
+                    ui,
+                    &RequestPath::from_segments("/v1/personas", &[&name]),
+                    &body,
+                )
+                .await
             }
         }
     }
 }
 
-/// Make a persona.
+/// Create a persona that may use the named sources.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep persona create coder --modules research,code_executor,builtin")]
-pub(crate) struct Create {
-    /// Its name.
+pub(crate) struct PersonaCreateArgs {
+    /// Name of the persona.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The sources whose tools belong to it, with commas; `builtin` are the built-in tools. None
-    /// where it is left out.
+    /// Sources whose tools the persona may use, separated by commas; `builtin` stands for the
+    /// built-in tools [default: none].
     #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
     modules: Vec<String>,
 }
 
-/// Give a persona other modules. Its users have them at once.
+/// Set the sources of a persona. The change applies to its users at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep persona set coder --modules research,file_manager")]
-pub(crate) struct Set {
-    /// The persona.
+pub(crate) struct PersonaSetArgs {
+    /// Name of the persona.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The sources whose tools belong to it from now on, with commas.
+    /// New sources of the persona, separated by commas.
     #[arg(long, value_name = "SOURCES", value_delimiter = ',', required = true)]
     modules: Vec<String>,
 }
 
-/// Make a persona that of all who have none, the owner apart.
+/// Set the default persona, which applies to all users without one, except the owner.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep persona default coder")]
-pub(crate) struct Default {
-    /// The persona.
+pub(crate) struct PersonaDefaultArgs {
+    /// Name of the persona.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-async fn one(
-    context: &Context<'_>,
-    ui: &mut Ui,
-    path: &Path,
+async fn post_persona(
+    context: &CommandContext<'_>,
+    ui: &mut Printer,
+    path: &RequestPath,
     body: &Value,
-) -> Result<Exit, Failure> {
+) -> Result<ExitStatus, CommandError> {
     let session = context.connect().await?;
-    let answer = session.client.post(path, body).await;
-    session.end().await?;
+    let answer = session.client.post_json(path, body).await;
+    session.close().await?;
     let answer: Value = answer?;
-    ui.answer(&answer, || text(std::slice::from_ref(&answer)))?;
-    let unknown = value::line(&answer, "unknown_modules", 400);
+    ui.print_result(&answer, || format_personas(std::slice::from_ref(&answer)))?;
+    let unknown = json_fields::field_line(&answer, "unknown_modules", 400);
     if !unknown.is_empty() {
-        ui.note(&format!(
-            "no source is called {unknown} now, so it allows nothing yet; \
-             see `toolkeep source list` for the names"
+        ui.print_note(&format!(
+            "no source is named {unknown}, so the entry allows no tools yet; run `toolkeep source \
+             list` to see the names"
         ));
     }
-    Ok(Exit::Done)
+    Ok(ExitStatus::Success)
 }
 
-/// List the personas and their modules.
+/// List the personas with their sources.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep persona list")]
-pub(crate) struct List {}
+pub(crate) struct PersonaListArgs {}
 
-impl List {
-    async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PersonaListArgs {
+    async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        let answer = session.client.get(&Path::new("/v1/personas", &[])).await;
-        session.end().await?;
+        let answer =
+            session.client.get_json(&RequestPath::from_segments("/v1/personas", &[])).await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(value::list(&answer, "personas")))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || {
+            format_personas(json_fields::field_items(&answer, "personas"))
+        })?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(personas: &[Value]) -> String {
+fn format_personas(personas: &[Value]) -> String {
     let row = |persona: &Value| {
         let default = persona.get("default").and_then(Value::as_bool) == Some(true);
         [
-            value::line(persona, "name", 40),
+            json_fields::field_line(persona, "name", 40),
             if default { "yes" } else { "" }.to_owned(),
-            value::line(persona, "allowed_modules", 120),
+            json_fields::field_line(persona, "allowed_modules", 120),
         ]
     };
     let rows: Vec<_> = personas.iter().map(row).collect();
-    table(["PERSONA", "DEFAULT", "MODULES"], &rows)
+    format_table(["PERSONA", "DEFAULT", "MODULES"], &rows)
 }

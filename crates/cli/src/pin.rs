@@ -8,28 +8,32 @@ mod show;
 use clap::Subcommand;
 use serde_json::Value;
 
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, sanitize_text};
+use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_transport::SourceNeed;
 
-/// See which definitions of tools were agreed to, and decide on those that wait.
+/// List, show, compare, approve and reject pinned tool definitions.
 ///
-/// A tool whose definition waits is in no list and cannot be called. Deciding needs a key with the
-/// right `pins:write`, as owner.key has it.
+/// A tool whose definition waits for approval is not listed and cannot be called. Approving and
+/// rejecting require the right `pins:write`, as owner.key has it.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Pin {
-    List(list::List),
-    Show(show::Show),
-    Diff(diff::Diff),
-    Approve(decide::Approve),
-    Reject(decide::Reject),
+pub(crate) enum PinCommand {
+    List(list::PinListArgs),
+    Show(show::PinShowArgs),
+    Diff(diff::PinDiffArgs),
+    Approve(decide::PinApproveArgs),
+    Reject(decide::PinRejectArgs),
 }
 
-impl Pin {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PinCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,
@@ -41,41 +45,50 @@ impl Pin {
 }
 
 /// Resolves `SOURCE/TOOL`, or the name of a tool that only one source has.
-async fn named(client: &Client, name: &str) -> Result<(String, String), Failure> {
+async fn resolve_tool_name(
+    client: &RestClient,
+    name: &str,
+) -> Result<(String, String), CommandError> {
     if let Some((source, tool)) = name.split_once('/') {
         return Ok((source.to_owned(), tool.to_owned()));
     }
     let mut found = Vec::new();
-    for pin in all(client, None, None).await? {
-        if value::line(&pin, "tool", 200) == name {
-            found.push(value::line(&pin, "source", 200));
+    for pin in fetch_all_pins(client, None, None).await? {
+        if json_fields::field_line(&pin, "tool", 200) == name {
+            found.push(json_fields::field_line(&pin, "source", 200));
         }
     }
     match found.as_slice() {
         [source] => Ok((source.clone(), name.to_owned())),
         [] => {
-            let message = format!("there is no pin of `{}`", clean(name));
-            Err(Failure::new(Exit::Refused, message)
-                .fix("`toolkeep pin list` shows those there are"))
+            let message = format!("no pinned definition of `{}`", sanitize_text(name));
+            Err(CommandError::new(ExitStatus::Refused, message)
+                .with_help("run `toolkeep pin list` to see all pinned tools"))
         }
         many => {
-            let message = format!("several sources have a `{}`: {}", clean(name), many.join(", "));
-            Err(Failure::new(Exit::Usage, message).fix("write `SOURCE/TOOL`"))
+            let message = format!(
+                "several sources have a tool `{}`: {}",
+                sanitize_text(name),
+                many.join(", ")
+            );
+            Err(CommandError::new(ExitStatus::UsageError, message).with_help("write `SOURCE/TOOL`"))
         }
     }
 }
 
 /// Fetches all matching pins, page by page.
-pub(crate) async fn all(
-    client: &Client,
+pub(crate) async fn fetch_all_pins(
+    client: &RestClient,
     source: Option<&str>,
     state: Option<&str>,
-) -> Result<Vec<Value>, Failure> {
+) -> Result<Vec<Value>, CommandError> {
     let (mut pins, mut cursor) = (Vec::new(), None);
     loop {
-        let path = Path::new("/v1/pins", &[]).with("source", source).with("state", state);
-        let page = client.get(&path.with("cursor", cursor.as_deref())).await?;
-        pins.extend(value::list(&page, "pins").iter().cloned());
+        let path = RequestPath::from_segments("/v1/pins", &[])
+            .with_query("source", source)
+            .with_query("state", state);
+        let page = client.get_json(&path.with_query("cursor", cursor.as_deref())).await?;
+        pins.extend(json_fields::field_items(&page, "pins").iter().cloned());
         match page.get("next_cursor").and_then(Value::as_str) {
             Some(next) => cursor = Some(next.to_owned()),
             None => return Ok(pins),
@@ -84,35 +97,42 @@ pub(crate) async fn all(
 }
 
 /// The source needed for `SOURCE/TOOL`, or all sources for a bare name.
-fn need(tool: &str) -> SourceNeed<'_> {
+fn source_need(tool: &str) -> SourceNeed<'_> {
     tool.split_once('/').map_or(SourceNeed::All, |(source, _)| SourceNeed::Source(source))
 }
 
 /// Fetches the pin of the tool that a command names.
-async fn looked_up(context: &Context<'_>, tool: &str, ui: &mut Ui) -> Result<Value, Failure> {
+async fn fetch_pin_by_name(
+    context: &CommandContext<'_>,
+    tool: &str,
+    ui: &mut Printer,
+) -> Result<Value, CommandError> {
     let session = context.connect().await?;
-    session.sources(need(tool), ui).await;
-    let pin = match named(&session.client, tool).await {
-        Ok(at) => shown(&session.client, &at).await,
+    session.wait_for_sources(source_need(tool), ui).await;
+    let pin = match resolve_tool_name(&session.client, tool).await {
+        Ok(at) => fetch_pin(&session.client, &at).await,
         Err(failure) => Err(failure),
     };
-    session.end().await?;
+    session.close().await?;
     pin
 }
 
-async fn shown(client: &Client, (source, tool): &(String, String)) -> Result<Value, Failure> {
-    client.get(&Path::new("/v1/pins", &[source, tool])).await
+async fn fetch_pin(
+    client: &RestClient,
+    (source, tool): &(String, String),
+) -> Result<Value, CommandError> {
+    client.get_json(&RequestPath::from_segments("/v1/pins", &[source, tool])).await
 }
 
 /// Returns a field of a pin unless it is null.
-fn part<'a>(pin: &'a Value, key: &str) -> Option<&'a Value> {
+fn non_null_field<'a>(pin: &'a Value, key: &str) -> Option<&'a Value> {
     pin.get(key).filter(|part| !part.is_null())
 }
 
 /// Formats a value, sanitized, on one or several lines.
-fn pretty(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
-        Value::String(text) => clean(text),
-        other => clean(&serde_json::to_string_pretty(other).unwrap_or_default()),
+        Value::String(text) => sanitize_text(text),
+        other => sanitize_text(&serde_json::to_string_pretty(other).unwrap_or_default()),
     }
 }

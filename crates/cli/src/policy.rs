@@ -6,20 +6,24 @@ mod explain;
 
 use clap::Subcommand;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Check a policy, tell why a call is allowed or not, and compare two policies.
+/// Check policies, explain decisions and compare two policies.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Policy {
-    Check(check::Check),
-    Explain(explain::Explain),
-    Diff(diff::Diff),
+pub(crate) enum PolicyCommand {
+    Check(check::PolicyCheckArgs),
+    Explain(explain::PolicyExplainArgs),
+    Diff(diff::PolicyDiffArgs),
 }
 
-impl Policy {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PolicyCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::Check(command) => command.run(context, ui),
             Self::Explain(command) => command.run(context, ui).await,

@@ -12,24 +12,28 @@ pub(crate) use verify::verify_data;
 
 use clap::Subcommand;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Read the record of all calls, or follow it; check that nobody changed it.
+/// List, follow, export and verify the tamper-evident record of all calls.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Record {
-    List(list::List),
-    Show(show::Show),
-    Tail(tail::Tail),
-    Verify(verify::Verify),
-    Checkpoint(checkpoint::Checkpoint),
-    Export(export::Export),
-    Proof(proof::Proof),
+pub(crate) enum RecordCommand {
+    List(list::RecordListArgs),
+    Show(show::RecordShowArgs),
+    Tail(tail::RecordTailArgs),
+    Verify(verify::RecordVerifyArgs),
+    Checkpoint(checkpoint::RecordCheckpointArgs),
+    Export(export::RecordExportArgs),
+    Proof(proof::RecordProofArgs),
 }
 
-impl Record {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RecordCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,

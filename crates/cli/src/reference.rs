@@ -4,39 +4,39 @@ use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
 
-use super::Line;
-use cli_core::failure::Exit;
+use super::Cli;
+use cli_core::command_error::ExitStatus;
 
 /// Renders the text of `docs/reference/cli.md`.
-pub fn reference() -> String {
+pub fn render_reference() -> String {
     let mut text = String::from(
         "# The command line\n\n\
-         Made from the help of each command by `cargo xtask generate`; do not edit.\n\n\
+         Generated from the help of each command by `cargo xtask generate`; do not edit.\n\n\
          ## Exit codes\n\n| code | meaning |\n| --- | --- |\n",
     );
-    for (exit, meaning) in Exit::ALL {
-        let _infallible = writeln!(text, "| {} | {meaning} |", exit.number());
+    for (exit, meaning) in ExitStatus::ALL {
+        let _infallible = writeln!(text, "| {} | {meaning} |", exit.code());
     }
-    let mut line = Line::command().term_width(100);
+    let mut line = Cli::command().term_width(100);
     // Assigns each command its full name and inherited flags.
     line.build();
-    describe(&line, true, &mut text);
+    write_command(&line, true, &mut text);
     text
 }
 
 /// Writes the help of a command and its subcommands; global flags are shown once, with the first.
-fn describe(command: &clap::Command, first: bool, text: &mut String) {
+fn write_command(command: &clap::Command, shows_global_flags: bool, text: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    let told = |arg: clap::Arg| {
+    let adjust = |arg: clap::Arg| {
         let everywhere = arg.is_global_set() || arg.get_id() == "help";
         // The local environment differs from the reader's.
-        arg.hide_env_values(true).hide(everywhere && !first)
+        arg.hide_env_values(true).hide(everywhere && !shows_global_flags)
     };
-    let help = command.clone().mut_args(told).render_long_help().to_string();
+    let help = command.clone().mut_args(adjust).render_long_help().to_string();
     let lines: Vec<_> = help.lines().map(str::trim_end).collect();
     let _infallible = write!(text, "\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim());
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
-        describe(inner, false, text);
+        write_command(inner, false, text);
     }
 }
 
@@ -44,7 +44,7 @@ fn describe(command: &clap::Command, first: bool, text: &mut String) {
 mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
-    use super::{Line, reference};
+    use super::{Cli, render_reference};
 
     fn leaves(command: &clap::Command, found: &mut Vec<clap::Command>) {
         if command.has_subcommands() {
@@ -56,15 +56,15 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Line::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     /// What is given for one would be taken for the other, such as an id for the key that is sent.
     #[test]
     fn no_argument_of_a_command_has_the_name_of_one_of_all_commands() {
         let mut found = Vec::new();
-        leaves(&Line::command(), &mut found);
-        let line = Line::command();
+        leaves(&Cli::command(), &mut found);
+        let line = Cli::command();
         let everywhere: Vec<_> =
             line.get_arguments().filter(|it| it.is_global_set()).map(clap::Arg::get_id).collect();
         assert!(everywhere.iter().any(|id| *id == "key"), "{everywhere:?}");
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_command_has_help_with_an_example() {
         let mut found = Vec::new();
-        leaves(&Line::command(), &mut found);
+        leaves(&Cli::command(), &mut found);
         assert!(found.len() >= 14, "{}", found.len());
         for command in found {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -119,30 +119,30 @@ mod tests {
     #[test]
     fn every_example_is_a_line_that_is_understood() {
         let mut found = Vec::new();
-        leaves(&Line::command(), &mut found);
+        leaves(&Cli::command(), &mut found);
         let after = |command: &clap::Command| command.get_after_help().map(ToString::to_string);
         let examples: Vec<_> = found.iter().filter_map(after).collect();
         let lines = examples.iter().flat_map(|text| text.lines()).filter_map(words);
         let mut count = 0;
         for words in lines {
-            let read = Line::try_parse_from(&words);
+            let read = Cli::try_parse_from(&words);
             assert!(read.is_ok(), "{words:?}: {}", read.unwrap_err());
             count += 1;
         }
         assert!(count >= found.len(), "{count}");
         // The control: a word that is none is not understood.
         let wrong = words("  toolkeep tool export --fromat mcp").unwrap();
-        assert!(Line::try_parse_from(wrong).is_err());
+        assert!(Cli::try_parse_from(wrong).is_err());
     }
 
     #[test]
     fn no_secret_of_the_environment_is_in_the_help() {
-        let key = Line::command().get_arguments().find(|a| a.get_id() == "key").cloned().unwrap();
+        let key = Cli::command().get_arguments().find(|a| a.get_id() == "key").cloned().unwrap();
         assert!(key.is_hide_env_values_set());
     }
 
     #[test]
     fn golden_reference_of_the_command_line() {
-        testkit::golden::agrees("docs/reference/cli.md", &reference());
+        testkit::golden_file::assert_matches_file("docs/reference/cli.md", &render_reference());
     }
 }

@@ -3,93 +3,105 @@
 use clap::{Args, Subcommand};
 use identity::Right;
 use serde_json::{Value, json};
-use tool::Level;
+use tool::PermissionLevel;
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
+use cli_core::rest_client::RequestPath;
 
-/// Make, list and revoke roles: rights and a cap on the level, for the keys that name them. Needs the right
+/// Create, list and revoke roles, which give rights and a maximum level to keys. Requires the right
 /// `keys:write`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Role {
-    Set(Set),
-    List(List),
-    Revoke(Revoke),
+pub(crate) enum RoleCommand {
+    Set(RoleSetArgs),
+    List(RoleListArgs),
+    Revoke(RoleRevokeArgs),
 }
 
-/// Make a role, or change it. Its keys have it so at once.
+/// Create or change a role. Changes apply to its keys at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep role set ops --level admin --right records:read")]
-pub(crate) struct Set {
-    /// Its name.
+pub(crate) struct RoleSetArgs {
+    /// Name of the role.
     #[arg(value_name = "NAME")]
     name: String,
-    /// A line for people.
+    /// Description of the role.
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
-    /// The highest level of its keys: guest, user, admin [default: no cap].
+    /// Maximum level of its keys: guest, user, admin [default: no maximum].
     #[arg(long, value_name = "LEVEL")]
-    level: Option<Level>,
-    /// A right of its keys beside calling tools. May be given several times.
+    level: Option<PermissionLevel>,
+    /// Right of its keys besides calling tools. Can be repeated.
     #[arg(long = "right", value_name = "RIGHT")]
     rights: Vec<Right>,
 }
 
-/// List the roles.
+/// List all roles of the server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep role list")]
-pub(crate) struct List {}
+pub(crate) struct RoleListArgs {}
 
-/// Revoke a role: keys that name it may use nothing from here on.
+/// Revoke a role. Keys that have it can no longer be used.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep role revoke ops")]
-pub(crate) struct Revoke {
-    /// The role.
+pub(crate) struct RoleRevokeArgs {
+    /// Name of the role.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Role {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RoleCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
         let client = &session.client;
         let answer = match &self {
-            Self::Set(Set { name, description, level, rights }) => {
+            Self::Set(RoleSetArgs { name, description, level, rights }) => {
                 let body = json!({"description": description, "level": level, "rights": rights});
-                client.put(&Path::new("/v1/roles", &[name]), &body).await
+                client.put_json(&RequestPath::from_segments("/v1/roles", &[name]), &body).await
             }
-            Self::List(List {}) => client.get(&Path::new("/v1/roles", &[])).await,
-            Self::Revoke(Revoke { name }) => client.delete(&Path::new("/v1/roles", &[name])).await,
+            Self::List(RoleListArgs {}) => {
+                client.get_json(&RequestPath::from_segments("/v1/roles", &[])).await
+            }
+            Self::Revoke(RoleRevokeArgs { name }) => {
+                client.delete_json(&RequestPath::from_segments("/v1/roles", &[name])).await
+            }
         };
-        session.end().await?;
+        session.close().await?;
         let answer: Value = answer?;
         let one = std::slice::from_ref(&answer);
-        let roles = if matches!(self, Self::List(_)) { value::list(&answer, "roles") } else { one };
-        ui.answer(&answer, || text(roles))?;
-        Ok(Exit::Done)
+        let roles = if matches!(self, Self::List(_)) {
+            json_fields::field_items(&answer, "roles")
+        } else {
+            one
+        };
+        ui.print_result(&answer, || format_roles(roles))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(roles: &[Value]) -> String {
+fn format_roles(roles: &[Value]) -> String {
     let row = |role: &Value| {
         [
-            value::line(role, "name", 64),
-            value::line(role, "level", 8),
-            value::line(role, "rights", 60),
-            value::line(role, "keys", 8),
-            value::line(role, "revoked", 24),
-            value::line(role, "description", 60),
+            json_fields::field_line(role, "name", 64),
+            json_fields::field_line(role, "level", 8),
+            json_fields::field_line(role, "rights", 60),
+            json_fields::field_line(role, "keys", 8),
+            json_fields::field_line(role, "revoked", 24),
+            json_fields::field_line(role, "description", 60),
         ]
     };
     let rows: Vec<_> = roles.iter().map(row).collect();
-    table(["ROLE", "CAP", "RIGHTS", "KEYS", "REVOKED", "DESCRIPTION"], &rows)
+    format_table(["ROLE", "CAP", "RIGHTS", "KEYS", "REVOKED", "DESCRIPTION"], &rows)
 }

@@ -1,32 +1,36 @@
 //! Implements `toolkeep source`: commands for tool sources.
 
 mod add;
-mod back;
 mod list;
 mod login;
 mod logout;
+mod oauth_callback;
 mod refresh;
 
 use clap::Subcommand;
 use serde_json::Value;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
 
-/// Add a source of tools; see how they all stand; have them list their tools anew; log in to them.
+/// List, add, refresh, log in to and log out of sources of tools.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Source {
-    List(list::List),
-    Add(Box<add::Add>),
-    Refresh(refresh::Refresh),
-    Login(login::Login),
-    Logout(logout::Logout),
+pub(crate) enum SourceCommand {
+    List(list::SourceListArgs),
+    Add(Box<add::SourceAddArgs>),
+    Refresh(refresh::SourceRefreshArgs),
+    Login(login::SourceLoginArgs),
+    Logout(logout::SourceLogoutArgs),
 }
 
-impl Source {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl SourceCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Add(command) => command.run(context, ui),
@@ -38,67 +42,71 @@ impl Source {
 }
 
 /// Formats the sources as a table, followed by their problems.
-fn text(answer: &Value) -> String {
-    let sources = value::list(answer, "sources");
+fn format_sources(answer: &Value) -> String {
+    let sources = json_fields::field_items(answer, "sources");
     if sources.is_empty() {
         return "no sources".to_owned();
     }
     let row = |source: &Value| {
-        let since = value::line(source, "stale_since", 24);
-        let state = value::line(source, "state", 16);
+        let since = json_fields::field_line(source, "stale_since", 24);
+        let state = json_fields::field_line(source, "state", 16);
         let state = if since.is_empty() { state } else { format!("{state} since {since}") };
         [
-            value::line(source, "name", 40),
-            value::line(source, "kind", 16),
+            json_fields::field_line(source, "name", 40),
+            json_fields::field_line(source, "kind", 16),
             state,
-            tools(source),
-            value::line(source, "prompts", 8),
-            value::line(source, "resources", 8),
-            trust(source),
+            format_tool_count(source),
+            json_fields::field_line(source, "prompts", 8),
+            json_fields::field_line(source, "resources", 8),
+            format_trust(source),
         ]
     };
     let rows: Vec<_> = sources.iter().map(row).collect();
     let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
-    let below: String = sources.iter().map(problems).collect();
+    let below: String = sources.iter().map(format_problems).collect();
     let waits = sources.iter().filter_map(|source| {
         let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
-        Some(format!("{count} of {}", value::line(source, "name", 40)))
+        Some(format!("{count} of {}", json_fields::field_line(source, "name", 40)))
     });
     let waits: Vec<_> = waits.collect();
     let look = if waits.is_empty() {
         String::new()
     } else {
-        format!("\n\nwaiting to be looked at: {}; `toolkeep pin list`", waits.join(", "))
+        format!("\n\nwaiting for approval: {}; run `toolkeep pin list`", waits.join(", "))
     };
-    format!("{}{below}{look}", table(head, &rows))
+    format!("{}{below}{look}", format_table(head, &rows))
 }
 
 /// Formats the trust in a source and in its annotations.
-fn trust(source: &Value) -> String {
-    let trust = value::line(source, "trust", 12);
+fn format_trust(source: &Value) -> String {
+    let trust = json_fields::field_line(source, "trust", 12);
     let annotations = source.get("trust_annotations").and_then(Value::as_bool) == Some(true);
     if annotations { format!("{trust} + annotations") } else { trust }
 }
 
 /// Formats the number of own and shared tools.
-fn tools(source: &Value) -> String {
-    let (own, shared) = (value::line(source, "tools", 8), value::line(source, "shared", 8));
+fn format_tool_count(source: &Value) -> String {
+    let (own, shared) =
+        (json_fields::field_line(source, "tools", 8), json_fields::field_line(source, "shared", 8));
     if shared.is_empty() { own } else { format!("{own} + {shared} shared") }
 }
 
-fn problems(source: &Value) -> String {
-    let problems: Vec<_> = value::list(source, "problems").iter().map(problem).collect();
+fn format_problems(source: &Value) -> String {
+    let problems: Vec<_> =
+        json_fields::field_items(source, "problems").iter().map(format_problem).collect();
     if problems.is_empty() {
         return String::new();
     }
-    format!("\n\n{}:\n{}", value::line(source, "name", 40), problems.join("\n"))
+    format!("\n\n{}:\n{}", json_fields::field_line(source, "name", 40), problems.join("\n"))
 }
 
-fn problem(problem: &Value) -> String {
-    let (place, message) =
-        (value::line(problem, "place", 100), value::line(problem, "message", 5_000));
-    let fix = value::line(problem, "fix", 300);
-    let fix = if fix.is_empty() { fix } else { format!("\n    = {fix}") };
+fn format_problem(problem: &Value) -> String {
+    let (place, message) = (
+        json_fields::field_line(problem, "place", 100),
+        json_fields::field_line(problem, "message", 5_000),
+    );
+    let fix = json_fields::field_line(problem, "fix", 300);
+    let fix = if fix.is_empty() { fix } else { format!("\n    help: {fix}") };
     format!("  {place}: {message}{fix}")
 }
 
@@ -106,7 +114,7 @@ fn problem(problem: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_sources;
 
     #[test]
     fn problems_stand_below_with_their_fix() {
@@ -127,8 +135,8 @@ research  module   stale since 2026-01-01T00:00:00.000Z  2      0        0      
 
 research:
   http://h/manifest: no \u{fffd}answer
-    = start it";
-        assert_eq!(text(&answer), expected);
-        assert_eq!(text(&json!({})), "no sources");
+    help: start it";
+        assert_eq!(format_sources(&answer), expected);
+        assert_eq!(format_sources(&json!({})), "no sources");
     }
 }

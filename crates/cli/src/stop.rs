@@ -3,46 +3,51 @@
 use clap::Args;
 use serde_json::json;
 
-use cli_core::background::end;
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::background_server::stop_server;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::Printer;
 
-/// End the background server of the data directory, after the calls that run.
+/// Stop the background server of the data directory after its running calls have ended.
 ///
-/// The server that `toolkeep mcp` started. Clients that are still there start another one with their next
-/// request. A server that was started by `toolkeep serve` is ended where it was started.
+/// Clients that are still connected start another one with their next request. This command does
+/// not stop a server of `toolkeep serve`; stop it where it was started.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep stop
   toolkeep stop --data ./data")]
-pub(crate) struct Stop {}
+pub(crate) struct StopArgs {}
 
-impl Stop {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl StopArgs {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = &reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data.clone());
-        let Some(server) = data.running_server() else {
+        let data = DataDir::new(config.data_dir.clone());
+        let Some(server) = data.find_running_server() else {
             let answer = json!({ "stopped": null });
-            ui.answer(&answer, || "no server runs here".to_owned())?;
-            return Ok(Exit::Done);
+            ui.print_result(&answer, || "no background server is running".to_owned())?;
+            return Ok(ExitStatus::Success);
         };
-        if !server.background {
+        if !server.is_background {
             let message = format!(
                 "the server at {} (process {}) was started by `toolkeep serve`",
-                server.url(),
+                server.local_url(),
                 server.pid
             );
-            return Err(Failure::new(Exit::Refused, message).fix("end it where it was started"));
+            return Err(CommandError::new(ExitStatus::Refused, message)
+                .with_help("stop it where it was started"));
         }
-        end(&server).await?;
+        stop_server(&server).await?;
         let answer = json!({ "stopped": server.pid });
-        ui.answer(&answer, || format!("ended: process {}", server.pid))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format!("stopped: process {}", server.pid))?;
+        Ok(ExitStatus::Success)
     }
 }

@@ -1,93 +1,104 @@
 //! Implements `toolkeep store`: commands for rows changed outside of Toolkeep.
 
 use clap::{Args, Subcommand};
-use ledger::signed::RecordKey;
+use ledger::signed_checkpoint::CheckpointSigningKey;
 use serde_json::json;
 use store::{MacFile, RejectedRow, SqliteStore};
 use tool::Store as _;
-use tool::store::Expect;
+use tool::store::WritePrecondition;
 
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure, plural};
-use cli_core::ui::{Ui, table};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus, pluralize};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::{Printer, format_table};
 
 /// List, accept and remove rows of the store that were changed outside of Toolkeep.
 ///
-/// Such rows do not count: a key that was added gives nobody in, and a tool whose pins were removed cannot be called.
+/// Such rows are ignored: an added key grants no access, and a tool whose pins were removed cannot
+/// be called.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Store {
-    List(List),
-    Accept(Accept),
-    Remove(Remove),
+pub(crate) enum StoreCommand {
+    List(StoreListArgs),
+    Accept(StoreAcceptArgs),
+    Remove(StoreRemoveArgs),
 }
 
-/// List the rows that do not count. Exits with 1 where there are any.
+/// List the rejected rows. Exits with 1 if there are any.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep store list")]
-pub(crate) struct List {}
+pub(crate) struct StoreListArgs {}
 
-/// Accept rows as they stand, or that they are not there. Stop the server first.
+/// Accept rejected rows in their current state, including removed ones. Stop the server first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep store accept key/ab12
   toolkeep store accept --all")]
-pub(crate) struct Accept {
+pub(crate) struct StoreAcceptArgs {
     #[command(flatten)]
-    rows: Rows,
+    rows: StoreRowArgs,
 }
 
-/// Remove rows: the key is gone, and the pins of a source are made anew at its next listing. Stop the server first.
+/// Remove rejected rows. Keys are deleted; pins are created again when the source is next listed.
+/// Stop the server first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep store remove pins/default/team/3
   toolkeep store remove --all")]
-pub(crate) struct Remove {
+pub(crate) struct StoreRemoveArgs {
     #[command(flatten)]
-    rows: Rows,
+    rows: StoreRowArgs,
 }
 
 #[derive(Debug, Args)]
-struct Rows {
-    /// Rows, as `store list` names them.
+struct StoreRowArgs {
+    /// Row to change, as `toolkeep store list` prints it. Can be repeated.
     #[arg(value_name = "ROW", required_unless_present = "all")]
     row: Vec<String>,
-    /// All that `store list` names.
+    /// Change all rows that `toolkeep store list` prints.
     #[arg(long, conflicts_with = "row")]
     all: bool,
 }
 
-impl Store {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl StoreCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data);
+        let data = DataDir::new(config.data_dir);
         match self {
-            Self::List(List {}) => list(&data, ui),
-            Self::Accept(Accept { rows }) => change(&data, ui, (rows, "accepted")).await,
-            Self::Remove(Remove { rows }) => change(&data, ui, (rows, "removed")).await,
+            Self::List(StoreListArgs {}) => list_rejected(&data, ui),
+            Self::Accept(StoreAcceptArgs { rows }) => {
+                resolve_rows(&data, ui, (rows, "accepted")).await
+            }
+            Self::Remove(StoreRemoveArgs { rows }) => {
+                resolve_rows(&data, ui, (rows, "removed")).await
+            }
         }
     }
 }
 
 /// Returns the file with the MACs of a data directory's store.
-pub fn mac_file(data: &DataDir, key: &RecordKey) -> MacFile {
-    MacFile { path: data.macs(), secret: key.text() }
+pub fn mac_file(data: &DataDir, key: &CheckpointSigningKey) -> MacFile {
+    MacFile { path: data.row_macs(), secret: key.to_hex() }
 }
 
 /// Returns the rejected rows of a data directory. Works beside a running server.
-pub fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
-    let (Some(key), true) = (data.record_key_there()?, data.store().exists()) else {
+pub fn rejected_rows(data: &DataDir) -> Result<Vec<RejectedRow>, CommandError> {
+    let (Some(key), true) = (data.read_record_key()?, data.store_file().exists()) else {
         return Ok(Vec::new());
     };
     let check = || {
-        SqliteStore::check_rows(data.store(), &mac_file(data, &key)).map_err(|error| failed(&error))
+        SqliteStore::check_rows(data.store_file(), &mac_file(data, &key))
+            .map_err(|error| store_error(&error))
     };
     let mut rows = check()?;
     if !rows.is_empty() {
@@ -98,59 +109,63 @@ pub fn rejected(data: &DataDir) -> Result<Vec<RejectedRow>, Failure> {
     Ok(rows)
 }
 
-fn failed(error: &tool::StoreError) -> Failure {
-    Failure::new(Exit::Failed, error.to_string())
+fn store_error(error: &tool::StoreError) -> CommandError {
+    CommandError::new(ExitStatus::Failed, error.to_string())
 }
 
-fn list(data: &DataDir, ui: &mut Ui) -> Result<Exit, Failure> {
-    let rows = rejected(data)?;
+fn list_rejected(data: &DataDir, ui: &mut Printer) -> Result<ExitStatus, CommandError> {
+    let rows = rejected_rows(data)?;
     let plain = |row: &RejectedRow| [row.key.clone(), row.rejection.to_string()];
     let all: Vec<_> = rows.iter().map(plain).collect();
-    let told = |[row, change]: &[String; 2]| json!({ "row": row, "change": change });
-    let answer = json!({ "rejected": all.iter().map(told).collect::<Vec<_>>() });
-    ui.answer(&answer, || match all.as_slice() {
-        [] => "all rows of the store count".to_owned(),
-        all => table(["ROW", "CHANGE"], all),
+    let row_to_json = |[row, change]: &[String; 2]| json!({ "row": row, "change": change });
+    let answer = json!({ "rejected": all.iter().map(row_to_json).collect::<Vec<_>>() });
+    ui.print_result(&answer, || match all.as_slice() {
+        [] => "no row is rejected".to_owned(),
+        all => format_table(["ROW", "CHANGE"], all),
     })?;
-    Ok(if rows.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(if rows.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
-async fn change(
+async fn resolve_rows(
     data: &DataDir,
-    ui: &mut Ui,
-    (Rows { row, all }, what): (Rows, &str),
-) -> Result<Exit, Failure> {
-    let Some(held) = data.hold()? else {
-        return Err(Failure::new(Exit::Failed, "a server holds the data directory")
-            .fix("stop it, and do this again"));
+    ui: &mut Printer,
+    (StoreRowArgs { row, all }, what): (StoreRowArgs, &str),
+) -> Result<ExitStatus, CommandError> {
+    let Some(held) = data.try_lock()? else {
+        return Err(CommandError::new(ExitStatus::Failed, "a server uses the data directory")
+            .with_help("stop the server and run the command again"));
     };
-    let key = held.record_key()?;
-    let opened = SqliteStore::open_protected(data.store(), &mac_file(data, &key));
-    let store = opened.map_err(|error| failed(&error))?;
-    let found: Vec<_> = store.rejected().borrow().iter().map(|row| row.key.clone()).collect();
+    let key = held.load_or_create_record_key()?;
+    let opened = SqliteStore::open_protected(data.store_file(), &mac_file(data, &key));
+    let store = opened.map_err(|error| store_error(&error))?;
+    let found: Vec<_> = store.rejected_rows().borrow().iter().map(|row| row.key.clone()).collect();
     if let Some(other) = row.iter().find(|row| !found.contains(row)) {
-        let message =
-            format!("the row `{}` is not among those that do not count", other.escape_debug());
-        return Err(Failure::new(Exit::Refused, message).fix("`toolkeep store list` names them"));
+        let message = format!("`{}` is not a rejected row", other.escape_debug());
+        return Err(CommandError::new(ExitStatus::Refused, message).with_help(
+            "run `toolkeep store list` to see the \
+                                                             rejected rows",
+        ));
     }
     let rows = if all { found } else { row };
     for row in &rows {
         let done = if what == "accepted" {
-            store.accept(row).await.map(drop)
+            store.accept_row(row).await.map(drop)
         } else {
-            remove(&store, row).await
+            remove_row(&store, row).await
         };
-        done.map_err(|error| failed(&error))?;
+        done.map_err(|error| store_error(&error))?;
     }
-    ui.answer(&json!({ what: rows }), || {
-        format!("{} {} {what}", rows.len(), plural(rows.len(), "row"))
+    ui.print_result(&json!({ what: rows }), || {
+        format!("{} {} {what}", rows.len(), pluralize(rows.len(), "row"))
     })?;
-    Ok(Exit::Done)
+    Ok(ExitStatus::Success)
 }
 
-async fn remove(store: &SqliteStore, row: &str) -> Result<(), tool::StoreError> {
-    match store.get(row).await? {
-        Some(there) => store.put(row, Expect::Version(there.version), None).await.map(drop),
+async fn remove_row(store: &SqliteStore, row: &str) -> Result<(), tool::StoreError> {
+    match store.get_value(row).await? {
+        Some(there) => {
+            store.put_value(row, WritePrecondition::Version(there.version), None).await.map(drop)
+        }
         None => Ok(()),
     }
 }

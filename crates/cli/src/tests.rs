@@ -103,9 +103,9 @@ fn an_export_is_the_list_alone_and_tells_its_losses_beside_it() {
     let ran = played.run(&export);
     assert_eq!((ran.exit, ran.json()), (0, json!([{ "name": "a_b" }])));
     let told = "\
-left out: `d\u{fffd}`: at `/x`: no word for it
-not as its schema: `a.b`: at `/y`: is dropped
-renamed: `a_b` stands for `a.b`
+omitted: `d\u{fffd}`: at `/x`: no word for it
+schema reduced: `a.b`: at `/y`: is dropped
+renamed: `a.b` to `a_b`
 ";
     assert_eq!(ran.err, told);
     let file = played.data().with_file_name("tools.json");
@@ -121,11 +121,11 @@ renamed: `a_b` stands for `a.b`
     );
     let nowhere = [&export[..], &["/no/such/folder/x.json"]].concat();
     let ran = played.run(&nowhere);
-    assert!(ran.exit == 1 && ran.err.contains("cannot be written"), "{}", ran.err);
+    assert!(ran.exit == 1 && ran.err.contains("cannot write"), "{}", ran.err);
     let starts = played.starts();
     let ran = played.run(&["tool", "export", "--format", "antropic"]);
     assert!(
-        ran.exit == 2 && ran.err.contains("lists them") && played.starts() == starts,
+        ran.exit == 2 && ran.err.contains("to see the formats") && played.starts() == starts,
         "{}",
         ran.err
     );
@@ -186,7 +186,10 @@ fn failures_have_their_exit_and_tell_what_to_do() {
         .refuses("GET /v1/sources", 503, &error("shutting_down"))
         .refuses("GET /v1/keys", 500, &error("internal"));
     let ran = played.run(&["tool", "call", "x"]);
-    assert_eq!((ran.exit, ran.err.as_str()), (3, "error[unknown_tool]: no\n  call c\n  = do\n"));
+    assert_eq!(
+        (ran.exit, ran.err.as_str()),
+        (3, "error[unknown_tool]: no\n  call c\n  help: do\n")
+    );
     let ran = played.run(&["tool", "call", "x", "-o", "json"]);
     assert_eq!((ran.exit, ran.out.as_str()), (3, ""));
     let told: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
@@ -212,8 +215,8 @@ fn a_name_that_nobody_has_is_told_with_the_nearest_and_where_all_stand() {
             &json!({ "tools": [{ "name": "calculator" }, { "name": "echo" }] }),
         )
         .answers("GET /v1/sources", &json!({ "sources": [{ "name": "files" }] }));
-    let near = "  = did you mean `calculator`? `toolkeep tool list` shows what there is\n";
-    let all = "  = `toolkeep tool list` shows what there is\n";
+    let near = "  help: did you mean `calculator`? run `toolkeep tool list` to see all names\n";
+    let all = "  help: run `toolkeep tool list` to see all names\n";
     for (line, fix) in [
         (&["tool", "call", "Calculator"][..], near),
         (&["tool", "call", "calculater", "expression=1"], near),
@@ -221,9 +224,9 @@ fn a_name_that_nobody_has_is_told_with_the_nearest_and_where_all_stand() {
         (&["tool", "show", "xyzzy"], all),
         (
             &["source", "refresh", "flies"],
-            "  = did you mean `files`? `toolkeep source list` shows what there is\n",
+            "  help: did you mean `files`? run `toolkeep source list` to see all names\n",
         ),
-        (&["key", "revoke", "nope"], "  = `toolkeep key list` shows their ids\n"),
+        (&["key", "revoke", "nope"], "  help: run `toolkeep key list` to see the IDs\n"),
     ] {
         let ran = played.run(line);
         assert_eq!(ran.exit, 3, "{line:?}");
@@ -272,7 +275,7 @@ fn a_source_that_is_refreshed_by_name_is_shown_alone_and_fails_the_command_where
     let late = played.run(&["source", "refresh", "late"]);
     assert_eq!(late.exit, 1);
     assert!(late.out.contains("Connection refused") && !late.out.contains("files"), "{}", late.out);
-    assert!(late.err.contains("`late` was not listed anew"), "{}", late.err);
+    assert!(late.err.contains("cannot refresh `late`"), "{}", late.err);
     // The controls: one that is well, and all of them.
     assert_eq!(played.run(&["source", "refresh", "files"]).exit, 0);
     let all = played.run(&["source", "refresh"]);
@@ -285,7 +288,7 @@ fn a_word_that_is_no_argument_is_told_with_the_keys() {
     let tool = json!({ "name": "calculator", "input_schema": schema });
     let played = Played::default().answers("GET /v1/tools/calculator", &tool);
     let ran = played.run(&["tool", "call", "calculator", "1+1"]);
-    let told = "error: `1+1` is no argument\n  = write `key=value`, `key:=JSON`, or `--arguments JSON`; keys: `expression`\n";
+    let told = "error: `1+1` is not an argument\n  help: use `key=value`, `key:=JSON`, or `--arguments JSON`; keys: `expression`\n";
     assert_eq!((ran.exit, ran.err.as_str()), (2, told));
 }
 
@@ -341,13 +344,13 @@ fn a_configuration_with_faults_starts_nothing() {
     assert_eq!(ran.exit, 1);
     assert!(
         ran.err.contains(
-            ":2:1: unknown key `lissten`\n  |\n2 | lissten: x\n  | ^\n  = did you mean `listen`?"
+            ":2:1: unknown key `lissten`\n  |\n2 | lissten: x\n  | ^\n  help: did you mean `listen`?"
         ),
         "{}",
         ran.err
     );
     assert!(
-        ran.err.ends_with("error[invalid_config]: 1 fault in the configuration\n  = a server does not start with this file; `toolkeep error invalid_config` tells more\n"),
+        ran.err.ends_with("error[invalid_config]: 1 error in the configuration\n  help: a server does not start with this file; see `toolkeep error invalid_config`\n"),
         "{}",
         ran.err
     );
@@ -359,7 +362,7 @@ fn a_configuration_with_faults_starts_nothing() {
     assert_eq!(played.starts(), 0);
     fs::write(&file, "version: 1\nsources: [{ name: a, tools: t }]\n").unwrap();
     let ran = played.run(&[&["config", "check"], &config[..]].concat());
-    assert!(ran.exit == 0 && ran.out.ends_with("t.yaml: good, with 1 source\n"), "{}", ran.out);
+    assert!(ran.exit == 0 && ran.out.ends_with("t.yaml: valid, with 1 source\n"), "{}", ran.out);
     assert_eq!(played.run(&[&["source", "list"], &config[..]].concat()).exit, 0);
 }
 
@@ -368,7 +371,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     let played = Played::default().answers("GET /v1/sources", &json!({ "sources": [] }));
     let ran = played.run(&["doctor"]);
     assert_eq!(ran.exit, 0, "{}", ran.out);
-    assert!(!played.data().exists() && ran.out.contains("made on the first start"));
+    assert!(!played.data().exists() && ran.out.contains("will be created on the first start"));
     assert_eq!(played.run(&["source", "list"]).exit, 0);
     assert_eq!(played.run(&["doctor"]).exit, 0);
     let key = played.data().join("owner.key");
@@ -393,7 +396,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
 
 #[test]
 fn the_help_of_key_create_names_every_right() {
-    let mut line = <super::Line as clap::CommandFactory>::command();
+    let mut line = <super::Cli as clap::CommandFactory>::command();
     let create = line.find_subcommand_mut("key").and_then(|key| key.find_subcommand_mut("create"));
     let help = create.unwrap().render_long_help().to_string();
     for right in identity::Right::ALL {
@@ -411,9 +414,12 @@ fn error_pages_are_printed() {
     let ran = played.run(&["error", "no_such"]);
     assert_eq!(
         (ran.exit, ran.err.as_str()),
-        (3, "error: there is no error code `no_such`\n  = `toolkeep error` lists them\n")
+        (
+            3,
+            "error: unknown error code `no_such`\n  help: run `toolkeep error` to list the codes\n"
+        )
     );
-    assert_eq!(played.run(&["error"]).out.lines().count(), 1 + tool::Code::ALL.len());
+    assert_eq!(played.run(&["error"]).out.lines().count(), 1 + tool::ErrorCode::ALL.len());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Implements `toolkeep tool`: commands that list, show and call tools.
 
-mod arguments;
+mod argument_parser;
 mod call;
 mod count;
 mod export;
@@ -10,23 +10,27 @@ mod show;
 
 use clap::Subcommand;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// List tools, count and export them, look at one, call one; install what a built-in one runs.
+/// List, count, export, show and call tools; install programs that built-in tools run.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Tool {
-    List(list::List),
-    Count(count::Count),
-    Export(export::Export),
-    Show(show::Show),
-    Call(call::Call),
-    Install(install::Install),
+pub(crate) enum ToolCommand {
+    List(list::ToolListArgs),
+    Count(count::ToolCountArgs),
+    Export(export::ToolExportArgs),
+    Show(show::ToolShowArgs),
+    Call(call::ToolCallArgs),
+    Install(install::ToolInstallArgs),
 }
 
-impl Tool {
-    pub(crate) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ToolCommand {
+    pub(crate) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
             Self::Count(command) => command.run(context, ui).await,

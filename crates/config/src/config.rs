@@ -1,5 +1,5 @@
-//! The configuration as it is used: of the file, the flags and the environment together. No variable and no default is
-//! left open.
+//! The effective configuration: file, flags and environment combined, with every variable expanded and every default
+//! set.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,157 +7,166 @@ use std::path::PathBuf;
 
 use tool::Secret;
 
-use super::context::FileContext;
-use super::file::File;
-use super::node::shorten;
+use super::config_file::ConfigFile;
+use super::file_context::FileContext;
 use super::sections::{
-    ApprovalsConfig, BuiltinsConfig, LimitsConfig, NodesConfig, PluginsConfig, ServerConfig,
-    SourceConfig, TokensConfig, host, host_fault,
+    AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, LimitsConfig, NodesConfig, PluginsConfig,
+    ServerConfig, SourceConfig, invalid_host_error, parse_host,
 };
-use super::{Fault, Faults, Place, Setting};
+use super::yaml_tree::shorten_text;
+use super::{ConfigError, ConfigErrors, ConfigPosition, LoadOptions};
 
-/// The port, where nothing is said.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// The address that the server listens on by default.
+const DEFAULT_LISTEN_ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// All of it.
+/// The whole effective configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The file it came from; `None` where there was none.
+    /// The file; `None` without one.
     pub file: Option<PathBuf>,
-    /// Where to listen.
-    pub listen: SocketAddr,
+    /// The address to listen on.
+    pub listen_address: SocketAddr,
     /// The data directory, absolute.
-    pub data: PathBuf,
-    /// Where tools come from, in the order of the file. No two have one name.
+    pub data_dir: PathBuf,
+    /// The sources of tools, in the order of the file. Their names are unique.
     pub sources: Vec<SourceConfig>,
-    /// What the files say that is not used, and takes nothing down.
-    pub notes: Faults,
-    /// The front doors.
+    /// Values of the files that are ignored and stop nothing.
+    pub notes: ConfigErrors,
+    /// Settings of the HTTP server.
     pub server: ServerConfig,
-    /// Calls that are held.
+    /// Limits of pending approvals, and their webhook.
     pub approvals: ApprovalsConfig,
-    /// Limits on calls.
+    /// Limits on concurrent calls and results.
     pub limits: LimitsConfig,
-    /// The built-in tools.
+    /// Settings of the built-in tools.
     pub builtins: BuiltinsConfig,
-    /// A second place for signed checkpoints, absolute.
-    pub checkpoints_also: Option<PathBuf>,
-    /// How much of the record is kept.
-    pub keep: ledger::Keep,
-    /// Bytes at which a file of the record is closed.
-    pub record_file: u64,
-    /// Limits of the catalogue of tool packages.
+    /// A second file for signed checkpoints, absolute.
+    pub checkpoint_mirror: Option<PathBuf>,
+    /// The retention of the record.
+    pub retention: ledger::RetentionPolicy,
+    /// The size at which a file of the record is closed, in bytes.
+    pub segment_bytes: u64,
+    /// Limits of the tool packages.
     pub tool_packages: option_types::PackageLimits,
-    /// Who may call what.
+    /// The policy: which keys may make which calls.
     pub policy: policy::Policy,
-    /// Whether the file has a policy at all, be it an empty one.
-    pub policy_said: bool,
-    /// Where manifests of HTTP modules are kept. The URL may hold a password.
-    pub redis: Option<Secret>,
+    /// Whether the file has a policy section, which may be empty.
+    pub has_policy_section: bool,
+    /// The Redis that stores the manifests of HTTP modules. The URL may contain a password.
+    pub redis_url: Option<Secret>,
     /// Tools on other machines.
     pub nodes: NodesConfig,
-    /// Folders of tools that reload.
+    /// Folders and grants of the plugins.
     pub plugins: PluginsConfig,
-    /// Whose tokens are believed.
-    pub tokens: Option<TokensConfig>,
-    /// Sources whose tools those may use who have no persona; `None` is no limit.
+    /// The issuers whose access tokens are accepted.
+    pub access_tokens: Option<AccessTokensConfig>,
+    /// The sources that callers without a persona may use; `None` for all.
     pub default_guest_modules: Option<BTreeSet<String>>,
-    /// Where the file names them; `None` where it does not.
-    pub guest_modules_at: Option<Place>,
+    /// The position of `default_guest_modules` in the file; `None` where the file does not set it.
+    pub guest_modules_position: Option<ConfigPosition>,
 }
 
 impl Config {
-    /// The rules, where the operator has any.
-    pub fn rules(&self) -> Option<&policy::Rules> {
-        Some(self.policy.rules()).filter(|rules| **rules != policy::Rules::default())
+    /// The policy document, unless it is empty.
+    pub fn policy_document(&self) -> Option<&policy::PolicyDocument> {
+        let document = self.policy.document();
+        Some(document).filter(|document| **document != policy::PolicyDocument::default())
     }
 }
 
 impl FileContext<'_> {
-    /// Everything but the sources. Whether the result may be used is for the faults to say.
-    pub(crate) fn config(&self, mut file: File, setting: &Setting) -> Config {
-        file.server.allowed_hosts.extend(self.hosts_of_flags(&setting.allowed_hosts));
+    /// Resolves every section but the sources. The result is only usable if no error is reported.
+    pub(crate) fn resolve_config(&self, mut file: ConfigFile, options: &LoadOptions) -> Config {
+        file.server.allowed_hosts.extend(self.parse_host_flags(&options.allowed_hosts));
         Config {
-            file: setting.file.clone(),
-            listen: self.listen(&file, setting),
-            data: self.data(&file, setting),
+            file: options.file.clone(),
+            listen_address: self.resolve_listen_address(&file, options),
+            data_dir: self.resolve_data_dir(&file, options),
             sources: Vec::new(),
-            notes: Faults::default(),
+            notes: ConfigErrors::default(),
             builtins: file.builtins,
-            policy_said: file.policy.is_some(),
-            policy: self.policy(file.policy.unwrap_or_default()),
+            has_policy_section: file.policy.is_some(),
+            policy: self.compile_policy(file.policy.unwrap_or_default()),
             nodes: file.nodes,
             plugins: file.plugins,
-            tokens: file.tokens,
-            guest_modules_at: file.default_guest_modules.as_ref().map(|(_, place)| *place),
-            default_guest_modules: self.guest_modules(file.default_guest_modules),
-            redis: file.redis.or_else(|| self.redis_of_services()),
+            access_tokens: file.access_tokens,
+            guest_modules_position: file
+                .default_guest_modules
+                .as_ref()
+                .map(|(_, position)| *position),
+            default_guest_modules: self.resolve_guest_modules(file.default_guest_modules),
+            redis_url: file.redis_url.or_else(|| self.module_redis_url()),
             server: file.server,
             approvals: file.approvals,
             limits: file.limits,
-            checkpoints_also: file.records.checkpoints.also,
-            keep: file.records.keep,
-            record_file: file.records.file,
+            checkpoint_mirror: file.records.checkpoints.mirror,
+            retention: file.records.retention,
+            segment_bytes: file.records.segment_bytes,
             tool_packages: file.tool_packages,
         }
     }
 
-    fn hosts_of_flags(&self, flags: &[String]) -> Vec<String> {
-        let checked = |text: &String| {
-            let host = host(text);
+    fn parse_host_flags(&self, flags: &[String]) -> Vec<String> {
+        let parse = |text: &String| {
+            let host = parse_host(text);
             if host.is_none() {
-                let (message, fix) = host_fault(text);
-                self.sink.add(Fault::flag("--allowed-host", message).fix(fix));
+                let (message, help) = invalid_host_error(text);
+                let error = ConfigError::for_flag("--allowed-host", message);
+                self.errors.push_error(error.with_help(help));
             }
             host
         };
-        flags.iter().filter(|it| !it.is_empty()).filter_map(checked).collect()
+        flags.iter().filter(|text| !text.is_empty()).filter_map(parse).collect()
     }
 
-    fn listen(&self, file: &File, setting: &Setting) -> SocketAddr {
-        let (text, place) = match (&setting.listen, &file.listen) {
+    fn resolve_listen_address(&self, file: &ConfigFile, options: &LoadOptions) -> SocketAddr {
+        let (text, position) = match (&options.listen, &file.listen) {
             (Some(text), _) => (text, None),
-            (None, Some((text, place))) => (text, Some(*place)),
-            (None, None) => return LISTEN,
+            (None, Some((text, position))) => (text, Some(*position)),
+            (None, None) => return DEFAULT_LISTEN_ADDRESS,
         };
-        let wrong = |message: String, fix: &str| {
-            match place {
-                Some(place) => self.sink.tell(place, message, fix),
-                None => self.sink.add(Fault::flag("--listen", message).fix(fix)),
+        let reject = |message: String, help: &str| {
+            if let Some(position) = position {
+                self.errors.report(position, message, help);
+            } else {
+                let error = ConfigError::for_flag("--listen", message);
+                self.errors.push_error(error.with_help(help));
             }
-            LISTEN
+            DEFAULT_LISTEN_ADDRESS
         };
-        let Some(address) = address(text) else {
-            let message = format!("`{}` is no address to listen on", shorten(text));
-            return wrong(message, "write an IP address and a port, such as `127.0.0.1:8080`");
+        let Some(address) = parse_listen_address(text) else {
+            let message = format!("invalid listen address `{}`", shorten_text(text));
+            return reject(message, "write an IP address and a port, such as `127.0.0.1:8080`");
         };
-        if !address.ip().is_loopback() && !setting.behind_tls && !file.server.behind_tls {
+        if !address.ip().is_loopback() && !options.behind_tls && !file.server.behind_tls {
             let message = format!("`{address}` is open to the network, and this is plain HTTP");
-            let fix = "listen on 127.0.0.1; or put a TLS proxy in front, or keep the network private, and say so: \
-                       `serve --behind-tls`, TOOLKEEP_BEHIND_TLS=true, or `server: { behind_tls: true }` in the \
-                       configuration";
-            return wrong(message, fix);
+            let help = "listen on 127.0.0.1; or put a TLS proxy in front, or keep the network private, and set \
+                        `serve --behind-tls`, TOOLKEEP_BEHIND_TLS=true, or `server: { behind_tls: true }` in the \
+                        configuration";
+            return reject(message, help);
         }
         address
     }
 
-    fn data(&self, file: &File, setting: &Setting) -> PathBuf {
-        if let Some(data) = &setting.data {
-            return setting.folder.join(data);
+    fn resolve_data_dir(&self, file: &ConfigFile, options: &LoadOptions) -> PathBuf {
+        if let Some(dir) = &options.data_dir {
+            return options.current_dir.join(dir);
         }
-        if let Some(data) = &file.data {
-            return data.clone();
+        if let Some(dir) = &file.data_dir {
+            return dir.clone();
         }
         self.environment.data_home().unwrap_or_else(|| {
-            let message = "there is no home folder to keep data in";
-            self.sink.add(Fault::flag("--data", message).fix("say where: `--data DIR`"));
-            setting.folder.join("toolkeep-data")
+            let message = "HOME is not set, so there is no default data directory";
+            let error = ConfigError::for_flag("--data", message);
+            self.errors.push_error(error.with_help("name one: `--data DIR`"));
+            options.current_dir.join("toolkeep-data")
         })
     }
 }
 
-/// An address to listen on: an IP address or `localhost`, and a port.
-fn address(text: &str) -> Option<SocketAddr> {
+/// Parses an address to listen on: an IP address or `localhost`, and a port.
+fn parse_listen_address(text: &str) -> Option<SocketAddr> {
     match text.strip_prefix("localhost:") {
         Some(port) => Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port.parse().ok()?)),
         None => text.parse().ok(),

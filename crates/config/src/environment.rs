@@ -1,46 +1,52 @@
-//! The environment of the process, read once. Nothing else in the program reads it.
+//! The environment of the process, read once. No other code of the program reads it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Variables by name. Has no Debug of its content: values may be secrets.
+/// Environment variables by name. `Debug` shows only their number: values may be secrets.
 #[derive(Clone, Default)]
 pub struct Environment(HashMap<String, String>);
 
 impl Environment {
-    /// As the process has it now. A variable that is not UTF-8 is left out.
-    pub fn of_process() -> Self {
+    /// Copies the variables of this process. A variable that is not UTF-8 is omitted.
+    pub fn from_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         Self(std::env::vars_os().filter_map(text).collect())
     }
 
-    /// One variable, where it is set, even to nothing.
+    /// The value of a variable that is set, which may be empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Where data belongs when nothing is said: `$XDG_DATA_HOME/toolkeep`, else
-    /// `~/.local/share/toolkeep`. `None` where there is no home.
+    /// The default data directory: `$XDG_DATA_HOME/toolkeep`, else `~/.local/share/toolkeep`. `None` without a home
+    /// folder.
     pub fn data_home(&self) -> Option<PathBuf> {
-        // The XDG specification has relative paths ignored.
-        let given = self.get("XDG_DATA_HOME").map(Path::new).filter(|path| path.is_absolute());
-        let home = || Some(self.home()?.join(".local/share"));
-        Some(given.map(Path::to_owned).or_else(home)?.join("toolkeep"))
+        self.xdg_dir("XDG_DATA_HOME", ".local/share")
     }
 
-    /// Where configurations belong: `$XDG_CONFIG_HOME/toolkeep`, else `~/.config/toolkeep`. `None` where there is no
-    /// home.
+    /// The user's configuration folder: `$XDG_CONFIG_HOME/toolkeep`, else `~/.config/toolkeep`. `None` without a home
+    /// folder.
     pub fn config_home(&self) -> Option<PathBuf> {
-        let given = self.get("XDG_CONFIG_HOME").map(Path::new).filter(|path| path.is_absolute());
-        let home = || Some(self.home()?.join(".config"));
-        Some(given.map(Path::to_owned).or_else(home)?.join("toolkeep"))
+        self.xdg_dir("XDG_CONFIG_HOME", ".config")
     }
 
-    /// The home folder.
-    pub fn home(&self) -> Option<&Path> {
-        self.get("HOME").map(Path::new).filter(|path| path.is_absolute())
+    /// The home folder, from `HOME`.
+    pub fn home_dir(&self) -> Option<&Path> {
+        self.absolute_path("HOME")
+    }
+
+    fn xdg_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let default = || Some(self.home_dir()?.join(below_home));
+        let dir = self.absolute_path(variable).map(Path::to_owned).or_else(default)?;
+        Some(dir.join("toolkeep"))
+    }
+
+    /// The path in a variable. The XDG specification ignores a relative one.
+    fn absolute_path(&self, variable: &str) -> Option<&Path> {
+        self.get(variable).map(Path::new).filter(|path| path.is_absolute())
     }
 }
 

@@ -1,31 +1,31 @@
-//! The configuration: one YAML file, the flags and the environment, resolved into typed values.
+//! The configuration: one YAML file, flags and environment variables, resolved into typed values.
 //!
-//! It is read in steps: text, tree with places, variables filled in, sections ([`section`]), and with the flags and the
-//! environment the [`Config`]. Every step reports all the faults it finds, each with its place. A fault
-//! in a source leaves that source out; a fault anywhere else leaves nothing to be used.
+//! Loading has five steps: text, YAML tree with positions, variable expansion, sections (`section!`), and the effective
+//! [`Config`]. Each step reports all its errors with their positions. An error in a source drops that source; any
+//! other error makes the whole configuration unusable.
 //!
 //! To add a key, add a line to its section in `sections/`.
 
 mod config;
-mod context;
+mod config_display;
+mod config_error;
+mod config_file;
+mod config_value;
 mod environment;
-mod fault;
-mod file;
-mod location;
+mod error_collector;
+mod file_context;
+mod file_discovery;
+mod file_text;
+mod file_watcher;
+mod json_schema;
 mod module_services;
-mod node;
-mod parsers;
-mod schema;
 mod section;
 mod sections;
-mod shown;
-mod sink;
-mod text;
-mod units;
-mod value;
-mod vars;
-mod watch;
-mod yaml;
+mod unit_parser;
+mod value_parsers;
+mod variable_expansion;
+mod yaml_parser;
+mod yaml_tree;
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -33,185 +33,195 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use config::Config;
+pub use config_display::{REDACTED, render_config};
+pub use config_error::{ConfigError, ConfigErrors, ConfigLocation, ConfigPosition};
 pub use environment::Environment;
-pub use fault::{Fault, Faults, Place};
-pub use location::{Folder, Location, trust};
-pub use schema::schema;
+pub use file_discovery::{CommandOrigin, ConfigDiscovery, trust_file};
+pub use file_watcher::{ConfigUpdate, spawn_watcher};
+pub use json_schema::render_json_schema;
 pub use sections::{
-    ApprovalsConfig, BuiltinsConfig, FolderConfig, IssuerConfig, KubernetesConfig, LimitsConfig,
-    McpCommand, McpTools, NodesConfig, OAuthConfig, OAuthProof, PerCallerConfig, PluginsConfig,
-    SearchConfig, ServerConfig, SourceConfig, SourceKind, TokensConfig, Tools, WebhookConfig,
+    AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
+    IssuerConfig, KubernetesConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig,
+    OAuthClientAuth, OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig,
+    SourceKind, ToolSet, WebhookConfig,
 };
-pub use shown::{HIDDEN, shown};
-pub use tool::Durability as SourceDurability;
-pub use units::duration;
-pub use watch::{Latest, watch};
+pub use unit_parser::parse_call_timeout;
 
-use context::FileContext;
-use node::{Kind, Node};
+use config_value::ConfigValue;
+use error_collector::ErrorCollector;
+use file_context::FileContext;
 use section::subsection;
-use sections::SourceList;
-use sink::Sink;
-use value::ConfigValue;
-use vars::Variables;
+use sections::SourceListParser;
+use variable_expansion::VariableExpander;
+use yaml_tree::{NodeKind, YamlNode};
 
-/// What a configuration is made from beside its file.
+/// The inputs of a configuration: its file, the flags and the environment.
 #[derive(Debug, Clone)]
-pub struct Setting {
-    /// The file, if any.
+pub struct LoadOptions {
+    /// The file; `None` for the defaults, the flags and the environment alone.
     pub file: Option<PathBuf>,
-    /// `--listen`: counts before the file's.
+    /// `--listen`, which overrides the file.
     pub listen: Option<String>,
-    /// `--allowed-host`: counts beside the file's.
+    /// `--allowed-host`, added to the hosts of the file.
     pub allowed_hosts: Vec<String>,
-    /// `--behind-tls`: counts where the file does not say so.
+    /// `--behind-tls`, which the file can also set.
     pub behind_tls: bool,
-    /// `--data`: counts before the file's.
-    pub data: Option<PathBuf>,
-    /// The folder that flags' paths begin at, absolute.
-    pub folder: PathBuf,
-    /// The environment.
+    /// `--data`, which overrides the file.
+    pub data_dir: Option<PathBuf>,
+    /// The folder that relative paths of flags begin at, absolute.
+    pub current_dir: PathBuf,
+    /// The variables of the environment.
     pub environment: Arc<Environment>,
 }
 
-/// What came of reading.
+/// The result of a load: the usable configuration, and all errors.
 #[derive(Debug, Clone)]
-pub struct Reading {
-    /// What can be used: all sources that have no fault. `None` where a fault lies outside of them.
+pub struct LoadReport {
+    /// The configuration with all valid sources; `None` where an error lies outside of the sources.
     pub config: Option<Config>,
-    /// All that is wrong.
-    pub faults: Faults,
-    /// The files that were read, or should have been.
-    pub files: Vec<ReadFile>,
+    /// All errors of the load.
+    pub errors: ConfigErrors,
+    /// The files that were read, or could not be read.
+    pub files: Vec<FileFingerprint>,
 }
 
-/// One file, as it was read.
+/// The path of a file, and a hash of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadFile {
-    /// Where it is.
+pub struct FileFingerprint {
+    /// The path of the file.
     pub path: PathBuf,
-    /// A hash of its text, or of why there is none. Means nothing beyond this process.
-    pub print: u64,
+    /// The hash of its text, or of the error. It is only comparable within this process.
+    pub hash: u64,
 }
 
-impl ReadFile {
-    fn new(path: &Path, text: Result<&str, &Fault>) -> Self {
+impl FileFingerprint {
+    fn new(path: &Path, text: Result<&str, &ConfigError>) -> Self {
         let mut hasher = DefaultHasher::new();
-        text.map_err(|fault| &fault.message).hash(&mut hasher);
-        Self { path: path.to_owned(), print: hasher.finish() }
+        text.map_err(|error| &error.message).hash(&mut hasher);
+        Self { path: path.to_owned(), hash: hasher.finish() }
     }
 }
 
-impl Reading {
-    /// Names of the environment variables that the result depends on: those that the files mention, and `PATH`, by
-    /// which programs are found. Reads the files again.
-    pub fn variables(&self) -> BTreeSet<String> {
-        let files = self.files.iter().filter_map(|file| text::read(&file.path).ok());
-        let mut names: BTreeSet<_> = files.flat_map(|text| vars::mentioned(&text)).collect();
+impl LoadReport {
+    /// Lists the environment variables that the result depends on. Those are the ones that the files reference, and
+    /// `PATH`, which finds programs. Reads the files again.
+    pub fn variable_names(&self) -> BTreeSet<String> {
+        let files = self.files.iter().filter_map(|file| file_text::read_text(&file.path).ok());
+        let mut names: BTreeSet<_> =
+            files.flat_map(|text| variable_expansion::find_variable_names(&text)).collect();
         names.insert("PATH".to_owned());
         names
     }
 
-    /// The configuration, where nothing at all is wrong.
+    /// Returns the configuration if it has no error at all.
     ///
     /// # Errors
-    /// The faults.
-    pub fn whole(self) -> Result<Config, Faults> {
+    /// All errors of the load.
+    pub fn into_valid_config(self) -> Result<Config, ConfigErrors> {
         match self.config {
-            Some(config) if self.faults.0.is_empty() => Ok(config),
-            _ => Err(self.faults),
+            Some(config) if self.errors.0.is_empty() => Ok(config),
+            _ => Err(self.errors),
         }
     }
 }
 
-/// The stack of the thread that reads: the YAML reader takes some 40 KiB a level, and a thread of the
-/// runtime has 2 MiB.
-const STACK: usize = 16 << 20;
+/// The stack of the loading thread, in bytes. The YAML parser takes some 40 KiB a level, and a thread of the runtime
+/// has 2 MiB.
+const LOADER_STACK_BYTES: usize = 16 << 20;
 
-/// Reads the file and what it names. Blocks on the disk.
-pub fn read(setting: &Setting) -> Reading {
-    let reading = std::thread::scope(|scope| {
-        let reader = std::thread::Builder::new().stack_size(STACK);
-        reader.spawn_scoped(scope, || read_here(setting)).ok()?.join().ok()
+/// Loads the configuration file and the files it includes. Blocks on the disk.
+pub fn load_config(options: &LoadOptions) -> LoadReport {
+    let report = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(LOADER_STACK_BYTES);
+        thread.spawn_scoped(scope, || load_on_current_thread(options)).ok()?.join().ok()
     });
-    reading.unwrap_or_else(|| {
-        let file = setting.file.as_deref().unwrap_or(Path::new(""));
-        let fault = Fault::new(file, Place::TOP, "the reader broke down on this file");
-        Reading { config: None, faults: Faults::one(fault), files: Vec::new() }
+    report.unwrap_or_else(|| {
+        let file = options.file.as_deref().unwrap_or(Path::new(""));
+        let message = "the configuration parser failed on this file";
+        failed_report(ConfigError::new(file, ConfigPosition::START, message), Vec::new())
     })
 }
 
-fn read_here(setting: &Setting) -> Reading {
-    let Some(file) = &setting.file else {
-        return without_file(setting);
+fn load_on_current_thread(options: &LoadOptions) -> LoadReport {
+    let Some(file) = &options.file else {
+        return load_without_file(options);
     };
-    let file = setting.folder.join(file);
-    let text = text::read(&file);
-    let read_file = ReadFile::new(&file, text.as_deref());
+    let file = options.current_dir.join(file);
+    let text = file_text::read_text(&file);
+    let fingerprint = FileFingerprint::new(&file, text.as_deref());
     match text {
-        Ok(text) => of_text(&read_file, &text, setting),
-        Err(fault) => Reading { config: None, faults: Faults::one(fault), files: vec![read_file] },
+        Ok(text) => load_text(&fingerprint, &text, options),
+        Err(error) => failed_report(error, vec![fingerprint]),
     }
 }
 
-/// As a file that says nothing.
-fn without_file(setting: &Setting) -> Reading {
-    let file = ReadFile { path: PathBuf::new(), print: 0 };
-    let reading = of_text(&file, "version: 1", setting);
-    Reading { files: Vec::new(), ..reading }
+/// Loads the defaults, as a file that sets nothing.
+fn load_without_file(options: &LoadOptions) -> LoadReport {
+    let file = FileFingerprint { path: PathBuf::new(), hash: 0 };
+    let report = load_text(&file, "version: 1", options);
+    LoadReport { files: Vec::new(), ..report }
 }
 
-fn of_text(read_file: &ReadFile, text: &str, setting: &Setting) -> Reading {
-    let file = &read_file.path;
-    let mut files = vec![read_file.clone()];
-    let mut node = match yaml::parse(file, text) {
+fn failed_report(error: ConfigError, files: Vec<FileFingerprint>) -> LoadReport {
+    LoadReport { config: None, errors: ConfigErrors::single(error), files }
+}
+
+fn load_text(fingerprint: &FileFingerprint, text: &str, options: &LoadOptions) -> LoadReport {
+    let file = &fingerprint.path;
+    let mut files = vec![fingerprint.clone()];
+    let mut node = match yaml_parser::parse_document(file, text) {
         Ok(node) => node,
-        Err(fault) => return Reading { config: None, faults: Faults::one(fault), files },
+        Err(error) => return failed_report(error, files),
     };
-    let environment = &setting.environment;
-    let sink = Sink::new(file, text);
-    let base = if setting.file.is_some() { file.parent() } else { Some(setting.folder.as_path()) };
-    let context = FileContext::new(&sink, base.unwrap_or(file), environment);
-    node.hide(false);
-    let sources = node.take("sources");
-    Variables::ours(environment).fill(&mut node, &sink);
-    context.empty_rules(&node);
-    let main = read_file_as_whole(&context, node, setting);
-    // Up to here nothing may be wrong; from here on only sources drop out.
-    let is_list =
-        sources.as_ref().is_none_or(|node| matches!(node.kind, Kind::List(_) | Kind::Null));
-    let usable = sink.count() == 0 && is_list;
-    let mut found = sources.and_then(|node| of_sources(node, &context)).unwrap_or_default();
-    let known = |service: &SourceConfig| found.iter().any(|source| source.name == service.name);
-    let services: Vec<_> = context.services().into_iter().filter(|it| !known(it)).collect();
-    found.extend(services);
-    let notes = Faults(sink.take_notes());
-    let config = main.filter(|_| usable).map(|config| Config { sources: found, notes, ..config });
+    let environment = &options.environment;
+    let errors = ErrorCollector::new(file, text);
+    let base_dir =
+        if options.file.is_some() { file.parent() } else { Some(options.current_dir.as_path()) };
+    let context = FileContext::new(&errors, base_dir.unwrap_or(file), environment);
+    node.mark_secrets(false);
+    let source_list = node.take_value("sources");
+    VariableExpander::for_config_file(environment).expand_tree(&mut node, &errors);
+    context.report_empty_policy_keys(&node);
+    let config = parse_sections(&context, node, options);
+    // An error so far makes the configuration unusable; one from here on drops its source.
+    let is_list = source_list
+        .as_ref()
+        .is_none_or(|node| matches!(node.kind, NodeKind::List(_) | NodeKind::Null));
+    let is_usable = errors.error_count() == 0 && is_list;
+    let mut sources =
+        source_list.and_then(|node| parse_sources(node, &context)).unwrap_or_default();
+    let is_known = |service: &SourceConfig| sources.iter().any(|known| known.name == service.name);
+    let services = context.module_services();
+    let services: Vec<_> = services.into_iter().filter(|service| !is_known(service)).collect();
+    sources.extend(services);
+    let notes = ConfigErrors(errors.take_notes());
+    let config = config.filter(|_| is_usable).map(|config| Config { sources, notes, ..config });
     files.extend(context.included.take());
-    Reading { config, faults: Faults(sink.into_faults()), files }
+    LoadReport { config, errors: ConfigErrors(errors.into_errors()), files }
 }
 
-/// Everything but the sources.
-fn read_file_as_whole(
+/// Parses every section but the sources.
+fn parse_sections(
     context: &FileContext<'_>,
-    mut node: Node,
-    setting: &Setting,
+    mut node: YamlNode,
+    options: &LoadOptions,
 ) -> Option<Config> {
-    if node.kind == Kind::Null {
-        node.kind = Kind::Map(Vec::new());
+    if node.kind == NodeKind::Null {
+        node.kind = NodeKind::Map(Vec::new());
     }
     let value = ConfigValue { file: context, node: &node };
-    let file = value.parse(&subsection::<file::File>())?;
-    if !value.has("version") {
-        let fix = "write `version: 1` as the first line";
-        context.sink.tell(Place::TOP, "the key `version` is missing", fix);
+    let file = value.parse_with(&subsection::<config_file::ConfigFile>())?;
+    if !value.has_member("version") {
+        let help = "write `version: 1` as the first line";
+        context.errors.report(ConfigPosition::START, "the key `version` is missing", help);
     }
-    Some(context.config(file, setting))
+    Some(context.resolve_config(file, options))
 }
 
-fn of_sources(mut node: Node, context: &FileContext<'_>) -> Option<Vec<SourceConfig>> {
-    Variables::ours(context.environment).fill(&mut node, context.sink);
-    ConfigValue { file: context, node: &node }.parse(&SourceList)
+fn parse_sources(mut node: YamlNode, context: &FileContext<'_>) -> Option<Vec<SourceConfig>> {
+    let expander = VariableExpander::for_config_file(context.environment);
+    expander.expand_tree(&mut node, context.errors);
+    ConfigValue { file: context, node: &node }.parse_with(&SourceListParser)
 }
 
 #[cfg(test)]

@@ -1,202 +1,212 @@
 //! Sections of the configuration: mappings whose keys are declared once.
 //!
-//! [`section!`] makes from one line a key the typed value, the reading and the JSON schema:
+//! [`section!`] makes the typed value, the parser and the JSON Schema from one line a key:
 //!
 //! ```text
 //! section! {
 //!     /// The section's description, for the schema.
-//!     pub struct Limits as "NAME IN THE SCHEMA": Default, Show {
+//!     pub struct Limits as "NAME IN THE SCHEMA": Default, RedactedJson {
 //!         /// The key's description.
-//!         pub result_bytes: usize = size(64 << 20), default 4 << 20;
+//!         pub max_result_bytes as "result_bytes": usize = byte_size(64 << 20), default 4 << 20;
 //!     }
 //! }
 //! ```
 //!
 //! | part of a line | |
 //! | --- | --- |
-//! | `field as "key"` | where the key is not named as the field; `as ".."` for keys of another type, [`flattened`] |
-//! | `= size(64 << 20)` | the parser: what may be written, and its bounds; `parsers.rs` has them |
-//! | `, default VALUE` | where the key is not there; without it, the type's own default |
-//! | `, required "FIX"` | the key must be there, and this is what to do |
-//! | `, shown EXPRESSION` | how `config show` renders it, where not as its type |
+//! | `field as "key"` | a key with another name than the field; `as ".."` for [`flattened`] keys of another type |
+//! | `= byte_size(64 << 20)` | the parser, with its bounds; `value_parsers.rs` has them |
+//! | `, default VALUE` | the value of an absent key; without it, the default of the type |
+//! | `, required "FIX"` | reports an absent key with this fix |
+//! | `, display EXPRESSION` | the rendering in `config show`, where the type's own does not fit |
 //!
-//! `Default` makes the section as it is without a key, `Show` its rendering. A rule over more than one key is a function
-//! behind the section's parser: `subsection::<Search>().then(search)`.
+//! `Default` implements the section without keys, `RedactedJson` its rendering. A rule over several keys is a function
+//! behind the section's parser: `subsection::<SearchKeys>().and_then(search_engine)`.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use serde_json::{Map, Value, json};
+use tool::find_nearest_name;
 
-use super::node::{Key, Kind, Node, shorten};
-use super::value::{ConfigValue, ValueParser};
-use tool::nearest_name;
+use super::config_value::{ConfigValue, ValueParser};
+use super::yaml_tree::{NodeKind, YamlKey, YamlNode, shorten_text};
 
-/// A mapping with known keys.
+/// A mapping with declared keys.
 pub(crate) trait Section: Sized {
     /// Its name among the definitions of the schema.
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
-    /// Reads the keys. `None` where a required one has no value, which is reported then.
-    fn read(keys: &Keys<'_>) -> Option<Self>;
-    /// Describes the keys.
-    fn describe(properties: &mut Properties<'_>);
-    /// What the schema says of the keys together: a list of members to add.
-    fn constraints() -> Value;
+    /// Reads the keys. Returns `None` where a required key has no value, after it reported that.
+    fn read_keys(keys: &SectionKeys<'_>) -> Option<Self>;
+    /// Adds the schemas of the keys to `properties`.
+    fn describe_keys(properties: &mut SchemaProperties<'_>);
+    /// The schema's rules over several keys: a list of members to add.
+    fn schema_constraints() -> Value;
 }
 
-/// The keys of one mapping, as they are in the file.
-pub(crate) struct Keys<'a> {
+/// The keys of one mapping of the file.
+pub(crate) struct SectionKeys<'a> {
     mapping: ConfigValue<'a>,
-    entries: &'a [(Key, Node)],
-    /// The keys that were asked for.
+    entries: &'a [(YamlKey, YamlNode)],
+    /// The keys that the section declares.
     known: RefCell<Vec<&'static str>>,
 }
 
-impl<'a> Keys<'a> {
-    /// Of a value that must be a mapping.
-    pub(crate) fn of(mapping: ConfigValue<'a>) -> Option<Self> {
+impl<'a> SectionKeys<'a> {
+    /// Reads a value that must be a mapping; null is an empty one.
+    pub(crate) fn from_value(mapping: ConfigValue<'a>) -> Option<Self> {
         let entries = match &mapping.node.kind {
-            Kind::Map(entries) => entries.as_slice(),
-            Kind::Null => &[],
-            Kind::Broken => {
-                mapping.file.sink.count_reported();
+            NodeKind::Map(entries) => entries.as_slice(),
+            NodeKind::Null => &[],
+            NodeKind::Invalid => {
+                mapping.file.errors.count_known_error();
                 return None;
             }
             _ => {
-                mapping.expected("a mapping of keys to values", "");
+                mapping.report_mismatch("a mapping of keys to values", "");
                 return None;
             }
         };
         Some(Self { mapping, entries, known: RefCell::default() })
     }
 
-    /// The value of a key that holds something.
-    pub(crate) fn value(&self, key: &'static str) -> Option<ConfigValue<'a>> {
+    /// The value of a declared key, unless it is null.
+    pub(crate) fn find_value(&self, key: &'static str) -> Option<ConfigValue<'a>> {
         self.known.borrow_mut().push(key);
-        self.mapping.member(key)
+        self.mapping.find_member(key)
     }
 
-    /// The value of a key that must be there.
-    pub(crate) fn required<P: ValueParser>(
+    /// Parses the value of a required key. Reports an absent one.
+    pub(crate) fn require_value<P: ValueParser>(
         &self,
         key: &'static str,
         parser: &P,
-        fix: &str,
+        help: &str,
     ) -> Option<P::Output> {
-        let Some(value) = self.value(key) else {
-            self.mapping.fault(format!("the key `{key}` is missing"), fix);
+        let Some(value) = self.find_value(key) else {
+            self.mapping.report(format!("the key `{key}` is missing"), help);
             return None;
         };
-        value.parse(parser)
+        value.parse_with(parser)
     }
 
-    /// The keys that were asked for, whether they are there or not.
-    pub(crate) fn known(&self) -> Vec<&'static str> {
+    /// The declared keys, present or not.
+    pub(crate) fn known_keys(&self) -> Vec<&'static str> {
         self.known.borrow().clone()
     }
 
-    /// The keys that are there and were not asked for.
-    pub(crate) fn unknown(&self) -> impl Iterator<Item = (&'a Key, ConfigValue<'a>)> {
-        let (known, file) = (self.known(), self.mapping.file);
-        let unknown = move |(key, _): &&(Key, Node)| !known.contains(&key.text.as_str());
-        let entries = self.entries.iter().filter(unknown);
+    /// The present keys that are not declared.
+    pub(crate) fn unknown_keys(&self) -> impl Iterator<Item = (&'a YamlKey, ConfigValue<'a>)> {
+        let (known, file) = (self.known_keys(), self.mapping.file);
+        let is_unknown = move |(key, _): &&(YamlKey, YamlNode)| !known.contains(&key.text.as_str());
+        let entries = self.entries.iter().filter(is_unknown);
         entries.map(move |(key, node)| (key, ConfigValue { file, node }))
     }
 
-    fn report_unknown(&self) {
-        let known = self.known();
-        for (key, _) in self.unknown() {
-            let message = format!("unknown key `{}`", shorten(&key.text));
-            let near = || match nearest_name(&key.text, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known.join(", ")),
+    fn report_unknown_keys(&self) {
+        let known = self.known_keys();
+        for (key, _) in self.unknown_keys() {
+            let message = format!("unknown key `{}`", shorten_text(&key.text));
+            let suggestion = || match find_nearest_name(&key.text, known.iter().copied()) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("known keys: {}", known.join(", ")),
             };
-            let fix = elsewhere(&key.text, &known).unwrap_or_else(near);
-            self.mapping.fault_at(key.place, message, &fix);
+            let help = misplaced_key_help(&key.text, &known).unwrap_or_else(suggestion);
+            self.mapping.report_at(key.position, message, &help);
         }
     }
 }
 
-/// What belongs to a source and stands beside them: the files of tools and of other programs begin so.
-fn elsewhere(key: &str, known: &[&str]) -> Option<String> {
+/// The fix for a key of a source at the top level. Tool files and other programs' files have such keys.
+fn misplaced_key_help(key: &str, known: &[&str]) -> Option<String> {
     let source = match key {
         "tools" | "module" | "mcp" => format!("{{ name: NAME, {key}: … }}"),
         "mcp_servers" | "mcpServers" => "{ mcp_servers: FILE }".to_owned(),
         _ => return None,
     };
-    known.contains(&"sources").then(|| format!("that is for a source: `sources: [{source}]`"))
+    known.contains(&"sources").then(|| format!("it belongs to a source: `sources: [{source}]`"))
 }
 
-/// Descriptions of the keys of one section.
-pub(crate) struct Properties<'a> {
-    pub(crate) all: Map<String, Value>,
+/// The schemas of one section's keys.
+pub(crate) struct SchemaProperties<'a> {
+    pub(crate) by_key: Map<String, Value>,
     pub(crate) required: Vec<&'static str>,
-    pub(crate) definitions: &'a mut Definitions,
+    pub(crate) definitions: &'a mut SchemaDefinitions,
 }
 
-impl Properties<'_> {
-    pub(crate) fn require(&mut self, key: &'static str, _fix: &str) {
+impl SchemaProperties<'_> {
+    pub(crate) fn mark_required(&mut self, key: &'static str, _help: &str) {
         self.required.push(key);
     }
 
-    pub(crate) fn add<P: ValueParser>(&mut self, key: &str, description: &str, parser: &P) {
-        let schema = parser.schema(self.definitions);
+    pub(crate) fn add_property<P: ValueParser>(
+        &mut self,
+        key: &str,
+        description: &str,
+        parser: &P,
+    ) {
+        let schema = parser.json_schema(self.definitions);
         let mut property = Map::new();
         property.insert("description".to_owned(), description.trim().into());
-        extend(&mut property, schema);
-        self.all.insert(key.to_owned(), property.into());
+        merge_members(&mut property, schema);
+        self.by_key.insert(key.to_owned(), property.into());
     }
 }
 
-/// Definitions of the schema by name, in the order in which they are first mentioned.
+/// Definitions of the schema by name, in the order of their first reference.
 #[derive(Default)]
-pub(crate) struct Definitions(pub(crate) Map<String, Value>);
+pub(crate) struct SchemaDefinitions(pub(crate) Map<String, Value>);
 
-impl Definitions {
-    /// A reference to a definition, which is made where it is not there yet.
-    pub(crate) fn refer(&mut self, name: &str, make: impl FnOnce(&mut Self) -> Value) -> Value {
+impl SchemaDefinitions {
+    /// Refers to a definition, and makes it at the first reference.
+    pub(crate) fn reference_to(
+        &mut self,
+        name: &str,
+        make: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
         if !self.0.contains_key(name) {
             self.0.insert(name.to_owned(), Value::Null);
-            let made = make(self);
-            self.0.insert(name.to_owned(), made);
+            let definition = make(self);
+            self.0.insert(name.to_owned(), definition);
         }
         json!({ "$ref": format!("#/$defs/{name}") })
     }
 
-    /// The schema of a section itself.
-    pub(crate) fn object<T: Section>(&mut self) -> Map<String, Value> {
-        let mut keys = Properties { all: Map::new(), required: Vec::new(), definitions: self };
-        T::describe(&mut keys);
-        let (all, required) = (keys.all, keys.required);
+    /// The schema of a section, without a reference to it.
+    pub(crate) fn object_schema<T: Section>(&mut self) -> Map<String, Value> {
+        let mut keys =
+            SchemaProperties { by_key: Map::new(), required: Vec::new(), definitions: self };
+        T::describe_keys(&mut keys);
+        let (properties, required) = (keys.by_key, keys.required);
         let mut object = Map::new();
         object.insert("description".to_owned(), T::DESCRIPTION.trim().into());
-        extend(
+        merge_members(
             &mut object,
-            json!({ "type": "object", "properties": all, "additionalProperties": false }),
+            json!({ "type": "object", "properties": properties, "additionalProperties": false }),
         );
         if !required.is_empty() {
             object.insert("required".to_owned(), json!(required));
         }
-        if let Value::Array(all) = T::constraints() {
-            for constraint in all {
-                extend(&mut object, constraint);
+        if let Value::Array(constraints) = T::schema_constraints() {
+            for constraint in constraints {
+                merge_members(&mut object, constraint);
             }
         }
         object
     }
 }
 
-fn extend(object: &mut Map<String, Value>, with: Value) {
-    if let Value::Object(members) = with {
+fn merge_members(object: &mut Map<String, Value>, additions: Value) {
+    if let Value::Object(members) = additions {
         object.extend(members);
     }
 }
 
-/// Reads a section.
+/// Parses a section with its keys.
 pub(crate) struct SectionParser<T>(PhantomData<fn() -> T>);
 
-/// The parser of a section. Keys that it does not know are faults.
+/// A section with its keys. Unknown keys are errors.
 pub(crate) fn subsection<T: Section>() -> SectionParser<T> {
     SectionParser(PhantomData)
 }
@@ -204,48 +214,52 @@ pub(crate) fn subsection<T: Section>() -> SectionParser<T> {
 impl<T: Section> ValueParser for SectionParser<T> {
     type Output = T;
 
-    fn parse(&self, value: ConfigValue<'_>) -> Option<T> {
-        let keys = Keys::of(value)?;
-        let section = T::read(&keys);
-        keys.report_unknown();
+    fn parse_value(&self, value: ConfigValue<'_>) -> Option<T> {
+        let keys = SectionKeys::from_value(value)?;
+        let section = T::read_keys(&keys);
+        keys.report_unknown_keys();
         section
     }
-    fn schema(&self, definitions: &mut Definitions) -> Value {
-        definitions.refer(T::NAME, |definitions| definitions.object::<T>().into())
+    fn json_schema(&self, definitions: &mut SchemaDefinitions) -> Value {
+        definitions.reference_to(T::NAME, |definitions| definitions.object_schema::<T>().into())
     }
 }
 
-/// Reads keys that stand in the section itself, and have a type of their own.
-pub(crate) struct Flattened<T>(PhantomData<fn() -> T>);
+/// Reads keys of another type from the mapping of the section itself.
+pub(crate) struct FlattenedParser<T>(PhantomData<fn() -> T>);
 
-/// The parser of keys of another type that stand in the section itself. The field is `as ".."`.
-pub(crate) fn flattened<T: Section>() -> Flattened<T> {
-    Flattened(PhantomData)
+/// Keys of another type in the mapping of the section itself. The field is declared `as ".."`.
+pub(crate) fn flattened<T: Section>() -> FlattenedParser<T> {
+    FlattenedParser(PhantomData)
 }
 
-impl<T: Section> ValueParser for Flattened<T> {
+impl<T: Section> ValueParser for FlattenedParser<T> {
     type Output = T;
 
-    fn parse(&self, _: ConfigValue<'_>) -> Option<T> {
+    fn parse_value(&self, _: ConfigValue<'_>) -> Option<T> {
         None
     }
-    fn schema(&self, _: &mut Definitions) -> Value {
+    fn json_schema(&self, _: &mut SchemaDefinitions) -> Value {
         Value::Null
     }
-    fn read_key<'a>(&self, keys: &Keys<'a>, _: &'static str) -> Option<(ConfigValue<'a>, T)> {
-        Some((keys.mapping, T::read(keys)?))
+    fn read_key<'a>(
+        &self,
+        keys: &SectionKeys<'a>,
+        _: &'static str,
+    ) -> Option<(ConfigValue<'a>, T)> {
+        Some((keys.mapping, T::read_keys(keys)?))
     }
-    fn describe_key(&self, _: &'static str, _: &str, properties: &mut Properties<'_>) {
-        T::describe(properties);
+    fn describe_key(&self, _: &'static str, _: &str, properties: &mut SchemaProperties<'_>) {
+        T::describe_keys(properties);
     }
 }
 
-/// A value, or the default of the key's type.
+/// Converts a value, or makes the default of the key's type.
 pub(crate) fn value_or_default<T, V: From<T> + Default>(value: Option<T>) -> V {
     value.map(V::from).unwrap_or_default()
 }
 
-/// Declares a section: see the module. `for TYPE as "NAME"` declares the keys of a type that is there already.
+/// Declares a section, as the module describes. `for TYPE as "NAME"` declares the keys of an existing type.
 macro_rules! section {
     ($(#[doc = $about:literal])* $(#[derive($($derive:path),*)])?
      $vis:vis struct $type:ident as $name:literal $(: $($trait:ident),+)? $(with $constraints:tt)? { $($body:tt)* }) => {
@@ -262,44 +276,44 @@ macro_rules! section {
         );
     };
     (@traits $type:ty [$($about:literal)*] $name:literal [$($trait:ident)*] $constraints:tt $body:tt) => {
-        $crate::section::section!(@Section $type [$($about)*] $name $constraints $body);
+        $crate::section::section!(@Keys $type [$($about)*] $name $constraints $body);
         $($crate::section::section!(@$trait $type $body);)*
     };
     (@struct [$($head:tt)*] {
         $($(#[doc = $doc:literal])* $vis:vis $field:ident $(as $key:literal)?: $kind:ty = $parser:expr
-            $(, default $default:expr)? $(, required $fix:literal)? $(, shown $shown:expr)?;)*
+            $(, default $default:expr)? $(, required $help:literal)? $(, display $display:expr)?;)*
     }) => {
         $($head)* { $($(#[doc = $doc])* $vis $field: $kind),* }
     };
-    (@Section $type:ty [$($about:literal)*] $name:literal [$($constraints:tt)?] {
+    (@Keys $type:ty [$($about:literal)*] $name:literal [$($constraints:tt)?] {
         $($(#[doc = $doc:literal])* $vis:vis $field:ident $(as $key:literal)?: $kind:ty = $parser:expr
-            $(, default $default:expr)? $(, required $fix:literal)? $(, shown $shown:expr)?;)*
+            $(, default $default:expr)? $(, required $help:literal)? $(, display $display:expr)?;)*
     }) => {
         impl $crate::section::Section for $type {
             const NAME: &'static str = $name;
             const DESCRIPTION: &'static str = concat!($($about),*);
-            fn read(keys: &$crate::section::Keys<'_>) -> Option<Self> {
+            fn read_keys(keys: &$crate::section::SectionKeys<'_>) -> Option<Self> {
                 let ($($field,)*) =
-                    ($($crate::section::section!(@read keys ($field $($key)?) ($parser) $($fix)?),)*);
-                // One after the other: a default may name a key before it.
-                $(let $field: $kind = $crate::section::section!(@value $field $(default $default)? $(required $fix)?);)*
+                    ($($crate::section::section!(@read keys ($field $($key)?) ($parser) $($help)?),)*);
+                // In the order of declaration: a default may use the value of an earlier key.
+                $(let $field: $kind = $crate::section::section!(@value $field $(default $default)? $(required $help)?);)*
                 Some(Self { $($field),* })
             }
-            fn describe(properties: &mut $crate::section::Properties<'_>) {
+            fn describe_keys(properties: &mut $crate::section::SchemaProperties<'_>) {
                 $(
                     let key = $crate::section::section!(@key $field $($key)?);
-                    $crate::value::ValueParser::describe_key(&$parser, key, concat!($($doc),*), properties);
-                    $(properties.require(key, $fix);)?
+                    $crate::config_value::ValueParser::describe_key(&$parser, key, concat!($($doc),*), properties);
+                    $(properties.mark_required(key, $help);)?
                 )*
             }
-            fn constraints() -> serde_json::Value {
+            fn schema_constraints() -> serde_json::Value {
                 serde_json::json!([$($constraints)?])
             }
         }
     };
     (@Default $type:ty {
         $($(#[doc = $doc:literal])* $vis:vis $field:ident $(as $key:literal)?: $kind:ty = $parser:expr
-            $(, default $default:expr)? $(, shown $shown:expr)?;)*
+            $(, default $default:expr)? $(, display $display:expr)?;)*
     }) => {
         impl Default for $type {
             fn default() -> Self {
@@ -307,19 +321,19 @@ macro_rules! section {
             }
         }
     };
-    (@Show $type:ty {
+    (@RedactedJson $type:ty {
         $($(#[doc = $doc:literal])* $vis:vis $field:ident $(as $key:literal)?: $kind:ty = $parser:expr
-            $(, default $default:expr)? $(, required $fix:literal)? $(, shown $shown:expr)?;)*
+            $(, default $default:expr)? $(, required $help:literal)? $(, display $display:expr)?;)*
     }) => {
-        impl $crate::shown::Show for $type {
-            fn show(&self) -> serde_json::Value {
-                // Taken apart, so that a field without a key does not compile.
+        impl $crate::config_display::RedactedJson for $type {
+            fn to_redacted_json(&self) -> serde_json::Value {
+                // The pattern names every field, so that a field without a key does not compile.
                 let Self { $($field),* } = self;
                 let mut members = serde_json::Map::new();
-                $($crate::shown::insert(
+                $($crate::config_display::insert_member(
                     &mut members,
                     $crate::section::section!(@key $field $($key)?),
-                    $crate::section::section!(@show $field $($shown)?),
+                    $crate::section::section!(@display $field $($display)?),
                 );)*
                 members.into()
             }
@@ -328,21 +342,21 @@ macro_rules! section {
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
     (@read $keys:ident ($($key:tt)*) ($parser:expr)) => {
-        $crate::value::ValueParser::read_key(&$parser, $keys, $crate::section::section!(@key $($key)*))
+        $crate::config_value::ValueParser::read_key(&$parser, $keys, $crate::section::section!(@key $($key)*))
             .map(|(_, value)| value)
     };
-    (@read $keys:ident ($($key:tt)*) ($parser:expr) $fix:literal) => {
-        $keys.required($crate::section::section!(@key $($key)*), &$parser, $fix)
+    (@read $keys:ident ($($key:tt)*) ($parser:expr) $help:literal) => {
+        $keys.require_value($crate::section::section!(@key $($key)*), &$parser, $help)
     };
     (@value $field:ident) => { $crate::section::value_or_default($field) };
     (@value $field:ident default $default:expr) => { $field.unwrap_or_else(|| $default) };
-    (@value $field:ident required $fix:literal) => { $field? };
+    (@value $field:ident required $help:literal) => { $field? };
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };
-    (@show $field:ident) => { $crate::shown::Show::show($field) };
-    (@show $field:ident $shown:expr) => {{
+    (@display $field:ident) => { $crate::config_display::RedactedJson::to_redacted_json($field) };
+    (@display $field:ident $display:expr) => {{
         let _value = $field;
-        $shown
+        $display
     }};
 }
 

@@ -1,50 +1,50 @@
 use std::path::{Path, PathBuf};
 
-use super::{Config, Environment, Reading, Setting, read};
+use super::{Config, Environment, LoadOptions, LoadReport, load_config};
 
 /// Reads `text` as a file of its own folder, with these variables.
-pub(crate) fn reading(text: &str, variables: &[(&str, &str)]) -> Reading {
+pub(crate) fn load_yaml(text: &str, variables: &[(&str, &str)]) -> LoadReport {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t.yaml"), text).unwrap();
-    let mut reading = read(&setting(folder.path(), variables));
-    for fault in &mut reading.faults.0 {
-        fault.file = fault.file.strip_prefix(folder.path()).unwrap_or(&fault.file).to_owned();
+    let mut report = load_config(&load_options(folder.path(), variables));
+    for error in &mut report.errors.0 {
+        error.file = error.file.strip_prefix(folder.path()).unwrap_or(&error.file).to_owned();
     }
-    reading
+    report
 }
 
-pub(crate) fn setting(folder: &Path, variables: &[(&str, &str)]) -> Setting {
+pub(crate) fn load_options(folder: &Path, variables: &[(&str, &str)]) -> LoadOptions {
     let environment: Environment =
         variables.iter().copied().chain([("HOME", "/home/me")]).collect();
     let file = Some(PathBuf::from("t.yaml"));
-    Setting {
+    LoadOptions {
         file,
         listen: None,
         allowed_hosts: Vec::new(),
         behind_tls: false,
-        data: None,
-        folder: folder.to_owned(),
+        data_dir: None,
+        current_dir: folder.to_owned(),
         environment: environment.into(),
     }
 }
 
 /// The faults, each on one line: place, message, fix.
-pub(crate) fn faults(reading: &Reading) -> Vec<String> {
-    let line = |fault: &super::Fault| {
-        let fix = fault.fix.as_ref().map(|fix| format!(" = {fix}")).unwrap_or_default();
-        format!("{}:{} {}{fix}", fault.place.line, fault.place.column, fault.message)
+pub(crate) fn error_lines(report: &LoadReport) -> Vec<String> {
+    let line = |error: &super::ConfigError| {
+        let fix = error.help.as_ref().map(|fix| format!(" = {fix}")).unwrap_or_default();
+        format!("{}:{} {}{fix}", error.position.line, error.position.column, error.message)
     };
-    reading.faults.0.iter().map(line).collect()
+    report.errors.0.iter().map(line).collect()
 }
 
-pub(crate) fn good(text: &str) -> Config {
-    let reading = reading(text, &[("TOKEN", "s3cret"), ("EMPTY", "")]);
-    assert_eq!(faults(&reading), [""; 0]);
-    reading.whole().unwrap()
+pub(crate) fn valid_config(text: &str) -> Config {
+    let report = load_yaml(text, &[("TOKEN", "s3cret"), ("EMPTY", "")]);
+    assert_eq!(error_lines(&report), [""; 0]);
+    report.into_valid_config().unwrap()
 }
 
-fn bad(text: &str) -> Vec<String> {
-    faults(&reading(text, &[]))
+fn load_errors(text: &str) -> Vec<String> {
+    error_lines(&load_yaml(text, &[]))
 }
 
 #[test]
@@ -64,44 +64,45 @@ sources:
 limits: { calls: none, calls_per_key: 0 }
 ";
     assert_eq!(
-        bad(text),
+        load_errors(text),
         [
             "2:1 unknown key `lissten` = did you mean `listen`?",
             "6:11 expected `true` or `false`, found `maybe`",
             "7:5 unknown key `trsut` = did you mean `trust`?",
             "8:11 the name `b b` holds ' '; allowed are letters, digits, `_`, `.` and `-`",
-            "9:13 `ftp://x` is no URL of HTTP = write it as `http://HOST:PORT` or `https://HOST`",
+            "9:13 invalid HTTP URL `ftp://x` = write it as `http://HOST:PORT` or `https://HOST`",
             "10:5 the source has no name = add `name: …`",
-            "10:32 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
+            "10:32 expected a list, found a string = write a list: `[one, two]`, or each item on its own line after `- `",
             "11:5 expected a mapping of keys to values, found `just text`",
             "12:18 expected a whole number, found `none`",
-            "12:39 use a number from 1 to 100000",
+            "12:39 `0` is out of range = use a number from 1 to 100000",
         ]
     );
 }
 
 #[test]
 fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
-    for (text, told) in [
+    for (text, messages) in [
         (
             "version: \"1\"\n",
-            "1:10 expected a whole number, found the text `\"1\"` = write it without quotes: `1`",
+            "1:10 expected a whole number, found the string `\"1\"` = write it without quotes: `1`",
         ),
         (
             "version: 1\nsources:\n  - { name: x, mcp: { command: npx, args: \"-y foo\" } }\n",
-            "3:43 expected a list, found a text = write a list: `[one, two]`, or each item on a line of its own after `- `",
+            "3:43 expected a list, found a string = write a list: `[one, two]`, or each item on its own line after `- `",
         ),
         (
             "version: 1\npolicy:\n  rules: [{ name: a, effect: hold, time: { days: [sat], zone: Europe/Berlim } }]\n",
             "3:63 `Europe/Berlim` is no time zone = use one such as `Europe/Berlin`",
         ),
     ] {
-        assert_eq!(bad(text), [told], "{text}");
+        assert_eq!(load_errors(text), [messages], "{text}");
     }
-    let tab = bad("version: 1\nsources:\n\t- name: x\n");
+    let tab = load_errors("version: 1\nsources:\n\t- name: x\n");
     assert!(tab[0].ends_with(" = indent with spaces: YAML allows no tabs there"), "{tab:?}");
-    let cel =
-        bad("version: 1\npolicy: { rules: [{ name: a, effect: deny, when: \"a &&& 'b'\" }] }\n");
+    let cel = load_errors(
+        "version: 1\npolicy: { rules: [{ name: a, effect: deny, when: \"a &&& 'b'\" }] }\n",
+    );
     assert!(cel[0].contains("cannot be read: column ") && !cel[0].contains('\\'), "{cel:?}");
 }
 
@@ -109,11 +110,11 @@ fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
 fn a_fault_in_a_source_leaves_only_that_source_out() {
     let text =
         "version: 1\nsources:\n  - { name: a, tools: a.yaml }\n  - { name: b, tols: b.yaml }\n";
-    let reading = reading(text, &[]);
+    let report = load_yaml(text, &[]);
     let names: Vec<_> =
-        reading.config.clone().unwrap().sources.iter().map(|s| s.name.to_string()).collect();
+        report.config.clone().unwrap().sources.iter().map(|s| s.name.to_string()).collect();
     assert_eq!(names, ["a"]);
-    assert!(reading.whole().is_err(), "a reload takes it whole or not at all");
+    assert!(report.into_valid_config().is_err(), "a reload takes it whole or not at all");
 }
 
 #[test]
@@ -130,34 +131,34 @@ fn a_fault_elsewhere_leaves_nothing() {
         "- a list\n",
         "text",
     ] {
-        let reading = reading(text, &[]);
-        assert!(reading.config.is_none() && !reading.faults.0.is_empty(), "{text}");
+        let report = load_yaml(text, &[]);
+        assert!(report.config.is_none() && !report.errors.0.is_empty(), "{text}");
     }
 }
 
 #[test]
 fn a_file_of_another_kind_is_told_where_it_belongs() {
-    let told = |text: &str| bad(&format!("version: 1\n{text}")).remove(0);
-    let tools = "that is for a source: `sources: [{ name: NAME, tools: … }]`";
-    assert_eq!(told("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
-    let servers = "that is for a source: `sources: [{ mcp_servers: FILE }]`";
-    assert_eq!(told("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
+    let messages = |text: &str| load_errors(&format!("version: 1\n{text}")).remove(0);
+    let tools = "it belongs to a source: `sources: [{ name: NAME, tools: … }]`";
+    assert_eq!(messages("tools: []\n"), format!("2:1 unknown key `tools` = {tools}"));
+    let servers = "it belongs to a source: `sources: [{ mcp_servers: FILE }]`";
+    assert_eq!(messages("mcpServers: {}\n"), format!("2:1 unknown key `mcpServers` = {servers}"));
     // The tools themselves, in the place of their file.
-    let list = told("sources:\n  - { name: a, tools: [{ name: t }] }\n");
-    let path = "expected the path of a tool file, found a list; save the tools in a file of their own and \
+    let list = messages("sources:\n  - { name: a, tools: [{ name: t }] }\n");
+    let path = "expected the path of a tool file, found a list = save the tools in a separate file and \
                 name it here, such as `tools: ./tools.yaml`";
     assert_eq!(list, format!("3:23 {path}"));
-    let mapping = told("sources:\n  - { name: a, tools: { registry: [] } }\n");
+    let mapping = messages("sources:\n  - { name: a, tools: { registry: [] } }\n");
     assert_eq!(mapping, format!("3:23 {}", path.replace("a list", "a mapping")));
     // Within a source the nearest key is meant, as everywhere.
-    let within = told("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
+    let within = messages("sources:\n  - { name: a, tools: t, mcpServers: m }\n");
     assert_eq!(within, "3:26 unknown key `mcpServers` = did you mean `mcp_servers`?");
 }
 
 #[test]
 fn an_empty_file_lacks_its_version() {
     assert_eq!(
-        bad(""),
+        load_errors(""),
         ["1:1 the key `version` is missing = write `version: 1` as the first line"]
     );
 }
@@ -165,11 +166,11 @@ fn an_empty_file_lacks_its_version() {
 #[test]
 fn faults_are_drawn_but_secrets_are_not() {
     let text = "version: 1\nsources:\n  - { name: a, module: 'http://h', credential: { bearer: [hunter2] } }\n";
-    let shown = reading(text, &[]).faults.to_string();
-    assert_eq!(shown, "t.yaml:3:58: expected a text, found a list");
+    let shown = load_yaml(text, &[]).errors.to_string();
+    assert_eq!(shown, "t.yaml:3:58: expected a string, found a list");
     let text = "version: 1\nsources:\n  - { name: a, toools: 'x' }\n";
-    let shown = reading(text, &[]).faults.to_string();
-    let expected = "t.yaml:3:16: unknown key `toools`\n  |\n3 |   - { name: a, toools: 'x' }\n  |                ^\n  = did you mean `tools`?";
+    let shown = load_yaml(text, &[]).errors.to_string();
+    let expected = "t.yaml:3:16: unknown key `toools`\n  |\n3 |   - { name: a, toools: 'x' }\n  |                ^\n  help: did you mean `tools`?";
     assert!(shown.contains(expected), "{shown}");
 }
 
@@ -185,50 +186,46 @@ sources:
     slow: ${SLOW:-true}
     credential: { bearer: '${TOKEN}' }
 ";
-    let config = good(text);
-    assert_eq!(config.limits.bounds.calls, 7);
-    assert!(config.redis.is_none(), "an empty variable is as no key at all");
+    let config = valid_config(text);
+    assert_eq!(config.limits.concurrency.total, 7);
+    assert!(config.redis_url.is_none(), "an empty variable is as no key at all");
     let source = &config.sources[0];
-    assert!(source.slow);
-    assert_eq!(source.credential.as_ref().unwrap().open(), "s3cret");
+    assert!(source.is_slow);
+    assert_eq!(source.credential.as_ref().unwrap().expose(), "s3cret");
 }
 
 #[test]
 fn a_missing_variable_takes_its_source_out_and_never_becomes_text() {
     let text = "version: 1\nsources:\n  - name: a\n    module: http://h\n    credential: { bearer: \"${NOPE}\" }\n  - { name: b, tools: b }\n";
-    let reading = reading(text, &[]);
+    let report = load_yaml(text, &[]);
     let expected =
         "5:27 the environment variable `NOPE` is not set = set it, or give a default: `${NOPE:-…}`";
-    assert_eq!(faults(&reading), [expected]);
-    assert_eq!(reading.config.unwrap().sources.len(), 1);
+    assert_eq!(error_lines(&report), [expected]);
+    assert_eq!(report.config.unwrap().sources.len(), 1);
 }
 
 #[test]
 fn what_a_variable_holds_is_never_structure() {
     let sly = "x\nsources:\n  - name: sly";
     let text = "version: 1\nsources:\n  - name: ${SLY}\n    tools: a\n";
-    let reading = reading(text, &[("SLY", sly)]);
-    assert!(reading.config.unwrap().sources.is_empty());
-    assert!(
-        reading.faults.0[0].message.starts_with("the name `x\\nsources"),
-        "{:?}",
-        reading.faults
-    );
+    let report = load_yaml(text, &[("SLY", sly)]);
+    assert!(report.config.unwrap().sources.is_empty());
+    assert!(report.errors.0[0].message.starts_with("the name `x\\nsources"), "{:?}", report.errors);
 }
 
 #[test]
 fn files_that_cannot_be_read_are_faults() {
     let folder = tempfile::tempdir().unwrap();
-    let message = |setting: &Setting| read(setting).faults.0.remove(0).message;
-    assert!(message(&setting(folder.path(), &[])).contains("No such file"));
+    let message = |options: &LoadOptions| load_config(options).errors.0.remove(0).message;
+    assert!(message(&load_options(folder.path(), &[])).contains("No such file"));
     std::fs::create_dir(folder.path().join("t.yaml")).unwrap();
-    assert!(message(&setting(folder.path(), &[])).ends_with("is a folder"));
+    assert!(message(&load_options(folder.path(), &[])).ends_with("is a folder"));
     std::fs::remove_dir(folder.path().join("t.yaml")).unwrap();
     std::fs::write(folder.path().join("t.yaml"), b"version: 1\n\xff").unwrap();
-    let fault = read(&setting(folder.path(), &[])).faults.0.remove(0);
-    assert_eq!((fault.message.as_str(), fault.place.line), ("the file is not UTF-8", 2));
+    let error = load_config(&load_options(folder.path(), &[])).errors.0.remove(0);
+    assert_eq!((error.message.as_str(), error.position.line), ("the file is not UTF-8", 2));
     std::fs::write(folder.path().join("t.yaml"), vec![b'#'; (1 << 20) + 1]).unwrap();
-    assert_eq!(message(&setting(folder.path(), &[])), "the file has more than 1048576 bytes");
+    assert_eq!(message(&load_options(folder.path(), &[])), "the file has more than 1048576 bytes");
 }
 
 /// Everything that the format knows, to be spoiled.
@@ -262,17 +259,17 @@ proptest::proptest! {
             let end = (at..=text.len()).filter(|end| text.is_char_boundary(*end)).nth(cut);
             text.replace_range(at..end.unwrap_or(text.len()), &put);
         }
-        let reading = reading(&text, &[]);
+        let report = load_yaml(&text, &[]);
         let lines = text.lines().count().max(1) + 1;
-        for fault in &reading.faults.0 {
-            proptest::prop_assert!(fault.place.line >= 1 && fault.place.line <= lines, "{fault}\n{text}");
-            proptest::prop_assert!(!fault.message.is_empty() && !fault.message.contains('\n'), "{fault:?}");
+        for error in &report.errors.0 {
+            proptest::prop_assert!(error.position.line >= 1 && error.position.line <= lines, "{error}\n{text}");
+            proptest::prop_assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}");
         }
-        proptest::prop_assert_eq!(reading.clone().whole().is_ok(), reading.faults.0.is_empty());
+        proptest::prop_assert_eq!(report.clone().into_valid_config().is_ok(), report.errors.0.is_empty());
     }
 
     #[test]
     fn no_text_breaks_the_reader(text in "[ -~\n\t{}:\\[\\]&*!|>%@$']{0,120}") {
-        drop(reading(&text, &[]));
+        drop(load_yaml(&text, &[]));
     }
 }

@@ -1,220 +1,227 @@
-//! Why nothing, or not all, came back.
+//! The errors of the egress client, and URLs redacted for display.
 
 use std::fmt;
 use std::time::Duration;
 
-use tool::executor::Sent;
-use tool::{Code, ExecuteError};
+use tool::executor::DispatchState;
+use tool::{ErrorCode, ExecuteError};
 
-/// Longest URL in a message, in characters.
-const MOST_SHOWN: usize = 200;
+/// Maximum length of a URL in a message, in characters.
+const MAX_DISPLAY_CHARS: usize = 200;
 
-/// A URL as it may be shown: without user, password, query and fragment, escaped and cut.
+/// A URL for messages and logs: without user, password, query and fragment, escaped and truncated.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Shown(Place);
+pub struct RedactedUrl(RedactedUrlRepr);
 
-/// Every request carries the place along, and few show it: so a URI is made fit to be shown only then.
+/// Redacted text, or a URI that is redacted only when it is displayed, which few requests need.
 #[derive(Clone, PartialEq, Eq)]
-enum Place {
-    Text(String),
+enum RedactedUrlRepr {
+    Redacted(String),
     Uri(http::Uri),
 }
 
-impl Shown {
-    /// Of any text that was meant as a URL.
-    pub(super) fn of(url: &str) -> Self {
-        Self(Place::Text(fit(url)))
+impl RedactedUrl {
+    /// Redacts any text that was meant as a URL.
+    pub(super) fn from_text(url: &str) -> Self {
+        Self(RedactedUrlRepr::Redacted(redact_url(url)))
     }
 
-    /// Of a URI.
-    pub(super) fn uri(uri: &http::Uri) -> Self {
-        Self(Place::Uri(uri.clone()))
+    /// Stores a URI, which is redacted when it is displayed.
+    pub(super) fn from_uri(uri: &http::Uri) -> Self {
+        Self(RedactedUrlRepr::Uri(uri.clone()))
     }
 }
 
-fn fit(url: &str) -> String {
+fn redact_url(url: &str) -> String {
     let rest = url.split(['?', '#']).next().unwrap_or_default();
-    let (scheme, after) = rest.split_once("://").unwrap_or(("", rest));
+    let (scheme, after_scheme) = rest.split_once("://").unwrap_or(("", rest));
     // Everything before the last at-sign in front of the path is the user.
-    let end = after.find(['/', '\\']).unwrap_or(after.len());
-    let (authority, path) = after.split_at_checked(end).unwrap_or((after, ""));
+    let end = after_scheme.find(['/', '\\']).unwrap_or(after_scheme.len());
+    let (authority, path) = after_scheme.split_at_checked(end).unwrap_or((after_scheme, ""));
     let host = authority.rsplit('@').next().unwrap_or_default();
     let slashes = if rest.contains("://") { "://" } else { "" };
     let text: String =
         scheme.chars().chain(slashes.chars()).chain(host.chars()).chain(path.chars()).collect();
-    let mut shown: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(MOST_SHOWN).is_some() {
-        shown.push('…');
+    let mut redacted: String =
+        text.chars().take(MAX_DISPLAY_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MAX_DISPLAY_CHARS).is_some() {
+        redacted.push('…');
     }
-    shown
+    redacted
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for RedactedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Text(text) => f.write_str(text),
-            Place::Uri(uri) => f.write_str(&fit(&uri.to_string())),
+            RedactedUrlRepr::Redacted(text) => f.write_str(text),
+            RedactedUrlRepr::Uri(uri) => f.write_str(&redact_url(&uri.to_string())),
         }
     }
 }
 
-/// No more than may be shown.
-impl fmt::Debug for Shown {
+/// Prints the redacted URL.
+impl fmt::Debug for RedactedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{self}`")
     }
 }
 
-/// What a request waited for.
+/// The phase in which a request timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// A free place among the open requests.
-    Queue,
-    /// The addresses of the name.
-    Resolve,
-    /// A connection.
+pub enum RequestPhase {
+    /// Waiting for a request permit.
+    RequestPermit,
+    /// Resolving the host name.
+    DnsLookup,
+    /// Opening the TCP connection.
     Connect,
-    /// The TLS handshake.
-    Tls,
-    /// The head of the response.
-    Headers,
-    /// More of its body.
-    Body,
+    /// Performing the TLS handshake.
+    TlsHandshake,
+    /// Waiting for the response head.
+    ResponseHead,
+    /// Waiting for more of the response body.
+    ResponseBody,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for RequestPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Queue => "a free connection",
-            Self::Resolve => "the address of its host",
+            Self::RequestPermit => "a free connection",
+            Self::DnsLookup => "the address of its host",
             Self::Connect => "a connection",
-            Self::Tls => "the TLS handshake",
-            Self::Headers => "the response",
-            Self::Body => "more of the response",
+            Self::TlsHandshake => "the TLS handshake",
+            Self::ResponseHead => "the response",
+            Self::ResponseBody => "more of the response",
         })
     }
 }
 
-/// Why a request did not bring its whole response.
+/// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
-    /// The URL may not be called.
-    #[error("`{url}` is blocked: {why}")]
+    /// The URL policy rejected the URL.
+    #[error("`{url}` is blocked: {reason}")]
     Blocked {
-        /// Where to.
-        url: Shown,
-        /// The rule, and what to do where it should be allowed.
-        why: String,
-        /// Whether an earlier hop had been asked already.
-        sent: Sent,
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The violated rule, and how to allow the URL.
+        reason: String,
+        /// Whether an earlier redirect hop was sent.
+        dispatch: DispatchState,
     },
-    /// Nobody answers there.
-    #[error("`{url}` cannot be reached: {what}")]
+    /// No connection could be opened.
+    #[error("`{url}` cannot be reached: {reason}")]
     Unreachable {
-        /// Where to.
-        url: Shown,
-        /// What the system said.
-        what: String,
-        /// Whether anything had been sent.
-        sent: Sent,
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The error of the operating system.
+        reason: String,
+        /// Whether the request may have been sent.
+        dispatch: DispatchState,
     },
-    /// It answers, but cannot be trusted.
-    #[error("`{url}`: no secure connection: {what}")]
+    /// The TLS handshake failed.
+    #[error("`{url}`: no secure connection: {reason}")]
     Tls {
-        /// Where to.
-        url: Shown,
-        /// What is wrong with it.
-        what: String,
-        /// Whether an earlier hop had been asked already.
-        sent: Sent,
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The reason, such as an untrusted certificate.
+        reason: String,
+        /// Whether an earlier redirect hop was sent.
+        dispatch: DispatchState,
     },
-    /// It took too long.
-    #[error("`{url}`: waited {}.{:03} s for {phase}", after.as_secs(), after.subsec_millis())]
+    /// A phase of the request exceeded its time limit.
+    #[error("`{url}`: waited {}.{:03} s for {phase}", timeout.as_secs(), timeout.subsec_millis())]
     TimedOut {
-        /// Where to.
-        url: Shown,
-        /// For what.
-        phase: Phase,
-        /// How long.
-        after: Duration,
-        /// Whether anything had been sent.
-        sent: Sent,
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The phase that timed out.
+        phase: RequestPhase,
+        /// The time limit.
+        timeout: Duration,
+        /// Whether the request may have been sent.
+        dispatch: DispatchState,
     },
-    /// The response is larger than asked for.
+    /// The response exceeds the size limit.
     #[error(
         "`{url}`: the response is over {limit} bytes; ask for less, or raise the limit of its source"
     )]
     TooLarge {
-        /// Where to.
-        url: Shown,
-        /// In bytes.
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// What came is not HTTP, or ended early.
-    #[error("`{url}`: {what}")]
+    /// The response is malformed or ended early.
+    #[error("`{url}`: {reason}")]
     Protocol {
-        /// Where to.
-        url: Shown,
-        /// What came.
-        what: String,
-        /// Whether anything had been sent.
-        sent: Sent,
+        /// The redacted URL.
+        url: RedactedUrl,
+        /// The protocol violation.
+        reason: String,
+        /// Whether the request may have been sent.
+        dispatch: DispatchState,
     },
-    /// The settings cannot be used.
+    /// The options of the client are invalid.
     #[error("egress settings: {0}")]
-    Settings(String),
+    InvalidOptions(String),
 }
 
 impl EgressError {
-    /// Whether the other side may have seen the request. `No` is safe to try again.
-    pub fn sent(&self) -> Sent {
+    /// Whether the server may have received the request. A request that was not sent is safe to
+    /// retry.
+    pub fn dispatch(&self) -> DispatchState {
         match self {
-            Self::Blocked { sent, .. }
-            | Self::Unreachable { sent, .. }
-            | Self::Tls { sent, .. }
-            | Self::TimedOut { sent, .. }
-            | Self::Protocol { sent, .. } => *sent,
-            Self::TooLarge { .. } => Sent::Maybe,
-            Self::Settings(_) => Sent::No,
+            Self::Blocked { dispatch: sent, .. }
+            | Self::Unreachable { dispatch: sent, .. }
+            | Self::Tls { dispatch: sent, .. }
+            | Self::TimedOut { dispatch: sent, .. }
+            | Self::Protocol { dispatch: sent, .. } => *sent,
+            Self::TooLarge { .. } => DispatchState::MaybeSent,
+            Self::InvalidOptions(_) => DispatchState::NotSent,
         }
     }
 
-    /// The same, after an earlier hop had been asked.
-    pub(super) fn after_a_hop(mut self) -> Self {
+    /// Marks the request as possibly sent, because an earlier redirect hop was sent.
+    pub(super) fn mark_maybe_sent(mut self) -> Self {
         match &mut self {
-            Self::Blocked { sent, .. }
-            | Self::Unreachable { sent, .. }
-            | Self::Tls { sent, .. }
-            | Self::TimedOut { sent, .. }
-            | Self::Protocol { sent, .. } => *sent = Sent::Maybe,
-            Self::TooLarge { .. } | Self::Settings(_) => {}
+            Self::Blocked { dispatch: sent, .. }
+            | Self::Unreachable { dispatch: sent, .. }
+            | Self::Tls { dispatch: sent, .. }
+            | Self::TimedOut { dispatch: sent, .. }
+            | Self::Protocol { dispatch: sent, .. } => *sent = DispatchState::MaybeSent,
+            Self::TooLarge { .. } | Self::InvalidOptions(_) => {}
         }
         self
     }
 
-    /// The code that goes with it.
-    pub fn code(&self) -> Code {
+    /// Returns the error code.
+    pub fn error_code(&self) -> ErrorCode {
         match self {
-            Self::Blocked { .. } => Code::Blocked,
-            Self::Unreachable { .. } => Code::UpstreamLost,
-            Self::Tls { .. } | Self::Protocol { .. } => Code::UpstreamFailed,
-            Self::TimedOut { phase: Phase::Queue, .. } => Code::Busy,
-            Self::TimedOut { .. } => Code::Timeout,
-            Self::TooLarge { .. } => Code::TooLarge,
-            Self::Settings(_) => Code::InvalidConfig,
+            Self::Blocked { .. } => ErrorCode::Blocked,
+            Self::Unreachable { .. } => ErrorCode::UpstreamLost,
+            Self::Tls { .. } | Self::Protocol { .. } => ErrorCode::UpstreamFailed,
+            Self::TimedOut { phase: RequestPhase::RequestPermit, .. } => ErrorCode::Busy,
+            Self::TimedOut { .. } => ErrorCode::Timeout,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::InvalidOptions(_) => ErrorCode::InvalidConfig,
         }
     }
 }
 
 impl From<EgressError> for ExecuteError {
     fn from(error: EgressError) -> Self {
-        Self { code: error.code(), sent: error.sent(), message: error.to_string(), rpc: None }
+        Self {
+            code: error.error_code(),
+            dispatch: error.dispatch(),
+            message: error.to_string(),
+            rpc_error: None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Shown;
+    use super::RedactedUrl;
 
     #[test]
     fn a_shown_url_has_no_secrets() {
@@ -227,8 +234,8 @@ mod tests {
             ("http://h/\n\u{202e}", "http://h/\\n\\u{202e}"),
             ("", ""),
         ] {
-            assert_eq!(Shown::of(url).to_string(), shown);
+            assert_eq!(RedactedUrl::from_text(url).to_string(), shown);
         }
-        assert_eq!(Shown::of(&"x".repeat(300)).to_string().chars().count(), 201);
+        assert_eq!(RedactedUrl::from_text(&"x".repeat(300)).to_string().chars().count(), 201);
     }
 }

@@ -1,26 +1,26 @@
-//! The address of a service, by the operator's word.
+//! The address of a service that the operator configured.
 
 use crate::Origin;
 
-/// An address that the operator names, in any network.
+/// A service URL from the configuration, in any network.
 #[derive(Debug, Clone)]
 pub struct ServiceAddress {
-    /// The URL without a slash at its end.
-    pub base: String,
-    /// Its origin: the only one that may be asked.
+    /// The URL without a trailing slash.
+    pub base_url: String,
+    /// The origin of the URL, the only one that requests may reach.
     pub origin: Origin,
 }
 
 impl ServiceAddress {
-    /// Of a URL without query and fragment.
+    /// Parses a URL without query and fragment.
     ///
     /// # Errors
-    /// What is wrong with the URL.
-    pub fn parse(base: &str) -> Result<Self, String> {
-        let origin = Origin::parse(base).map_err(|error| error.to_string())?;
-        if base.contains(['?', '#']) {
+    /// Says what is wrong with the URL.
+    pub fn parse(base_url: &str) -> Result<Self, String> {
+        let origin = Origin::parse(base_url).map_err(|error| error.to_string())?;
+        if base_url.contains(['?', '#']) {
             return Err("it has a query or a fragment; write it without".to_owned());
         }
-        Ok(Self { base: base.trim_end_matches('/').to_owned(), origin })
+        Ok(Self { base_url: base_url.trim_end_matches('/').to_owned(), origin })
     }
 }

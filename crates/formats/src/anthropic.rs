@@ -1,106 +1,121 @@
 //! Anthropic Messages: `tools`, `tool_use` blocks and one user message of `tool_result` blocks.
 
-use tool::{Body, Json, Outcome, Tool};
+use tool::{Json, Outcome, OutcomeBody, Tool};
 
-use crate::calls::{self, Answered, CallsError, RequestedCall};
-use crate::lower::{Loss, rules};
-use crate::{Rendered, results};
+use crate::schema_lowering::{SchemaLoss, provider_rules};
+use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
+use crate::{RenderedTool, result_text};
 
-/// Pictures that the provider takes.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Image types that the provider accepts.
+const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    Rendered::lowered(tool, &rules::ANTHROPIC, |description, schema| {
-        Json::fields([
-            ("name", &Json::of(name)),
-            ("description", &Json::of(description)),
+pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
+    RenderedTool::from_lowered(tool, &provider_rules::ANTHROPIC, |description, schema| {
+        Json::object_from([
+            ("name", &Json::encode(name)),
+            ("description", &Json::encode(description)),
             ("input_schema", &schema.schema),
         ])
     })
 }
 
-/// All results are in one message: the provider wants one for each call, before anything else.
-pub(crate) fn results(answered: &[Answered]) -> Json {
-    let blocks: Vec<_> = answered.iter().map(block).collect();
-    Json::fields([("role", &Json::of("user")), ("content", &Json::array(&blocks))])
+/// Renders all results in one message, because the provider requires all of them directly after the
+/// calls.
+pub(crate) fn render_results(tool_results: &[ToolCallResult]) -> Json {
+    let blocks: Vec<_> = tool_results.iter().map(result_block).collect();
+    Json::object_from([("role", &Json::encode("user")), ("content", &Json::array_of(&blocks))])
 }
 
-fn block(answered: &Answered) -> Json {
-    let outcome = &answered.outcome;
-    let id = Json::of(answered.id.as_deref().unwrap_or_default());
-    let content = pictured(outcome).unwrap_or_else(|| Json::of(&results::text(outcome)));
-    let error = outcome.is_error.then(|| Json::of(&true));
+fn result_block(tool_result: &ToolCallResult) -> Json {
+    let outcome = &tool_result.outcome;
+    let id = Json::encode(tool_result.id.as_deref().unwrap_or_default());
+    let content = content_with_images(outcome)
+        .unwrap_or_else(|| Json::encode(&result_text::outcome_text(outcome)));
+    let error = outcome.is_error.then(|| Json::encode(&true));
     let fields = [
-        Some(("type", &Json::of("tool_result"))),
+        Some(("type", &Json::encode("tool_result"))),
         Some(("tool_use_id", &id)),
         Some(("content", &content)),
         error.as_ref().map(|error| ("is_error", error)),
     ];
-    Json::fields(fields.into_iter().flatten())
+    Json::object_from(fields.into_iter().flatten())
 }
 
 /// An MCP result with pictures, as blocks. A failure has to be all text.
-fn pictured(outcome: &Outcome) -> Option<Json> {
-    let Body::Mcp(result) = &outcome.body else { return None };
+fn content_with_images(outcome: &Outcome) -> Option<Json> {
+    let OutcomeBody::Mcp(result) = &outcome.body else { return None };
     let parts = result.get("content")?.elements();
-    let blocks: Vec<_> = parts.iter().map(|part| picture(part).ok_or(part)).collect();
+    let blocks: Vec<_> = parts.iter().map(|part| image_block(part).ok_or(part)).collect();
     if outcome.is_error || blocks.iter().all(Result::is_err) {
         return None;
     }
     let text = |part: &Json| {
-        let text = Json::of(&crate::mcp::part_text(part));
-        Json::fields([("type", &Json::of("text")), ("text", &text)])
+        let text = Json::encode(&crate::mcp::content_block_text(part));
+        Json::object_from([("type", &Json::encode("text")), ("text", &text)])
     };
     let blocks = blocks.into_iter().map(|block| block.unwrap_or_else(text));
-    Some(Json::array(&blocks.collect::<Vec<_>>()))
+    Some(Json::array_of(&blocks.collect::<Vec<_>>()))
 }
 
-fn picture(part: &Json) -> Option<Json> {
+fn image_block(part: &Json) -> Option<Json> {
     let [kind, mime, data] = part.pick(["type", "mimeType", "data"]);
-    let known = PICTURES.contains(&mime.as_ref()?.read::<String>().ok()?.as_str());
+    let known = IMAGE_MEDIA_TYPES.contains(&mime.as_ref()?.decode::<String>().ok()?.as_str());
     if kind?.as_str() != "\"image\"" || !known {
         return None;
     }
-    let source =
-        Json::fields([("type", &Json::of("base64")), ("media_type", &mime?), ("data", &data?)]);
-    Some(Json::fields([("type", &Json::of("image")), ("source", &source)]))
+    let source = Json::object_from([
+        ("type", &Json::encode("base64")),
+        ("media_type", &mime?),
+        ("data", &data?),
+    ]);
+    Some(Json::object_from([("type", &Json::encode("image")), ("source", &source)]))
 }
 
-/// The assistant's message.
-pub(crate) fn message(calls: &[RequestedCall]) -> Json {
-    let block = |call: &RequestedCall| {
-        Json::fields([
-            ("type", &Json::of("tool_use")),
-            ("id", &Json::of(call.id.as_deref().unwrap_or_default())),
-            ("name", &Json::of(&call.name)),
-            ("input", &calls::as_object(call)),
+/// Renders calls as the content blocks of an assistant message.
+pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
+    let block = |call: &ToolCallRequest| {
+        Json::object_from([
+            ("type", &Json::encode("tool_use")),
+            ("id", &Json::encode(call.id.as_deref().unwrap_or_default())),
+            ("name", &Json::encode(&call.name)),
+            ("input", &tool_calls::arguments_object(call)),
         ])
     };
     let blocks: Vec<_> = calls.iter().map(block).collect();
-    Json::fields([("role", &Json::of("assistant")), ("content", &Json::array(&blocks))])
+    Json::object_from([("role", &Json::encode("assistant")), ("content", &Json::array_of(&blocks))])
 }
 
 /// Of a message, or of its `content`.
-pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
+pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     let content = match message.kind() {
         "array" => message.clone(),
-        "object" => message
-            .get("content")
-            .ok_or_else(|| CallsError::shape("content", None, "an array of blocks"))?,
-        _ => return Err(CallsError::shape("message", Some(message), "an object or an array")),
+        "object" => message.get("content").ok_or_else(|| {
+            ParseCallsError::unexpected_type("content", None, "an array of blocks")
+        })?,
+        _ => {
+            return Err(ParseCallsError::unexpected_type(
+                "message",
+                Some(message),
+                "an object or an array",
+            ));
+        }
     };
     if content.kind() == "string" {
         return Ok(Vec::new());
     }
-    calls::each(&calls::elements(&content, "content")?, "content", read)
+    tool_calls::parse_each(&tool_calls::require_array(&content, "content")?, "content", parse_call)
 }
 
-/// Other blocks are no calls of ours: text, thinking, what Anthropic runs itself.
-fn read(block: &Json, path: &str) -> Result<Option<RequestedCall>, CallsError> {
-    if calls::text(block, "type", path)? != "tool_use" {
+/// Parses a tool call block; `None` for other blocks such as text, thinking and server tools.
+fn parse_call(block: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseCallsError> {
+    if tool_calls::required_string(block, "type", path)? != "tool_use" {
         return Ok(None);
     }
-    let id = calls::text(block, "id", path)?;
-    let name = calls::text(block, "name", path)?;
-    Ok(Some(RequestedCall { id: Some(id), name, text: calls::written(block.get("input")) }))
+    let id = tool_calls::required_string(block, "id", path)?;
+    let name = tool_calls::required_string(block, "name", path)?;
+    Ok(Some(ToolCallRequest {
+        id: Some(id),
+        name,
+        arguments_text: tool_calls::arguments_text(block.get("input")),
+    }))
 }

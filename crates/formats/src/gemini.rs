@@ -1,104 +1,120 @@
 //! Gemini: `functionDeclarations`, `functionCall` parts and one content of `functionResponse` parts.
 //!
-//! A declaration has either `parameters`, Gemini's own Schema, or `parametersJsonSchema`. The first is
-//! known to every version of the service and is taken wherever it can say what there is to say.
+//! A declaration has either `parameters`, Gemini's own Schema, or `parametersJsonSchema`. Every
+//! version of the service supports the first, so it is used if it can express the schema.
 
 use tool::{Json, Tool};
 
-use crate::calls::{self, Answered, CallsError, RequestedCall};
-use crate::lower::{Change, Loss, Lowered, rules};
-use crate::{Rendered, results};
+use crate::schema_lowering::{LossKind, LoweredSchema, SchemaLoss, provider_rules};
+use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
+use crate::{RenderedTool, result_text};
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    let own = Rendered::lowered(tool, &rules::GEMINI, |description, schema| {
-        declaration((name, description), "parameters", schema)
-    });
-    let refused = match own {
+pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
+    let native_schema =
+        RenderedTool::from_lowered(tool, &provider_rules::GEMINI, |description, schema| {
+            function_declaration((name, description), "parameters", schema)
+        });
+    let strict_loss = match native_schema {
         Ok(mut rendered) => {
             let shown = rendered.json.as_ref().is_some_and(|json| json.get("parameters").is_some());
             if !shown {
                 let why = "a function without arguments has no schema there";
-                rendered.losses.push(Loss::new("properties", Change::Rewritten, why));
+                rendered.losses.push(SchemaLoss::new("properties", LossKind::Rewritten, why));
             }
             return Ok(rendered);
         }
         Err(refused) => refused,
     };
-    let mut rendered = Rendered::lowered(tool, &rules::GEMINI_JSON, |description, schema| {
-        declaration((name, description), "parametersJsonSchema", schema)
-    })?;
+    let mut rendered =
+        RenderedTool::from_lowered(tool, &provider_rules::GEMINI_JSON, |description, schema| {
+            function_declaration((name, description), "parametersJsonSchema", schema)
+        })?;
     let why = "Gemini's Schema cannot say it, so the whole is in `parametersJsonSchema`";
-    rendered.losses.insert(0, Loss { change: Change::Rewritten, why, ..refused });
+    rendered
+        .losses
+        .insert(0, SchemaLoss { change: LossKind::Rewritten, reason: why, ..strict_loss });
     Ok(rendered)
 }
 
 /// A function without arguments has no schema: an object without properties is refused.
-fn declaration((name, description): (&str, &str), member: &'static str, schema: &Lowered) -> Json {
-    let (name, description) = (Json::of(name), Json::of(description));
-    let shown = schema.arguments || member != "parameters";
+fn function_declaration(
+    (name, description): (&str, &str),
+    member: &'static str,
+    schema: &LoweredSchema,
+) -> Json {
+    let (name, description) = (Json::encode(name), Json::encode(description));
+    let shown = schema.has_arguments || member != "parameters";
     let fields = [
         Some(("name", &name)),
         Some(("description", &description)),
         shown.then_some((member, &schema.schema)),
     ];
-    Json::fields(fields.into_iter().flatten())
+    Json::object_from(fields.into_iter().flatten())
 }
 
 /// The list of a request: one tool with all declarations.
-pub(crate) fn merged<'a>(declarations: impl Iterator<Item = &'a Json>) -> Json {
-    Json::array_within("functionDeclarations", declarations)
+pub(crate) fn merge_declarations<'a>(declarations: impl Iterator<Item = &'a Json>) -> Json {
+    Json::wrapped_array("functionDeclarations", declarations)
 }
 
 /// One tool with one declaration.
-pub(crate) fn alone(declaration: &Json) -> Json {
-    Json::fields([("functionDeclarations", &Json::array([declaration]))])
+pub(crate) fn single_declaration(declaration: &Json) -> Json {
+    Json::object_from([("functionDeclarations", &Json::array_of([declaration]))])
 }
 
-/// All responses are in one content, in the order of the calls: without ids that is how they are told
-/// apart.
-pub(crate) fn results(answered: &[Answered]) -> Json {
-    let parts: Vec<_> = answered.iter().map(part).collect();
-    Json::fields([("role", &Json::of("user")), ("parts", &Json::array(&parts))])
+/// Renders all responses in one content, in the order of the calls: without IDs the order
+/// identifies them.
+pub(crate) fn render_results(tool_results: &[ToolCallResult]) -> Json {
+    let parts: Vec<_> = tool_results.iter().map(response_part).collect();
+    Json::object_from([("role", &Json::encode("user")), ("parts", &Json::array_of(&parts))])
 }
 
-fn part(answered: &Answered) -> Json {
-    let response = if answered.outcome.is_error {
-        Json::fields([("error", &Json::of(&results::text(&answered.outcome)))])
+fn response_part(tool_result: &ToolCallResult) -> Json {
+    let response = if tool_result.outcome.is_error {
+        Json::object_from([(
+            "error",
+            &Json::encode(&result_text::outcome_text(&tool_result.outcome)),
+        )])
     } else {
-        Json::fields([("output", &results::value(&answered.outcome))])
+        Json::object_from([("output", &result_text::outcome_value(&tool_result.outcome))])
     };
-    let (id, name) = (answered.id.as_ref().map(Json::of), Json::of(&answered.name));
+    let (id, name) = (tool_result.id.as_ref().map(Json::encode), Json::encode(&tool_result.name));
     let fields =
         [id.as_ref().map(|id| ("id", id)), Some(("name", &name)), Some(("response", &response))];
-    Json::fields([("functionResponse", &Json::fields(fields.into_iter().flatten()))])
+    Json::object_from([("functionResponse", &Json::object_from(fields.into_iter().flatten()))])
 }
 
-/// The model's content.
-pub(crate) fn message(calls: &[RequestedCall]) -> Json {
-    let part = |call: &RequestedCall| {
-        let (id, name) = (call.id.as_ref().map(Json::of), Json::of(&call.name));
-        let args = calls::as_object(call);
+/// Renders calls as the `functionCall` parts of a model's content.
+pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
+    let part = |call: &ToolCallRequest| {
+        let (id, name) = (call.id.as_ref().map(Json::encode), Json::encode(&call.name));
+        let args = tool_calls::arguments_object(call);
         let fields =
             [id.as_ref().map(|id| ("id", id)), Some(("name", &name)), Some(("args", &args))];
-        Json::fields([("functionCall", &Json::fields(fields.into_iter().flatten()))])
+        Json::object_from([("functionCall", &Json::object_from(fields.into_iter().flatten()))])
     };
     let parts: Vec<_> = calls.iter().map(part).collect();
-    Json::fields([("role", &Json::of("model")), ("parts", &Json::array(&parts))])
+    Json::object_from([("role", &Json::encode("model")), ("parts", &Json::array_of(&parts))])
 }
 
-/// Of a whole response, of its first candidate's content, or of the content's `parts`.
-pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
-    let (parts, path) = find(message)?;
+/// Parses the calls of a whole response, of its first candidate's content, or of the content's
+/// `parts`.
+pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
+    let (parts, path) = locate_calls(message)?;
     let Some(parts) = parts else { return Ok(Vec::new()) };
-    calls::each(&calls::elements(&parts, &path)?, &path, read)
+    tool_calls::parse_each(&tool_calls::require_array(&parts, &path)?, &path, parse_call)
 }
 
-fn find(message: &Json) -> Result<(Option<Json>, String), CallsError> {
+fn locate_calls(message: &Json) -> Result<(Option<Json>, String), ParseCallsError> {
     if message.kind() == "array" {
         return Ok((Some(message.clone()), "parts".to_owned()));
     }
     if message.kind() != "object" {
-        return Err(CallsError::shape("message", Some(message), "an object or an array"));
+        return Err(ParseCallsError::unexpected_type(
+            "message",
+            Some(message),
+            "an object or an array",
+        ));
     }
     let present = |json: Option<Json>| json.filter(|json| json.kind() != "null");
     let (content, path) = match present(message.get("candidates")) {
@@ -115,13 +131,17 @@ fn find(message: &Json) -> Result<(Option<Json>, String), CallsError> {
 }
 
 /// Google's SDK for Python prints the names with underscores.
-fn read(part: &Json, path: &str) -> Result<Option<RequestedCall>, CallsError> {
+fn parse_call(part: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseCallsError> {
     let [camel, snake] = part.pick(["functionCall", "function_call"]);
     let present = |json: Option<Json>| json.filter(|json| json.kind() != "null");
     let member = if present(camel.clone()).is_some() { "functionCall" } else { "function_call" };
     let Some(call) = present(camel).or(present(snake)) else { return Ok(None) };
     let path = format!("{path}{member}.");
-    let id = calls::optional(&call, "id", &path)?;
-    let name = calls::text(&call, "name", &path)?;
-    Ok(Some(RequestedCall { id, name, text: calls::written(call.get("args")) }))
+    let id = tool_calls::optional_string(&call, "id", &path)?;
+    let name = tool_calls::required_string(&call, "name", &path)?;
+    Ok(Some(ToolCallRequest {
+        id,
+        name,
+        arguments_text: tool_calls::arguments_text(call.get("args")),
+    }))
 }

@@ -1,164 +1,199 @@
-//! How providers write tools, calls and outcomes, in both directions.
+//! Provider formats: renders tools, tool calls and results for each provider, and parses the
+//! provider's calls.
 //!
-//! One file per provider. A catalog renders each tool once per format with [`render`] and under a name
-//! of its [`AliasMap`]; a list only joins those bytes with [`list`]. What a provider's schema cannot say
-//! is lowered by one walker and told as [`Loss`]es; what it can passes as the bytes it came in, as do
-//! arguments and results. This crate does no I/O and knows no policy: which tools a caller may see is
-//! decided before.
+//! One file per provider. A catalog renders each tool once per format with [`render_tool`], under a
+//! name of its [`AliasMap`]; [`join_tools`] only joins those bytes. One walker lowers schemas that
+//! a provider cannot express, and reports [`SchemaLoss`]es. Other schemas, arguments and results
+//! pass unchanged as bytes. This crate does no I/O and no access control: its callers select the
+//! visible tools.
 
+pub mod aliases;
 mod anthropic;
-pub mod calls;
-pub mod format;
 mod gemini;
-mod lower;
 pub mod mcp;
-pub mod names;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
-mod results;
+pub mod provider_format;
+mod result_text;
+mod schema_lowering;
 mod schemas;
+pub mod tool_calls;
 
-pub use calls::{Answered, CallsError, RequestedCall};
-pub use format::{Format, UnknownFormat};
-pub use lower::{Back, Change, Loss};
-pub use names::AliasMap;
-pub use schemas::{ToolSchemas, tools_to_schema};
+pub use aliases::AliasMap;
+pub use provider_format::{ProviderFormat, UnknownFormatError};
+pub use schema_lowering::{ArgumentMapping, LossKind, SchemaLoss};
+pub use schemas::{ToolSchemas, render_tool_schemas};
+pub use tool_calls::{ParseCallsError, ToolCallRequest, ToolCallResult};
 
-use lower::Lowered;
-use lower::rules::Rules;
+use schema_lowering::LoweredSchema;
+use schema_lowering::provider_rules::ProviderRules;
 use tool::{Json, Tool};
 
-/// One tool as one format writes it.
+/// A tool rendered in one format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
-    /// Its bytes; `None` where the format cannot say it at all, and a loss tells why.
+pub struct RenderedTool {
+    /// The rendered bytes; `None` if the format cannot express the tool. A loss then gives the
+    /// reason.
     pub json: Option<Json>,
-    /// What the format does not say as the tool's schema does.
-    pub losses: Vec<Loss>,
-    /// The way back from arguments as they are shown there.
-    pub back: Back,
+    /// Differences between the format's schema and the tool's schema.
+    pub losses: Vec<SchemaLoss>,
+    /// Maps arguments of the rendered schema back to the tool's own arguments.
+    pub argument_mapping: ArgumentMapping,
 }
 
-impl Rendered {
-    fn lowered(
+impl RenderedTool {
+    fn from_lowered(
         tool: &Tool,
-        rules: &Rules,
-        write: impl FnOnce(&str, &Lowered) -> Json,
-    ) -> Result<Self, Loss> {
-        let lowered = lower::lower(&tool.input, rules)?;
-        let described = format!("{} ({})", tool.description.trim_end(), lowered.told.join(", "));
-        let description = if lowered.told.is_empty() { &tool.description } else { &described };
+        rules: &ProviderRules,
+        write: impl FnOnce(&str, &LoweredSchema) -> Json,
+    ) -> Result<Self, SchemaLoss> {
+        let lowered = schema_lowering::lower_schema(&tool.input_schema, rules)?;
+        let described =
+            format!("{} ({})", tool.description.trim_end(), lowered.root_notes.join(", "));
+        let description =
+            if lowered.root_notes.is_empty() { &tool.description } else { &described };
         let json = write(description, &lowered);
-        Ok(Self { json: Some(json), losses: lowered.losses, back: lowered.back })
+        Ok(Self {
+            json: Some(json),
+            losses: lowered.losses,
+            argument_mapping: lowered.argument_mapping,
+        })
     }
 }
 
-/// Strict where a strict schema can say it, and otherwise as it is.
-fn or_loose(
-    strict: Result<Rendered, Loss>,
-    loose: impl FnOnce() -> Result<Rendered, Loss>,
-) -> Result<Rendered, Loss> {
-    let refused = match strict {
+/// Returns the strict rendering, or the non-strict one if strict mode cannot express the schema.
+fn strict_or_fallback(
+    strict: Result<RenderedTool, SchemaLoss>,
+    loose: impl FnOnce() -> Result<RenderedTool, SchemaLoss>,
+) -> Result<RenderedTool, SchemaLoss> {
+    let strict_loss = match strict {
         Ok(rendered) => return Ok(rendered),
         Err(refused) => refused,
     };
     let mut rendered = loose()?;
     let why = "a strict schema cannot say it, so this tool is not strict";
-    rendered.losses.insert(0, Loss { change: Change::Rewritten, why, ..refused });
+    rendered
+        .losses
+        .insert(0, SchemaLoss { change: LossKind::Rewritten, reason: why, ..strict_loss });
     Ok(rendered)
 }
 
-/// One tool as `format` writes it, under `name`. To be computed once per catalog and name.
-pub fn render(format: Format, tool: &Tool, name: &str) -> Rendered {
+/// Renders one tool in `format` under `name`. Computed once per catalog and name.
+pub fn render_tool(format: ProviderFormat, tool: &Tool, name: &str) -> RenderedTool {
     let rendered = match format {
-        Format::OpenaiChat => openai_chat::tool(tool, name),
-        Format::OpenaiChatStrict => openai_chat::strict(tool, name),
-        Format::OpenaiResponses => openai_responses::tool(tool, name),
-        Format::OpenaiResponsesStrict => openai_responses::strict(tool, name),
-        Format::Anthropic => anthropic::tool(tool, name),
-        Format::Gemini => gemini::tool(tool, name),
-        Format::GeminiPerTool => gemini::tool(tool, name).map(|rendered| Rendered {
-            json: rendered.json.as_ref().map(gemini::alone),
-            ..rendered
-        }),
-        Format::Ollama => ollama::tool(tool, name),
-        Format::Mcp => {
-            let json = Some(mcp::tool(tool, name));
-            Ok(Rendered { json, losses: Vec::new(), back: Back::default() })
+        ProviderFormat::OpenaiChat => openai_chat::render_tool(tool, name),
+        ProviderFormat::OpenaiChatStrict => openai_chat::render_strict_tool(tool, name),
+        ProviderFormat::OpenaiResponses => openai_responses::render_tool(tool, name),
+        ProviderFormat::OpenaiResponsesStrict => openai_responses::render_strict_tool(tool, name),
+        ProviderFormat::Anthropic => anthropic::render_tool(tool, name),
+        ProviderFormat::Gemini => gemini::render_tool(tool, name),
+        ProviderFormat::GeminiPerTool => {
+            gemini::render_tool(tool, name).map(|rendered| RenderedTool {
+                json: rendered.json.as_ref().map(gemini::single_declaration),
+                ..rendered
+            })
+        }
+        ProviderFormat::Ollama => ollama::render_tool(tool, name),
+        ProviderFormat::Mcp => {
+            let json = Some(mcp::render_tool(tool, name));
+            Ok(RenderedTool {
+                json,
+                losses: Vec::new(),
+                argument_mapping: ArgumentMapping::default(),
+            })
         }
     };
-    rendered.unwrap_or_else(|loss| Rendered {
+    rendered.unwrap_or_else(|loss| RenderedTool {
         json: None,
         losses: vec![loss],
-        back: Back::default(),
+        argument_mapping: ArgumentMapping::default(),
     })
 }
 
-/// The `tools` of a request: `fragments` of [`render`], joined byte by byte. For MCP it is the `tools`
-/// member of a `tools/list` result, without its page.
-pub fn list<'a>(format: Format, fragments: impl IntoIterator<Item = &'a Json>) -> Json {
+/// Joins rendered tools byte by byte to the `tools` of a request. For MCP, these are the `tools` of
+/// a `tools/list` result, without its page.
+pub fn join_tools<'a>(
+    format: ProviderFormat,
+    fragments: impl IntoIterator<Item = &'a Json>,
+) -> Json {
     match format {
-        Format::Gemini => gemini::merged(fragments.into_iter()),
-        Format::OpenaiChat
-        | Format::OpenaiChatStrict
-        | Format::OpenaiResponses
-        | Format::OpenaiResponsesStrict
-        | Format::Anthropic
-        | Format::GeminiPerTool
-        | Format::Ollama
-        | Format::Mcp => Json::array(fragments),
+        ProviderFormat::Gemini => gemini::merge_declarations(fragments.into_iter()),
+        ProviderFormat::OpenaiChat
+        | ProviderFormat::OpenaiChatStrict
+        | ProviderFormat::OpenaiResponses
+        | ProviderFormat::OpenaiResponsesStrict
+        | ProviderFormat::Anthropic
+        | ProviderFormat::GeminiPerTool
+        | ProviderFormat::Ollama
+        | ProviderFormat::Mcp => Json::array_of(fragments),
     }
 }
 
-/// The calls a model asks for, in order.
+/// Parses the tool calls of a model's message, in order.
 ///
-/// `message` is what the model answered: the provider's whole response, its message, or the list in it
-/// that calls stand in. For `mcp`, the `params` of a `tools/call`, or an array of such.
+/// `message` is the provider's whole response, its message, or the list that contains the calls.
+/// For `mcp`, it is the `params` of a `tools/call`, or an array of them.
 ///
 /// # Errors
-/// [`CallsError`] with the place, where the calls themselves cannot be told. Arguments that cannot be
-/// read are an error of their own call only: see [`RequestedCall::args`].
-pub fn read_calls(format: Format, message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
+/// [`ParseCallsError`] with the location, if the calls cannot be identified. Invalid arguments are
+/// an error of their call only: see [`ToolCallRequest::parse_arguments`].
+pub fn parse_calls(
+    format: ProviderFormat,
+    message: &Json,
+) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     match format {
-        Format::OpenaiChat | Format::OpenaiChatStrict => openai_chat::calls(message),
-        Format::OpenaiResponses | Format::OpenaiResponsesStrict => openai_responses::calls(message),
-        Format::Anthropic => anthropic::calls(message),
-        Format::Gemini | Format::GeminiPerTool => gemini::calls(message),
-        Format::Ollama => ollama::calls(message),
-        Format::Mcp => mcp::calls(message),
+        ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict => {
+            openai_chat::parse_calls(message)
+        }
+        ProviderFormat::OpenaiResponses | ProviderFormat::OpenaiResponsesStrict => {
+            openai_responses::parse_calls(message)
+        }
+        ProviderFormat::Anthropic => anthropic::parse_calls(message),
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => gemini::parse_calls(message),
+        ProviderFormat::Ollama => ollama::parse_calls(message),
+        ProviderFormat::Mcp => mcp::parse_calls(message),
     }
 }
 
 /// The message in which a model asks for `calls`, as the provider would write it: so that a conversation
 /// can go on at another one.
-pub fn write_calls(format: Format, calls: &[RequestedCall]) -> Json {
+pub fn render_calls(format: ProviderFormat, calls: &[ToolCallRequest]) -> Json {
     match format {
-        Format::OpenaiChat | Format::OpenaiChatStrict => openai_chat::message(calls),
-        Format::OpenaiResponses | Format::OpenaiResponsesStrict => openai_responses::message(calls),
-        Format::Anthropic => anthropic::message(calls),
-        Format::Gemini | Format::GeminiPerTool => gemini::message(calls),
-        Format::Ollama => ollama::message(calls),
-        Format::Mcp => mcp::message(calls),
+        ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict => {
+            openai_chat::render_calls(calls)
+        }
+        ProviderFormat::OpenaiResponses | ProviderFormat::OpenaiResponsesStrict => {
+            openai_responses::render_calls(calls)
+        }
+        ProviderFormat::Anthropic => anthropic::render_calls(calls),
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => gemini::render_calls(calls),
+        ProviderFormat::Ollama => ollama::render_calls(calls),
+        ProviderFormat::Mcp => mcp::render_calls(calls),
     }
 }
 
-/// The messages that tell a model what came of its calls, in order: an array, to be added to the
-/// conversation after the model's own message. Every call has its answer. For `mcp`, an array of
+/// Renders the messages with the results of a model's calls, in order: an array to append to the
+/// conversation after the model's message. Every call has a result. For `mcp`, an array of
 /// `CallToolResult`s.
-pub fn write_results(format: Format, answered: &[Answered]) -> Json {
-    let each =
-        |one: fn(&Answered) -> Json| Json::array(&answered.iter().map(one).collect::<Vec<_>>());
-    let together = |all: fn(&[Answered]) -> Json| match answered {
-        [] => Json::array([]),
-        answered => Json::array([&all(answered)]),
+pub fn render_results(format: ProviderFormat, tool_result: &[ToolCallResult]) -> Json {
+    let each = |one: fn(&ToolCallResult) -> Json| {
+        Json::array_of(&tool_result.iter().map(one).collect::<Vec<_>>())
+    };
+    let together = |all: fn(&[ToolCallResult]) -> Json| match tool_result {
+        [] => Json::array_of([]),
+        answered => Json::array_of([&all(answered)]),
     };
     match format {
-        Format::OpenaiChat | Format::OpenaiChatStrict => each(openai_chat::result),
-        Format::OpenaiResponses | Format::OpenaiResponsesStrict => each(openai_responses::result),
-        Format::Anthropic => together(anthropic::results),
-        Format::Gemini | Format::GeminiPerTool => together(gemini::results),
-        Format::Ollama => each(ollama::result),
-        Format::Mcp => each(|answered| mcp::outcome(&answered.outcome)),
+        ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict => {
+            each(openai_chat::render_result)
+        }
+        ProviderFormat::OpenaiResponses | ProviderFormat::OpenaiResponsesStrict => {
+            each(openai_responses::render_result)
+        }
+        ProviderFormat::Anthropic => together(anthropic::render_results),
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => together(gemini::render_results),
+        ProviderFormat::Ollama => each(ollama::render_result),
+        ProviderFormat::Mcp => each(|answered| mcp::render_call_result(&answered.outcome)),
     }
 }

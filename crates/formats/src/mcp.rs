@@ -1,92 +1,93 @@
 //! Model Context Protocol: the `Tool`, the `params` of `tools/call` and the `CallToolResult`.
 //!
-//! What came from an MCP server goes on as it came, with fields this program does not know; only
-//! what Toolkeep itself decides (name, description, input schema) stands in its place.
+//! Content from an MCP server passes unchanged, including unknown fields. Only name, description
+//! and input schema, which Toolkeep decides, are replaced.
 
 use serde_json::{Map, Value, json};
-use tool::{Body, Json, Outcome, Tool, Traits};
+use tool::{Json, Outcome, OutcomeBody, Tool, ToolTraits};
 
-use crate::calls::{self, CallsError, RequestedCall, text};
-use crate::results::value_text;
+use crate::result_text::json_text;
+use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, required_string};
 
 /// The `Tool`, under `name`. To be computed once per catalog and name.
-pub fn tool(tool: &Tool, name: &str) -> Json {
-    let name = Json::of(name);
-    if tool.received.get("inputSchema").is_some() {
-        return received(tool, &name);
+pub fn render_tool(tool: &Tool, name: &str) -> Json {
+    let name = Json::encode(name);
+    if tool.raw_definition.get("inputSchema").is_some() {
+        return from_received(tool, &name);
     }
-    let title = tool.title.as_ref().map(Json::of);
-    let description = Json::of(&tool.description);
-    let output = tool.output.as_ref().filter(|output| is_object_schema(output));
-    let annotations = annotations(&tool.traits);
+    let title = tool.title.as_ref().map(Json::encode);
+    let description = Json::encode(&tool.description);
+    let output = tool.output_schema.as_ref().filter(|output| is_object_schema(output));
+    let annotations = render_annotations(&tool.traits);
     let fields = [
         Some(("name", &name)),
         title.as_ref().map(|title| ("title", title)),
         Some(("description", &description)),
-        Some(("inputSchema", &tool.input)),
+        Some(("inputSchema", &tool.input_schema)),
         output.map(|output| ("outputSchema", output)),
         annotations.as_ref().map(|annotations| ("annotations", annotations)),
     ];
-    Json::fields(fields.into_iter().flatten())
+    Json::object_from(fields.into_iter().flatten())
 }
 
-/// The definition as received, except where the catalog's own word differs: a source other than an
-/// MCP server may write any `inputSchema`, and what is shown must be what calls are checked against.
-fn received(tool: &Tool, name: &Json) -> Json {
-    let mut json = tool.received.clone();
+/// Renders the received definition with Toolkeep's own name, description and input schema. They may
+/// differ from the received ones, because a source other than an MCP server may write any
+/// `inputSchema`, and the rendered schema must be the one that calls are validated against.
+fn from_received(tool: &Tool, name: &Json) -> Json {
+    let mut json = tool.raw_definition.clone();
     if json.get("name").as_ref() != Some(name) {
-        json = json.with("name", name);
+        json = json.with_member("name", name);
     }
-    let described = json.get("description").map(|text| value_text(&text)).unwrap_or_default();
+    let described = json.get("description").map(|text| json_text(&text)).unwrap_or_default();
     if described != tool.description {
-        json = json.with("description", &Json::of(&tool.description));
+        json = json.with_member("description", &Json::encode(&tool.description));
     }
-    if json.get("inputSchema").as_ref() != Some(&tool.input) {
-        json = json.with("inputSchema", &tool.input);
+    if json.get("inputSchema").as_ref() != Some(&tool.input_schema) {
+        json = json.with_member("inputSchema", &tool.input_schema);
     }
     apply_hints(json, &tool.traits)
 }
 
-/// The definition with the hints that hold here: a client takes them for Toolkeep's own word. What else
-/// its annotations say stays.
-pub fn apply_hints(json: Json, traits: &Traits) -> Json {
-    let said = json.get("annotations").and_then(|it| it.value().as_object().cloned());
-    let before = said.unwrap_or_default();
-    let (mut after, hints) = (before.clone(), hints(traits));
+/// Replaces the hints of a definition by Toolkeep's own, because clients trust them as Toolkeep's.
+/// Other annotations remain.
+pub fn apply_hints(json: Json, traits: &ToolTraits) -> Json {
+    let stated = json.get("annotations").and_then(|it| it.to_value().as_object().cloned());
+    let before = stated.unwrap_or_default();
+    let (mut after, hints) = (before.clone(), trait_hints(traits));
     if !traits.trusted_annotations {
-        let holds = |hint: &str, said: &Value| {
+        let is_known_hint = |hint: &str, said: &Value| {
             hints.iter().any(|(known, holds)| *known == hint && said.as_bool() == Some(*holds))
         };
-        after.retain(|hint, said| is_strict(hint, said) || holds(hint, said));
+        after.retain(|hint, said| is_stricter(hint, said) || is_known_hint(hint, said));
     }
-    // What makes a client careful stays, whatever is known here.
+    // Hints that make a client careful remain in any case.
     for (hint, holds) in hints.into_iter().filter(|hint| *hint != ("destructiveHint", false)) {
-        if hint_meaning(&after, hint) != holds {
+        if hint_value(&after, hint) != holds {
             after.insert(hint.to_owned(), Value::Bool(holds));
         }
     }
     match after {
         same if same == before => json,
-        none if none.is_empty() => json.without("annotations"),
-        after => json.with("annotations", &Json::of(&after)),
+        none if none.is_empty() => json.without_member("annotations"),
+        after => json.with_member("annotations", &Json::encode(&after)),
     }
 }
 
-/// Whether a member of annotations can only make a client more careful.
-fn is_strict(hint: &str, said: &Value) -> bool {
+/// Returns whether an annotation can only make a client more careful.
+fn is_stricter(hint: &str, stated: &Value) -> bool {
     match hint {
-        "readOnlyHint" | "idempotentHint" => said.as_bool() == Some(false),
-        "destructiveHint" | "openWorldHint" => said.as_bool() == Some(true),
+        "readOnlyHint" | "idempotentHint" => stated.as_bool() == Some(false),
+        "destructiveHint" | "openWorldHint" => stated.as_bool() == Some(true),
         _ => true,
     }
 }
 
-/// What annotations say of a hint, by MCP's defaults where it is absent.
-fn hint_meaning(annotations: &Map<String, Value>, hint: &str) -> bool {
-    let said = |hint: &str| annotations.get(hint).and_then(Value::as_bool);
+/// Returns the value of a hint, with MCP's default if it is absent.
+fn hint_value(annotations: &Map<String, Value>, hint: &str) -> bool {
+    let stated = |hint: &str| annotations.get(hint).and_then(Value::as_bool);
     match hint {
-        "destructiveHint" => said("readOnlyHint") != Some(true) && said(hint) != Some(false),
-        _ => said(hint) == Some(true),
+        "destructiveHint" => stated("readOnlyHint") != Some(true) && stated(hint) != Some(false),
+        _ => stated(hint) == Some(true),
     }
 }
 
@@ -96,82 +97,85 @@ fn is_object_schema(schema: &Json) -> bool {
 }
 
 /// Only what is known: MCP reads an absent hint as the worse case, which is what unknown means here.
-fn annotations(traits: &Traits) -> Option<Json> {
+fn render_annotations(traits: &ToolTraits) -> Option<Json> {
     let hints =
-        hints(traits).into_iter().map(|(hint, holds)| (hint.to_owned(), Value::Bool(holds)));
+        trait_hints(traits).into_iter().map(|(hint, holds)| (hint.to_owned(), Value::Bool(holds)));
     let hints: Map<_, _> = hints.collect();
-    (!hints.is_empty()).then(|| Json::of(&hints))
+    (!hints.is_empty()).then(|| Json::encode(&hints))
 }
 
 /// The hints that are known to hold.
-fn hints(traits: &Traits) -> Vec<(&'static str, bool)> {
+fn trait_hints(traits: &ToolTraits) -> Vec<(&'static str, bool)> {
     let mut hints = Vec::new();
     if !traits.effects.is_unknown() {
-        hints.push(("readOnlyHint", !traits.effects.any()));
-        hints.push(("destructiveHint", traits.destructive));
-    } else if traits.destructive {
+        hints.push(("readOnlyHint", !traits.effects.may_change_state()));
+        hints.push(("destructiveHint", traits.is_destructive));
+    } else if traits.is_destructive {
         hints.push(("destructiveHint", true));
     }
-    if traits.idempotent {
+    if traits.is_idempotent {
         hints.push(("idempotentHint", true));
     }
     hints
 }
 
 /// Of the `params` of a `tools/call`, or of an array of such.
-pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
+pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     match message.kind() {
-        "array" => calls::each(&message.elements(), "params", |params, path| {
-            call(params, path.trim_end_matches('.')).map(Some)
+        "array" => tool_calls::parse_each(&message.elements(), "params", |params, path| {
+            parse_call(params, path.trim_end_matches('.')).map(Some)
         }),
-        _ => call(message, "params").map(|call| vec![call]),
+        _ => parse_call(message, "params").map(|call| vec![call]),
     }
 }
 
-fn call(params: &Json, path: &str) -> Result<RequestedCall, CallsError> {
+fn parse_call(params: &Json, path: &str) -> Result<ToolCallRequest, ParseCallsError> {
     if params.kind() != "object" {
-        return Err(CallsError::shape(path, Some(params), "an object"));
+        return Err(ParseCallsError::unexpected_type(path, Some(params), "an object"));
     }
-    let name = text(params, "name", &format!("{path}."))?;
-    let given = params.get("arguments").unwrap_or_else(Json::empty);
-    Ok(RequestedCall { id: None, name, text: given.bytes().clone() })
+    let name = required_string(params, "name", &format!("{path}."))?;
+    let given = params.get("arguments").unwrap_or_else(Json::empty_object);
+    Ok(ToolCallRequest { id: None, name, arguments_text: given.bytes().clone() })
 }
 
 /// An array of `params`.
-pub(crate) fn message(calls: &[RequestedCall]) -> Json {
-    let params = |call: &RequestedCall| {
-        Json::fields([("name", &Json::of(&call.name)), ("arguments", &calls::as_object(call))])
+pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
+    let params = |call: &ToolCallRequest| {
+        Json::object_from([
+            ("name", &Json::encode(&call.name)),
+            ("arguments", &tool_calls::arguments_object(call)),
+        ])
     };
-    Json::array(&calls.iter().map(params).collect::<Vec<_>>())
+    Json::array_of(&calls.iter().map(params).collect::<Vec<_>>())
 }
 
-/// What came of a call, as a `CallToolResult`.
-pub fn outcome(outcome: &Outcome) -> Json {
+/// Renders the outcome of a call as a `CallToolResult`.
+pub fn render_call_result(outcome: &Outcome) -> Json {
     let value = match &outcome.body {
-        Body::Mcp(result) => return result.clone(),
-        Body::Value(value) => value,
+        OutcomeBody::Mcp(result) => return result.clone(),
+        OutcomeBody::Value(value) => value,
     };
-    let content = Json::of(&json!([{ "type": "text", "text": value_text(value) }]));
-    let is_error = Json::of(&outcome.is_error);
+    let content = Json::encode(&json!([{ "type": "text", "text": json_text(value) }]));
+    let is_error = Json::encode(&outcome.is_error);
     let structured = (value.kind() == "object").then_some(("structuredContent", value));
     let fields = [Some(("content", &content)), structured, Some(("isError", &is_error))];
-    Json::fields(fields.into_iter().flatten())
+    Json::object_from(fields.into_iter().flatten())
 }
 
-/// A `CallToolResult` for a format that takes text only: its texts, a line for each part that is
-/// none, or its structured content where there are no parts.
-pub(crate) fn result_text(result: &Json) -> String {
+/// Renders a `CallToolResult` for a format of text only: its texts, one line for each other part,
+/// or its structured content if there are no parts.
+pub(crate) fn call_result_text(result: &Json) -> String {
     let parts = result.get("content").map(|content| content.elements()).unwrap_or_default();
     if parts.is_empty() {
         return result.get("structuredContent").map_or_else(String::new, |s| s.as_str().to_owned());
     }
-    parts.iter().map(part_text).collect::<Vec<_>>().join("\n")
+    parts.iter().map(content_block_text).collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn part_text(part: &Json) -> String {
-    let field = |key: &str| part.get(key).map(|json| value_text(&json));
+pub(crate) fn content_block_text(part: &Json) -> String {
+    let field = |key: &str| part.get(key).map(|json| json_text(&json));
     let resource = part.get("resource");
-    let of_resource = |key: &str| resource.as_ref()?.get(key).map(|json| value_text(&json));
+    let of_resource = |key: &str| resource.as_ref()?.get(key).map(|json| json_text(&json));
     let kind = field("type").unwrap_or_else(|| "untyped".into());
     match kind.as_str() {
         "text" => field("text").unwrap_or_default(),

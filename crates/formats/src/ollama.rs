@@ -2,70 +2,82 @@
 
 use tool::{Json, Tool};
 
-use crate::calls::{self, Answered, CallsError, RequestedCall};
-use crate::lower::{Loss, rules};
-use crate::{Rendered, results};
+use crate::schema_lowering::{SchemaLoss, provider_rules};
+use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
+use crate::{RenderedTool, result_text};
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    Rendered::lowered(tool, &rules::OLLAMA, |description, schema| {
-        let function = Json::fields([
-            ("name", &Json::of(name)),
-            ("description", &Json::of(description)),
+pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
+    RenderedTool::from_lowered(tool, &provider_rules::OLLAMA, |description, schema| {
+        let function = Json::object_from([
+            ("name", &Json::encode(name)),
+            ("description", &Json::encode(description)),
             ("parameters", &schema.schema),
         ]);
-        Json::fields([("type", &Json::of("function")), ("function", &function)])
+        Json::object_from([("type", &Json::encode("function")), ("function", &function)])
     })
 }
 
-/// The shape has no flag for a failure, so the text says it.
-pub(crate) fn result(answered: &Answered) -> Json {
-    let text = Json::of(&results::flagged(&answered.outcome));
-    let (id, name) = (answered.id.as_ref().map(Json::of), Json::of(&answered.name));
+/// Renders a result. The format has no error flag, so the text states a failure.
+pub(crate) fn render_result(tool_result: &ToolCallResult) -> Json {
+    let text = Json::encode(&result_text::outcome_text_with_error_prefix(&tool_result.outcome));
+    let (id, name) = (tool_result.id.as_ref().map(Json::encode), Json::encode(&tool_result.name));
     let fields = [
-        Some(("role", &Json::of("tool"))),
+        Some(("role", &Json::encode("tool"))),
         Some(("content", &text)),
         Some(("tool_name", &name)),
         id.as_ref().map(|id| ("tool_call_id", id)),
     ];
-    Json::fields(fields.into_iter().flatten())
+    Json::object_from(fields.into_iter().flatten())
 }
 
-/// The assistant's message.
-pub(crate) fn message(calls: &[RequestedCall]) -> Json {
-    let call = |call: &RequestedCall| {
-        let (name, arguments) = (Json::of(&call.name), calls::as_object(call));
-        let function = Json::fields([("name", &name), ("arguments", &arguments)]);
-        let id = call.id.as_ref().map(Json::of);
+/// Renders calls as the `tool_calls` of an assistant message.
+pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
+    let call = |call: &ToolCallRequest| {
+        let (name, arguments) = (Json::encode(&call.name), tool_calls::arguments_object(call));
+        let function = Json::object_from([("name", &name), ("arguments", &arguments)]);
+        let id = call.id.as_ref().map(Json::encode);
         let fields = [id.as_ref().map(|id| ("id", id)), Some(("function", &function))];
-        Json::fields(fields.into_iter().flatten())
+        Json::object_from(fields.into_iter().flatten())
     };
     let calls: Vec<_> = calls.iter().map(call).collect();
-    let (role, content) = (Json::of("assistant"), Json::of(""));
-    Json::fields([("role", &role), ("content", &content), ("tool_calls", &Json::array(&calls))])
+    let (role, content) = (Json::encode("assistant"), Json::encode(""));
+    Json::object_from([
+        ("role", &role),
+        ("content", &content),
+        ("tool_calls", &Json::array_of(&calls)),
+    ])
 }
 
 /// Of a whole response, of its `message`, or of its `tool_calls`.
-pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
+pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     let (found, path) = match message.kind() {
         "array" => (Some(message.clone()), "tool_calls"),
         "object" => match message.get("message") {
             Some(inner) if inner.kind() == "object" => {
                 (inner.get("tool_calls"), "message.tool_calls")
             }
-            Some(other) => return Err(CallsError::shape("message", Some(&other), "an object")),
+            Some(other) => {
+                return Err(ParseCallsError::unexpected_type("message", Some(&other), "an object"));
+            }
             None => (message.get("tool_calls"), "tool_calls"),
         },
-        _ => return Err(CallsError::shape("message", Some(message), "an object or an array")),
+        _ => {
+            return Err(ParseCallsError::unexpected_type(
+                "message",
+                Some(message),
+                "an object or an array",
+            ));
+        }
     };
     let Some(found) = found.filter(|found| found.kind() != "null") else { return Ok(Vec::new()) };
-    calls::each(&calls::elements(&found, path)?, path, read)
+    tool_calls::parse_each(&tool_calls::require_array(&found, path)?, path, parse_call)
 }
 
 /// Older servers give no id.
-fn read(call: &Json, path: &str) -> Result<Option<RequestedCall>, CallsError> {
-    let id = calls::optional(call, "id", path)?;
-    let function = calls::object(call, "function", path)?;
-    let name = calls::text(&function, "name", &format!("{path}function."))?;
-    let text = calls::written(function.get("arguments"));
-    Ok(Some(RequestedCall { id, name, text }))
+fn parse_call(call: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseCallsError> {
+    let id = tool_calls::optional_string(call, "id", path)?;
+    let function = tool_calls::required_object(call, "function", path)?;
+    let name = tool_calls::required_string(&function, "name", &format!("{path}function."))?;
+    let text = tool_calls::arguments_text(function.get("arguments"));
+    Ok(Some(ToolCallRequest { id, name, arguments_text: text }))
 }

@@ -1,69 +1,76 @@
 //! OpenAI Chat Completions: `tools`, `tool_calls` and `role: "tool"` messages.
 //!
-//! Arguments come as a JSON string that may not be JSON at all; some who copy the shape send the
-//! object itself, or no arguments where there are none. All three are read.
+//! Arguments are a JSON string that may be invalid JSON. Some compatible servers send an object
+//! instead, or omit empty arguments. All three forms are accepted.
 
 use serde_json::json;
 use tool::{Json, Tool};
 
-use crate::calls::{self, Answered, CallsError, RequestedCall};
-use crate::lower::{Loss, rules};
-use crate::{Rendered, results};
+use crate::schema_lowering::{SchemaLoss, provider_rules};
+use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
+use crate::{RenderedTool, result_text};
 
-pub(crate) fn tool(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    Rendered::lowered(tool, &rules::OPENAI, |description, schema| {
-        let function = Json::fields([
-            ("name", &Json::of(name)),
-            ("description", &Json::of(description)),
+pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
+    RenderedTool::from_lowered(tool, &provider_rules::OPENAI, |description, schema| {
+        let function = Json::object_from([
+            ("name", &Json::encode(name)),
+            ("description", &Json::encode(description)),
             ("parameters", &schema.schema),
         ]);
-        Json::fields([("type", &Json::of("function")), ("function", &function)])
+        Json::object_from([("type", &Json::encode("function")), ("function", &function)])
     })
 }
 
-pub(crate) fn strict(tool: &Tool, name: &str) -> Result<Rendered, Loss> {
-    let strict = Rendered::lowered(tool, &rules::OPENAI_STRICT, |description, schema| {
-        let function = Json::fields([
-            ("name", &Json::of(name)),
-            ("description", &Json::of(description)),
-            ("parameters", &schema.schema),
-            ("strict", &Json::of(&true)),
-        ]);
-        Json::fields([("type", &Json::of("function")), ("function", &function)])
-    });
-    crate::or_loose(strict, || self::tool(tool, name))
+pub(crate) fn render_strict_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
+    let strict =
+        RenderedTool::from_lowered(tool, &provider_rules::OPENAI_STRICT, |description, schema| {
+            let function = Json::object_from([
+                ("name", &Json::encode(name)),
+                ("description", &Json::encode(description)),
+                ("parameters", &schema.schema),
+                ("strict", &Json::encode(&true)),
+            ]);
+            Json::object_from([("type", &Json::encode("function")), ("function", &function)])
+        });
+    crate::strict_or_fallback(strict, || self::render_tool(tool, name))
 }
 
-/// The shape has no flag for a failure, so the text says it.
-pub(crate) fn result(answered: &Answered) -> Json {
-    let (id, text) =
-        (answered.id.as_deref().unwrap_or_default(), results::flagged(&answered.outcome));
-    Json::of(&json!({ "role": "tool", "tool_call_id": id, "content": text }))
+/// Renders a result. The format has no error flag, so the text states a failure.
+pub(crate) fn render_result(tool_result: &ToolCallResult) -> Json {
+    let (id, text) = (
+        tool_result.id.as_deref().unwrap_or_default(),
+        result_text::outcome_text_with_error_prefix(&tool_result.outcome),
+    );
+    Json::encode(&json!({ "role": "tool", "tool_call_id": id, "content": text }))
 }
 
-/// The assistant's message.
-pub(crate) fn message(calls: &[RequestedCall]) -> Json {
-    let calls: Vec<_> = calls.iter().map(call).collect();
-    let (role, content) = (Json::of("assistant"), Json::of(&()));
-    Json::fields([("role", &role), ("content", &content), ("tool_calls", &Json::array(&calls))])
+/// Renders calls as the `tool_calls` of an assistant message.
+pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
+    let calls: Vec<_> = calls.iter().map(render_call).collect();
+    let (role, content) = (Json::encode("assistant"), Json::encode(&()));
+    Json::object_from([
+        ("role", &role),
+        ("content", &content),
+        ("tool_calls", &Json::array_of(&calls)),
+    ])
 }
 
-fn call(call: &RequestedCall) -> Json {
-    let (name, arguments) = (Json::of(&call.name), calls::as_string(call));
-    let function = Json::fields([("name", &name), ("arguments", &arguments)]);
-    let id = Json::of(call.id.as_deref().unwrap_or_default());
-    Json::fields([("id", &id), ("type", &Json::of("function")), ("function", &function)])
+fn render_call(call: &ToolCallRequest) -> Json {
+    let (name, arguments) = (Json::encode(&call.name), tool_calls::arguments_string(call));
+    let function = Json::object_from([("name", &name), ("arguments", &arguments)]);
+    let id = Json::encode(call.id.as_deref().unwrap_or_default());
+    Json::object_from([("id", &id), ("type", &Json::encode("function")), ("function", &function)])
 }
 
-pub(crate) fn calls(message: &Json) -> Result<Vec<RequestedCall>, CallsError> {
-    let (found, path) = find(message)?;
+pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
+    let (found, path) = locate_calls(message)?;
     let Some(found) = found else { return Ok(Vec::new()) };
-    calls::each(&calls::elements(&found, &path)?, &path, read)
+    tool_calls::parse_each(&tool_calls::require_array(&found, &path)?, &path, parse_call)
 }
 
 /// The array of calls in a completion, a message, or the array itself. A message without one asks
 /// for none.
-fn find(message: &Json) -> Result<(Option<Json>, String), CallsError> {
+fn locate_calls(message: &Json) -> Result<(Option<Json>, String), ParseCallsError> {
     if message.kind() == "array" {
         return Ok((Some(message.clone()), "tool_calls".into()));
     }
@@ -71,29 +78,30 @@ fn find(message: &Json) -> Result<(Option<Json>, String), CallsError> {
         None => (message.clone(), ""),
         Some(choices) => {
             let first = choices.elements().into_iter().next().and_then(|c| c.get("message"));
-            let missing = || CallsError::shape("choices[0].message", None, "an object");
+            let missing =
+                || ParseCallsError::unexpected_type("choices[0].message", None, "an object");
             (first.ok_or_else(missing)?, "choices[0].message.")
         }
     };
     if message.kind() != "object" {
-        let place = if path.is_empty() { "message" } else { "choices[0].message" };
-        return Err(CallsError::shape(place, Some(&message), "an object"));
+        let object_path = if path.is_empty() { "message" } else { "choices[0].message" };
+        return Err(ParseCallsError::unexpected_type(object_path, Some(&message), "an object"));
     }
     let calls = message.get("tool_calls").filter(|calls| calls.kind() != "null");
     Ok((calls, format!("{path}tool_calls")))
 }
 
-fn read(call: &Json, path: &str) -> Result<Option<RequestedCall>, CallsError> {
-    let id = calls::text(call, "id", path)?;
-    // Absent where the shape is copied loosely; `custom` tools take free text and are none of ours.
-    if let Some(found) = call.get("type").and_then(|kind| kind.read::<String>().ok())
+fn parse_call(call: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseCallsError> {
+    let id = tool_calls::required_string(call, "id", path)?;
+    // Compatible servers may omit it; `custom` tools take free text and are not ours.
+    if let Some(found) = call.get("type").and_then(|kind| kind.decode::<String>().ok())
         && found != "function"
     {
         let (path, found) = (format!("{path}type"), format!("`{found}`"));
-        return Err(CallsError::Shape { path, found, expected: "`function`" });
+        return Err(ParseCallsError::UnexpectedType { path, found, expected: "`function`" });
     }
-    let function = calls::object(call, "function", path)?;
-    let name = calls::text(&function, "name", &format!("{path}function."))?;
-    let text = calls::written(function.get("arguments"));
-    Ok(Some(RequestedCall { id: Some(id), name, text }))
+    let function = tool_calls::required_object(call, "function", path)?;
+    let name = tool_calls::required_string(&function, "name", &format!("{path}function."))?;
+    let text = tool_calls::arguments_text(function.get("arguments"));
+    Ok(Some(ToolCallRequest { id: Some(id), name, arguments_text: text }))
 }

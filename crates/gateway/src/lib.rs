@@ -4,86 +4,87 @@
 //! executes, and writes the outcome. Only this crate calls an executor. It knows no protocol and no
 //! provider.
 
-mod aside;
-mod cancel;
-mod decide;
-pub mod facade;
-mod ids;
-mod limits;
-mod mac;
+mod approvals;
+mod background_work;
+mod call_ids;
+mod call_request;
+mod cancellation;
+mod catalog_view;
+mod concurrency;
+mod execution;
+mod keyed_hash;
 mod pipeline;
-mod plugins;
+mod plugin_visibility;
+mod policy_check;
 mod principal_executor;
-mod request;
-mod run;
-mod shape;
+pub mod result_formats;
+mod sanitizer;
 mod taint;
-mod view;
-mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Current};
+use catalog::{Catalog, CurrentSnapshot};
 use policy::Policy;
 use tokio_util::task::TaskTracker;
-use tool::artefact::Artefacts;
-use tool::executor::{Credentials, NoCredentials};
+use tool::artifact::ArtifactStore;
+use tool::executor::{CredentialProvider, NoCredentials};
 use tool::{Clock, Ledger, Secret};
 
-pub use aside::{aside, aside_if, away};
-pub use cancel::Unheard;
-pub use option_types::{Bounds, LONGEST, Patience};
-pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};
-pub use request::{Detached, Given, ModelCall, Request, Target};
-pub use view::View;
-pub use waits::{
-    Decided, Event, Heard, Herald, Holder, Holders, Holding, Nobody, Page, PendingRequest, Shown,
-    State,
+pub use approvals::{
+    ApprovalComponents, ApprovalDecision, ApprovalDetails, ApprovalEvent, ApprovalEventKind,
+    ApprovalObserver, ApprovalPage, ApprovalState, CredentialStatus, NoApprovalPorts,
+    PendingRequest, PrincipalResolver,
 };
+pub use background_work::{aside_if, drop_in_background, run_blocking_if_large};
+pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};
+pub use cancellation::NoopProgress;
+pub use catalog_view::CatalogView;
+pub use option_types::{ApprovalSettings, ConcurrencyLimits, MAX_DECISION_TIMEOUT};
+pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};
 
-use ids::Ids;
-use limits::Limits;
-use mac::Mac;
-use taint::Taints;
-use view::Views;
-use waits::Waits;
+use approvals::ApprovalRegistry;
+use call_ids::CallIdGenerator;
+use catalog_view::ViewCache;
+use concurrency::ConcurrencyLimiter;
+use keyed_hash::KeyedHasher;
+use taint::TaintTracker;
 
 /// Ports and options from which a gateway is built.
 #[derive(Clone)]
-pub struct Parts {
+pub struct GatewayComponents {
     /// Active catalog and policy, swapped together by intake.
-    pub current: Arc<Current<Policy>>,
+    pub current: Arc<CurrentSnapshot<Policy>>,
     /// Ledger that records calls.
     pub ledger: Arc<dyn Ledger>,
     /// Clock of the process.
     pub clock: Arc<dyn Clock>,
     /// Provider of credentials for upstreams.
-    pub credentials: Arc<dyn Credentials>,
+    pub credentials: Arc<dyn CredentialProvider>,
     /// Key of the installation for hashing arguments in records.
     pub mac_key: Secret,
     /// Components of approvals; without them, calls that need an approval are refused.
-    pub holding: Option<Holding>,
+    pub approvals: Option<ApprovalComponents>,
     /// Timeouts and limits of calls.
-    pub options: Options,
+    pub options: GatewayOptions,
 }
 
 /// Timeouts and limits of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct GatewayOptions {
     /// Default timeout of tools without their own.
-    pub timeout: Duration,
+    pub default_timeout: Duration,
     /// Maximum timeout of any tool.
-    pub timeout_max: Duration,
+    pub max_timeout: Duration,
     /// Grace period for an executor to stop after cancellation; then it is dropped.
-    pub grace: Duration,
+    pub cancel_grace: Duration,
     /// Maximum size of a result in bytes.
-    pub result_bytes: usize,
+    pub max_result_bytes: usize,
     /// Limits of concurrent calls.
-    pub bounds: Bounds,
+    pub concurrency: ConcurrencyLimits,
 }
 
-impl Parts {
+impl GatewayComponents {
     /// Creates the components for an embedding program: a fixed catalog, no policy, no approvals,
     /// and no credentials for sources. `secret` is the key for hashing arguments in records.
     pub fn new(
@@ -93,95 +94,95 @@ impl Parts {
         secret: Secret,
     ) -> Self {
         Self {
-            current: Arc::new(Current::new(catalog, Policy::default())),
+            current: Arc::new(CurrentSnapshot::new(catalog, Policy::default())),
             ledger,
             clock,
             credentials: Arc::new(NoCredentials),
             mac_key: secret,
-            holding: None,
-            options: Options::default(),
+            approvals: None,
+            options: GatewayOptions::default(),
         }
     }
 }
 
-impl Default for Options {
+impl Default for GatewayOptions {
     /// Returns 30 s, at most 600 s; 500 ms of grace; 4 MiB.
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(30),
-            timeout_max: Duration::from_mins(10),
-            grace: Duration::from_millis(500),
-            result_bytes: 4 << 20,
-            bounds: Bounds::default(),
+            default_timeout: Duration::from_secs(30),
+            max_timeout: Duration::from_mins(10),
+            cancel_grace: Duration::from_millis(500),
+            max_result_bytes: 4 << 20,
+            concurrency: ConcurrencyLimits::default(),
         }
     }
 }
 
 /// Lists the tools of each caller and runs its calls.
 pub struct Gateway {
-    parts: Parts,
-    views: Arc<Views>,
-    limits: Limits,
-    taints: Taints,
-    mac: Mac,
-    ids: Ids,
+    components: GatewayComponents,
+    views: Arc<ViewCache>,
+    limiter: ConcurrencyLimiter,
+    taint_tracker: TaintTracker,
+    keyed_hasher: KeyedHasher,
+    call_ids: CallIdGenerator,
     tasks: TaskTracker,
     /// Approved calls that have no capacity yet.
     starting: TaskTracker,
-    waits: Option<Waits>,
-    pub(crate) artefacts: Option<Arc<dyn Artefacts>>,
+    approvals: Option<ApprovalRegistry>,
+    pub(crate) artifacts: Option<Arc<dyn ArtifactStore>>,
 }
 
 impl Gateway {
     /// Builds a gateway from its components.
-    pub fn new(parts: Parts) -> Self {
-        let limits = Limits::new(parts.options.bounds);
-        let mac = Mac::new(&parts.mac_key);
+    pub fn new(parts: GatewayComponents) -> Self {
+        let limits = ConcurrencyLimiter::new(parts.options.concurrency);
+        let mac = KeyedHasher::new(&parts.mac_key);
         Self {
-            views: Views::before(&parts),
-            limits,
-            taints: Taints::default(),
-            mac,
-            ids: Ids::default(),
+            views: ViewCache::with_prebuild(&parts),
+            limiter: limits,
+            taint_tracker: TaintTracker::default(),
+            keyed_hasher: mac,
+            call_ids: CallIdGenerator::default(),
             tasks: TaskTracker::new(),
             starting: TaskTracker::new(),
-            waits: parts.holding.clone().map(Waits::new),
-            artefacts: None,
-            parts,
+            approvals: parts.approvals.clone().map(ApprovalRegistry::new),
+            artifacts: None,
+            components: parts,
         }
     }
 
     /// Releases everybody who waits for a decision, for the shutdown of the server. Their calls
     /// stay pending.
-    pub fn release(&self) {
-        if let Some(waits) = &self.waits {
-            waits.closing.cancel();
+    pub fn release_waiters(&self) {
+        if let Some(waits) = &self.approvals {
+            waits.shutdown.cancel();
         }
     }
 
     /// Adds an artifact store: results that are too large become a preview and a handle instead of
     /// a failure.
     #[must_use]
-    pub fn with_artefacts(mut self, artefacts: Arc<dyn Artefacts>) -> Self {
-        self.artefacts = Some(artefacts);
+    pub fn with_artifacts(mut self, artefacts: Arc<dyn ArtifactStore>) -> Self {
+        self.artifacts = Some(artefacts);
         self
     }
 
     /// Returns the artifact store.
-    pub fn artefacts(&self) -> Option<&Arc<dyn Artefacts>> {
-        self.artefacts.as_ref()
+    pub fn artifact_store(&self) -> Option<&Arc<dyn ArtifactStore>> {
+        self.artifacts.as_ref()
     }
 
     /// Resolves when no call is running. New calls are refused from now on; calls approved before
     /// still run.
-    pub async fn drain(&self) {
+    pub async fn drain_calls(&self) {
         self.starting.close();
         self.starting.wait().await;
-        self.limits.close();
+        self.limiter.close_admission();
         self.tasks.close();
         self.tasks.wait().await;
-        if let Some(waits) = &self.waits {
-            self.write_taints(waits.holding.store.as_ref()).await;
+        if let Some(waits) = &self.approvals {
+            self.write_taints(waits.components.store.as_ref()).await;
         }
     }
 
@@ -189,22 +190,22 @@ impl Gateway {
     ///
     /// # Errors
     /// The error of the ledger.
-    pub fn health(&self) -> Result<(), tool::LedgerError> {
-        self.parts.ledger.health()
+    pub fn check_health(&self) -> Result<(), tool::LedgerError> {
+        self.components.ledger.check_health()
     }
 
     /// Returns the number of calls that are pending for a decision.
-    pub fn waiting(&self) -> usize {
-        self.waits.as_ref().map_or(0, |waits| waits.index.waiting())
+    pub fn pending_approval_count(&self) -> usize {
+        self.approvals.as_ref().map_or(0, |waits| waits.index.pending_count())
     }
 
     /// Returns the number of running calls.
-    pub fn running(&self) -> usize {
-        self.limits.running()
+    pub fn running_call_count(&self) -> usize {
+        self.limiter.running_count()
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for GatewayComponents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("options", &self.options).finish_non_exhaustive()
     }
@@ -212,7 +213,7 @@ impl std::fmt::Debug for Parts {
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("options", &self.parts.options).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("options", &self.components.options).finish_non_exhaustive()
     }
 }
 

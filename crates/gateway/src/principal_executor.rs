@@ -1,15 +1,17 @@
-//! The port of executors that act on behalf of their caller.
+//! Executor port for tools that act on behalf of their caller.
 //!
-//! Sources get the facts of a caller and nothing they could decide with. What stands above the gateway and
-//! is called by way of it implements [`PrincipalExecutor`] instead of [`Executor`]. Crates of sources do not
-//! depend on this one, so none of theirs can.
+//! Sources receive facts about a caller, but nothing that grants rights. Crates above the gateway
+//! whose tools call it implement [`PrincipalExecutor`] instead of [`Executor`]. Source crates do
+//! not depend on this crate, so they cannot implement it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use identity::Principal;
 use tool::executor::PrincipalToken;
-use tool::{Boxed, Code, Context, ExecuteError, Executor, Granted, Step};
+use tool::{
+    BoxFuture, CallContext, ErrorCode, ExecuteError, ExecutionState, Executor, RecordedCall,
+};
 
 use crate::Gateway;
 
@@ -22,50 +24,52 @@ pub trait PrincipalExecutor: Send + Sync + fmt::Debug {
     fn execute<'a>(
         &'a self,
         caller: OnBehalf<'a>,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>>;
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>>;
 
-    /// As [`Executor::only_calls`].
+    /// As [`Executor::only_makes_nested_calls`].
     fn only_calls(&self) -> bool {
         false
     }
 }
 
-/// Whose call runs, and where.
+/// Principal and gateway of a running call.
 #[derive(Debug, Clone, Copy)]
 pub struct OnBehalf<'a> {
-    /// The principal of the call, narrowed as its request asked for.
+    /// The principal of the call, restricted as its request states.
     pub principal: &'a Principal,
     /// The gateway that runs the call.
     pub gateway: &'a Arc<Gateway>,
 }
 
-/// A [`PrincipalExecutor`] as a catalog holds it. Layers around it, such as a retry, need not know of it.
+/// Adapter from [`PrincipalExecutor`] to [`Executor`], as the catalog holds it. Wrappers such as
+/// retries need not know it.
 #[derive(Debug)]
 pub struct PrincipalPort<E>(pub E);
 
 impl<E: PrincipalExecutor> Executor for PrincipalPort<E> {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         match ctx.principal.and_then(PrincipalToken::downcast::<CallPrincipal>) {
             Some(caller) => self.0.execute(caller.on_behalf(), call, ctx),
-            None => Box::pin(std::future::ready(Err(ExecuteError::before(
-                Code::Internal,
+            None => Box::pin(std::future::ready(Err(ExecuteError::not_sent(
+                ErrorCode::Internal,
                 "the call has no caller",
             )))),
         }
     }
 
-    fn only_calls(&self) -> bool {
+    fn only_makes_nested_calls(&self) -> bool {
         self.0.only_calls()
     }
 }
 
-/// What the pipeline seals into a call's context. The type is private: nobody else can open it.
+/// Principal and gateway of a call, sealed into its context. The type is private, so that no other
+/// crate can read it.
 pub(crate) struct CallPrincipal {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) principal: Principal,

@@ -6,7 +6,7 @@
 //! more callers are marked than can be tracked, all others count as marked until the overflow
 //! expires.
 
-mod kept;
+mod taint_store;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,150 +14,159 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use identity::Principal;
-use policy::Taint;
+use policy::SessionTaint;
 use tokio::sync::Notify;
-use tool::{Map, Mono, Version};
+use tool::{FastMap, MonotonicTime, Version};
 
 /// Lifetime of a taint after the caller's last call.
-const QUIET: Duration = Duration::from_hours(1);
+const TAINT_LIFETIME: Duration = Duration::from_hours(1);
 /// Interval at which the time of the last call is written again.
-const REFRESH: Duration = Duration::from_mins(10);
+const REWRITE_INTERVAL: Duration = Duration::from_mins(10);
 /// Maximum number of tracked callers.
-const CALLERS: usize = 65_536;
+const MAX_CALLERS: usize = 65_536;
 
 /// Root key and user: keys delegated within one user's work count as one caller, because content
 /// that one reads may reach the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Whose<'a> {
-    key: &'a str,
+struct TaintSubject<'a> {
+    root_key_id: &'a str,
     subject: &'a str,
 }
 
-impl<'a> Whose<'a> {
-    fn of(principal: &'a Principal) -> Self {
-        let first = principal.rights().delegations().first();
-        let key = first.map_or(principal.key(), |hand| hand.by.as_str());
-        Self { key, subject: principal.subject() }
+impl<'a> TaintSubject<'a> {
+    fn from_principal(principal: &'a Principal) -> Self {
+        let first = principal.rights_class().delegations().first();
+        let key = first.map_or(principal.key_id(), |hand| hand.delegated_by.as_str());
+        Self { root_key_id: key, subject: principal.subject() }
     }
 }
 
 /// Tracks the taint of all callers.
 #[derive(Debug, Default)]
-pub(crate) struct Taints {
-    kept: Mutex<Kept>,
+pub(crate) struct TaintTracker {
+    table: Mutex<TaintTable>,
     /// True if any caller is marked.
-    any: AtomicBool,
+    is_any_marked: AtomicBool,
     /// Hash state for caller ids: a keyed hash, for which nobody can find collisions.
-    keys: RandomState,
+    hash_state: RandomState,
     /// Notifies that a row must be written.
-    news: Notify,
+    write_notify: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    callers: Map<u64, Seen>,
+struct TaintTable {
+    callers: FastMap<u64, CallerTaint>,
     /// Callers with a pending write, by key and user.
-    due: Map<u64, (String, String)>,
+    pending_writes: FastMap<u64, (String, String)>,
     /// Time of the overflow, since which untracked callers count as marked.
-    over: Option<Mono>,
+    overflow_since: Option<MonotonicTime>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
-    taint: Taint,
-    last: Mono,
+struct CallerTaint {
+    taint: SessionTaint,
+    last_call: MonotonicTime,
     /// Stored taint with its time and version.
-    written: Option<(Taint, Mono, Version)>,
+    written: Option<(SessionTaint, MonotonicTime, Version)>,
 }
 
-impl Seen {
-    fn is_due(&self) -> bool {
-        self.written
-            .is_none_or(|(taint, at, _)| taint != self.taint || self.last.since(at) >= REFRESH)
+impl CallerTaint {
+    fn needs_write(&self) -> bool {
+        self.written.is_none_or(|(taint, at, _)| {
+            taint != self.taint || self.last_call.saturating_duration_since(at) >= REWRITE_INTERVAL
+        })
     }
 }
 
-fn counts(since: Mono, now: Mono) -> bool {
-    now.since(since) < QUIET
+fn is_recent(since: MonotonicTime, now: MonotonicTime) -> bool {
+    now.saturating_duration_since(since) < TAINT_LIFETIME
 }
 
-impl Taints {
-    fn id(&self, whose: Whose<'_>) -> u64 {
-        self.keys.hash_one(whose)
+impl TaintTracker {
+    fn caller_hash(&self, whose: TaintSubject<'_>) -> u64 {
+        self.hash_state.hash_one(whose)
     }
 
     /// Returns the taint of this caller and refreshes the time of its last call.
-    pub(crate) fn of(&self, principal: &Principal, now: Mono) -> Taint {
-        if !self.any.load(Ordering::Acquire) {
-            return Taint::default();
+    pub(crate) fn touch_caller(&self, principal: &Principal, now: MonotonicTime) -> SessionTaint {
+        if !self.is_any_marked.load(Ordering::Acquire) {
+            return SessionTaint::default();
         }
-        let whose = Whose::of(principal);
-        let id = self.id(whose);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = kept.over.is_some_and(|since| counts(since, now));
-        let Some(seen) = kept.callers.get_mut(&id).filter(|seen| counts(seen.last, now)) else {
-            return Taint { untrusted: over, private: over };
+        let whose = TaintSubject::from_principal(principal);
+        let id = self.caller_hash(whose);
+        let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = kept.overflow_since.is_some_and(|since| is_recent(since, now));
+        let Some(caller_taint) =
+            kept.callers.get_mut(&id).filter(|seen| is_recent(seen.last_call, now))
+        else {
+            return SessionTaint { has_untrusted: over, has_private: over };
         };
-        seen.last = now;
-        let (taint, due) = (seen.taint, seen.is_due());
+        caller_taint.last_call = now;
+        let (taint, due) = (caller_taint.taint, caller_taint.needs_write());
         if due {
-            self.note(&mut kept, id, whose);
+            self.schedule_write(&mut kept, id, whose);
         }
         taint
     }
 
     /// Returns the taint of this caller without a refresh.
-    pub(crate) fn look(&self, principal: &Principal, now: Mono) -> Taint {
-        let id = self.id(Whose::of(principal));
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.callers.get(&id).filter(|seen| counts(seen.last, now));
-        let over = kept.over.is_some_and(|since| counts(since, now));
-        found.map_or(Taint { untrusted: over, private: over }, |seen| seen.taint)
+    pub(crate) fn peek_caller(&self, principal: &Principal, now: MonotonicTime) -> SessionTaint {
+        let id = self.caller_hash(TaintSubject::from_principal(principal));
+        let kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.callers.get(&id).filter(|seen| is_recent(seen.last_call, now));
+        let over = kept.overflow_since.is_some_and(|since| is_recent(since, now));
+        found.map_or(SessionTaint { has_untrusted: over, has_private: over }, |seen| seen.taint)
     }
 
     /// Marks this caller with `taint`.
-    pub(crate) fn mark(&self, principal: &Principal, taint: Taint, now: Mono) {
-        if taint == Taint::default() {
+    pub(crate) fn mark_caller(
+        &self,
+        principal: &Principal,
+        taint: SessionTaint,
+        now: MonotonicTime,
+    ) {
+        if taint == SessionTaint::default() {
             return;
         }
-        let whose = Whose::of(principal);
-        let id = self.id(whose);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.room(id, now) {
+        let whose = TaintSubject::from_principal(principal);
+        let id = self.caller_hash(whose);
+        let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.reserve_slot(id, now) {
             return;
         }
-        let new = Seen { taint, last: now, written: None };
+        let new = CallerTaint { taint, last_call: now, written: None };
         let seen = kept.callers.entry(id).or_insert(new);
-        let before = if counts(seen.last, now) { seen.taint } else { Taint::default() };
-        (seen.taint, seen.last) = (before.and(taint), now);
-        if seen.is_due() {
-            self.note(&mut kept, id, whose);
+        let before =
+            if is_recent(seen.last_call, now) { seen.taint } else { SessionTaint::default() };
+        (seen.taint, seen.last_call) = (before.union(taint), now);
+        if seen.needs_write() {
+            self.schedule_write(&mut kept, id, whose);
         }
-        self.any.store(true, Ordering::Release);
+        self.is_any_marked.store(true, Ordering::Release);
     }
 
     /// Schedules one write of this caller.
-    fn note(&self, kept: &mut Kept, id: u64, whose: Whose<'_>) {
-        kept.due.entry(id).or_insert_with(|| {
-            self.news.notify_one();
-            (whose.key.to_owned(), whose.subject.to_owned())
+    fn schedule_write(&self, kept: &mut TaintTable, id: u64, whose: TaintSubject<'_>) {
+        kept.pending_writes.entry(id).or_insert_with(|| {
+            self.write_notify.notify_one();
+            (whose.root_key_id.to_owned(), whose.subject.to_owned())
         });
     }
 }
 
-impl Kept {
+impl TaintTable {
     /// Reserves a slot for this caller; without space, all untracked callers count as marked.
-    fn room(&mut self, id: u64, now: Mono) -> bool {
-        if self.callers.len() < CALLERS || self.callers.contains_key(&id) {
+    fn reserve_slot(&mut self, id: u64, now: MonotonicTime) -> bool {
+        if self.callers.len() < MAX_CALLERS || self.callers.contains_key(&id) {
             return true;
         }
-        self.callers.retain(|_, seen| counts(seen.last, now));
-        let Self { callers, due, .. } = self;
+        self.callers.retain(|_, seen| is_recent(seen.last_call, now));
+        let Self { callers, pending_writes: due, .. } = self;
         due.retain(|id, _| callers.contains_key(id));
-        if self.callers.len() < CALLERS {
+        if self.callers.len() < MAX_CALLERS {
             return true;
         }
-        self.over = Some(now);
+        self.overflow_since = Some(now);
         false
     }
 }
@@ -167,70 +176,93 @@ mod tests {
     use std::time::Duration;
 
     use identity::{KeyId, KeyRing, NewKey, Principal};
-    use policy::Taint;
-    use tool::{Mono, Wall};
+    use policy::SessionTaint;
+    use tool::{MonotonicTime, WallTime};
 
-    use super::{CALLERS, Seen, Taints};
+    use super::{CallerTaint, MAX_CALLERS, TaintTracker};
 
-    const UNTRUSTED: Taint = Taint { untrusted: true, private: false };
-    const PRIVATE: Taint = Taint { untrusted: false, private: true };
-    const BOTH: Taint = Taint { untrusted: true, private: true };
+    const UNTRUSTED: SessionTaint = SessionTaint { has_untrusted: true, has_private: false };
+    const PRIVATE: SessionTaint = SessionTaint { has_untrusted: false, has_private: true };
+    const BOTH: SessionTaint = SessionTaint { has_untrusted: true, has_private: true };
 
-    fn at(minutes: u64) -> Mono {
-        Mono(Duration::from_mins(minutes))
+    fn at(minutes: u64) -> MonotonicTime {
+        MonotonicTime(Duration::from_mins(minutes))
     }
 
     fn caller(id: &str, subject: &str) -> Principal {
-        let key = NewKey::user(KeyId::new(id).unwrap(), subject);
-        let (secret, record) = key.issue([7; 32], Wall(0)).unwrap();
-        KeyRing::new([record]).verify(Some(secret.open()), Wall(1)).unwrap()
+        let key = NewKey::for_user(KeyId::new(id).unwrap(), subject);
+        let (secret, record) = key.issue_key([7; 32], WallTime(0)).unwrap();
+        KeyRing::new([record]).verify_key(Some(secret.expose()), WallTime(1)).unwrap()
     }
 
     #[test]
     fn what_was_seen_adds_up_and_is_forgotten_after_an_hour_of_silence() {
-        let (taints, ann) = (Taints::default(), caller("a", "ann"));
-        assert_eq!(taints.of(&ann, at(0)), Taint::default());
-        taints.mark(&ann, UNTRUSTED, at(0));
-        assert_eq!(taints.of(&ann, at(59)), UNTRUSTED, "and this call keeps it");
-        taints.mark(&ann, PRIVATE, at(100));
-        assert_eq!((taints.of(&ann, at(159)), taints.look(&ann, at(159))), (BOTH, BOTH));
-        assert_eq!(taints.look(&ann, at(219)), Taint::default(), "to look is no call");
+        let (taints, ann) = (TaintTracker::default(), caller("a", "ann"));
+        assert_eq!(taints.touch_caller(&ann, at(0)), SessionTaint::default());
+        taints.mark_caller(&ann, UNTRUSTED, at(0));
+        assert_eq!(taints.touch_caller(&ann, at(59)), UNTRUSTED, "and this call keeps it");
+        taints.mark_caller(&ann, PRIVATE, at(100));
+        assert_eq!(
+            (taints.touch_caller(&ann, at(159)), taints.peek_caller(&ann, at(159))),
+            (BOTH, BOTH)
+        );
+        assert_eq!(
+            taints.peek_caller(&ann, at(219)),
+            SessionTaint::default(),
+            "to look is no call"
+        );
         // What counts no more does not come back with the next mark.
-        taints.mark(&ann, PRIVATE, at(300));
-        assert_eq!(taints.of(&ann, at(300)), PRIVATE);
-        assert_eq!(taints.of(&caller("b", "ann"), at(300)), Taint::default(), "another key");
+        taints.mark_caller(&ann, PRIVATE, at(300));
+        assert_eq!(taints.touch_caller(&ann, at(300)), PRIVATE);
+        assert_eq!(
+            taints.touch_caller(&caller("b", "ann"), at(300)),
+            SessionTaint::default(),
+            "another key"
+        );
     }
 
     #[test]
     fn keys_handed_on_within_one_users_work_are_one_caller() {
-        let first = NewKey::user(KeyId::new("first").unwrap(), "ann");
-        let (_, above) = first.issue([1; 32], Wall(0)).unwrap();
-        let maker = KeyRing::new([above.clone()]).principal("first").unwrap().clone();
+        let first = NewKey::for_user(KeyId::new("first").unwrap(), "ann");
+        let (_, above) = first.issue_key([1; 32], WallTime(0)).unwrap();
+        let maker = KeyRing::new([above.clone()]).principal_of_key("first").unwrap().clone();
         let id = KeyId::new("second").unwrap();
-        let hand = NewKey::delegated(id, (&above, &maker), identity::Hand::default(), Wall(1));
-        let (_, below) = hand.unwrap().issue([2; 32], Wall(1)).unwrap();
+        let hand = NewKey::delegate_key(
+            id,
+            (&above, &maker),
+            identity::DelegationRequest::default(),
+            WallTime(1),
+        );
+        let (_, below) = hand.unwrap().issue_key([2; 32], WallTime(1)).unwrap();
         let ring = KeyRing::new([above, below]);
-        let (taints, second) = (Taints::default(), ring.principal("second").unwrap());
-        taints.mark(second, UNTRUSTED, at(0));
-        assert_eq!(taints.of(&maker, at(1)), UNTRUSTED, "what the second read may be told to it");
+        let (taints, second) = (TaintTracker::default(), ring.principal_of_key("second").unwrap());
+        taints.mark_caller(second, UNTRUSTED, at(0));
+        assert_eq!(
+            taints.touch_caller(&maker, at(1)),
+            UNTRUSTED,
+            "what the second read may be told to it"
+        );
     }
 
     #[test]
     fn where_too_many_are_marked_everyone_is() {
-        let (taints, last) = (Taints::default(), caller("last", "zoe"));
+        let (taints, last) = (TaintTracker::default(), caller("last", "zoe"));
         let one = caller("a", "ann");
-        taints.mark(&one, UNTRUSTED, at(0));
+        taints.mark_caller(&one, UNTRUSTED, at(0));
         {
-            let mut kept = taints.kept.lock().unwrap();
-            let seen = Seen { taint: UNTRUSTED, last: at(0), written: None };
-            kept.callers.extend((1..CALLERS).map(|n| (n as u64, seen)));
+            let mut kept = taints.table.lock().unwrap();
+            let seen = CallerTaint { taint: UNTRUSTED, last_call: at(0), written: None };
+            kept.callers.extend((1..MAX_CALLERS).map(|n| (n as u64, seen)));
         }
-        assert_eq!(taints.of(&last, at(1)), Taint::default());
-        taints.mark(&caller("one", "more"), UNTRUSTED, at(1));
-        assert_eq!((taints.of(&last, at(2)), taints.of(&one, at(2))), (BOTH, UNTRUSTED));
-        assert_eq!(taints.of(&last, at(62)), Taint::default());
+        assert_eq!(taints.touch_caller(&last, at(1)), SessionTaint::default());
+        taints.mark_caller(&caller("one", "more"), UNTRUSTED, at(1));
+        assert_eq!(
+            (taints.touch_caller(&last, at(2)), taints.touch_caller(&one, at(2))),
+            (BOTH, UNTRUSTED)
+        );
+        assert_eq!(taints.touch_caller(&last, at(62)), SessionTaint::default());
         // Then there is room again.
-        taints.mark(&last, PRIVATE, at(63));
-        assert_eq!(taints.of(&last, at(63)), PRIVATE);
+        taints.mark_caller(&last, PRIVATE, at(63));
+        assert_eq!(taints.touch_caller(&last, at(63)), PRIVATE);
     }
 }

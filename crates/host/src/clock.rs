@@ -1,10 +1,10 @@
-//! The system's clocks.
+//! Wall and monotonic clocks of the system.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tool::{Clock, Mono, Wall};
+use tool::{Clock, MonotonicTime, WallTime};
 
-/// Wall time from the system, monotonic time from the moment this was made.
+/// Clock with the system's wall time and a monotonic time since its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     start: Instant,
@@ -19,14 +19,14 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         #[expect(clippy::disallowed_methods, reason = "this is the Clock port's one real end")]
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Wall(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        WallTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    fn mono(&self) -> Mono {
-        Mono(self.start.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.start.elapsed())
     }
 }

@@ -1,85 +1,86 @@
-//! Where the body of a response ends: by its length, by its chunks, or with its connection (RFC 9112, 6).
+//! Body framing of responses: content length, chunked, or until the connection closes (RFC 9112,
+//! 6).
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::header::{HeaderName, HeaderValue};
 
 use crate::error::ProtocolError;
 
-/// The longest line between chunks, in bytes.
-const MAX_LINE: usize = 1 << 10;
-/// Bytes of all chunk extensions of a body; hyper's limit is one less.
-const MAX_EXTENSIONS: usize = (16 << 10) - 2;
-/// Bytes of trailers; hyper's limit is no lower.
+/// Maximum length of a line between chunks, in bytes.
+const MAX_LINE_BYTES: usize = 1 << 10;
+/// Maximum size of all chunk extensions of a body, in bytes. The limit of hyper is one less.
+const MAX_EXTENSION_BYTES: usize = (16 << 10) - 2;
+/// Maximum size of trailers, in bytes. The limit of hyper is not lower.
 const MAX_TRAILER_BYTES: usize = (16 << 10) - 8;
-/// Fields of trailers; the same.
+/// Maximum number of trailer fields. The limit of hyper is not lower.
 const MAX_TRAILER_FIELDS: usize = 64;
 
-/// What is left of a body.
+/// How the rest of a body is delimited.
 #[derive(Debug)]
 pub enum BodyFraming {
-    /// So many bytes.
+    /// The given number of bytes.
     Length(u64),
-    /// Chunks.
+    /// Chunked transfer coding.
     Chunked(ChunkDecoder),
-    /// All that comes until the connection is closed.
+    /// All data until the connection is closed.
     UntilClose,
-    /// Nothing.
+    /// Nothing remains of the body.
     Complete,
 }
 
-/// Where in its chunks a body is.
+/// The state of decoding a chunked body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ChunkDecoder {
     state: ChunkState,
-    /// Bytes of extensions so far.
-    extensions: usize,
+    /// The size of the extensions so far, in bytes.
+    extension_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 enum ChunkState {
-    /// Before a size.
+    /// Before the size of a chunk.
     #[default]
     Size,
-    /// Within a chunk, with so many bytes to come.
+    /// Within a chunk, with the number of remaining bytes.
     Data(u64),
-    /// Behind a chunk.
+    /// After the data of a chunk.
     DataEnd,
-    /// Behind the last chunk, with so many bytes and fields of trailers read.
+    /// After the last chunk, with the size in bytes and the number of trailers so far.
     Trailers(usize, usize),
 }
 
-/// What was read of a body.
+/// The result of one decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyPart {
     Data(Bytes),
-    /// More must come first.
+    /// More input is needed.
     Incomplete,
     End,
 }
 
 impl BodyFraming {
-    /// Chunks, of which none was read.
-    pub(crate) fn chunked() -> Self {
+    /// Returns the framing of a chunked body.
+    pub(crate) fn new_chunked() -> Self {
         Self::Chunked(ChunkDecoder::default())
     }
 
-    /// Of so many bytes.
-    pub(crate) fn sized(length: u64) -> Self {
+    /// Returns the framing of a body with this length.
+    pub(crate) fn from_length(length: u64) -> Self {
         if length == 0 { Self::Complete } else { Self::Length(length) }
     }
 
-    /// Whether only the end of the connection ends the body.
-    pub fn ends_with_the_connection(&self) -> bool {
+    /// Whether the body ends when the connection closes.
+    pub fn is_close_delimited(&self) -> bool {
         matches!(self, Self::UntilClose)
     }
 
-    /// Whether nothing more comes.
+    /// Whether the body has ended.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Complete)
     }
 
-    /// How many bytes are to come, where that is known.
-    pub fn length(&self) -> Option<u64> {
+    /// Returns the number of remaining bytes, if it is known.
+    pub fn remaining_length(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
             Self::Complete => Some(0),
@@ -87,28 +88,31 @@ impl BodyFraming {
         }
     }
 
-    /// Takes from `buffer` what belongs to the body. Where it ends with that, it is known at once.
-    pub(crate) fn read(&mut self, buffer: &mut BytesMut) -> Result<BodyPart, ProtocolError> {
+    /// Takes the next part of the body from `buffer`. Detects the end of the body as early as
+    /// possible.
+    pub(crate) fn decode_part(&mut self, buffer: &mut BytesMut) -> Result<BodyPart, ProtocolError> {
         match self {
             Self::Complete => Ok(BodyPart::End),
             Self::UntilClose if buffer.is_empty() => Ok(BodyPart::Incomplete),
             Self::UntilClose => Ok(BodyPart::Data(buffer.split().freeze())),
             Self::Length(left) => {
-                let Some(data) = take(buffer, left) else { return Ok(BodyPart::Incomplete) };
+                let Some(data) = take_available(buffer, left) else {
+                    return Ok(BodyPart::Incomplete);
+                };
                 if *left == 0 {
                     *self = Self::Complete;
                 }
                 Ok(BodyPart::Data(data))
             }
             Self::Chunked(chunks) => {
-                let part = chunks.read(buffer)?;
-                // What is there already behind the data decides whether more is to come.
-                let ended = match &part {
-                    BodyPart::Data(_) => chunks.skip_to_data(buffer)?,
+                let part = chunks.decode_part(buffer)?;
+                // The bytes after the data may already end the body.
+                let has_ended = match &part {
+                    BodyPart::Data(_) => chunks.advance_to_data(buffer)?,
                     BodyPart::End => true,
                     BodyPart::Incomplete => false,
                 };
-                if ended {
+                if has_ended {
                     *self = Self::Complete;
                 }
                 Ok(part)
@@ -118,13 +122,13 @@ impl BodyFraming {
 }
 
 impl ChunkDecoder {
-    fn read(&mut self, buffer: &mut BytesMut) -> Result<BodyPart, ProtocolError> {
-        if self.skip_to_data(buffer)? {
+    fn decode_part(&mut self, buffer: &mut BytesMut) -> Result<BodyPart, ProtocolError> {
+        if self.advance_to_data(buffer)? {
             return Ok(BodyPart::End);
         }
         match &mut self.state {
             ChunkState::Data(left) => {
-                Ok(take(buffer, left).map_or(BodyPart::Incomplete, BodyPart::Data))
+                Ok(take_available(buffer, left).map_or(BodyPart::Incomplete, BodyPart::Data))
             }
             ChunkState::Size | ChunkState::DataEnd | ChunkState::Trailers(..) => {
                 Ok(BodyPart::Incomplete)
@@ -132,8 +136,8 @@ impl ChunkDecoder {
         }
     }
 
-    /// Reads up to the next data; whether there is none any more.
-    fn skip_to_data(&mut self, buffer: &mut BytesMut) -> Result<bool, ProtocolError> {
+    /// Advances to the next chunk data. Returns whether the body has ended.
+    fn advance_to_data(&mut self, buffer: &mut BytesMut) -> Result<bool, ProtocolError> {
         loop {
             self.state = match self.state {
                 ChunkState::Data(0) => ChunkState::DataEnd,
@@ -147,7 +151,7 @@ impl ChunkDecoder {
                 },
                 ChunkState::Size => match take_line(buffer)? {
                     None => return Ok(false),
-                    Some(line) => match self.chunk_size(&line)? {
+                    Some(line) => match self.parse_chunk_size(&line)? {
                         0 => ChunkState::Trailers(0, 0),
                         size => ChunkState::Data(size),
                     },
@@ -160,7 +164,7 @@ impl ChunkDecoder {
                         if size > MAX_TRAILER_BYTES || count > MAX_TRAILER_FIELDS {
                             return Err(ProtocolError::Invalid("what follows it is too large"));
                         }
-                        if !is_field(&line) {
+                        if !is_valid_trailer(&line) {
                             return Err(ProtocolError::Invalid("what follows it is no header"));
                         }
                         // Trailers are of no use here.
@@ -171,36 +175,36 @@ impl ChunkDecoder {
         }
     }
 
-    /// The size of a chunk. Its extensions are bounded, and passed over.
-    fn chunk_size(&mut self, line: &[u8]) -> Result<u64, ProtocolError> {
+    /// Parses the size of a chunk. Extensions are limited in size and ignored.
+    fn parse_chunk_size(&mut self, line: &[u8]) -> Result<u64, ProtocolError> {
         let count = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let (digits, rest) = line.split_at_checked(count).unwrap_or_default();
         let extension = rest.trim_ascii_start();
         let is_spaced = rest.iter().take(rest.len() - extension.len()).all(|b| b" \t".contains(b));
         let has_extension = extension.first() == Some(&b';');
         let is_plain = is_spaced && (has_extension || extension.is_empty());
-        // Whoever takes a lone CR for a line end sees another chunk.
+        // A reader that takes a bare CR for a line end sees another chunk.
         if !is_plain || extension.contains(&b'\r') {
             return Err(ProtocolError::Invalid("a chunk has no size"));
         }
-        self.extensions += extension.len();
-        if self.extensions > MAX_EXTENSIONS {
+        self.extension_bytes += extension.len();
+        if self.extension_bytes > MAX_EXTENSION_BYTES {
             return Err(ProtocolError::Invalid("its chunks have too many extensions"));
         }
         parse_hexadecimal(digits).ok_or(ProtocolError::Invalid("a chunk has no size"))
     }
 }
 
-fn take(buffer: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
+fn take_available(buffer: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
     let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
     *left -= most as u64;
     (most > 0).then(|| buffer.split_to(most).freeze())
 }
 
-/// A line without its end; nothing where that has not come.
+/// Takes a line without its line end, or `None` if it is incomplete.
 fn take_line(buffer: &mut BytesMut) -> Result<Option<BytesMut>, ProtocolError> {
-    let Some(end) = buffer.iter().take(MAX_LINE).position(|byte| *byte == b'\n') else {
-        return if buffer.len() < MAX_LINE {
+    let Some(end) = buffer.iter().take(MAX_LINE_BYTES).position(|byte| *byte == b'\n') else {
+        return if buffer.len() < MAX_LINE_BYTES {
             Ok(None)
         } else {
             Err(ProtocolError::Invalid("a line is too long"))
@@ -216,7 +220,7 @@ fn take_line(buffer: &mut BytesMut) -> Result<Option<BytesMut>, ProtocolError> {
 }
 
 /// Whether a line is a name, a colon and a value, as hyper requires of trailers.
-fn is_field(line: &[u8]) -> bool {
+fn is_valid_trailer(line: &[u8]) -> bool {
     let Some(colon) = line.iter().position(|byte| *byte == b':') else { return false };
     let (name, value) = line.split_at_checked(colon).unwrap_or_default();
     let value = value.get(1..).unwrap_or_default();
@@ -247,7 +251,7 @@ mod tests {
     ) -> Result<(Vec<u8>, Vec<u8>), String> {
         let (mut buffer, mut body, mut parts) = (BytesMut::new(), Vec::new(), text.chunks(at_once));
         while !framing.is_complete() {
-            match framing.read(&mut buffer).map_err(|fault| fault.to_string())? {
+            match framing.decode_part(&mut buffer).map_err(|fault| fault.to_string())? {
                 BodyPart::Data(data) => body.extend_from_slice(&data),
                 BodyPart::Incomplete => {
                     buffer.extend_from_slice(parts.next().ok_or("it broke off")?);
@@ -263,7 +267,7 @@ mod tests {
     fn a_body_is_the_same_in_whatever_pieces_it_comes() {
         let chunked = b"3\r\nabc\r\n0a;x=y\r\n0123456789\r\n0\r\nA: b\r\n\r\nrest";
         for at_once in 1..chunked.len() {
-            let read = all(BodyFraming::chunked(), chunked, at_once).unwrap();
+            let read = all(BodyFraming::new_chunked(), chunked, at_once).unwrap();
             assert_eq!(read, (b"abc0123456789".to_vec(), b"rest".to_vec()), "{at_once}");
             let read = all(BodyFraming::Length(5), chunked, at_once).unwrap();
             assert_eq!(read, (b"3\r\nab".to_vec(), chunked[5..].to_vec()), "{at_once}");
@@ -273,8 +277,8 @@ mod tests {
     #[test]
     fn the_end_is_known_with_the_last_data() {
         let mut buffer = BytesMut::from(&b"3\r\nabc\r\n0\r\n\r\n"[..]);
-        let mut framing = BodyFraming::chunked();
-        assert_eq!(framing.read(&mut buffer).unwrap(), BodyPart::Data("abc".into()));
+        let mut framing = BodyFraming::new_chunked();
+        assert_eq!(framing.decode_part(&mut buffer).unwrap(), BodyPart::Data("abc".into()));
         assert!(framing.is_complete() && buffer.is_empty());
     }
 
@@ -311,7 +315,7 @@ mod tests {
             &extensions,
         ] {
             assert!(
-                all(BodyFraming::chunked(), text, 7).is_err(),
+                all(BodyFraming::new_chunked(), text, 7).is_err(),
                 "{:?}",
                 String::from_utf8_lossy(text)
             );
@@ -319,7 +323,7 @@ mod tests {
         // Positive control: the same without its fault.
         for text in [&b"3\r\nabc\r\n0\r\n\r\n"[..], b"3 \t;a=b\r\nabc\r\n0;c\r\nA: b\r\nC:\r\n\r\n"]
         {
-            assert!(all(BodyFraming::chunked(), text, 7).is_ok());
+            assert!(all(BodyFraming::new_chunked(), text, 7).is_ok());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The cache of the last head. Most heads of one connection are the same bytes, but for the length of the
-//! body: such a head is compared, and not parsed again.
+//! The cache of the last head. Most heads of one connection differ only in `Content-Length`; such a
+//! head is compared with the cached one instead of being parsed.
 
 use std::fmt;
 
@@ -8,56 +8,57 @@ use crate::decimal::parse_decimal;
 /// A parsed head and what its owner derived from it, as `T`. A later head whose bytes differ only in the
 /// value of `Content-Length` is equal to it.
 pub struct CachedHead<T> {
-    /// Up to the digits of the length; all of it where the head has none.
-    before: Box<[u8]>,
-    /// What follows the digits.
-    after: Option<Box<[u8]>>,
+    /// The bytes before the digits of the length, or the whole head if it has no length.
+    prefix: Box<[u8]>,
+    /// The bytes after the digits.
+    suffix: Option<Box<[u8]>>,
     value: T,
 }
 
 /// A head that is equal to the cached one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadMatch {
-    /// Bytes of the head.
+    /// The size of the head, in bytes.
     pub size: usize,
-    /// What its `Content-Length` is; nothing where the cached head has none.
+    /// The value of its `Content-Length`, or `None` if the cached head has none.
     pub content_length: Option<u64>,
 }
 
 impl<T> CachedHead<T> {
-    /// Caches `head`. `length` is the value of its `Content-Length`, as a part of the same memory.
+    /// Caches `head`. `length` is the value of its `Content-Length`, as a slice of `head`.
     pub(crate) fn new(head: &[u8], length: Option<&[u8]>, value: T) -> Option<Self> {
         let Some(length) = length else {
-            return Some(Self { before: head.into(), after: None, value });
+            return Some(Self { prefix: head.into(), suffix: None, value });
         };
-        let at = length.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
-        let (before, after) = (head.get(..at)?, head.get(at + length.len()..)?);
-        Some(Self { before: before.into(), after: Some(after.into()), value })
+        let length_offset = length.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
+        let (before, after) =
+            (head.get(..length_offset)?, head.get(length_offset + length.len()..)?);
+        Some(Self { prefix: before.into(), suffix: Some(after.into()), value })
     }
 
-    /// What was derived from the head.
+    /// Returns the value that was derived from the head.
     pub fn value(&self) -> &T {
         &self.value
     }
 
     /// Whether `buffer` begins with a head that is equal to this one.
     pub fn match_prefix(&self, buffer: &[u8]) -> Option<HeadMatch> {
-        let rest = buffer.strip_prefix(&*self.before)?;
-        let Some(after) = &self.after else {
-            return Some(HeadMatch { size: self.before.len(), content_length: None });
+        let rest = buffer.strip_prefix(&*self.prefix)?;
+        let Some(suffix) = &self.suffix else {
+            return Some(HeadMatch { size: self.prefix.len(), content_length: None });
         };
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = rest.split_at_checked(count)?;
-        let length = parse_decimal(digits).filter(|_| rest.starts_with(after))?;
-        let size = self.before.len() + count + after.len();
+        let length = parse_decimal(digits).filter(|_| rest.starts_with(suffix))?;
+        let size = self.prefix.len() + count + suffix.len();
         Some(HeadMatch { size, content_length: Some(length) })
     }
 }
 
-/// No more than may be shown: heads hold credentials.
+/// Omits the head, because it holds credentials.
 impl<T> fmt::Debug for CachedHead<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CachedHead").field("bytes", &self.before.len()).finish_non_exhaustive()
+        f.debug_struct("CachedHead").field("bytes", &self.prefix.len()).finish_non_exhaustive()
     }
 }
 

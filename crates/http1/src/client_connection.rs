@@ -1,8 +1,8 @@
-//! One connection of HTTP/1.1, as its client. It is strict where a reader that is not could be led to take
-//! one response for two: then the connection serves nobody any more.
+//! The client side of an HTTP/1.1 connection. It rejects ambiguous framing (response splitting) and
+//! then closes the connection.
 //!
-//! It is driven by whoever uses it, not by a task of its own: dropped with its request, it is closed at
-//! once, and the other side sees that.
+//! Its user polls it; it has no task of its own. Dropping it with the request closes it at once,
+//! which the server notices.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,86 +15,90 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body_framing::{BodyFraming, BodyPart};
 use crate::error::ProtocolError;
-use crate::read_buffer::poll_fill;
+use crate::read_buffer::poll_fill_buffer;
 use crate::request_encoder::EncodedRequest;
 use crate::response_head::{self, CachedResponse, ResponseStart};
 
-/// The most room for one read, in bytes.
-const MAX_READ: usize = 64 << 10;
-/// Responses before the response, such as `103 Early Hints`.
-const MAX_INTERIM: usize = 16;
+/// Maximum buffer space reserved for one read, in bytes.
+const MAX_READ_RESERVE: usize = 64 << 10;
+/// Maximum number of interim responses, such as `103 Early Hints`.
+const MAX_INTERIM_RESPONSES: usize = 16;
 
-/// Why no response came.
+/// The reason why no response arrived.
 #[derive(Debug)]
 pub struct ExchangeError {
-    /// Whether nothing of the request went out.
+    /// Whether no byte of the request was sent.
     pub is_unsent: bool,
-    /// Why.
+    /// The cause of the failure.
     pub error: ProtocolError,
 }
 
-/// A connection of HTTP/1.1, as its client. It has no task of its own: its user polls it, so that dropping
-/// it with the request closes it.
+/// The client side of an HTTP/1.1 connection. It has no task of its own: its user polls it, so that
+/// dropping it with the request closes it.
 pub struct ClientConnection<S> {
     stream: S,
-    /// What came and was not read.
+    /// Bytes that were received and not yet parsed.
     read_buffer: BytesMut,
-    /// Bytes of it in which no head ends.
-    looked: usize,
-    /// Whether it can serve another request.
+    /// The number of bytes in which no head ends.
+    scanned_bytes: usize,
+    /// Whether the connection can serve another request.
     is_usable: bool,
     cached_head: Option<CachedResponse>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
-    /// Over a stream on which nothing was sent.
+    /// Creates a connection over an unused stream.
     pub fn new(stream: S) -> Self {
         let read_buffer = BytesMut::new();
-        Self { stream, read_buffer, looked: 0, is_usable: true, cached_head: None }
+        Self { stream, read_buffer, scanned_bytes: 0, is_usable: true, cached_head: None }
     }
 
-    /// Whether the other side has kept quiet and is there, as far as is known.
-    pub fn is_quiet(&mut self) -> bool {
-        // Nobody waits here: who left its waker would be woken by its own next request.
-        let mut nobody = Context::from_waker(Waker::noop());
-        self.is_free() && self.poll_read(&mut nobody).is_pending()
+    /// Whether the connection is idle, open and has no unexpected data. Polls the stream.
+    pub fn is_reusable(&mut self) -> bool {
+        // A no-op waker, because a real one would be woken by its own next request.
+        let mut noop_context = Context::from_waker(Waker::noop());
+        self.is_idle() && self.poll_read(&mut noop_context).is_pending()
     }
 
-    /// Whether it can take another request, without a look at the other side.
-    pub fn is_free(&self) -> bool {
+    /// Whether the connection can take another request, without polling the stream.
+    pub fn is_idle(&self) -> bool {
         self.is_usable && self.read_buffer.is_empty()
     }
 
-    /// Sends a request; resolves with the head of its response, and with how its body is framed.
+    /// Sends a request and returns the head of its response with the framing of its body.
     ///
     /// # Errors
-    /// [`ExchangeError`], after which the connection is to be dropped.
-    pub async fn send(&mut self, request: &EncodedRequest) -> Result<ResponseStart, ExchangeError> {
-        let (mut sent, mut flushed, mut interim, mut broken) = (0, false, 0, None);
+    /// [`ExchangeError`]; drop the connection then.
+    pub async fn send_request(
+        &mut self,
+        request: &EncodedRequest,
+    ) -> Result<ResponseStart, ExchangeError> {
+        let (mut sent_bytes, mut is_flushed, mut interim_count, mut write_error) =
+            (0, false, 0, None);
         poll_fn(|cx| {
-            if !flushed && broken.is_none() {
-                match self.poll_send(cx, request, &mut sent) {
-                    Poll::Ready(Ok(())) => flushed = true,
-                    Poll::Ready(Err(error)) if sent == 0 => {
+            if !is_flushed && write_error.is_none() {
+                match self.poll_send(cx, request, &mut sent_bytes) {
+                    Poll::Ready(Ok(())) => is_flushed = true,
+                    Poll::Ready(Err(error)) if sent_bytes == 0 => {
                         let error = ProtocolError::Io(error);
                         return Poll::Ready(Err(ExchangeError { is_unsent: true, error }));
                     }
-                    // It may have answered all the same, before it heard all.
-                    Poll::Ready(Err(error)) => broken = Some(error),
+                    // The server may have responded before it received everything.
+                    Poll::Ready(Err(error)) => write_error = Some(error),
                     Poll::Pending => {}
                 }
             }
-            let head = match self.poll_head(cx, request.is_head()) {
+            let head = match self.poll_head(cx, request.is_head_request()) {
                 Poll::Ready(head) => head,
-                Poll::Pending => match broken.take() {
+                Poll::Pending => match write_error.take() {
                     Some(error) => Err(ProtocolError::Io(error)),
                     None => return Poll::Pending,
                 },
             };
             Poll::Ready(
                 match head {
-                    Ok(head) if head.is_interim() && interim < MAX_INTERIM => {
-                        interim += 1;
+                    Ok(head) if head.is_interim() && interim_count < MAX_INTERIM_RESPONSES => {
+                        interim_count += 1;
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
@@ -102,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
                         Err(ProtocolError::Invalid("it announces without end"))
                     }
                     Ok(head) => {
-                        self.is_usable &= head.keeps_alive && flushed;
+                        self.is_usable &= head.keeps_alive && is_flushed;
                         Ok(head)
                     }
                     Err(error) => Err(error),
@@ -120,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         sent: &mut usize,
     ) -> Poll<io::Result<()>> {
         loop {
-            let [text, body] = request.after(*sent);
+            let [text, body] = request.remaining_slices(*sent);
             let stream = Pin::new(&mut self.stream);
             let written = match (text.is_empty(), body.is_empty()) {
                 (true, true) => return stream.poll_flush(cx),
@@ -144,25 +148,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         is_bodiless: bool,
     ) -> Poll<Result<ResponseStart, ProtocolError>> {
         loop {
-            if response_head::may_end(&self.read_buffer, self.looked) {
+            if response_head::may_contain_end(&self.read_buffer, self.scanned_bytes) {
                 let cached = self.cached_head.as_ref().filter(|_| !is_bodiless);
-                let found = cached
+                let cached_start = cached
                     .and_then(|cached| response_head::match_cached(cached, &self.read_buffer));
                 let read = || {
                     response_head::parse_head(&self.read_buffer, is_bodiless, &mut self.cached_head)
                 };
-                match found.map_or_else(read, |found| Ok(Some(found))) {
+                match cached_start.map_or_else(read, |found| Ok(Some(found))) {
                     Ok(Some((head, end))) => {
                         self.read_buffer.advance(end);
-                        self.looked = 0;
+                        self.scanned_bytes = 0;
                         return Poll::Ready(Ok(head));
                     }
                     Ok(None) => {}
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            self.looked = self.read_buffer.len();
-            if self.looked > response_head::MAX_HEAD {
+            self.scanned_bytes = self.read_buffer.len();
+            if self.scanned_bytes > response_head::MAX_HEAD_BYTES {
                 return Poll::Ready(Err(response_head::HEAD_TOO_LARGE));
             }
             match ready!(self.poll_read(cx)) {
@@ -177,41 +181,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         }
     }
 
-    /// The next part of a body, which is over where `framing` says so afterwards.
-    pub fn poll_part(
+    /// Polls the next part of a body. The body has ended if `framing` is complete afterwards.
+    pub fn poll_body(
         &mut self,
         framing: &mut BodyFraming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, ProtocolError>>> {
         loop {
-            match framing.read(&mut self.read_buffer) {
+            match framing.decode_part(&mut self.read_buffer) {
                 Ok(BodyPart::Data(data)) => return Poll::Ready(Some(Ok(data))),
                 Ok(BodyPart::End) => return Poll::Ready(None),
                 Ok(BodyPart::Incomplete) => {}
-                Err(error) => return Poll::Ready(Some(self.fail(error))),
+                Err(error) => return Poll::Ready(Some(self.fail_connection(error))),
             }
             match ready!(self.poll_read(cx)) {
-                Ok(0) if framing.ends_with_the_connection() => {
+                Ok(0) if framing.is_close_delimited() => {
                     *framing = BodyFraming::Complete;
                     return Poll::Ready(None);
                 }
                 Ok(0) => {
                     let error = ProtocolError::Invalid("the connection was closed before its end");
-                    return Poll::Ready(Some(self.fail(error)));
+                    return Poll::Ready(Some(self.fail_connection(error)));
                 }
                 Ok(_) => {}
-                Err(error) => return Poll::Ready(Some(self.fail(ProtocolError::Io(error)))),
+                Err(error) => {
+                    return Poll::Ready(Some(self.fail_connection(ProtocolError::Io(error))));
+                }
             }
         }
     }
 
-    fn fail<T>(&mut self, error: ProtocolError) -> Result<T, ProtocolError> {
+    fn fail_connection<T>(&mut self, error: ProtocolError) -> Result<T, ProtocolError> {
         self.is_usable = false;
         Err(error)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let read = ready!(poll_fill(&mut self.stream, &mut self.read_buffer, MAX_READ, cx));
+        let read =
+            ready!(poll_fill_buffer(&mut self.stream, &mut self.read_buffer, MAX_READ_RESERVE, cx));
         self.is_usable &= matches!(read, Ok(1..));
         Poll::Ready(read)
     }

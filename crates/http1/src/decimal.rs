@@ -1,9 +1,9 @@
-//! Decimal numbers of heads: digits, and nothing else.
+//! Decimal numbers in heads, which consist of digits only.
 
-/// Digits of the longest number; the next one could overflow.
+/// Maximum number of digits; one more could overflow.
 const MAX_DIGITS: usize = 18;
 
-/// The number that these bytes are, if they are one to 18 ASCII digits: no sign, no space, no list.
+/// Parses 1 to 18 ASCII digits, without sign, space or list.
 pub fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;

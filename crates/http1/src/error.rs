@@ -1,13 +1,13 @@
-//! Why a response cannot be read.
+//! The error of reading a response.
 
 use std::{fmt, io};
 
-/// Why a response cannot be read.
+/// The reason why a response cannot be read.
 #[derive(Debug)]
 pub enum ProtocolError {
     /// The connection failed.
     Io(io::Error),
-    /// What came is not what it should be: the reason, as the end of a sentence.
+    /// The data is malformed. The text is the reason, as the end of a sentence.
     Invalid(&'static str),
 }
 

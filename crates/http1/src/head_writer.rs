@@ -1,8 +1,8 @@
-//! The one writer of head fields, and which fields belong to a connection.
+//! Writes head fields, and lists the fields that belong to a connection.
 
 use http::header::{self, HeaderMap, HeaderName};
 
-/// Fields of one connection, and those that only this crate may write (RFC 9110, 7.6.1).
+/// Connection fields (RFC 9110, 7.6.1), and fields that only this crate writes.
 const CONNECTION_HEADERS: [HeaderName; 9] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -15,7 +15,7 @@ const CONNECTION_HEADERS: [HeaderName; 9] = [
     header::EXPECT,
 ];
 
-/// Whether a field of a request is not its sender's to set.
+/// Whether callers must not set this field of a request.
 pub fn is_connection_header(name: &HeaderName) -> bool {
     CONNECTION_HEADERS.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
 }
@@ -27,7 +27,7 @@ pub fn write_fields(head: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
-/// Writes one field. The value has no line end: it is a `HeaderValue`, or of our own making.
+/// Writes one field. The value must have no line end, as a `HeaderValue`.
 pub fn write_field(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     head.extend_from_slice(name.as_bytes());
     head.extend_from_slice(b": ");

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as bytes, for both sides of a connection: heads, framing, and what is written.
+//! An HTTP/1.1 codec for clients and servers: heads, body framing and writing.
 //!
-//! It knows no credentials, addresses, proxies or limits of callers. What it reads has one interpretation;
-//! a request with any other is handed to hyper, and a response with any other is an error. README.md has the
-//! list.
+//! The crate knows no credentials, addresses, proxies or limits of callers. It accepts messages
+//! with exactly one interpretation. Other requests go to hyper; other responses are errors.
+//! README.md has the list.
 
 mod body_framing;
 mod cached_head;
@@ -26,11 +26,12 @@ pub use decimal::parse_decimal;
 pub use error::ProtocolError;
 pub use head_writer::{is_connection_header, write_field, write_fields};
 pub use prefixed_io::PrefixedIo;
-pub use request_encoder::{EncodedRequest, sends_length, write_target};
+pub use request_encoder::{EncodedRequest, sends_content_length, write_request_target};
 pub use request_head::RequestHead;
 pub use response_head::{ResponseHead, ResponseStart};
 pub use server_connection::{NextRequest, RequestRules, ServerConnection};
 pub use timeout_stream::TimeoutStream;
 
-/// Bodies up to this go out in one piece with their heads, in bytes; what is larger is not copied.
+/// Maximum size of a body that is written together with its head, in bytes. Larger bodies are not
+/// copied.
 const MAX_COALESCED_BODY: usize = 16 << 10;

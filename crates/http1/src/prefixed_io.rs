@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream, and the bytes that were read ahead of it.
+/// A stream with bytes that were already read from it.
 #[derive(Debug)]
 pub struct PrefixedIo<S> {
     prefix: Bytes,
@@ -15,7 +15,7 @@ pub struct PrefixedIo<S> {
 }
 
 impl<S> PrefixedIo<S> {
-    /// Yields `prefix`, then what `stream` yields.
+    /// Creates a stream that yields `prefix`, then the data of `stream`.
     pub fn new(prefix: Bytes, stream: S) -> Self {
         Self { prefix, stream }
     }
@@ -27,14 +27,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for PrefixedIo<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let most = self.prefix.len().min(buf.remaining());
-        if most == 0 {
+        let length = self.prefix.len().min(buf.remaining());
+        if length == 0 {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        if let Some(part) = self.prefix.get(..most) {
+        if let Some(part) = self.prefix.get(..length) {
             buf.put_slice(part);
         }
-        self.prefix.advance(most);
+        self.prefix.advance(length);
         Poll::Ready(Ok(()))
     }
 }

@@ -1,4 +1,4 @@
-//! Reading into a buffer that grows with what a connection sends.
+//! Reads into a buffer that grows with the received data.
 
 use std::io;
 use std::pin::pin;
@@ -7,20 +7,20 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Room for what is read at once, in bytes.
+/// Buffer space reserved for one read, in bytes.
 const READ_RESERVE: usize = 8 << 10;
-/// Less room than this is too little for a read, in bytes.
+/// Minimum free space for a read, in bytes.
 const MIN_SPARE_CAPACITY: usize = 1 << 10;
 
-/// Reads once to the end of `buffer`; `most` bounds the room that is made for one read, in bytes.
-pub(crate) fn poll_fill<S: AsyncRead + Unpin>(
+/// Reads once to the end of `buffer`; `most` limits the space reserved for one read, in bytes.
+pub(crate) fn poll_fill_buffer<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut BytesMut,
-    most: usize,
+    max_reserve: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
     if buffer.capacity() - buffer.len() < MIN_SPARE_CAPACITY {
-        buffer.reserve(buffer.len().clamp(READ_RESERVE, most));
+        buffer.reserve(buffer.len().clamp(READ_RESERVE, max_reserve));
     }
     pin!(stream.read_buf(buffer)).poll(cx)
 }

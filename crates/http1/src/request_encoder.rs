@@ -1,4 +1,4 @@
-//! Requests as the bytes that go out.
+//! Encodes requests into bytes.
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -7,59 +7,60 @@ use http::{Method, header};
 use crate::MAX_COALESCED_BODY;
 use crate::head_writer::write_field;
 
-/// A request as bytes.
+/// A request that is encoded as bytes.
 #[derive(Debug)]
 pub struct EncodedRequest {
-    /// The head, and the body where that is small.
-    text: Vec<u8>,
-    /// The body, where it is not in the text.
+    /// The head, followed by the body if it is small.
+    head_bytes: Vec<u8>,
+    /// The body, if it does not follow the head.
     body: Bytes,
-    is_head: bool,
+    is_head_request: bool,
 }
 
-/// Writes what follows the method up to the fields.
-pub fn write_target(text: &mut Vec<u8>, path: &PathAndQuery) {
-    text.push(b' ');
-    text.extend_from_slice(path.as_str().as_bytes());
-    text.extend_from_slice(b" HTTP/1.1\r\n");
+/// Writes the request target and the HTTP version.
+pub fn write_request_target(head_bytes: &mut Vec<u8>, path: &PathAndQuery) {
+    head_bytes.push(b' ');
+    head_bytes.extend_from_slice(path.as_str().as_bytes());
+    head_bytes.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Whether a request has a `Content-Length`: also where it is zero, if the method has bodies (RFC 9110, 8.6).
-pub fn sends_length(method: &Method, body: &[u8]) -> bool {
+/// Whether a request has a `Content-Length`: a method with bodies also sends a length of zero (RFC 9110,
+/// 8.6).
+pub fn sends_content_length(method: &Method, body: &[u8]) -> bool {
     !body.is_empty() || [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
 impl EncodedRequest {
-    /// Room for a head of `head` bytes with few further fields, and a body of `body` bytes, in bytes.
-    pub fn capacity(head: usize, body: usize) -> usize {
+    /// Estimates the buffer size for a head of `head` bytes and a body of `body` bytes.
+    pub fn estimate_capacity(head: usize, body: usize) -> usize {
         head + body.min(MAX_COALESCED_BODY) + 256
     }
 
-    /// Ends a request whose `text` is its request line and all its fields but the length.
-    pub fn finish(mut text: Vec<u8>, method: &Method, body: Bytes) -> Self {
-        if sends_length(method, &body) {
+    /// Completes a request from its request line and all fields except the length.
+    pub fn from_head(mut head_bytes: Vec<u8>, method: &Method, body: Bytes) -> Self {
+        if sends_content_length(method, &body) {
             let mut digits = itoa::Buffer::new();
             let length = digits.format(body.len());
-            write_field(&mut text, header::CONTENT_LENGTH.as_str(), length.as_bytes());
+            write_field(&mut head_bytes, header::CONTENT_LENGTH.as_str(), length.as_bytes());
         }
-        text.extend_from_slice(b"\r\n");
-        let is_head = *method == Method::HEAD;
+        head_bytes.extend_from_slice(b"\r\n");
+        let is_head_request = *method == Method::HEAD;
         if body.len() > MAX_COALESCED_BODY {
-            return Self { text, body, is_head };
+            return Self { head_bytes, body, is_head_request };
         }
-        text.extend_from_slice(&body);
-        Self { text, body: Bytes::new(), is_head }
+        head_bytes.extend_from_slice(&body);
+        Self { head_bytes, body: Bytes::new(), is_head_request }
     }
 
-    /// Whether its response has no body.
-    pub(crate) fn is_head(&self) -> bool {
-        self.is_head
+    /// Whether this is a `HEAD` request, whose response has no body.
+    pub(crate) fn is_head_request(&self) -> bool {
+        self.is_head_request
     }
 
-    /// What follows the first `sent` bytes.
-    pub(crate) fn after(&self, sent: usize) -> [&[u8]; 2] {
-        let of_body = sent.saturating_sub(self.text.len());
-        [(&self.text[..], sent), (&self.body[..], of_body)]
+    /// Returns the bytes after the first `sent` bytes.
+    pub(crate) fn remaining_slices(&self, sent: usize) -> [&[u8]; 2] {
+        let sent_of_body = sent.saturating_sub(self.head_bytes.len());
+        [(&self.head_bytes[..], sent), (&self.body[..], sent_of_body)]
             .map(|(bytes, sent)| bytes.get(sent..).unwrap_or_default())
     }
 }

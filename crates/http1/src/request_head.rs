@@ -1,4 +1,4 @@
-//! Heads of requests that have one interpretation. All others are left to hyper.
+//! Parsing of request heads that have exactly one interpretation. Other heads are left to hyper.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
@@ -6,70 +6,70 @@ use http::{Method, Uri};
 use crate::cached_head::CachedHead;
 use crate::decimal::parse_decimal;
 
-/// The longest head that is parsed here, in bytes.
-const MAX_HEAD: usize = 16 << 10;
-/// Fields of a head.
+/// Maximum size of a head, in bytes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum number of fields of a head.
 const MAX_FIELDS: usize = 64;
-/// The longest body, in bytes.
-const MAX_LENGTH: u64 = 999_999_999;
+/// Maximum size of a body, in bytes.
+const MAX_BODY_BYTES: u64 = 999_999_999;
 
-/// What a head says.
+/// Method, target and headers of a request.
 #[derive(Debug)]
 pub struct RequestHead {
-    /// The method.
+    /// The request method.
     pub method: Method,
     /// The target, which begins with a slash.
     pub uri: Uri,
-    /// All but the length, which is not the same each time.
+    /// All headers except `Content-Length`, which differs between requests.
     pub headers: HeaderMap,
 }
 
-/// Bytes of a head and of the body that follows it.
+/// The sizes of a head and of the body that follows it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageSize {
     pub(crate) head: usize,
     pub(crate) body: usize,
 }
 
-/// The result of parsing.
+/// The result of parsing a head.
 #[derive(Debug)]
 pub(crate) enum HeadParse<T> {
     Complete(CachedHead<T>, MessageSize),
-    /// It may become one.
+    /// More bytes may complete the head.
     Incomplete,
-    /// None that is parsed here.
+    /// The head is not parsed here.
     Unsupported,
 }
 
-/// The sizes of a message, where `buffer` begins with the cached head.
+/// Returns the sizes of a message if `buffer` begins with the cached head.
 pub(crate) fn match_cached<T>(cached: &CachedHead<T>, buffer: &[u8]) -> Option<MessageSize> {
     let found = cached.match_prefix(buffer)?;
     message_size(found.size, found.content_length?)
 }
 
-/// Parses the head that `buffer` begins with. Only a head with these first bytes is looked at, and `accept`
-/// decides by all of it whether it is taken and what is cached with it.
+/// Parses the head at the start of `buffer`. Only a head with the given prefix is parsed. `accept`
+/// decides whether the parsed head is taken and returns the value that is cached with it.
 pub(crate) fn parse_head<T>(
     buffer: &[u8],
-    start: &[u8],
+    request_prefix: &[u8],
     accept: impl FnOnce(RequestHead) -> Option<T>,
 ) -> HeadParse<T> {
-    let begins = buffer.iter().zip(start).all(|(a, b)| a == b);
-    if !begins {
+    let has_prefix = buffer.iter().zip(request_prefix).all(|(a, b)| a == b);
+    if !has_prefix {
         return HeadParse::Unsupported;
     }
-    let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let mut request = httparse::Request::new(&mut room);
+    let mut header_slots = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut header_slots);
     match request.parse(buffer) {
-        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD => {
-            read_fields(buffer, &request, end, accept).unwrap_or(HeadParse::Unsupported)
+        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD_BYTES => {
+            accept_head(buffer, &request, end, accept).unwrap_or(HeadParse::Unsupported)
         }
-        Ok(httparse::Status::Partial) if buffer.len() < MAX_HEAD => HeadParse::Incomplete,
+        Ok(httparse::Status::Partial) if buffer.len() < MAX_HEAD_BYTES => HeadParse::Incomplete,
         Ok(_) | Err(_) => HeadParse::Unsupported,
     }
 }
 
-fn read_fields<T>(
+fn accept_head<T>(
     buffer: &[u8],
     request: &httparse::Request<'_, '_>,
     end: usize,
@@ -87,7 +87,7 @@ fn read_fields<T>(
     for field in request.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         if name == header::CONTENT_LENGTH {
-            // Given twice, it is not for us to say which one holds.
+            // With two lengths, readers could choose different ones.
             if digits.replace(field.value).is_some() {
                 return None;
             }
@@ -104,11 +104,11 @@ fn read_fields<T>(
 }
 
 fn message_size(head: usize, length: u64) -> Option<MessageSize> {
-    let body = usize::try_from(length).ok().filter(|_| length <= MAX_LENGTH)?;
+    let body = usize::try_from(length).ok().filter(|_| length <= MAX_BODY_BYTES)?;
     Some(MessageSize { head, body })
 }
 
-/// Whether a field says how the rest is to be read, but for the word that changes nothing.
+/// Whether a field changes framing or connection handling. `keep-alive` changes nothing.
 fn changes_framing(name: &HeaderName, value: &[u8]) -> bool {
     if *name == header::CONNECTION {
         return !value.eq_ignore_ascii_case(b"keep-alive");
@@ -117,7 +117,7 @@ fn changes_framing(name: &HeaderName, value: &[u8]) -> bool {
         .contains(name)
 }
 
-/// Each line ends in both characters, and none stands alone.
+/// Whether all line ends are CR LF, without a bare CR or LF.
 fn has_only_crlf(head: &[u8]) -> bool {
     let mut before = 0;
     head.iter().all(|byte| {

@@ -1,4 +1,4 @@
-//! Heads of responses: parsed by httparse, and held to one interpretation of how long their bodies are.
+//! Parsing of response heads with httparse, with exactly one interpretation of the body length.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -11,165 +11,173 @@ use crate::cached_head::CachedHead;
 use crate::decimal::parse_decimal;
 use crate::error::ProtocolError;
 
-/// The longest head, in bytes.
-pub(crate) const MAX_HEAD: usize = 64 << 10;
-/// The error of a longer one.
+/// Maximum size of a head, in bytes.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// The error for a larger head.
 pub(crate) const HEAD_TOO_LARGE: ProtocolError = ProtocolError::Invalid("its head is too large");
-/// Fields of a head.
+/// Maximum number of fields of a head.
 const MAX_FIELDS: usize = 100;
 
 /// Status and headers of a response.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// Whatever it is.
+    /// The status code, which may be an error.
     pub status: StatusCode,
-    /// All of them, but for the length by which the body is framed: heads with another length share the
-    /// rest.
+    /// All headers except the `Content-Length` that frames the body, so that heads with another
+    /// length share the rest.
     pub headers: HeaderMap,
 }
 
 /// The cache of a connection's last head.
 pub(crate) type CachedResponse = CachedHead<Arc<ResponseHead>>;
 
-/// A parsed head, and what follows from it.
+/// A parsed head, the framing of its body and whether the connection persists.
 #[derive(Debug)]
 pub struct ResponseStart {
-    /// Shared with other responses of the connection that have the same.
+    /// The head, shared with other responses of the connection that have the same head.
     pub head: Arc<ResponseHead>,
-    /// Where its body ends.
+    /// The framing of the body.
     pub framing: BodyFraming,
-    /// The length by which the body is framed; the headers do not have it.
+    /// The length that frames the body; it is not among the headers.
     pub content_length: Option<u64>,
-    /// Whether the connection serves on.
+    /// Whether the connection persists after this response.
     pub keeps_alive: bool,
 }
 
 impl ResponseStart {
-    /// Whether another head follows.
+    /// Whether the response is interim (1xx), so that another head follows.
     pub(crate) fn is_interim(&self) -> bool {
         let status = self.head.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
 
-/// The same as [`parse_head`], where `buffer` begins with the cached head.
+/// Like [`parse_head`], for a buffer that begins with the cached head.
 pub(crate) fn match_cached(
     cached: &CachedResponse,
     buffer: &[u8],
 ) -> Option<(ResponseStart, usize)> {
-    let found = cached.match_prefix(buffer).filter(|found| found.size <= MAX_HEAD)?;
+    let found = cached.match_prefix(buffer).filter(|found| found.size <= MAX_HEAD_BYTES)?;
     let content_length = found.content_length;
-    let framing = content_length.map_or_else(BodyFraming::chunked, BodyFraming::sized);
+    let framing = content_length.map_or_else(BodyFraming::new_chunked, BodyFraming::from_length);
     let head = Arc::clone(cached.value());
     Some((ResponseStart { head, framing, content_length, keeps_alive: true }, found.size))
 }
 
-/// Whether a head may end in `buffer`, of which so much was looked at before.
-pub(crate) fn may_end(buffer: &[u8], looked: usize) -> bool {
-    if looked == 0 {
+/// Whether a head may end in `buffer`. Skips the bytes that were scanned before.
+pub(crate) fn may_contain_end(buffer: &[u8], scanned_bytes: usize) -> bool {
+    if scanned_bytes == 0 {
         return !buffer.is_empty();
     }
-    let new = buffer.get(looked.saturating_sub(3)..).unwrap_or_default();
+    let new = buffer.get(scanned_bytes.saturating_sub(3)..).unwrap_or_default();
     let mut lines = new.split(|byte| *byte == b'\n').skip(1);
     lines.any(|line| matches!(line, b"" | b"\r"))
 }
 
-/// Parses the head that `buffer` begins with, and how many bytes it has; nothing where it is not all there.
-/// `is_bodiless` where the request allows no body. `cached` becomes this head, where it may come again.
+/// Parses the head at the start of `buffer` and returns it with its size, or `None` if it is
+/// incomplete. `is_bodiless` says that the request allows no body. Stores the head in `cached` if
+/// it may occur again.
 pub(crate) fn parse_head(
     buffer: &[u8],
     is_bodiless: bool,
     cached: &mut Option<CachedResponse>,
 ) -> Result<Option<(ResponseStart, usize)>, ProtocolError> {
-    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut header_slots = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
-    let end = match parser.parse_response_with_uninit_headers(&mut response, buffer, &mut room) {
-        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD => end,
-        Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
-            return Err(HEAD_TOO_LARGE);
-        }
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(ProtocolError::Invalid("it is not HTTP")),
-    };
+    let end =
+        match parser.parse_response_with_uninit_headers(&mut response, buffer, &mut header_slots) {
+            Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD_BYTES => end,
+            Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
+                return Err(HEAD_TOO_LARGE);
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err(ProtocolError::Invalid("it is not HTTP")),
+        };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(ProtocolError::Invalid("it has no status"))?;
-    let old = response.version != Some(1);
-    let mut fields = Fields::default();
+    let is_http10 = response.version != Some(1);
+    let mut fields = FramingHeaders::default();
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for field in response.headers.iter() {
-        let unfit = || ProtocolError::Invalid("it has a header that cannot be read");
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| unfit())?;
-        fields.see(&name, field.value)?;
-        let value = HeaderValue::from_bytes(field.value).map_err(|_| unfit())?;
+        let invalid_header = || ProtocolError::Invalid("it has a header that cannot be read");
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| invalid_header())?;
+        fields.observe_header(&name, field.value)?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|_| invalid_header())?;
         headers.append(name, value);
     }
-    let none = is_bodiless
+    let has_no_body = is_bodiless
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let framing = fields.framing(none, old)?;
-    let twice = fields.chunked && fields.length.is_some();
-    let switches = status == StatusCode::SWITCHING_PROTOCOLS;
-    let ends = switches || framing.ends_with_the_connection();
-    let keeps_alive = !(old || fields.closes || twice || ends);
-    let content_length = fields.length.filter(|_| !none && !fields.chunked);
+    let framing = fields.resolve_framing(has_no_body, is_http10)?;
+    let has_both_framings = fields.is_chunked && fields.length.is_some();
+    let is_protocol_switch = status == StatusCode::SWITCHING_PROTOCOLS;
+    let ends_connection = is_protocol_switch || framing.is_close_delimited();
+    let keeps_alive =
+        !(is_http10 || fields.closes_connection || has_both_framings || ends_connection);
+    let content_length = fields.length.filter(|_| !has_no_body && !fields.is_chunked);
     if content_length.is_some() {
         headers.remove(header::CONTENT_LENGTH);
     }
     let head = Arc::new(ResponseHead { status, headers });
-    // What is framed in another way is left to be read each time.
-    let length = fields.only.filter(|_| fields.length.is_some());
-    if !none && keeps_alive && (fields.chunked || length.is_some()) {
+    // Heads with other framing are not cached.
+    let length = fields.length_text.filter(|_| fields.length.is_some());
+    if !has_no_body && keeps_alive && (fields.is_chunked || length.is_some()) {
         *cached =
             buffer.get(..end).and_then(|text| CachedHead::new(text, length, Arc::clone(&head)));
     }
     Ok(Some((ResponseStart { head, framing, content_length, keeps_alive }, end)))
 }
 
-/// What says where the body ends.
+/// The headers that decide body framing and persistence.
 #[derive(Debug, Default)]
-struct Fields<'h> {
+struct FramingHeaders<'h> {
     length: Option<u64>,
-    /// As it stands, where it stands there once.
-    only: Option<&'h [u8]>,
-    chunked: bool,
-    closes: bool,
+    /// The digits of the length, if the header occurs once.
+    length_text: Option<&'h [u8]>,
+    is_chunked: bool,
+    closes_connection: bool,
 }
 
-impl<'h> Fields<'h> {
-    fn see(&mut self, name: &HeaderName, value: &'h [u8]) -> Result<(), ProtocolError> {
+impl<'h> FramingHeaders<'h> {
+    fn observe_header(&mut self, name: &HeaderName, value: &'h [u8]) -> Result<(), ProtocolError> {
         if *name == header::CONTENT_LENGTH {
             let length = parse_decimal(value)
                 .ok_or(ProtocolError::Invalid("it has a length that is none"))?;
-            let before = self.length.replace(length);
-            if before.is_some_and(|before| before != length) {
+            let previous = self.length.replace(length);
+            if previous.is_some_and(|before| before != length) {
                 return Err(ProtocolError::Invalid("it has two lengths"));
             }
-            self.only = before.is_none().then_some(value);
+            self.length_text = previous.is_none().then_some(value);
         } else if *name == header::TRANSFER_ENCODING {
-            // None was asked for, so that no other can be meant; twice is not once.
-            if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            // The request asked for no other coding, and a repeated `chunked` is invalid.
+            if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(ProtocolError::Invalid(
                     "it has a transfer coding that nobody asked for",
                 ));
             }
-            self.chunked = true;
+            self.is_chunked = true;
         } else if *name == header::CONNECTION {
             let mut words = value.split(|byte| *byte == b',');
-            self.closes |= words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"));
+            self.closes_connection |=
+                words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"));
         }
         Ok(())
     }
 
-    /// RFC 9112, 6.3.
-    fn framing(&self, none: bool, old: bool) -> Result<BodyFraming, ProtocolError> {
+    /// Resolves the body framing (RFC 9112, 6.3).
+    fn resolve_framing(
+        &self,
+        has_no_body: bool,
+        is_http10: bool,
+    ) -> Result<BodyFraming, ProtocolError> {
         Ok(match self.length {
-            _ if none => BodyFraming::Complete,
-            _ if self.chunked && old => {
+            _ if has_no_body => BodyFraming::Complete,
+            _ if self.is_chunked && is_http10 => {
                 return Err(ProtocolError::Invalid("it is HTTP/1.0, which has no transfer coding"));
             }
-            _ if self.chunked => BodyFraming::chunked(),
-            Some(length) => BodyFraming::sized(length),
+            _ if self.is_chunked => BodyFraming::new_chunked(),
+            Some(length) => BodyFraming::from_length(length),
             None => BodyFraming::UntilClose,
         })
     }
@@ -177,7 +185,7 @@ impl<'h> Fields<'h> {
 
 #[cfg(test)]
 mod tests {
-    use super::{match_cached, may_end, parse_head};
+    use super::{match_cached, may_contain_end, parse_head};
     use crate::body_framing::BodyFraming;
 
     fn framing(fields: &str) -> Result<(String, bool), String> {
@@ -197,8 +205,12 @@ mod tests {
             ("Content-Length: 5\r\ncontent-length: 5\r\n", BodyFraming::Length(5), true),
             ("Content-Length: 0\r\n", BodyFraming::Complete, true),
             ("Content-Length: 5\r\nConnection: a, Close\r\n", BodyFraming::Length(5), false),
-            ("Transfer-Encoding: Chunked\r\n", BodyFraming::chunked(), true),
-            ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", BodyFraming::chunked(), false),
+            ("Transfer-Encoding: Chunked\r\n", BodyFraming::new_chunked(), true),
+            (
+                "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+                BodyFraming::new_chunked(),
+                false,
+            ),
             ("X: y\r\n", BodyFraming::UntilClose, false),
         ] {
             assert_eq!(framing(fields), same(&found, keeps), "{fields}");
@@ -290,9 +302,9 @@ mod tests {
     fn the_end_of_a_head_is_seen_wherever_it_was_cut() {
         let text = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
         for cut in 1..text.len() {
-            assert!(may_end(text, cut), "{cut}");
+            assert!(may_contain_end(text, cut), "{cut}");
             assert!(parse_head(&text[..cut], false, &mut None).unwrap().is_none(), "{cut}");
         }
-        assert!(!may_end(b"HTTP/1.1 200 OK\r\nA: bcdef", 20));
+        assert!(!may_contain_end(b"HTTP/1.1 200 OK\r\nA: bcdef", 20));
     }
 }

@@ -1,4 +1,4 @@
-//! Answers as bytes of HTTP/1.1: of a known length in one write, or in chunks as they come.
+//! Writes HTTP/1.1 responses: with a known length in one write, or chunked.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write as _};
@@ -15,8 +15,8 @@ use http::{Response, StatusCode};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-/// Room that is kept for the next answer, in bytes.
-const MAX_WRITE_BUFFER: usize = 64 << 10;
+/// Maximum capacity that is retained for the next response, in bytes.
+const MAX_RETAINED_CAPACITY: usize = 64 << 10;
 
 /// The `Date` of responses, formatted once a second.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ pub(crate) struct DateHeader {
 }
 
 impl DateHeader {
-    /// The text for this second since 1970.
-    fn at(&mut self, second: u64) -> &str {
+    /// Returns the text for a second since 1970.
+    fn text_at(&mut self, second: u64) -> &str {
         if second != self.second || self.text.is_empty() {
             self.second = second;
             self.text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second));
@@ -39,18 +39,18 @@ impl DateHeader {
 /// The next event of a body.
 enum BodyEvent {
     Data(Bytes),
-    /// Nothing yet: what is there is to go out.
+    /// No data yet: buffered data is written.
     Pending,
     End,
-    /// Nobody reads it any more, or it broke off.
+    /// The peer disconnected, or the body failed.
     Aborted,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
-    /// Writes one response, dated with a second since 1970; the last one of a connection says so.
+    /// Writes one response. `second` since 1970 is its date; `is_last` adds `connection: close`.
     ///
     /// # Errors
-    /// Where the peer is gone, or the body breaks off.
+    /// Fails if the peer disconnected, or if the body failed.
     pub async fn write_response<B: Body<Data = Bytes>>(
         &mut self,
         response: Response<B>,
@@ -59,9 +59,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
     ) -> io::Result<()> {
         let (parts, body) = response.into_parts();
         self.write_buffer.clear();
-        self.write_buffer.shrink_to(MAX_WRITE_BUFFER);
+        self.write_buffer.shrink_to(MAX_RETAINED_CAPACITY);
         write_head(&mut self.write_buffer, parts.status, &parts.headers);
-        write_field(&mut self.write_buffer, "date", self.date.at(second).as_bytes());
+        write_field(&mut self.write_buffer, "date", self.date_header.text_at(second).as_bytes());
         if is_last {
             write_field(&mut self.write_buffer, "connection", b"close");
         }
@@ -80,7 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         self.write_chunked_body(body).await
     }
 
-    /// A body of a known length.
+    /// Writes a body of a known length.
     async fn write_sized_body<B: Body<Data = Bytes>>(&mut self, body: B) -> io::Result<()> {
         let (mut body, mut large) = (pin!(body), Vec::new());
         loop {
@@ -103,17 +103,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         let first = std::iter::once(&self.write_buffer[..]);
         let mut slices: Vec<_> =
             first.chain(large.iter().map(|data| &data[..])).map(IoSlice::new).collect();
-        let mut left = slices.as_mut_slice();
-        while !left.is_empty() {
-            match self.stream.write_vectored(left).await? {
+        let mut remaining = slices.as_mut_slice();
+        while !remaining.is_empty() {
+            match self.stream.write_vectored(remaining).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => IoSlice::advance_slices(&mut left, written),
+                written => IoSlice::advance_slices(&mut remaining, written),
             }
         }
         Ok(())
     }
 
-    /// A body that goes out as it comes.
+    /// Writes a streamed body as chunks.
     async fn write_chunked_body<B: Body<Data = Bytes>>(&mut self, body: B) -> io::Result<()> {
         let mut body = pin!(body);
         let Self { stream, read_buffer, write_buffer: out, .. } = self;
@@ -145,18 +145,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
     }
 }
 
-/// The next part of `body`; where there is none yet, and nothing to write, as long as the other side is
-/// there.
+/// Polls the next event of `body`. While it is pending and nothing is buffered, polls for a
+/// disconnect.
 fn poll_body_or_disconnect<S: AsyncRead + Unpin, B: Body<Data = Bytes>>(
     stream: &mut S,
     read_buffer: &mut BytesMut,
-    written: bool,
+    is_flushed: bool,
     cx: &mut Context<'_>,
     body: Pin<&mut B>,
 ) -> Poll<BodyEvent> {
     match poll_body_event(body, cx) {
         Poll::Ready(next) => Poll::Ready(next),
-        Poll::Pending if !written => Poll::Ready(BodyEvent::Pending),
+        Poll::Pending if !is_flushed => Poll::Ready(BodyEvent::Pending),
         Poll::Pending if is_peer_closed(stream, read_buffer, cx) => Poll::Ready(BodyEvent::Aborted),
         Poll::Pending => Poll::Pending,
     }
@@ -189,7 +189,7 @@ fn write_head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
     }
 }
 
-/// What only the connection says.
+/// Whether only the connection may write this header.
 fn is_managed_header(name: &HeaderName) -> bool {
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::DATE]
         .contains(name)

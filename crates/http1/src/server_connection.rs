@@ -1,8 +1,9 @@
-//! A server's connection, as far as its requests have one interpretation: one after the other, read and
-//! answered here.
+//! The server side of an HTTP/1.1 connection: reads and answers requests with exactly one
+//! interpretation.
 //!
-//! A request qualifies by its first bytes, has one length, says nothing about the connection, and is there
-//! within a second. The first other one hands the connection, with its unread bytes, to hyper.
+//! A request qualifies if it has the expected first bytes and one length, changes no connection
+//! option and arrives within a second. The first other request hands the connection and its unread
+//! bytes to hyper.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,45 +18,46 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::cached_head::CachedHead;
 use crate::prefixed_io::PrefixedIo;
-use crate::read_buffer::poll_fill;
+use crate::read_buffer::poll_fill_buffer;
 use crate::request_head::{self, HeadParse, RequestHead};
 use crate::response_writer::DateHeader;
 
-/// How long a request may take from its first byte to its last.
+/// Timeout from the first byte of a request to its last.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The most room for one read, in bytes: a buffer at most doubles, and a body is bounded.
-const MAX_READ: usize = usize::MAX;
+/// Maximum buffer space reserved for one read, in bytes. A buffer at most doubles, and a body is
+/// bounded.
+const MAX_READ_RESERVE: usize = usize::MAX;
 
-/// Which requests are read here.
+/// The requests that the connection accepts, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRules<T> {
-    /// What they begin with, such as `POST /`.
-    pub start: &'static [u8],
-    /// Decides by the head, and makes what is cached with it.
-    pub accept: fn(RequestHead) -> Option<T>,
-    /// Bytes of the largest body.
-    pub max_body: usize,
-    /// How long a connection may be idle; up to twice that is.
+    /// The first bytes of accepted requests, such as `POST /`.
+    pub request_prefix: &'static [u8],
+    /// Accepts or rejects a head, and returns the value that is cached with it.
+    pub accept_head: fn(RequestHead) -> Option<T>,
+    /// Maximum size of a body, in bytes.
+    pub max_body_bytes: usize,
+    /// Idle timeout; the connection closes after once to twice this time.
     pub idle_timeout: Duration,
 }
 
-/// A connection and the last head that came on it, with the caller's `T`.
+/// The server side of a connection, which caches the last head with the caller's `T`.
 pub struct ServerConnection<S, T> {
     pub(crate) stream: S,
     rules: RequestRules<T>,
-    /// What came and was not taken.
+    /// Bytes that were received and not yet parsed.
     pub(crate) read_buffer: BytesMut,
-    /// What goes out, kept for its capacity.
+    /// The write buffer, kept for its capacity.
     pub(crate) write_buffer: Vec<u8>,
     cached_head: Option<CachedHead<Arc<T>>>,
-    /// Whether there was a request is checked only when it fires.
+    /// Reset lazily: activity is checked only when it fires.
     idle_timer: Pin<Box<Sleep>>,
     had_request: bool,
-    pub(crate) date: DateHeader,
+    pub(crate) date_header: DateHeader,
 }
 
-/// No more than may be shown: buffers hold credentials.
+/// Omits the buffers, because they hold credentials.
 impl<S, T> fmt::Debug for ServerConnection<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cached = self.cached_head.is_some();
@@ -63,25 +65,25 @@ impl<S, T> fmt::Debug for ServerConnection<S, T> {
     }
 }
 
-/// What comes next on a connection.
+/// The next event of a connection.
 #[derive(Debug)]
 pub enum NextRequest<T> {
     /// A request with its body.
     Ready(Arc<T>, Bytes),
-    /// What is not read here.
+    /// A request that is left to hyper.
     Fallback,
-    /// Nothing any more.
+    /// The connection is closed.
     Closed,
 }
 
-/// How far the buffer goes.
+/// The state of the request in the read buffer.
 enum BufferedRequest<T> {
     Complete(Arc<T>, Bytes),
     Incomplete,
     Fallback,
 }
 
-/// What ended a wait for more.
+/// The event that ended a wait for input.
 enum ReadEvent {
     Data,
     Closed,
@@ -89,7 +91,7 @@ enum ReadEvent {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
-    /// Over a stream of which nothing was read.
+    /// Creates a connection over an unread stream.
     pub fn new(stream: S, rules: RequestRules<T>) -> Self {
         Self {
             stream,
@@ -98,14 +100,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
             cached_head: None,
             idle_timer: Box::pin(sleep(rules.idle_timeout)),
             had_request: false,
-            date: DateHeader::default(),
+            date_header: DateHeader::default(),
             rules,
         }
     }
 
-    /// The next request, once all of it is there. An idle connection closes where `stopping` is ready.
+    /// Returns the next complete request. An idle connection closes when `stopping` is ready.
     pub async fn next_request<F: Future>(&mut self, mut stopping: Pin<&mut F>) -> NextRequest<T> {
-        let mut late = None;
+        let mut request_timer = None;
         loop {
             match self.take_buffered() {
                 BufferedRequest::Complete(head, body) => {
@@ -115,10 +117,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
                 BufferedRequest::Fallback => return NextRequest::Fallback,
                 BufferedRequest::Incomplete => {}
             }
-            match poll_fn(|cx| self.poll_read_event(cx, stopping.as_mut(), &mut late)).await {
+            match poll_fn(|cx| self.poll_read_event(cx, stopping.as_mut(), &mut request_timer))
+                .await
+            {
                 ReadEvent::Data => {}
                 ReadEvent::Closed if self.read_buffer.is_empty() => return NextRequest::Closed,
-                // What broke off, or takes its time, is judged where all of HTTP is.
+                // Incomplete and slow requests are left to hyper.
                 ReadEvent::Closed | ReadEvent::TimedOut => return NextRequest::Fallback,
             }
         }
@@ -135,8 +139,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         let (size, head) = if let Some((size, head)) = found {
             (size, Arc::clone(head))
         } else {
-            let accept = |head| (self.rules.accept)(head).map(Arc::new);
-            match request_head::parse_head(&self.read_buffer, self.rules.start, accept) {
+            let accept = |head| (self.rules.accept_head)(head).map(Arc::new);
+            match request_head::parse_head(&self.read_buffer, self.rules.request_prefix, accept) {
                 HeadParse::Complete(cached, size) => {
                     let head = Arc::clone(cached.value());
                     self.cached_head = Some(cached);
@@ -146,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
                 HeadParse::Unsupported => return BufferedRequest::Fallback,
             }
         };
-        if size.body > self.rules.max_body {
+        if size.body > self.rules.max_body_bytes {
             return BufferedRequest::Fallback;
         }
         if self.read_buffer.len() < size.head + size.body {
@@ -162,7 +166,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         stopping: Pin<&mut F>,
         late: &mut Option<Pin<Box<Sleep>>>,
     ) -> Poll<ReadEvent> {
-        if let Poll::Ready(read) = poll_fill(&mut self.stream, &mut self.read_buffer, MAX_READ, cx)
+        if let Poll::Ready(read) =
+            poll_fill_buffer(&mut self.stream, &mut self.read_buffer, MAX_READ_RESERVE, cx)
         {
             return Poll::Ready(match read {
                 Ok(1..) => ReadEvent::Data,
@@ -185,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         Poll::Pending
     }
 
-    /// Runs `work` while the peer is there; nothing where it goes.
+    /// Runs `work` until the peer disconnects; returns `None` then.
     pub async fn run_until_disconnect<F: Future>(
         &mut self,
         mut work: Pin<Box<F>>,
@@ -202,24 +207,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
         .await
     }
 
-    /// Says that nothing more is sent.
+    /// Closes the write half of the connection.
     pub async fn shutdown(&mut self) {
         // A peer that is gone already needs no end.
         drop(self.stream.shutdown().await);
     }
 
-    /// The connection with what was read and not taken, for the reader of all of HTTP.
+    /// Returns the stream, which first yields the buffered bytes, for hyper.
     pub fn into_io(self) -> PrefixedIo<S> {
         PrefixedIo::new(self.read_buffer.freeze(), self.stream)
     }
 }
 
-/// Whether the peer is gone. What it sends ahead is left for later, and no more than that is read.
+/// Whether the peer disconnected. Data that it sends early stays in the buffer, and no more is
+/// read.
 pub(crate) fn is_peer_closed<S: AsyncRead + Unpin>(
     stream: &mut S,
     read_buffer: &mut BytesMut,
     cx: &mut Context<'_>,
 ) -> bool {
     read_buffer.is_empty()
-        && matches!(poll_fill(stream, read_buffer, MAX_READ, cx), Poll::Ready(Ok(0) | Err(_)))
+        && matches!(
+            poll_fill_buffer(stream, read_buffer, MAX_READ_RESERVE, cx),
+            Poll::Ready(Ok(0) | Err(_))
+        )
 }

@@ -9,31 +9,32 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// The longest that nothing at all may be taken of an answer. A slow reader takes something now and
-/// then; who takes nothing holds an answer in memory.
+/// Timeout of a write without progress. A slow reader makes progress now and then; a peer that
+/// reads nothing keeps a response in memory.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long after the other side's end a call may still answer. Who has sent all of its requests may end
-/// its half and read on (RFC 9293, 3.6); who is gone looks just the same, and its call is to be given up.
+/// Time after a half-close in which a call may still respond. A client may close its half after its
+/// last request (RFC 9293, 3.6), which looks like a client that is gone and whose call must be
+/// cancelled.
 const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
 /// A stream with a timeout for writes that make no progress, and a grace period after the peer's end.
 #[derive(Debug)]
 pub struct TimeoutStream<S> {
     stream: S,
-    /// Set while a write waits.
+    /// Set while a write is pending.
     write_timer: Option<Pin<Box<Sleep>>>,
-    /// Set once the other side has ended: until then that is kept back.
+    /// Set after the peer closed its half. The end of the stream is reported when it fires.
     eof_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> TimeoutStream<S> {
-    /// Over this stream.
+    /// Wraps the given stream.
     pub fn new(stream: S) -> Self {
         Self { stream, write_timer: None, eof_timer: None }
     }
 
-    /// A write that makes no progress runs out of time.
+    /// Polls a write and fails if it makes no progress within the timeout.
     fn poll_with_stall_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -47,8 +48,8 @@ impl<S> TimeoutStream<S> {
             .write_timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_STALL_TIMEOUT)));
         ready!(timer.as_mut().poll(cx));
-        let told = format!("nothing was read for {} s", WRITE_STALL_TIMEOUT.as_secs());
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, told)))
+        let message = format!("nothing was read for {} s", WRITE_STALL_TIMEOUT.as_secs());
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }
 

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tool::{Digest, Level, Org, Problem, Wall};
+use tool::{Digest, Org, PermissionLevel, Problem, WallTime};
 
-use crate::subjects::NameIndex;
-use crate::{Personas, Right};
+use crate::subject_index::NameIndex;
+use crate::{PersonaSet, Right};
 
 /// Maximum length of a role name in bytes.
-const NAME_LEN: usize = 64;
+const MAX_ROLE_NAME_BYTES: usize = 64;
 
 /// A named set of rights with a level cap. Keys name roles; policy may refer to them by the same
 /// name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Role {
+pub struct RoleRecord {
     /// Name of the role.
     pub name: String,
     /// Description of it for people.
@@ -26,16 +26,18 @@ pub struct Role {
     pub description: String,
     /// Maximum level of a key with this role; `None` is no cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub level: Option<Level>,
+    #[serde(rename = "level")]
+    pub max_level: Option<PermissionLevel>,
     /// Rights that its keys have in addition to their own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rights: BTreeSet<Right>,
     /// Time of revocation; keys that name a revoked role can use nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked: Option<Wall>,
+    #[serde(rename = "revoked")]
+    pub revoked_at: Option<WallTime>,
 }
 
-impl Role {
+impl RoleRecord {
     /// Store prefix of all roles.
     pub const STORE_PREFIX: &str = "role/";
 
@@ -45,21 +47,21 @@ impl Role {
     }
 
     /// Returns true for a valid role name: 1 to 64 letters, digits, `_`, `.` and `-`.
-    pub fn fits(name: &str) -> bool {
+    pub fn is_valid_name(name: &str) -> bool {
         let letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
-        (1..=NAME_LEN).contains(&name.len()) && name.bytes().all(letter)
+        (1..=MAX_ROLE_NAME_BYTES).contains(&name.len()) && name.bytes().all(letter)
     }
 }
 
 /// A user that keys represent, and for whom others may act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
+pub struct UserRecord {
     /// Organisation of the user.
     pub org: Org,
     /// Subject name, as in records.
     pub subject: String,
     /// Level of the user: the maximum for those who act for it.
-    pub level: Level,
+    pub level: PermissionLevel,
     /// Roles of the user, for those who act for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
@@ -68,10 +70,11 @@ pub struct User {
     pub persona: Option<String>,
     /// Time since when all its keys are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<Wall>,
+    #[serde(rename = "disabled")]
+    pub disabled_at: Option<WallTime>,
 }
 
-impl User {
+impl UserRecord {
     /// Store prefix of all users.
     pub const STORE_PREFIX: &str = "user/";
 
@@ -91,7 +94,8 @@ pub struct OrgRecord {
     pub description: String,
     /// Time since when all its keys are invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<Wall>,
+    #[serde(rename = "disabled")]
+    pub disabled_at: Option<WallTime>,
 }
 
 impl OrgRecord {
@@ -105,16 +109,16 @@ impl OrgRecord {
 
     /// Returns the store key of the patterns of its allowed tools (cluster tools), a JSON list of
     /// strings.
-    pub fn tools_key(org: &Org) -> String {
+    pub fn tool_patterns_key(org: &Org) -> String {
         format!("{}{org}/tools", Self::STORE_PREFIX)
     }
 }
 
 /// Tool patterns of an organisation. Cheap to clone, hash and compare by digest.
 #[derive(Debug, Clone)]
-pub struct ToolList(Arc<(Digest, Vec<String>)>);
+pub struct OrgToolPatterns(Arc<(Digest, Vec<String>)>);
 
-impl ToolList {
+impl OrgToolPatterns {
     pub(crate) fn new(patterns: Vec<String>) -> Self {
         let mut hasher = Sha256::new();
         for pattern in &patterns {
@@ -130,14 +134,14 @@ impl ToolList {
     }
 }
 
-impl PartialEq for ToolList {
+impl PartialEq for OrgToolPatterns {
     fn eq(&self, other: &Self) -> bool {
         self.0.0 == other.0.0
     }
 }
-impl Eq for ToolList {}
+impl Eq for OrgToolPatterns {}
 
-impl Hash for ToolList {
+impl Hash for OrgToolPatterns {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.0.hash(state);
     }
@@ -147,17 +151,17 @@ impl Hash for ToolList {
 /// a restriction must not disappear because its record is damaged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directory {
-    pub(crate) personas: Personas,
-    roles: BTreeMap<String, Option<Role>>,
-    users: BTreeMap<String, Option<User>>,
+    pub(crate) personas: PersonaSet,
+    roles: BTreeMap<String, Option<RoleRecord>>,
+    users: BTreeMap<String, Option<UserRecord>>,
     /// Names of all users, including those with unreadable records.
     user_names: NameIndex,
     orgs: BTreeMap<String, Option<OrgRecord>>,
-    tools: BTreeMap<String, ToolList>,
+    org_tool_patterns: BTreeMap<String, OrgToolPatterns>,
 }
 
-impl From<Personas> for Directory {
-    fn from(personas: Personas) -> Self {
+impl From<PersonaSet> for Directory {
+    fn from(personas: PersonaSet) -> Self {
         Self { personas, ..Self::default() }
     }
 }
@@ -165,64 +169,66 @@ impl From<Personas> for Directory {
 impl Directory {
     /// Builds the directory from the store, as pairs of key and JSON text. An unreadable record
     /// becomes a problem.
-    pub fn read<'a>(
-        personas: Personas,
+    pub fn from_rows<'a>(
+        personas: PersonaSet,
         stored: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> (Self, Vec<Problem>) {
         let (mut all, mut problems) = (Self::from(personas), Vec::new());
         for (key, text) in stored {
-            all.take(key, text).unwrap_or_else(|problem| problems.push(problem));
+            all.insert_row(key, text).unwrap_or_else(|problem| problems.push(problem));
         }
         (all, problems)
     }
 
-    fn take(&mut self, key: &str, text: &[u8]) -> Result<(), Problem> {
-        if let Some(name) = key.strip_prefix(Role::STORE_PREFIX) {
-            let role = parsed(key, text, |role: &Role| Role::store_key(&role.name));
-            return kept(&mut self.roles, name, role);
+    fn insert_row(&mut self, key: &str, text: &[u8]) -> Result<(), Problem> {
+        if let Some(name) = key.strip_prefix(RoleRecord::STORE_PREFIX) {
+            let role =
+                parse_record(key, text, |role: &RoleRecord| RoleRecord::store_key(&role.name));
+            return insert_or_mark_unreadable(&mut self.roles, name, role);
         }
-        if let Some(user) = key.strip_prefix(User::STORE_PREFIX) {
+        if let Some(user) = key.strip_prefix(UserRecord::STORE_PREFIX) {
             if let Some((org, subject)) = user.split_once('/') {
                 self.user_names.insert(org, subject);
             }
-            let named = |user: &User| User::store_key(&user.org, &user.subject);
-            return kept(&mut self.users, key, parsed(key, text, named));
+            let named = |user: &UserRecord| UserRecord::store_key(&user.org, &user.subject);
+            return insert_or_mark_unreadable(&mut self.users, key, parse_record(key, text, named));
         }
         let Some(name) = key.strip_prefix(OrgRecord::STORE_PREFIX) else { return Ok(()) };
         let Some(org) = name.strip_suffix("/tools") else {
-            let org = parsed(key, text, |org: &OrgRecord| OrgRecord::store_key(&org.name));
-            return kept(&mut self.orgs, name, org);
+            let org = parse_record(key, text, |org: &OrgRecord| OrgRecord::store_key(&org.name));
+            return insert_or_mark_unreadable(&mut self.orgs, name, org);
         };
         let read = serde_json::from_slice::<Vec<String>>(text);
-        let told = read.as_ref().err().map(|error| unreadable(key, error));
+        let told = read.as_ref().err().map(|error| unreadable_record(key, error));
         // An unreadable list allows nothing.
-        self.tools.insert(org.to_owned(), ToolList::new(read.unwrap_or_default()));
+        self.org_tool_patterns
+            .insert(org.to_owned(), OrgToolPatterns::new(read.unwrap_or_default()));
         told.map_or(Ok(()), Err)
     }
 
     /// Returns the persona set.
-    pub fn personas(&self) -> &Personas {
+    pub fn personas(&self) -> &PersonaSet {
         &self.personas
     }
 
     /// Returns a role; `None` also if it is unreadable.
-    pub fn role(&self, name: &str) -> Option<&Role> {
+    pub fn find_role(&self, name: &str) -> Option<&RoleRecord> {
         self.roles.get(name)?.as_ref()
     }
 
     /// Iterates over all readable roles, by name.
-    pub fn roles(&self) -> impl Iterator<Item = &Role> {
+    pub fn list_roles(&self) -> impl Iterator<Item = &RoleRecord> {
         self.roles.values().flatten()
     }
 
     /// Returns a user; `None` also if it is unreadable.
-    pub fn user(&self, org: &Org, subject: &str) -> Option<&User> {
-        self.users.get(&User::store_key(org, subject))?.as_ref()
+    pub fn find_user(&self, org: &Org, subject: &str) -> Option<&UserRecord> {
+        self.users.get(&UserRecord::store_key(org, subject))?.as_ref()
     }
 
     /// Returns true if a user of this name exists, even if it is unreadable.
     pub(crate) fn has_user(&self, org: &Org, subject: &str) -> bool {
-        self.users.contains_key(&User::store_key(org, subject))
+        self.users.contains_key(&UserRecord::store_key(org, subject))
     }
 
     /// Returns the index of all user names, including those with unreadable records.
@@ -231,31 +237,31 @@ impl Directory {
     }
 
     /// Iterates over all readable users, by organisation and name.
-    pub fn users(&self) -> impl Iterator<Item = &User> {
+    pub fn list_users(&self) -> impl Iterator<Item = &UserRecord> {
         self.users.values().flatten()
     }
 
     /// Returns an organisation; `None` also if it is unreadable.
-    pub fn org(&self, org: &Org) -> Option<&OrgRecord> {
+    pub fn find_org(&self, org: &Org) -> Option<&OrgRecord> {
         self.orgs.get(org.as_str())?.as_ref()
     }
 
     /// Iterates over all readable organisations, by name.
-    pub fn orgs(&self) -> impl Iterator<Item = &OrgRecord> {
+    pub fn list_orgs(&self) -> impl Iterator<Item = &OrgRecord> {
         self.orgs.values().flatten()
     }
 
     /// Returns the tool patterns of an organisation, if it has its own list. An empty list allows
     /// none.
-    pub fn org_tools(&self, org: &Org) -> Option<&ToolList> {
-        self.tools.get(org.as_str())
+    pub fn org_tools(&self, org: &Org) -> Option<&OrgToolPatterns> {
+        self.org_tool_patterns.get(org.as_str())
     }
 
     /// Returns the rights that these roles grant.
-    pub fn rights_of(&self, roles: &[String]) -> BTreeSet<Right> {
+    pub fn role_rights(&self, roles: &[String]) -> BTreeSet<Right> {
         roles
             .iter()
-            .filter_map(|name| self.role(name))
+            .filter_map(|name| self.find_role(name))
             .flat_map(|role| &role.rights)
             .copied()
             .collect()
@@ -263,42 +269,44 @@ impl Directory {
 
     /// Returns true if one of these roles was revoked or is unreadable, so that a key can use
     /// nothing.
-    pub(crate) fn bars(&self, roles: &[String]) -> bool {
-        let gone = |role: &Option<Role>| role.as_ref().is_none_or(|role| role.revoked.is_some());
+    pub(crate) fn has_unusable_role(&self, roles: &[String]) -> bool {
+        let gone =
+            |role: &Option<RoleRecord>| role.as_ref().is_none_or(|role| role.revoked_at.is_some());
         roles.iter().any(|name| self.roles.get(name).is_some_and(gone))
     }
 
     /// Returns the level, capped by these roles.
-    pub(crate) fn capped(&self, roles: &[String], level: Level) -> Level {
-        let caps = roles.iter().filter_map(|name| self.role(name)?.level);
-        caps.fold(level, Level::min)
+    pub(crate) fn cap_level(&self, roles: &[String], level: PermissionLevel) -> PermissionLevel {
+        let caps = roles.iter().filter_map(|name| self.find_role(name)?.max_level);
+        caps.fold(level, PermissionLevel::min)
     }
 
     /// Returns true if the user or its organisation was disabled or is unreadable, so that its keys
     /// are invalid.
-    pub(crate) fn disables(&self, org: &Org, subject: &str) -> bool {
+    pub(crate) fn is_disabled(&self, org: &Org, subject: &str) -> bool {
         let org_gone =
-            |org: &Option<OrgRecord>| org.as_ref().is_none_or(|it| it.disabled.is_some());
-        let user_gone = |user: &Option<User>| user.as_ref().is_none_or(|it| it.disabled.is_some());
+            |org: &Option<OrgRecord>| org.as_ref().is_none_or(|it| it.disabled_at.is_some());
+        let user_gone =
+            |user: &Option<UserRecord>| user.as_ref().is_none_or(|it| it.disabled_at.is_some());
         self.orgs.get(org.as_str()).is_some_and(org_gone)
-            || self.users.get(&User::store_key(org, subject)).is_some_and(user_gone)
+            || self.users.get(&UserRecord::store_key(org, subject)).is_some_and(user_gone)
     }
 }
 
-fn parsed<T: DeserializeOwned>(
+fn parse_record<T: DeserializeOwned>(
     key: &str,
     text: &[u8],
     named: impl Fn(&T) -> String,
 ) -> Result<T, Problem> {
-    let one = serde_json::from_slice::<T>(text).map_err(|error| unreadable(key, &error))?;
+    let one = serde_json::from_slice::<T>(text).map_err(|error| unreadable_record(key, &error))?;
     if named(&one) == key { Ok(one) } else { Err(Problem::new(key, "the record has another name")) }
 }
 
-fn unreadable(key: &str, error: &serde_json::Error) -> Problem {
+fn unreadable_record(key: &str, error: &serde_json::Error) -> Problem {
     Problem::new(key, format!("the record cannot be read: {error}"))
 }
 
-fn kept<T>(
+fn insert_or_mark_unreadable<T>(
     all: &mut BTreeMap<String, Option<T>>,
     name: &str,
     one: Result<T, Problem>,

@@ -4,162 +4,178 @@
 //! configured for it and fit the key; key locations in headers are ignored. Keys are fetched
 //! elsewhere: this module is pure.
 
-mod claims;
+mod jwk_set;
 mod jws;
-mod keys;
+mod token_claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
-use tool::{Level, Org, Wall};
+use tool::{Org, PermissionLevel, WallTime};
 
-use crate::error::Reason;
-use crate::principal::Who;
-use crate::rights::{Facts, RightsClass};
-use crate::{Directory, Narrowing, Principal, standing};
+use crate::credential_errors::CredentialErrorKind;
+use crate::principal::CallerIdentity;
+use crate::rights_class::{RightsAttributes, RightsClass};
+use crate::{Directory, Principal, RequestRestrictions, effective_rights};
 
-pub use jws::{Algorithm, Jws, Token};
-pub use keys::{KeySet, KeySetError};
+pub use jwk_set::{JwkSet, JwkSetError};
+pub use jws::{SignatureAlgorithm, UnverifiedJws, UnverifiedJwt};
 
 /// Tolerated clock skew in milliseconds.
-const LEEWAY: u64 = 30_000;
+const CLOCK_SKEW_MS: u64 = 30_000;
 
 /// A trusted issuer with the operator's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issuer {
+pub struct TrustedIssuer {
     /// Name of the issuer: 1 to 32 lower-case letters, digits, `_` and `-`. It prefixes the names
     /// of its users.
     pub name: String,
     /// Value of `iss`, compared exactly.
-    pub issuer: String,
+    pub iss: String,
     /// Allowed signature algorithms of its tokens.
-    pub algorithms: BTreeSet<Algorithm>,
+    pub algorithms: BTreeSet<SignatureAlgorithm>,
     /// Organisation of its users.
     pub org: Org,
     /// Claim that selects the organisation, with the organisation of each known value. Other values
     /// are rejected.
-    pub orgs: Option<(String, BTreeMap<String, Org>)>,
+    pub org_claim: Option<(String, BTreeMap<String, Org>)>,
     /// Claim that names the user; usually `sub`.
-    pub subject: String,
+    pub subject_claim: String,
     /// True if its tokens belong to people rather than agents.
-    pub person: bool,
+    pub is_person: bool,
     /// Grants for its tokens; a token without a matching grant has no rights.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<ClaimGrant>,
     /// Maximum lifetime of a token in milliseconds.
-    pub longest: u64,
+    pub max_lifetime_ms: u64,
 }
 
 /// Level and roles for tokens with a claim value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct ClaimGrant {
     /// Claim name, or a path to the claim with dots.
     pub claim: String,
     /// Required value: the claim itself, a list element, or one word of a `scope`.
     pub value: String,
     /// Level that is granted.
-    pub level: Level,
+    pub level: PermissionLevel,
     /// Roles that are granted.
     pub roles: Vec<String>,
 }
 
 /// Errors of verifying a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenFault {
+pub enum TokenVerificationError {
     /// The token is invalid.
-    Refused(Reason),
+    Rejected(CredentialErrorKind),
     /// No known key signed the token; its issuer may have a new one.
     UnknownKey,
     /// The token is valid, but has no matching grant.
     NoGrant,
 }
 
-impl From<Reason> for TokenFault {
-    fn from(reason: Reason) -> Self {
-        Self::Refused(reason)
+impl From<CredentialErrorKind> for TokenVerificationError {
+    fn from(reason: CredentialErrorKind) -> Self {
+        Self::Rejected(reason)
     }
 }
 
-impl Issuer {
+impl TrustedIssuer {
     /// Verifies `token` of this issuer against `keys` and `audiences`, and returns its principal.
     ///
     /// # Errors
-    /// [`TokenFault`].
-    pub fn verify(
+    /// [`TokenVerificationError`].
+    pub fn verify_token(
         &self,
-        token: &Token<'_>,
-        keys: &KeySet,
+        token: &UnverifiedJwt<'_>,
+        keys: &JwkSet,
         audiences: &[&str],
-        (directory, now): (&Directory, Wall),
-    ) -> Result<Principal, TokenFault> {
-        if token.issuer() != Some(&self.issuer) {
-            return Err(Reason::UnknownIssuer.into());
+        (directory, now): (&Directory, WallTime),
+    ) -> Result<Principal, TokenVerificationError> {
+        if token.issuer() != Some(&self.iss) {
+            return Err(CredentialErrorKind::UnknownIssuer.into());
         }
         if !self.algorithms.contains(&token.algorithm()) {
-            return Err(Reason::Algorithm.into());
+            return Err(CredentialErrorKind::AlgorithmNotAllowed.into());
         }
-        keys.verify(&token.jws)?;
+        keys.verify_signature(&token.jws)?;
         let claims = token.claims();
-        let until = claims::in_time(claims, now, self.longest)?;
-        if !claims::for_one_of(claims, audiences) {
-            return Err(Reason::Audience.into());
+        let until = token_claims::check_validity_period(claims, now, self.max_lifetime_ms)?;
+        if !token_claims::has_audience(claims, audiences) {
+            return Err(CredentialErrorKind::WrongAudience.into());
         }
         // These claims occur only in ID tokens (OpenID Connect, 3.1.3.6 and 3.3.2.11), which are
         // for the client that logged in and for nobody else.
         if claims.get("at_hash").or_else(|| claims.get("c_hash")).is_some() {
-            return Err(Reason::TokenKind.into());
+            return Err(CredentialErrorKind::NotAnAccessToken.into());
         }
-        let subject = claims::subject(claims, &self.subject).ok_or(Reason::Subject)?;
-        let org = self.org_of(claims).ok_or(Reason::Subject)?;
-        let (level, roles) = self.granted(claims).ok_or(TokenFault::NoGrant)?;
+        let subject = token_claims::subject_claim(claims, &self.subject_claim)
+            .ok_or(CredentialErrorKind::InvalidSubject)?;
+        let org = self.resolve_org(claims).ok_or(CredentialErrorKind::InvalidSubject)?;
+        let (level, roles) = self.matching_grants(claims).ok_or(TokenVerificationError::NoGrant)?;
         // Issuers and this server may use the same name for different people.
         let named = format!("{}:{subject}", self.name);
-        if directory.disables(&org, &named) {
-            return Err(Reason::Disabled.into());
+        if directory.is_disabled(&org, &named) {
+            return Err(CredentialErrorKind::Disabled.into());
         }
         // Regardless of grants, no token has level owner.
-        let level = directory.capped(&roles, level.min(Level::Admin));
-        let barred_by_role = directory.bars(&roles);
-        let level = if barred_by_role { Level::Guest } else { level };
-        let rights = directory.rights_of(&roles).into_iter().filter(|_| !barred_by_role);
-        let persona = standing::barred(directory.personas.of_none(level), &roles, directory);
-        let class = RightsClass::new(Facts {
+        let level = directory.cap_level(&roles, level.min(PermissionLevel::Admin));
+        let barred_by_role = directory.has_unusable_role(&roles);
+        let level = if barred_by_role { PermissionLevel::Guest } else { level };
+        let rights = directory.role_rights(&roles).into_iter().filter(|_| !barred_by_role);
+        let persona = effective_rights::deny_all_if_role_revoked(
+            directory.personas.default_for_level(level),
+            &roles,
+            directory,
+        );
+        let class = RightsClass::new(RightsAttributes {
             org_tools: directory.org_tools(&org).cloned(),
             org,
             level,
             rights: rights.collect(),
             roles,
             persona,
-            faces: BTreeSet::new(),
-            agent: !self.person,
+            inherited_personas: BTreeSet::new(),
+            is_agent: !self.is_person,
             delegations: Vec::new(),
-            narrowing: Narrowing::default(),
+            restrictions: RequestRestrictions::default(),
             actor: None,
         });
-        let key = format!("{}:{}", self.name, self.mark(subject));
+        let key = format!("{}:{}", self.name, self.subject_id(subject));
         let (actors, root, creator) = (Vec::new(), None, None);
         let until = Some(until);
-        let who = Who { subject: &named, key: &key, actors, root, creator, until };
+        let who = CallerIdentity {
+            subject: &named,
+            key_id: &key,
+            actors,
+            root,
+            creator,
+            expires_at: until,
+        };
         Ok(Principal::new(who, class))
     }
 
     /// Returns an id that is equal for all tokens of one user, so that sessions outlive a token.
-    fn mark(&self, subject: &str) -> String {
+    fn subject_id(&self, subject: &str) -> String {
         let mut hasher = Sha256::new();
-        hasher.update(self.issuer.as_bytes());
+        hasher.update(self.iss.as_bytes());
         hasher.update([0]);
         hasher.update(subject.as_bytes());
         let digest = tool::Digest(hasher.finalize().into()).to_string();
         digest.chars().rev().take(16).collect()
     }
 
-    fn org_of(&self, claims: &claims::Claims) -> Option<Org> {
-        let Some((claim, known)) = &self.orgs else { return Some(self.org.clone()) };
-        known.get(claims::at(claims, claim)?.as_str()?).cloned()
+    fn resolve_org(&self, claims: &token_claims::TokenClaims) -> Option<Org> {
+        let Some((claim, known)) = &self.org_claim else { return Some(self.org.clone()) };
+        known.get(token_claims::find_claim(claims, claim)?.as_str()?).cloned()
     }
 
     /// Combines all matching grants.
-    fn granted(&self, claims: &claims::Claims) -> Option<(Level, Vec<String>)> {
-        let fits = |grant: &&Grant| claims::has(claims, &grant.claim, &grant.value);
+    fn matching_grants(
+        &self,
+        claims: &token_claims::TokenClaims,
+    ) -> Option<(PermissionLevel, Vec<String>)> {
+        let fits =
+            |grant: &&ClaimGrant| token_claims::has_claim_value(claims, &grant.claim, &grant.value);
         let fitting: Vec<_> = self.grants.iter().filter(fits).collect();
         let level = fitting.iter().map(|grant| grant.level).max()?;
         Some((level, fitting.iter().flat_map(|grant| grant.roles.iter().cloned()).collect()))

@@ -4,27 +4,30 @@
 //! a header or an argument that a caller can choose. This crate is pure: time, randomness and the
 //! table are arguments, and it stores hashes instead of secrets.
 
-mod changes;
+mod api_key;
+mod change_rules;
+mod credential_errors;
 mod directory;
-mod error;
+mod effective_rights;
 mod jwt;
-mod key;
-mod narrow;
-mod personas;
+mod key_ring;
+mod persona_set;
 mod principal;
-mod rights;
-mod ring;
-mod shards;
-mod standing;
-mod subjects;
+mod restrictions;
+mod rights_class;
+mod sharded_map;
+mod subject_index;
 
-pub use changes::ChangeFault;
-pub use directory::{Directory, OrgRecord, Role, ToolList, User};
-pub use error::{CredentialError, KeyFault, Reason};
-pub use jwt::{Algorithm, Grant, Issuer, Jws, KeySet, KeySetError, Token, TokenFault};
-pub use key::{Hand, KeyId, KeyRecord, NewKey};
-pub use narrow::{Delegation, Narrowing};
-pub use personas::Personas;
+pub use api_key::{DelegationRequest, KeyId, KeyRecord, NewKey};
+pub use change_rules::ChangeError;
+pub use credential_errors::{CredentialError, CredentialErrorKind, KeyIssueError};
+pub use directory::{Directory, OrgRecord, OrgToolPatterns, RoleRecord, UserRecord};
+pub use jwt::{
+    ClaimGrant, JwkSet, JwkSetError, SignatureAlgorithm, TokenVerificationError, TrustedIssuer,
+    UnverifiedJws, UnverifiedJwt,
+};
+pub use key_ring::{KeyRing, verify_single_key};
+pub use persona_set::PersonaSet;
 pub use principal::Principal;
-pub use rights::{Persona, Right, RightsClass};
-pub use ring::{KeyRing, verify};
+pub use restrictions::{KeyDelegation, RequestRestrictions};
+pub use rights_class::{Persona, Right, RightsClass};

@@ -3,101 +3,122 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tool::{Actor, Caller, Level, Org, Wall};
+use tool::{Actor, Caller, Org, PermissionLevel, WallTime};
 
-use crate::key::KeyRecord;
-use crate::rights::Facts;
-use crate::standing::Standing;
-use crate::{Directory, Narrowing, Persona, Right, RightsClass};
+use crate::api_key::KeyRecord;
+use crate::effective_rights::EffectiveRights;
+use crate::rights_class::RightsAttributes;
+use crate::{Directory, Persona, RequestRestrictions, Right, RightsClass};
 
 /// A verified caller with the rights of its credential. It can be created only by this crate and
 /// not from JSON: having one proves that a credential was verified. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal(Arc<Parts>);
+pub struct Principal(Arc<PrincipalState>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Parts {
+struct PrincipalState {
     caller: Caller,
     rights: RightsClass,
     creator: Option<String>,
-    until: Option<Wall>,
+    expires_at: Option<WallTime>,
 }
 
 /// Identity of a caller without its rights.
-pub(crate) struct Who<'a> {
+pub(crate) struct CallerIdentity<'a> {
     pub(crate) subject: &'a str,
-    pub(crate) key: &'a str,
+    pub(crate) key_id: &'a str,
     pub(crate) actors: Vec<Actor>,
     /// Id of the first key of the delegation chain, if any.
     pub(crate) root: Option<&'a str>,
     /// Subject that created the key, if any.
     pub(crate) creator: Option<&'a str>,
-    pub(crate) until: Option<Wall>,
+    pub(crate) expires_at: Option<WallTime>,
 }
 
 impl Principal {
     /// Creates the principal of a record, once its secret was verified.
-    pub(crate) fn of(record: &KeyRecord, standing: Standing) -> Self {
-        let Standing { facts, actors, until, .. } = standing;
-        let root = record.delegations.first().map(|delegation| delegation.by.as_str());
+    pub(crate) fn from_key(record: &KeyRecord, standing: EffectiveRights) -> Self {
+        let EffectiveRights { attributes: facts, actors, expires_at: until, .. } = standing;
+        let root = record.delegations.first().map(|delegation| delegation.delegated_by.as_str());
         let (subject, key) = (record.subject.as_str(), record.id.as_str());
-        let who = Who { subject, key, actors, root, creator: record.creator.as_deref(), until };
+        let who = CallerIdentity {
+            subject,
+            key_id: key,
+            actors,
+            root,
+            creator: record.creator.as_deref(),
+            expires_at: until,
+        };
         Self::new(who, RightsClass::new(facts))
     }
 
     /// Creates the principal of callers without a credential, if the operator allows them.
-    pub(crate) fn anonymous(level: Level, directory: &Directory) -> Self {
-        let (org, persona) = (Org::default(), directory.personas.of_none(level));
+    pub(crate) fn anonymous(level: PermissionLevel, directory: &Directory) -> Self {
+        let (org, persona) = (Org::default(), directory.personas.default_for_level(level));
         // Nothing proves that a person is there, so it counts as an agent.
-        let class = RightsClass::new(Facts {
+        let class = RightsClass::new(RightsAttributes {
             org_tools: directory.org_tools(&org).cloned(),
             org,
             level,
             roles: Vec::new(),
             persona,
-            faces: BTreeSet::new(),
-            agent: true,
+            inherited_personas: BTreeSet::new(),
+            is_agent: true,
             rights: BTreeSet::new(),
             delegations: Vec::new(),
-            narrowing: Narrowing::default(),
+            restrictions: RequestRestrictions::default(),
             actor: None,
         });
         let (actors, root, creator, until) = (Vec::new(), None, None, None);
-        let who = Who { subject: "anonymous", key: "open", actors, root, creator, until };
+        let who = CallerIdentity {
+            subject: "anonymous",
+            key_id: "open",
+            actors,
+            root,
+            creator,
+            expires_at: until,
+        };
         Self::new(who, class)
     }
 
-    pub(crate) fn new(who: Who<'_>, rights: RightsClass) -> Self {
+    pub(crate) fn new(who: CallerIdentity<'_>, rights: RightsClass) -> Self {
         let caller = Caller {
             org: rights.org().clone(),
             subject: who.subject.to_owned(),
-            key: who.key.to_owned(),
+            key_id: who.key_id.to_owned(),
             level: rights.level(),
-            agent: rights.agent(),
+            is_agent: rights.is_agent(),
             actors: who.actors,
-            root: who.root.map(str::to_owned),
+            root_key_id: who.root.map(str::to_owned),
         };
         let creator = who.creator.map(str::to_owned);
-        Self(Arc::new(Parts { caller, rights, creator, until: who.until }))
+        Self(Arc::new(PrincipalState { caller, rights, creator, expires_at: who.expires_at }))
     }
 
     /// Returns the same identity with other rights.
-    fn with(&self, facts: Facts) -> Self {
-        let Caller { subject, key, actors, root, .. } = &self.0.caller;
+    fn with_attributes(&self, facts: RightsAttributes) -> Self {
+        let Caller { subject, key_id: key, actors, root_key_id: root, .. } = &self.0.caller;
         let (actors, root, creator) = (actors.clone(), root.as_deref(), self.0.creator.as_deref());
-        let who = Who { subject, key, actors, root, creator, until: self.0.until };
+        let who = CallerIdentity {
+            subject,
+            key_id: key,
+            actors,
+            root,
+            creator,
+            expires_at: self.0.expires_at,
+        };
         Self::new(who, RightsClass::new(facts))
     }
 
     /// Returns true if the credential was a token of an issuer rather than an API key.
-    pub fn is_token(&self) -> bool {
+    pub fn is_from_token(&self) -> bool {
         // Key ids contain no colon.
-        self.key().contains(':')
+        self.key_id().contains(':')
     }
 
     /// Returns the expiry time of the credential.
-    pub fn until(&self) -> Option<Wall> {
-        self.0.until
+    pub fn expires_at(&self) -> Option<WallTime> {
+        self.0.expires_at
     }
 
     /// Returns the facts that executors and records may see.
@@ -106,7 +127,7 @@ impl Principal {
     }
 
     /// Returns everything that decides, without the identity: the key of all caches.
-    pub fn rights(&self) -> &RightsClass {
+    pub fn rights_class(&self) -> &RightsClass {
         &self.0.rights
     }
 
@@ -121,8 +142,8 @@ impl Principal {
     }
 
     /// Returns the key id; never the key.
-    pub fn key(&self) -> &str {
-        &self.0.caller.key
+    pub fn key_id(&self) -> &str {
+        &self.0.caller.key_id
     }
 
     /// Returns true if its key was delegated, created by a delegated key, or acts for another user:
@@ -133,12 +154,12 @@ impl Principal {
 
     /// Returns true for an owner's own key: of level `owner`, and not delegated.
     pub fn is_owner(&self) -> bool {
-        self.level() == Level::Owner && !self.is_delegated()
+        self.level() == PermissionLevel::Owner && !self.is_delegated()
     }
 
     /// Returns the key id that limits count by: the first of the delegation chain.
-    pub fn root_key(&self) -> &str {
-        self.0.caller.root_key()
+    pub fn limit_key_id(&self) -> &str {
+        self.0.caller.limit_key_id()
     }
 
     /// Returns the subject that created the key, if a key of this installation did.
@@ -147,7 +168,7 @@ impl Principal {
     }
 
     /// Returns the permission level.
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> PermissionLevel {
         self.0.caller.level
     }
 
@@ -162,36 +183,37 @@ impl Principal {
     }
 
     /// Returns true if the key belongs to an agent rather than a person.
-    pub fn agent(&self) -> bool {
-        self.0.caller.agent
+    pub fn is_agent(&self) -> bool {
+        self.0.caller.is_agent
     }
 
     /// Returns true if the key has this right.
-    pub fn may(&self, right: Right) -> bool {
-        self.0.rights.may(right)
+    pub fn has_right(&self, right: Right) -> bool {
+        self.0.rights.has_right(right)
     }
 
     /// Returns the principal with a lower level, at its own request (`?permission=` of the module
     /// API). A higher level changes nothing.
     #[must_use]
-    pub fn lowered(&self, to: Level) -> Self {
+    pub fn with_max_level(&self, to: PermissionLevel) -> Self {
         if to >= self.level() {
             return self.clone();
         }
-        let facts = Facts { level: to, ..self.0.rights.facts().clone() };
-        self.with(facts)
+        let facts = RightsAttributes { level: to, ..self.0.rights.attributes().clone() };
+        self.with_attributes(facts)
     }
 
     /// Returns the principal with further restrictions, at its own request. Existing restrictions
     /// stay.
     #[must_use]
-    pub fn narrowed(&self, by: &Narrowing) -> Self {
-        let own = self.0.rights.narrowing();
-        let narrowing = own.and(by);
+    pub fn with_restrictions(&self, restrictions: &RequestRestrictions) -> Self {
+        let own = self.0.rights.restrictions();
+        let narrowing = own.union(restrictions);
         if narrowing == *own {
             return self.clone();
         }
-        let facts = Facts { narrowing, ..self.0.rights.facts().clone() };
-        self.with(facts)
+        let facts =
+            RightsAttributes { restrictions: narrowing, ..self.0.rights.attributes().clone() };
+        self.with_attributes(facts)
     }
 }

@@ -6,54 +6,56 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Shortest and longest interval between two log lines about the failures of one source.
-const WAITS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+const LOG_INTERVALS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
 /// Decision whether a failure is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum LogDecision {
     /// Log it, with the number of skipped failures.
-    Now {
+    Log {
         /// Number of failures since the last line.
         since_last: u64,
     },
     /// Do not log this one.
-    Later,
+    Skip,
 }
 
 /// Failure history of one source.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     /// Time of the last line, and the interval after it.
-    last: Option<(Instant, Duration)>,
-    silent: u64,
+    last_line: Option<(Instant, Duration)>,
+    skipped_count: u64,
     /// True if the last listing succeeded.
     is_listed: bool,
 }
 
 impl FailureLog {
     /// Records a failure and decides whether to log it.
-    pub(crate) fn failed(&mut self) -> Told {
+    pub(crate) fn record_failure(&mut self) -> LogDecision {
         self.is_listed = false;
         let now = Instant::now();
-        let next = match self.last {
+        let next = match self.last_line {
             Some((at, wait)) if now < at + wait => {
-                self.silent += 1;
-                return Told::Later;
+                self.skipped_count += 1;
+                return LogDecision::Skip;
             }
             // A source that was healthy for as long as it was silent starts over.
-            Some((_, wait)) if self.silent > 0 => wait.saturating_mul(2).min(WAITS.1),
-            _ => WAITS.0,
+            Some((_, wait)) if self.skipped_count > 0 => {
+                wait.saturating_mul(2).min(LOG_INTERVALS.1)
+            }
+            _ => LOG_INTERVALS.0,
         };
-        self.last = Some((now, next));
-        Told::Now { since_last: std::mem::take(&mut self.silent) }
+        self.last_line = Some((now, next));
+        LogDecision::Log { since_last: std::mem::take(&mut self.skipped_count) }
     }
 
     /// Records a successful listing; returns true to log it. A success between two skipped failures
     /// is not logged.
-    pub(crate) fn listed(&mut self) -> bool {
-        let quiet = self.last.is_some_and(|(at, wait)| Instant::now() < at + wait);
+    pub(crate) fn record_success(&mut self) -> bool {
+        let quiet = self.last_line.is_some_and(|(at, wait)| Instant::now() < at + wait);
         let again = std::mem::replace(&mut self.is_listed, true);
-        again || !quiet || self.silent == 0
+        again || !quiet || self.skipped_count == 0
     }
 }
 
@@ -63,7 +65,7 @@ mod tests {
 
     use tokio::time::sleep;
 
-    use super::{FailureLog, Told};
+    use super::{FailureLog, LogDecision};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -71,7 +73,7 @@ mod tests {
     async fn lines(log: &mut FailureLog, seconds: usize) -> usize {
         let mut lines = 0;
         for _ in 0..seconds {
-            lines += usize::from(log.failed() != Told::Later);
+            lines += usize::from(log.record_failure() != LogDecision::Skip);
             sleep(SECOND).await;
         }
         lines
@@ -80,10 +82,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repeated_failures_are_logged_ever_more_rarely_and_each_line_says_how_many() {
         let mut log = FailureLog::default();
-        assert_eq!(log.failed(), Told::Now { since_last: 0 });
+        assert_eq!(log.record_failure(), LogDecision::Log { since_last: 0 });
         sleep(SECOND).await;
         assert_eq!(lines(&mut log, 59).await, 0);
-        assert_eq!(log.failed(), Told::Now { since_last: 59 });
+        assert_eq!(log.record_failure(), LogDecision::Log { since_last: 59 });
         sleep(SECOND).await;
         // After 1, 2, 4, 8, 16, 32 minutes and then each hour; without the back-off it were 36,000.
         let all = lines(&mut log, 36_000).await;
@@ -96,12 +98,13 @@ mod tests {
         let mut log = FailureLog::default();
         let mut lines = 0;
         for _ in 0..60 {
-            lines += usize::from(log.failed() != Told::Later) + usize::from(log.listed());
+            lines += usize::from(log.record_failure() != LogDecision::Skip)
+                + usize::from(log.record_success());
             sleep(SECOND).await;
         }
         assert!(lines <= 4, "{lines}");
-        assert!(log.listed());
+        assert!(log.record_success());
         sleep(3_600 * SECOND).await;
-        assert!(matches!(log.failed(), Told::Now { .. }));
+        assert!(matches!(log.record_failure(), LogDecision::Log { .. }));
     }
 }

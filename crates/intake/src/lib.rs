@@ -4,201 +4,234 @@
 //! other. Its last listing stays while it is unavailable. The catalog is swapped atomically with
 //! its policy. This crate knows no kind of source and decides nothing about callers.
 
+mod catalog_publisher;
 mod failure_log;
-mod keeper;
-mod pins;
-mod supervise;
+mod pin_registry;
+mod source_task;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use catalog::{Catalog, Current, Pin, Shelf, State};
+use catalog::{Catalog, CurrentSnapshot, Pin, SourceCatalog, SourceState};
 use futures_util::future::join_all;
 use policy::Policy;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tool::source::Probe;
-use tool::{Caller, Clock, Digest, Durability, Mono, Org, Source, SourceName, ToolName, Trust};
+use tool::source::ProbeResult;
+use tool::{
+    Caller, Clock, Digest, Durability, MonotonicTime, Org, Source, SourceName, SourceTrust,
+    ToolName,
+};
 
-pub use pins::{DecideError, Decision, Pinned, Pins};
+pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinVerdict};
 
-use keeper::{Keeper, Prepared, Wires};
-use supervise::Supervised;
+use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels};
+use source_task::SourceTask;
 
 /// A source with the operator's settings.
 #[derive(Debug, Clone)]
-pub struct Sourced {
+pub struct ConfiguredSource {
     /// The source to supervise.
     pub source: Arc<dyn Source>,
     /// `tool_file`, `module`, `mcp`, `builtin`, …
     pub kind: &'static str,
     /// Trust in the source.
-    pub trust: Trust,
+    pub trust: SourceTrust,
     /// Durability of its call records; `None` if their effects decide.
     pub durability: Option<Durability>,
     /// Polling interval; `None` for sources that report changes.
-    pub poll: Option<Duration>,
+    pub poll_interval: Option<Duration>,
     /// Fingerprint of its configuration; a source with an unchanged fingerprint keeps running.
     pub fingerprint: u64,
 }
 
 /// Timeouts of the supervision.
 #[derive(Debug, Clone, Copy)]
-pub struct Times {
+pub struct SupervisorTimeouts {
     /// Maximum duration of a listing.
-    pub list: Duration,
+    pub list_timeout: Duration,
     /// Delays after consecutive failures; the last one repeats.
-    pub retry: [Duration; 4],
+    pub retry_backoff: [Duration; 4],
     /// Maximum duration of closing a source.
-    pub close: Duration,
+    pub close_timeout: Duration,
 }
 
-impl Default for Times {
+impl Default for SupervisorTimeouts {
     /// Returns 35 s for a listing; retries after 5, 10, 20 and 30 s (as the module API does), then
     /// every 30 s; 10 s to close.
     fn default() -> Self {
         let retry = [5, 10, 20, 30].map(Duration::from_secs);
-        Self { list: Duration::from_secs(35), retry, close: Duration::from_secs(10) }
+        Self {
+            list_timeout: Duration::from_secs(35),
+            retry_backoff: retry,
+            close_timeout: Duration::from_secs(10),
+        }
     }
 }
 
 /// Supervises sources and keeps the catalog up to date.
 #[derive(Debug)]
-pub struct Intake {
-    current: Arc<Current<Policy>>,
-    keeper: Arc<Keeper>,
-    number: watch::Receiver<u64>,
+pub struct SourceSupervisor {
+    current_snapshot: Arc<CurrentSnapshot<Policy>>,
+    publisher: Arc<CatalogPublisher>,
+    version: watch::Receiver<u64>,
     tasks: TaskTracker,
-    times: Times,
+    times: SupervisorTimeouts,
     clock: Arc<dyn Clock>,
-    woken: Mutex<Option<Mono>>,
+    last_refresh_attempt: Mutex<Option<MonotonicTime>>,
 }
 
 /// Minimum interval between attempts to refresh unlisted sources.
-const WAKE: Duration = Duration::from_secs(5);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time that a new configuration waits for locally listed sources.
-const READY: Duration = Duration::from_secs(5);
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Intake {
+impl SourceSupervisor {
     /// Starts listing `sources` and returns immediately. Their order is that of the configuration,
-    /// which decides name conflicts. No pins apply: see [`Intake::pinned`].
-    pub fn start(org: Org, sources: Vec<Sourced>, times: Times, clock: Arc<dyn Clock>) -> Self {
-        Self::begun((org, None), sources, times, clock)
+    /// which decides name conflicts. No pins apply: see [`SourceSupervisor::start_with_pins`].
+    pub fn start_sources(
+        org: Org,
+        sources: Vec<ConfiguredSource>,
+        times: SupervisorTimeouts,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self::start_inner((org, None), sources, times, clock)
     }
 
     /// Starts listing `sources` with pins, which decide which definitions are callable.
-    pub fn pinned(
-        (org, pins): (Org, Arc<Pins>),
-        sources: Vec<Sourced>,
-        times: Times,
+    pub fn start_with_pins(
+        (org, pins): (Org, Arc<PinRegistry>),
+        sources: Vec<ConfiguredSource>,
+        times: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::begun((org, Some(pins)), sources, times, clock)
+        Self::start_inner((org, Some(pins)), sources, times, clock)
     }
 
-    fn begun(
-        (org, pins): (Org, Option<Arc<Pins>>),
-        sources: Vec<Sourced>,
-        times: Times,
+    fn start_inner(
+        (org, pins): (Org, Option<Arc<PinRegistry>>),
+        sources: Vec<ConfiguredSource>,
+        times: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let current = Arc::new(Current::new(Catalog::default(), Policy::default()));
+        let current = Arc::new(CurrentSnapshot::new(Catalog::default(), Policy::default()));
         let (numbers, number) = watch::channel(0);
-        let keeper = Arc::new(Keeper::new(org, pins, Arc::clone(&current), numbers));
+        let keeper = Arc::new(CatalogPublisher::new(org, pins, Arc::clone(&current), numbers));
         let (tasks, woken) = (TaskTracker::new(), Mutex::default());
-        let intake = Self { current, keeper, number, tasks, times, clock, woken };
-        intake.set(sources);
+        let intake = Self {
+            current_snapshot: current,
+            publisher: keeper,
+            version: number,
+            tasks,
+            times,
+            clock,
+            last_refresh_attempt: woken,
+        };
+        intake.set_sources(sources);
         intake
     }
 
     /// Returns the active catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.current.catalog()
+        self.current_snapshot.catalog()
     }
 
     /// Returns the active policy.
-    pub fn rules(&self) -> Policy {
-        self.current.rules()
+    pub fn policy(&self) -> Policy {
+        self.current_snapshot.policy()
     }
 
     /// Returns the holder of the active snapshot, for readers on every call.
-    pub fn current(&self) -> Arc<Current<Policy>> {
-        Arc::clone(&self.current)
+    pub fn current_snapshot(&self) -> Arc<CurrentSnapshot<Policy>> {
+        Arc::clone(&self.current_snapshot)
     }
 
     /// Subscribes to versions of the catalog and the policy.
-    pub fn numbers(&self) -> watch::Receiver<u64> {
-        self.number.clone()
+    pub fn subscribe_versions(&self) -> watch::Receiver<u64> {
+        self.version.clone()
     }
 
     /// Applies a new configuration: unchanged sources keep running, removed ones are closed, new
     /// ones start.
-    pub fn set(&self, sources: Vec<Sourced>) {
-        self.begin(self.keeper.set(sources, HashMap::new(), None));
+    pub fn set_sources(&self, sources: Vec<ConfiguredSource>) {
+        self.spawn_source_tasks(self.publisher.set_sources(sources, HashMap::new(), None));
     }
 
     /// Applies a new configuration and its policy in one step: sources are removed with the old
     /// policy, and added with the new one.
-    pub fn set_with(&self, sources: Vec<Sourced>, rules: &Policy) {
-        self.begin(self.keeper.set(sources, HashMap::new(), Some(rules)));
+    pub fn set_sources_and_policy(&self, sources: Vec<ConfiguredSource>, rules: &Policy) {
+        self.spawn_source_tasks(self.publisher.set_sources(sources, HashMap::new(), Some(rules)));
     }
 
     /// Applies a new configuration and policy after replaced sources that are [listed
-    /// locally](Source::lists_at_once) have been listed; until then the old ones serve under the
+    /// locally](tool::Source::is_listed_locally) have been listed; until then the old ones serve under the
     /// old policy. A source that is not listed within five seconds replaces the old one without
     /// tools.
-    pub async fn replace_with(&self, sources: Vec<Sourced>, rules: &Policy) {
-        let replaces = |new: &&Sourced| new.source.lists_at_once() && self.keeper.replaces(new);
-        let prepared = sources.iter().filter(replaces).map(|new| self.prepared(new.clone()));
+    pub async fn replace_sources_and_policy(&self, sources: Vec<ConfiguredSource>, rules: &Policy) {
+        let replaces = |new: &&ConfiguredSource| {
+            new.source.is_listed_locally() && self.publisher.would_replace(new)
+        };
+        let prepared = sources.iter().filter(replaces).map(|new| self.prepare_source(new.clone()));
         let (mut prepared, mut tasks) = (join_all(prepared).await, Vec::new());
         let prepared = prepared.drain(..).map(|(prepared, supervised)| {
-            let name = supervised.sourced.source.name().clone();
+            let name = supervised.configured.source.name().clone();
             tasks.push(supervised);
             (name, prepared)
         });
-        let new = self.keeper.set(sources, prepared.collect(), Some(rules));
+        let new = self.publisher.set_sources(sources, prepared.collect(), Some(rules));
         for supervised in tasks {
-            drop(self.tasks.spawn(supervised.run()));
+            drop(self.tasks.spawn(supervised.run_task()));
         }
-        self.begin(new);
+        self.spawn_source_tasks(new);
     }
 
     /// Prepares a source with its first listing if possible, and its task.
-    async fn prepared(&self, sourced: Sourced) -> (Prepared, Supervised) {
-        let (mut prepared, wires) = Prepared::new(&sourced);
-        let mut supervised = self.supervised(sourced, wires);
-        if let Ok(Some(shelf)) = timeout(READY, supervised.prepare()).await {
-            prepared.has_listed(shelf);
+    async fn prepare_source(&self, sourced: ConfiguredSource) -> (PreparedSource, SourceTask) {
+        let (mut prepared, wires) = PreparedSource::new(&sourced);
+        let mut supervised = self.source_task(sourced, wires);
+        if let Ok(Some(shelf)) = timeout(PREPARE_TIMEOUT, supervised.prepare_listing()).await {
+            prepared.set_listed(shelf);
         }
         (prepared, supervised)
     }
 
-    fn supervised(&self, sourced: Sourced, wires: Wires) -> Supervised {
-        let (keeper, times) = (Arc::clone(&self.keeper), self.times);
+    fn source_task(&self, sourced: ConfiguredSource, wires: RefreshChannels) -> SourceTask {
+        let (keeper, times) = (Arc::clone(&self.publisher), self.times);
         let (clock, tasks) = (Arc::clone(&self.clock), self.tasks.clone());
-        Supervised { sourced, wires, keeper, times, clock, tasks, ready: None }
+        SourceTask {
+            configured: sourced,
+            channels: wires,
+            publisher: keeper,
+            timeouts: times,
+            clock,
+            tasks,
+            first_listing: None,
+        }
     }
 
     /// Sets the policy; the sources stay.
-    pub fn rule(&self, rules: &Policy) {
-        self.keeper.rule(rules);
+    pub fn set_policy(&self, rules: &Policy) {
+        self.publisher.set_policy(rules);
     }
 
     /// Adds a source after the others, or replaces one of the same name.
-    pub fn add(&self, source: Option<Sourced>) {
-        self.begin(source.and_then(|source| self.keeper.add(source)));
+    pub fn add_source(&self, source: Option<ConfiguredSource>) {
+        self.spawn_source_tasks(source.and_then(|source| self.publisher.add_source(source)));
     }
 
     /// Removes a source and its offers; its child processes end a little later.
-    pub fn remove(&self, name: &SourceName) {
-        self.keeper.remove(name);
+    pub fn remove_source(&self, name: &SourceName) {
+        self.publisher.remove_source(name);
     }
 
-    fn begin(&self, new: impl IntoIterator<Item = (Sourced, Wires)>) {
+    fn spawn_source_tasks(
+        &self,
+        new: impl IntoIterator<Item = (ConfiguredSource, RefreshChannels)>,
+    ) {
         for (sourced, wires) in new {
-            drop(self.tasks.spawn(self.supervised(sourced, wires).run()));
+            drop(self.tasks.spawn(self.source_task(sourced, wires).run_task()));
         }
     }
 
@@ -207,8 +240,8 @@ impl Intake {
     ///
     /// # Errors
     /// The name, if there is no such source.
-    pub async fn refresh(&self, only: Option<&SourceName>) -> Result<(), SourceName> {
-        let asked = self.keeper.ask(only);
+    pub async fn refresh_sources(&self, only: Option<&SourceName>) -> Result<(), SourceName> {
+        let asked = self.publisher.request_refresh(only);
         if let Some(name) = only.filter(|_| asked.is_empty()) {
             return Err(name.clone());
         }
@@ -217,28 +250,34 @@ impl Intake {
             drop(done.wait_for(|done| *done >= number).await.map(|done| *done));
         });
         // A source with a slower start is listed once it is up.
-        drop(timeout(self.times.list, join_all(listed)).await);
+        drop(timeout(self.times.list_timeout, join_all(listed)).await);
         Ok(())
     }
 
     /// Refreshes all sources of a kind, and waits until that is done, at most for `limit`.
     pub async fn refresh_kind(&self, kind: &str, limit: Duration) {
-        let names = self.of_kind(kind, |_| true);
-        let all = names.iter().map(|name| self.refresh(Some(name)));
+        let names = self.sources_of_kind(kind, |_| true);
+        let all = names.iter().map(|name| self.refresh_sources(Some(name)));
         drop(timeout(limit, join_all(all)).await);
     }
 
     /// Refreshes all sources of a kind if none of them was ever listed, and nobody tried within the
     /// last seconds, so that frequent listings do no harm.
-    pub async fn wake(&self, kind: &str, limit: Duration) {
-        let known = |shelf: &Shelf| matches!(shelf.state, State::Ok | State::Stale);
-        if !self.of_kind(kind, known).is_empty() || self.of_kind(kind, |_| true).is_empty() {
+    pub async fn refresh_if_unlisted(&self, kind: &str, limit: Duration) {
+        let known = |shelf: &SourceCatalog| {
+            matches!(shelf.state, SourceState::Current | SourceState::Stale)
+        };
+        if !self.sources_of_kind(kind, known).is_empty()
+            || self.sources_of_kind(kind, |_| true).is_empty()
+        {
             return;
         }
-        let now = self.clock.mono();
+        let now = self.clock.monotonic_now();
         let due = {
-            let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-            let due = woken.is_none_or(|woken| now.since(woken) >= WAKE);
+            let mut woken =
+                self.last_refresh_attempt.lock().unwrap_or_else(PoisonError::into_inner);
+            let due =
+                woken.is_none_or(|woken| now.saturating_duration_since(woken) >= REFRESH_INTERVAL);
             *woken = if due { Some(now) } else { *woken };
             due
         };
@@ -247,62 +286,68 @@ impl Intake {
         }
     }
 
-    fn of_kind(&self, kind: &str, fits: impl Fn(&Shelf) -> bool) -> Vec<SourceName> {
+    fn sources_of_kind(
+        &self,
+        kind: &str,
+        fits: impl Fn(&SourceCatalog) -> bool,
+    ) -> Vec<SourceName> {
         let catalog = self.catalog();
-        let fitting = catalog.shelves().filter(|shelf| shelf.kind == kind && fits(shelf));
+        let fitting = catalog.list_sources().filter(|shelf| shelf.kind == kind && fits(shelf));
         fitting.map(|shelf| shelf.source.clone()).collect()
     }
 
     /// Returns the pin registry, if there is one.
-    pub fn pins(&self) -> Option<&Arc<Pins>> {
-        self.keeper.pins.as_ref()
+    pub fn pin_registry(&self) -> Option<&Arc<PinRegistry>> {
+        self.publisher.pin_registry.as_ref()
     }
 
     /// Returns the number of a source's tools that need a review.
-    pub fn waiting(&self, source: &SourceName) -> usize {
-        self.pins().map_or(0, |pins| pins.waiting(source))
+    pub fn pins_to_review(&self, source: &SourceName) -> usize {
+        self.pin_registry().map_or(0, |pins| pins.review_count(source))
     }
 
     /// Decides on a reviewed definition; the catalog has the result when this resolves.
     ///
     /// # Errors
-    /// As [`Pins::decide`].
-    pub async fn decide(
+    /// As [`PinRegistry::decide_pin`].
+    pub async fn decide_pin(
         &self,
-        at: (&SourceName, &ToolName),
-        what: (Decision, Digest),
-        who: (&Caller, Option<String>),
-    ) -> Result<Pin, DecideError> {
-        let missing = || DecideError::Missing { source_name: at.0.clone(), tool: at.1.clone() };
-        let pin = self.pins().ok_or_else(missing)?.decide(at, what, who).await?;
-        let (keeper, source) = (Arc::clone(&self.keeper), at.0.clone());
+        pin_key: (&SourceName, &ToolName),
+        verdict: (PinVerdict, Digest),
+        reviewer: (&Caller, Option<String>),
+    ) -> Result<Pin, DecidePinError> {
+        let missing =
+            || DecidePinError::NotFound { source_name: pin_key.0.clone(), tool: pin_key.1.clone() };
+        let pin =
+            self.pin_registry().ok_or_else(missing)?.decide_pin(pin_key, verdict, reviewer).await?;
+        let (keeper, source) = (Arc::clone(&self.publisher), pin_key.0.clone());
         // A complete catalog is merged: not on a thread that others wait for.
-        drop(tokio::task::spawn_blocking(move || keeper.divide_anew(&source)).await);
+        drop(tokio::task::spawn_blocking(move || keeper.reapply_pins(&source)).await);
         Ok(pin)
     }
 
     /// Probes the address and health of a source; `None` for an unknown source, or one without an
     /// address.
-    pub async fn probe(&self, name: &SourceName) -> Option<Probe> {
-        let source = self.keeper.source(name)?;
-        source.probe().await
+    pub async fn probe_source(&self, name: &SourceName) -> Option<ProbeResult> {
+        let source = self.publisher.find_source(name)?;
+        source.probe_health().await
     }
 
     /// Returns a running source.
-    pub fn source(&self, name: &SourceName) -> Option<Arc<dyn Source>> {
-        self.keeper.source(name)
+    pub fn find_source(&self, name: &SourceName) -> Option<Arc<dyn Source>> {
+        self.publisher.find_source(name)
     }
 
     /// Resolves when every source was listed or failed once.
-    pub async fn settled(&self) {
-        for mut done in self.keeper.listed() {
+    pub async fn wait_until_listed(&self) {
+        for mut done in self.publisher.completed_refreshes() {
             drop(done.wait_for(|done| *done > 0).await.map(|done| *done));
         }
     }
 
     /// Closes all sources; resolves when their child processes have ended.
-    pub async fn close(&self) {
-        self.set(Vec::new());
+    pub async fn shut_down(&self) {
+        self.set_sources(Vec::new());
         self.tasks.close();
         self.tasks.wait().await;
     }

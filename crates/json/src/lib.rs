@@ -4,12 +4,12 @@
 //! count are bounded, duplicate keys and lone surrogates are rejected. The validated bytes are
 //! stored and passed on unchanged.
 
-mod find;
-mod hidden;
-mod look;
-mod scan;
-mod splice;
-mod walk;
+mod byte_search;
+mod cursor;
+mod invisible_chars;
+mod lexer;
+mod splicing;
+mod validator;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,48 +20,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use hidden::{hidden_escaped, made_visible};
-pub use look::{Look, Pass};
-pub use splice::{escape, quote};
+pub use cursor::{JsonCursor, JsonRef};
+pub use invisible_chars::{escape_invisible_as_json, escape_invisible_text};
+pub use splicing::{write_escaped, write_quoted};
 
-/// JSON text that was validated by [`Json::check`]. Untrusted bytes cannot become one otherwise.
+/// JSON text that was validated by [`Json::parse`]. Untrusted bytes cannot become one otherwise.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(ByteString);
 
 /// Limits of accepted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct JsonLimits {
     /// Maximum size in bytes.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// Maximum nesting of arrays and objects.
-    pub depth: usize,
+    pub max_depth: usize,
     /// Maximum number of keys and elements in total.
-    pub nodes: usize,
+    pub max_nodes: usize,
 }
 
-impl Limits {
+impl JsonLimits {
     /// Limits for arguments of a call: 1 MiB, 64 levels, 100,000 keys and elements.
-    pub const ARGUMENTS: Self = Self { bytes: 1 << 20, depth: 64, nodes: 100_000 };
+    pub const ARGUMENTS: Self = Self { max_bytes: 1 << 20, max_depth: 64, max_nodes: 100_000 };
     /// Limits for one tool definition: 256 KiB, 64 levels, 20,000 keys and elements.
-    pub const DEFINITION: Self = Self { bytes: 256 << 10, depth: 64, nodes: 20_000 };
+    pub const DEFINITION: Self = Self { max_bytes: 256 << 10, max_depth: 64, max_nodes: 20_000 };
     /// Limits for a document, such as a manifest or a result: 16 MiB, 64 levels, 2,000,000 nodes.
-    pub const DOCUMENT: Self = Self { bytes: 16 << 20, depth: 64, nodes: 2_000_000 };
+    pub const DOCUMENT: Self = Self { max_bytes: 16 << 20, max_depth: 64, max_nodes: 2_000_000 };
     /// Maximum size of any tool's arguments in bytes: 64 MiB.
-    pub const MOST_ARGUMENTS: usize = 64 << 20;
+    pub const MAX_ARGUMENT_BYTES: usize = 64 << 20;
 
-    /// Returns the limits for a tool with this argument size: at least [`Limits::ARGUMENTS`], at
-    /// most [`Limits::MOST_ARGUMENTS`], and 100,000 keys and elements per MiB.
+    /// Returns the limits for a tool with this argument size: at least [`JsonLimits::ARGUMENTS`], at
+    /// most [`JsonLimits::MAX_ARGUMENT_BYTES`], and 100,000 keys and elements per MiB.
     #[must_use]
-    pub fn arguments(bytes: usize) -> Self {
-        let bytes = bytes.clamp(Self::ARGUMENTS.bytes, Self::MOST_ARGUMENTS);
-        Self { bytes, nodes: bytes.div_ceil(1 << 20) * Self::ARGUMENTS.nodes, ..Self::ARGUMENTS }
+    pub fn for_arguments(bytes: usize) -> Self {
+        let bytes = bytes.clamp(Self::ARGUMENTS.max_bytes, Self::MAX_ARGUMENT_BYTES);
+        Self {
+            max_bytes: bytes,
+            max_nodes: bytes.div_ceil(1 << 20) * Self::ARGUMENTS.max_nodes,
+            ..Self::ARGUMENTS
+        }
     }
 
     /// Returns the limits for a message that contains the arguments at this depth, so that
     /// arguments may nest equally deep in each kind of message.
     #[must_use]
     pub const fn around_arguments(self, levels: usize) -> Self {
-        Self { depth: Self::ARGUMENTS.depth + levels, ..self }
+        Self { max_depth: Self::ARGUMENTS.max_depth + levels, ..self }
     }
 }
 
@@ -88,7 +92,7 @@ pub enum JsonError {
     },
     /// The text is JSON of another kind than expected.
     #[error("expected {expected}, found {found}")]
-    Kind {
+    WrongKind {
         /// The expected kind of value.
         expected: &'static str,
         /// The actual kind of value.
@@ -101,46 +105,46 @@ impl Json {
     ///
     /// # Errors
     /// [`JsonError`] with the location of the first error.
-    pub fn check(text: impl Into<Bytes>, limits: Limits) -> Result<Self, JsonError> {
-        let text = within(&text.into(), limits)?;
-        scan::scan(&text, limits).map(|()| Self(text))
+    pub fn parse(text: impl Into<Bytes>, limits: JsonLimits) -> Result<Self, JsonError> {
+        let text = check_size(&text.into(), limits)?;
+        validator::validate(&text, limits).map(|()| Self(text))
     }
 
     /// Validates `text` and extracts some members in the same pass, as [`Json::pick`] does.
     ///
     /// # Errors
-    /// As [`Json::check`].
-    pub fn check_and_pick<const N: usize>(
+    /// As [`Json::parse`].
+    pub fn parse_and_pick<const N: usize>(
         text: impl Into<Bytes>,
-        limits: Limits,
+        limits: JsonLimits,
         keys: [&str; N],
     ) -> Result<(Self, [Option<Self>; N]), JsonError> {
-        Self::check_and_read(text, limits, keys, |whole, found| {
-            (whole.clone(), found.map(|look| Some(whole.share(look?))))
+        Self::parse_and_visit(text, limits, keys, |whole, found| {
+            (whole.clone(), found.map(|look| Some(whole.slice_of(look?))))
         })
     }
 
     /// Validates `text` and passes some members, found in the same pass, to `read`. Use
-    /// [`Json::share`] to keep one.
+    /// [`Json::slice_of`] to keep one.
     ///
     /// # Errors
-    /// As [`Json::check`].
-    pub fn check_and_read<const N: usize, T>(
+    /// As [`Json::parse`].
+    pub fn parse_and_visit<const N: usize, T>(
         text: impl Into<Bytes>,
-        limits: Limits,
+        limits: JsonLimits,
         keys: [&str; N],
-        read: impl FnOnce(&Self, [Option<Look<'_>>; N]) -> T,
+        read: impl FnOnce(&Self, [Option<JsonRef<'_>>; N]) -> T,
     ) -> Result<T, JsonError> {
-        let whole = Self(within(&text.into(), limits)?);
-        if let Some(found) = scan::picked(&whole.0, limits, keys) {
-            return Ok(read(&whole, found.map(|value| value.map(Look))));
+        let whole = Self(check_size(&text.into(), limits)?);
+        if let Some(found) = validator::validate_and_pick(&whole.0, limits, keys) {
+            return Ok(read(&whole, found.map(|value| value.map(JsonRef))));
         }
-        scan::scan(&whole.0, limits)?;
-        Ok(read(&whole, whole.looks(keys)))
+        validator::validate(&whole.0, limits)?;
+        Ok(read(&whole, whole.pick_refs(keys)))
     }
 
     /// Encodes a value of this program; such text needs no validation.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Self {
         // serde_json fails only for non-string map keys; our types have none, and `null` is then
         // the honest result.
         Self(serde_json::to_string(value).map_or_else(|_| "null".into(), ByteString::from))
@@ -148,12 +152,12 @@ impl Json {
 
     /// Wraps text that this program wrote, such as concatenated rows, without validation. The
     /// caller vouches for it.
-    pub fn written(text: String) -> Self {
+    pub fn from_trusted(text: String) -> Self {
         Self(text.into())
     }
 
     /// Returns the empty object.
-    pub fn empty() -> Self {
+    pub fn empty_object() -> Self {
         Self(ByteString::from_static("{}"))
     }
 
@@ -169,7 +173,7 @@ impl Json {
 
     /// Parses the text into a tree. Integers beyond 64 bits become floating point; the bytes keep
     /// them.
-    pub fn value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or(Value::Null)
     }
 
@@ -177,13 +181,13 @@ impl Json {
     ///
     /// # Errors
     /// The error of serde, with line and column.
-    pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
+    pub fn decode<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
     /// Returns the content of a string, borrowed if it has no escapes; `None` for other kinds.
-    pub fn text(&self) -> Option<Cow<'_, str>> {
-        walk::unquoted(self.0.trim_ascii())
+    pub fn string_value(&self) -> Option<Cow<'_, str>> {
+        lexer::unescape_string(self.0.trim_ascii())
     }
 
     /// Returns `object`, `array`, `string`, `number`, `boolean` or `null`.
@@ -194,11 +198,11 @@ impl Json {
     /// Returns the text if it is an object.
     ///
     /// # Errors
-    /// [`JsonError::Kind`].
-    pub fn object(self) -> Result<Self, JsonError> {
+    /// [`JsonError::WrongKind`].
+    pub fn require_object(self) -> Result<Self, JsonError> {
         match self.kind() {
             "object" => Ok(self),
-            found => Err(JsonError::Kind { expected: "object", found }),
+            found => Err(JsonError::WrongKind { expected: "object", found }),
         }
     }
 }
@@ -215,11 +219,11 @@ fn kind_of(text: &str) -> &'static str {
 }
 
 /// Checks the size of a text and that it is UTF-8.
-fn within(text: &Bytes, limits: Limits) -> Result<ByteString, JsonError> {
-    if text.len() > limits.bytes {
-        return Err(JsonError::TooLong { size: text.len(), limit: limits.bytes });
+fn check_size(text: &Bytes, limits: JsonLimits) -> Result<ByteString, JsonError> {
+    if text.len() > limits.max_bytes {
+        return Err(JsonError::TooLong { size: text.len(), limit: limits.max_bytes });
     }
-    scan::text(text, limits)
+    validator::validate_utf8(text, limits)
 }
 
 impl fmt::Debug for Json {
@@ -237,11 +241,11 @@ impl Serialize for Json {
 }
 
 /// Only for text that this program wrote, such as records; untrusted text goes through
-/// [`Json::check`].
+/// [`Json::parse`].
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::check(Bytes::from(String::from(Box::<str>::from(raw))), Limits::DOCUMENT)
+        Self::parse(Bytes::from(String::from(Box::<str>::from(raw))), JsonLimits::DOCUMENT)
             .map_err(serde::de::Error::custom)
     }
 }

@@ -1,15 +1,15 @@
-use super::{Json, JsonError, Limits};
+use super::{Json, JsonError, JsonLimits};
 
-const SMALL: Limits = Limits { bytes: 64, depth: 3, nodes: 6 };
+const SMALL: JsonLimits = JsonLimits { max_bytes: 64, max_depth: 3, max_nodes: 6 };
 
 fn refused(text: &str) -> String {
-    Json::check(text.to_owned(), SMALL).expect_err(text).to_string()
+    Json::parse(text.to_owned(), SMALL).expect_err(text).to_string()
 }
 
 #[test]
 fn keeps_the_bytes_as_they_came() {
     let text = r#" {"a" : 1.0e2, "b":123456789012345678901234567890} "#;
-    assert_eq!(Json::check(text, SMALL).unwrap().as_str(), text);
+    assert_eq!(Json::parse(text, SMALL).unwrap().as_str(), text);
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn says_what_is_wrong_and_where() {
     assert!(refused(r#""\ud800""#).contains("hex escape"));
     assert!(refused(r#""\udc00""#).contains("surrogate"));
     assert_eq!(refused(&"1".repeat(65)), "the JSON text has 65 bytes, 64 are allowed");
-    assert!(matches!(Json::check(vec![b'"', 0xff, b'"'], SMALL), Err(JsonError::Malformed { .. })));
+    assert!(matches!(Json::parse(vec![b'"', 0xff, b'"'], SMALL), Err(JsonError::Malformed { .. })));
 }
 
 /// The key is compared as it reads, not as it is written.
@@ -43,9 +43,9 @@ fn kinds() {
     for (text, kind) in
         [("{}", "object"), (" []", "array"), ("\"\"", "string"), ("-1", "number"), ("null", "null")]
     {
-        assert_eq!(Json::check(text, SMALL).unwrap().kind(), kind);
+        assert_eq!(Json::parse(text, SMALL).unwrap().kind(), kind);
     }
-    let error = Json::check("[]", SMALL).unwrap().object().unwrap_err();
+    let error = Json::parse("[]", SMALL).unwrap().require_object().unwrap_err();
     assert_eq!(error.to_string(), "expected object, found array");
 }
 
@@ -59,15 +59,15 @@ proptest::proptest! {
     ) {
         let text = format!("{{{}{end}", members.join(","));
         let keys = ["a", "b", "d"];
-        let apart = Json::check(text.clone(), SMALL).map(|json| (json.pick(keys), json));
-        let at_once = Json::check_and_pick(text, SMALL, keys).map(|(json, found)| (found, json));
+        let apart = Json::parse(text.clone(), SMALL).map(|json| (json.pick(keys), json));
+        let at_once = Json::parse_and_pick(text, SMALL, keys).map(|(json, found)| (found, json));
         proptest::prop_assert_eq!(apart, at_once);
     }
 
     /// Nothing crashes, and what is accepted is what serde_json reads.
     #[test]
     fn any_text(text in "[\\[\\]{}\",:0-9a-e\\\\ .-]{0,40}") {
-        if let Ok(json) = Json::check(text.clone(), SMALL) {
+        if let Ok(json) = Json::parse(text.clone(), SMALL) {
             proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
             proptest::prop_assert_eq!(json.as_str(), text);
         }
@@ -79,12 +79,12 @@ fn a_key_that_occurs_twice_is_found_however_many_there_are() {
     for count in [2, 12, 13, 14, 40] {
         let keys: Vec<_> = (0..count).map(|i| format!("\"k{i}\":{i}")).collect();
         let whole = format!("{{{}}}", keys.join(","));
-        assert!(Json::check(whole, Limits::DOCUMENT).is_ok());
+        assert!(Json::parse(whole, JsonLimits::DOCUMENT).is_ok());
         for twice in [0, count / 2, count - 1] {
             let text = format!("{{{},\"k\\u0{:03x}\":0}}", keys.join(","), 0);
-            assert!(Json::check(text, Limits::DOCUMENT).is_ok());
+            assert!(Json::parse(text, JsonLimits::DOCUMENT).is_ok());
             let text = format!("{{{},\"k{twice}\":0}}", keys.join(","));
-            let error = Json::check(text, Limits::DOCUMENT).unwrap_err().to_string();
+            let error = Json::parse(text, JsonLimits::DOCUMENT).unwrap_err().to_string();
             assert!(error.starts_with(&format!("key `k{twice}` occurs twice")), "{error}");
         }
     }

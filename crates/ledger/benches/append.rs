@@ -11,70 +11,70 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use ledger::{FileLedger, Options, RealDisk, verify};
-use tool::outcome::Status;
+use ledger::{FileLedger, LedgerOptions, OsDisk, verify_record};
+use tool::call_outcome::CallStatus;
 use tool::{
-    CallId, Caller, CallerType, Clock, Digest, Durability, End, Intent, Interface, Ledger as _,
-    Level, Mono, Org, SourceName, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Digest, Durability, IntentRecord, Interface, Ledger as _,
+    MonotonicTime, Org, OutcomeRecord, PermissionLevel, SourceName, ToolKey, ToolName, WallTime,
 };
 
 #[derive(Debug)]
 struct Machine(Instant);
 
 impl Clock for Machine {
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Wall(u64::try_from(since.as_millis()).unwrap_or_default())
+        WallTime(u64::try_from(since.as_millis()).unwrap_or_default())
     }
-    fn mono(&self) -> Mono {
-        Mono(self.0.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.0.elapsed())
     }
 }
 
-fn intent() -> Intent {
-    Intent {
-        call: CallId(uuid::Uuid::now_v7()),
-        parent: None,
+fn intent() -> IntentRecord {
+    IntentRecord {
+        call_id: CallId(uuid::Uuid::now_v7()),
+        parent_id: None,
         chain_id: None,
         chain_index: None,
-        continues: None,
-        at: Wall(1_700_000_000_000),
+        continues_call: None,
+        recorded_at: WallTime(1_700_000_000_000),
         caller: Caller {
             org: Org::default(),
             subject: "ada".to_owned(),
-            key: "key-1".to_owned(),
-            level: Level::User,
-            agent: true,
+            key_id: "key-1".to_owned(),
+            level: PermissionLevel::User,
+            is_agent: true,
             actors: Vec::new(),
-            root: None,
+            root_key_id: None,
         },
-        door: Interface::Mcp,
+        interface: Interface::Mcp,
         caller_type: CallerType::Direct,
-        tool: ToolKey {
+        tool_key: ToolKey {
             org: Org::default(),
             source: SourceName::new("notes").unwrap(),
             name: ToolName::new("notes.append").unwrap(),
         },
-        definition: Digest([1; 32]),
-        catalog: 3,
-        policy: Digest([2; 32]),
+        definition_digest: Digest([1; 32]),
+        catalog_version: 3,
+        policy_digest: Digest([2; 32]),
         reason: "level".into(),
-        args: Digest([3; 32]),
-        args_bytes: 17,
-        effects: true,
-        unknown_effects: false,
+        arguments_digest: Digest([3; 32]),
+        arguments_bytes: 17,
+        may_change_state: true,
+        has_unknown_effects: false,
     }
 }
 
-fn end() -> End {
-    End {
-        at: Wall(1_700_000_000_000),
-        status: Status::Succeeded,
+fn end() -> OutcomeRecord {
+    OutcomeRecord {
+        recorded_at: WallTime(1_700_000_000_000),
+        status: CallStatus::Succeeded,
         code: None,
         elapsed_ms: 1,
-        bytes: 5,
-        result: Some(Digest([4; 32])),
-        cage: None,
+        result_bytes: 5,
+        result_digest: Some(Digest([4; 32])),
+        sandbox_usage: None,
     }
 }
 
@@ -82,8 +82,8 @@ async fn caller(ledger: Arc<FileLedger>, need: Durability, until: Instant) -> Ve
     let mut took = Vec::new();
     while Instant::now() < until {
         let began = Instant::now();
-        let ticket = ledger.begin(intent(), need).await.unwrap();
-        ledger.finish(ticket, end(), Durability::Written).await.unwrap();
+        let ticket = ledger.record_intent(intent(), need).await.unwrap();
+        ledger.record_outcome(ticket, end(), Durability::Written).await.unwrap();
         took.push(began.elapsed());
         if need == Durability::Written {
             // Nothing in a written call waits: without this, no other task would have its turn.
@@ -97,8 +97,9 @@ fn measure(dir: &Path, need: Durability, callers: usize) {
     let clock = Arc::new(Machine(Instant::now()));
     let record = dir.join(format!("{need:?}-{callers}"));
     // A slow disk is waited for when the ledger is closed, not in between.
-    let options = Options { unsynced_bytes: 1 << 30, ..Options::default() };
-    let (ledger, _) = FileLedger::open(&record, Arc::new(RealDisk), clock, options).unwrap();
+    let options = LedgerOptions { max_unsynced_bytes: 1 << 30, ..LedgerOptions::default() };
+    let (ledger, _) =
+        FileLedger::open_directory(&record, Arc::new(OsDisk), clock, options).unwrap();
     let ledger = Arc::new(ledger);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (began, used) = (Instant::now(), cpu());
@@ -140,14 +141,14 @@ fn cpu() -> Duration {
 /// How long a start and a check take.
 fn reopen(record: &Path) {
     let began = Instant::now();
-    let disk: Arc<dyn ledger::Disk> = Arc::new(RealDisk);
-    let report = verify(record, &disk, &[]).unwrap();
+    let disk: Arc<dyn ledger::Disk> = Arc::new(OsDisk);
+    let report = verify_record(record, &disk, &[]).unwrap();
     let verified = began.elapsed();
     assert!(report.is_sound(), "{report:?}");
     let bytes: u64 = report.writers.iter().map(|writer| writer.bytes).sum();
     let began = Instant::now();
     let clock = Arc::new(Machine(Instant::now()));
-    let opened = FileLedger::open(record, disk, clock, Options::default()).unwrap();
+    let opened = FileLedger::open_directory(record, disk, clock, LedgerOptions::default()).unwrap();
     let took = began.elapsed();
     drop(opened);
     println!("    {} MiB: verified in {verified:?}, opened in {took:?}", bytes >> 20);

@@ -11,81 +11,81 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use ledger::{FileLedger, Options, RealDisk};
-use tool::ledger::{Query, Records as _};
-use tool::outcome::Status;
+use ledger::{FileLedger, LedgerOptions, OsDisk};
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordQuery, RecordReader as _};
 use tool::{
-    CallId, Caller, CallerType, Clock, Digest, Durability, End, Intent, Interface, Ledger as _,
-    Level, Mono, Org, SourceName, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Digest, Durability, IntentRecord, Interface, Ledger as _,
+    MonotonicTime, Org, OutcomeRecord, PermissionLevel, SourceName, ToolKey, ToolName, WallTime,
 };
 
 #[derive(Debug)]
 struct Machine(Instant);
 
 impl Clock for Machine {
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Wall(u64::try_from(since.as_millis()).unwrap_or_default())
+        WallTime(u64::try_from(since.as_millis()).unwrap_or_default())
     }
-    fn mono(&self) -> Mono {
-        Mono(self.0.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.0.elapsed())
     }
 }
 
-fn intent(number: u64) -> Intent {
-    Intent {
-        call: CallId(uuid::Uuid::now_v7()),
-        parent: None,
+fn intent(number: u64) -> IntentRecord {
+    IntentRecord {
+        call_id: CallId(uuid::Uuid::now_v7()),
+        parent_id: None,
         chain_id: None,
         chain_index: None,
-        continues: None,
-        at: Wall(1_700_000_000_000),
+        continues_call: None,
+        recorded_at: WallTime(1_700_000_000_000),
         caller: Caller {
             org: Org::default(),
             subject: "ada".to_owned(),
-            key: "key-1".to_owned(),
-            level: Level::User,
-            agent: true,
+            key_id: "key-1".to_owned(),
+            level: PermissionLevel::User,
+            is_agent: true,
             actors: Vec::new(),
-            root: None,
+            root_key_id: None,
         },
-        door: Interface::Mcp,
+        interface: Interface::Mcp,
         caller_type: CallerType::Direct,
-        tool: ToolKey {
+        tool_key: ToolKey {
             org: Org::default(),
             source: SourceName::new("notes").unwrap(),
             name: ToolName::new(format!("notes.tool_{}", number % 20)).unwrap(),
         },
-        definition: Digest([1; 32]),
-        catalog: 3,
-        policy: Digest([2; 32]),
+        definition_digest: Digest([1; 32]),
+        catalog_version: 3,
+        policy_digest: Digest([2; 32]),
         reason: "level".into(),
-        args: Digest([3; 32]),
-        args_bytes: 17,
-        effects: true,
-        unknown_effects: false,
+        arguments_digest: Digest([3; 32]),
+        arguments_bytes: 17,
+        may_change_state: true,
+        has_unknown_effects: false,
     }
 }
 
-fn end() -> End {
-    End {
-        at: Wall(1_700_000_000_000),
-        status: Status::Succeeded,
+fn end() -> OutcomeRecord {
+    OutcomeRecord {
+        recorded_at: WallTime(1_700_000_000_000),
+        status: CallStatus::Succeeded,
         code: None,
         elapsed_ms: 1,
-        bytes: 5,
-        result: Some(Digest([4; 32])),
-        cage: None,
+        result_bytes: 5,
+        result_digest: Some(Digest([4; 32])),
+        sandbox_usage: None,
     }
 }
 
 fn open(dir: &Path) -> Arc<FileLedger> {
     let clock = Arc::new(Machine(Instant::now()));
-    let mut options = Options::default();
+    let mut options = LedgerOptions::default();
     if let Ok(bytes) = std::env::var("SEGMENT_BYTES") {
         options.segment_bytes = bytes.parse().unwrap();
     }
-    Arc::new(FileLedger::open(dir, Arc::new(RealDisk), clock, options).unwrap().0)
+    Arc::new(FileLedger::open_directory(dir, Arc::new(OsDisk), clock, options).unwrap().0)
 }
 
 /// User and system time of this process so far.
@@ -103,13 +103,13 @@ async fn fill(ledger: &FileLedger, records: u64) -> CallId {
     for number in 0..records / 2 {
         let mut intent = intent(number);
         if number == records / 8 {
-            intent.tool.name = ToolName::new("notes.rare").unwrap();
+            intent.tool_key.name = ToolName::new("notes.rare").unwrap();
         }
-        oldest.get_or_insert(intent.call);
+        oldest.get_or_insert(intent.call_id);
         // Waits once in a while, so that the disk keeps up.
         let need = if number % 1_000 == 0 { Durability::Synced } else { Durability::Written };
-        let ticket = ledger.begin(intent, need).await.unwrap();
-        ledger.finish(ticket, end(), Durability::Written).await.unwrap();
+        let ticket = ledger.record_intent(intent, need).await.unwrap();
+        ledger.record_outcome(ticket, end(), Durability::Written).await.unwrap();
     }
     oldest.unwrap()
 }
@@ -127,10 +127,11 @@ async fn measure<F: Future<Output = usize>>(what: &str, look_up: impl Fn() -> F)
 
 async fn look_up(ledger: &FileLedger, oldest: CallId) {
     let list = |tool: &str| {
-        let query = Query { tool: Some(tool.to_owned()), limit: 100, ..Query::default() };
-        async { ledger.list(query).await.map_or(0, |page| count(&page)) }
+        let query =
+            RecordQuery { tool: Some(tool.to_owned()), limit: 100, ..RecordQuery::default() };
+        async { ledger.list_records(query).await.map_or(0, |page| count(&page)) }
     };
-    let of_call = |call: CallId| async move { ledger.of_call(call).await.unwrap().len() };
+    let of_call = |call: CallId| async move { ledger.list_for_call(call).await.unwrap().len() };
     measure("unknown id, random", || of_call(CallId(uuid::Uuid::new_v4()))).await;
     let middle = |by: u128| CallId(uuid::Uuid::from_u128(oldest.0.as_u128() + (by << 80)));
     measure("unknown id, in the range", || of_call(middle(1))).await;

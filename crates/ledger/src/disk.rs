@@ -1,145 +1,150 @@
-//! The port to the disk: as little of a file system as the ledger needs, so that a simulated disk
-//! can stand behind the real code in tests.
+//! Disk port: the file system operations that the ledger needs, so that tests can run the real code
+//! on a simulated disk.
 //!
-//! What a [`Disk`] promises is what POSIX does and no more: a write is on the disk after
-//! [`DiskFile::sync`] came back, a name after [`Disk::sync_dir`] did.
+//! The guarantees of a [`Disk`] are those of POSIX: a write is durable after
+//! [`DiskFile::sync_data`] has returned, and a name after [`Disk::sync_dir`] has returned.
 
-mod real;
+mod os_disk;
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use real::RealDisk;
+pub use os_disk::OsDisk;
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
-    /// To read; it must be there.
+pub enum OpenMode {
+    /// Opens an existing file for reads.
     Read,
-    /// To write behind its end; it must be there.
+    /// Opens an existing file for appends.
     Append,
-    /// To write at places in it; it must be there.
+    /// Opens an existing file for writes at any offset.
     Update,
-    /// To write from nothing; what was there is gone.
-    New,
+    /// Creates an empty file, or truncates an existing one.
+    Truncate,
 }
 
-/// Names the time since the system was started last. While it is the same, all that was written is there.
+/// Identifier of the current boot. Within one boot, completed writes are not lost.
 pub type BootId = [u8; 16];
 
-/// What is held until it is dropped.
-pub type Held = Box<dyn fmt::Debug + Send + Sync>;
+/// Guard of a lock; dropping it releases the lock.
+pub type DirLock = Box<dyn fmt::Debug + Send + Sync>;
 
-/// A file system.
+/// File system operations that the ledger uses.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes `dir` and what leads to it, readable by its owner only; nothing where it is there.
+    /// Creates `dir` and its parents, accessible to their owner only. Existing directories are
+    /// kept.
     ///
     /// # Errors
-    /// The system's.
-    fn make_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Errors of the operating system.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
-    /// The names in `dir`, in no order. Names that are not UTF-8 are left out.
+    /// Returns the names in `dir` in any order, without names that are not UTF-8.
     ///
     /// # Errors
-    /// The system's; or more than 100,000 names.
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Errors of the operating system, and an error for more than 100,000 names.
+    fn list_names(&self, dir: &Path) -> io::Result<Vec<String>>;
 
     /// Opens a file.
     ///
     /// # Errors
-    /// The system's.
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
+    /// Errors of the operating system.
+    fn open_file(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Gives `from` the name `to`; what had it is gone. Both names or none are seen, even after a
-    /// crash.
+    /// Renames `from` to `to` and replaces an existing file. The rename is atomic, also in a crash.
     ///
     /// # Errors
-    /// The system's.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Errors of the operating system.
+    fn rename_file(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Takes the name away, and with it the file once nobody has it open.
+    /// Removes a name. The file is deleted when its last handle is closed.
     ///
     /// # Errors
-    /// The system's.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Errors of the operating system.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
 
-    /// Waits until the names in `dir` are on the disk.
+    /// Waits until the names in `dir` are durable.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Takes `path` for this process alone, until what is returned is dropped.
+    /// Locks `path` for this process until the returned guard is dropped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where another process has it; else the system's.
-    fn lock(&self, path: &Path) -> io::Result<Held>;
+    /// [`io::ErrorKind::WouldBlock`] if another process holds the lock; else errors of the
+    /// operating system.
+    fn lock_file(&self, path: &Path) -> io::Result<DirLock>;
 
-    /// Names the time since the system was started last; `None` where the system does not say. A file keeps all that
-    /// was written to it as long as this stays the same, also where the process that wrote it was killed.
-    fn boot(&self) -> Option<BootId>;
+    /// Returns the identifier of the current boot; `None` if the system does not provide one. While
+    /// it is unchanged, files keep all completed writes, even if the writing process was killed.
+    fn boot_id(&self) -> Option<BootId>;
 }
 
-/// An open file. Every method may be called while another one runs.
+/// An open file. Its methods may run concurrently.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Hands `bytes` to the system in one call, behind the end. Returns how many it took.
+    /// Appends `bytes` in one system call. Returns the number of bytes written.
     ///
     /// # Errors
-    /// The system's; nothing was taken then.
-    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Errors of the operating system; nothing was written then.
+    fn append_bytes(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Replaces the bytes at `offset`, all of which lie in one sector and are there already. All of them are
-    /// replaced or none, also where the process is killed or the power goes.
+    /// Replaces existing bytes at `offset`, which must lie within one sector. The write is atomic,
+    /// even if the process is killed or the power fails.
     ///
     /// # Errors
-    /// The system's; nothing was replaced then.
+    /// Errors of the operating system; nothing was replaced then.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Reads at `offset`. Returns how many bytes were there; 0 at the end.
+    /// Reads at `offset`. Returns the number of bytes read; 0 at the end of the file.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Bytes in the file.
+    /// Returns the size of the file in bytes.
     ///
     /// # Errors
-    /// The system's.
-    fn size(&self) -> io::Result<u64>;
+    /// Errors of the operating system.
+    fn file_size(&self) -> io::Result<u64>;
 
-    /// Cuts the file to `size` bytes, and gives back what [`DiskFile::reserve`] set aside.
+    /// Truncates the file to `size` bytes and releases the range that [`DiskFile::allocate_range`]
+    /// allocated.
     ///
     /// # Errors
-    /// The system's.
-    fn truncate(&self, size: u64) -> io::Result<()>;
+    /// Errors of the operating system.
+    fn truncate_to(&self, size: u64) -> io::Result<()>;
 
-    /// Waits until what was written before is on the disk.
+    /// Waits until all previous writes are durable.
     ///
     /// # Errors
-    /// The system's. It may then be lost already, and asking again proves nothing.
-    fn sync(&self) -> io::Result<()>;
+    /// Errors of the operating system. The data may be lost then, and a second call that succeeds
+    /// does not prove the opposite.
+    fn sync_data(&self) -> io::Result<()>;
 
-    /// Sets room aside for the bytes from `from` to `to`, without changing the size: appends up to
-    /// there do not fail for want of room. `false` where the file system cannot do that.
+    /// Allocates disk space for the bytes from `from` to `to` without changing the file size, so
+    /// that appends in this range do not run out of space. Returns `false` if the file system does
+    /// not support it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] where there is no such room; else the system's.
-    fn reserve(&self, from: u64, to: u64) -> io::Result<bool>;
+    /// [`io::ErrorKind::StorageFull`] if the space is not available; else errors of the operating
+    /// system.
+    fn allocate_range(&self, from: u64, to: u64) -> io::Result<bool>;
 }
 
-/// Whether `error` says that there is no room, rather than that something is broken.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+/// Returns whether `error` reports a full disk or an exceeded quota.
+pub(crate) fn is_storage_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
-/// Appends all of `bytes`. Where the system takes only a part, the rest is tried once more, which
-/// gives either success or the reason.
+/// Appends all of `bytes`. After a partial write the rest is written again, which either succeeds
+/// or returns the error.
 pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match file.append(bytes) {
+        match file.append_bytes(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(taken) => bytes = bytes.get(taken..).ok_or(io::ErrorKind::InvalidData)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -149,8 +154,8 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// Reads at `at` until `into` is full or the file ends. Returns how many bytes were there.
-pub(crate) fn read_all(file: &dyn DiskFile, at: u64, into: &mut [u8]) -> io::Result<usize> {
+/// Reads at `at` until `into` is full or the file ends. Returns the number of bytes read.
+pub(crate) fn read_fully(file: &dyn DiskFile, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while let Some(rest) = into.get_mut(have..).filter(|rest| !rest.is_empty()) {
         match file.read_at(at + have as u64, rest)? {

@@ -1,60 +1,63 @@
-//! The ledger as the rest of the program holds it.
+//! The file ledger, the interface for the rest of the program.
 
 use std::future::ready;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tool::{Boxed, Clock, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, Waited};
+use tool::{
+    ApprovalStepRecord, BoxFuture, Clock, Durability, IntentReceipt, IntentRecord, Ledger,
+    LedgerError, OutcomeRecord, RefusalRecord,
+};
 
-use crate::chain::Checkpoint;
 use crate::disk::Disk;
-use crate::failure::{closed, failed, slow};
-use crate::inner::Inner;
-use crate::open::{Recovery, open};
-use crate::options::Options;
-use crate::segment::Site;
-use crate::state::Confirmed;
+use crate::error_messages::{io_failure, ledger_closed, sync_timeout};
+use crate::hash_chain::LedgerCheckpoint;
+use crate::ledger_inner::LedgerInner;
+use crate::ledger_options::LedgerOptions;
+use crate::ledger_state::SyncConfirmation;
+use crate::recovery::{RecoveryReport, open_ledger};
+use crate::segment::WriterDir;
 
-/// The record of all calls, in append-only files of one directory. See the crate's page for what it
-/// promises. Its futures need a tokio runtime with time.
+/// The record of all calls, in append-only files of one directory. The crate documentation states
+/// its guarantees. Its futures need a tokio runtime with timers.
 ///
-/// Dropping it closes it, see [`FileLedger::close`].
+/// Dropping it closes it; see [`FileLedger::close_ledger`].
 #[derive(Debug)]
 pub struct FileLedger {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<LedgerInner>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Builds the filters of segments.
     filters: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl FileLedger {
-    /// Opens the record in `dir`, which is made where it is not there, and starts its thread.
+    /// Opens the record in `dir`, creates the directory if it does not exist, and starts the sync
+    /// thread.
     ///
-    /// A directory that cannot be written for want of room, or because the disk fails, does not keep
-    /// it from opening: [`Ledger::health`] says so then, calls are refused, and the ledger comes
-    /// back by itself. Damage is told in [`Recovery`].
+    /// A full or failing disk does not prevent opening. [`Ledger::check_health`] then reports the error
+    /// and calls are refused until the disk recovers. [`RecoveryReport`] lists damage.
     ///
     /// # Errors
-    /// The directory cannot be made or read, another process has it, or a segment is of a newer
-    /// format.
-    pub fn open(
+    /// The directory cannot be created or read, another process has locked it, or a segment has a
+    /// newer format.
+    pub fn open_directory(
         dir: &Path,
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
-        options: Options,
-    ) -> Result<(Self, Recovery), LedgerError> {
-        let site = Site { disk, dir: dir.to_owned(), writer: options.writer.clone() };
-        let (inner, syncer, recovery) = open(site, clock, options)?;
+        options: LedgerOptions,
+    ) -> Result<(Self, RecoveryReport), LedgerError> {
+        let site = WriterDir { disk, dir: dir.to_owned(), writer_name: options.writer.clone() };
+        let (inner, syncer, recovery) = open_ledger(site, clock, options)?;
         let thread = std::thread::Builder::new()
             .name("ledger-sync".to_owned())
-            .spawn(move || syncer.run())
-            .map_err(|error| failed("no thread for the record can be started", dir, &error))?;
+            .spawn(move || syncer.run_thread())
+            .map_err(|error| io_failure("no thread for the record can be started", dir, &error))?;
         let of_filters = Arc::clone(&inner);
         let filters = std::thread::Builder::new()
             .name("ledger-filters".to_owned())
-            .spawn(move || crate::filters::run(&of_filters));
-        // Without it searches read segments.
+            .spawn(move || crate::filter_thread::run_filter_thread(&of_filters));
+        // Without the thread, searches read whole segments.
         let filters = filters.inspect_err(
             |error| tracing::warn!(%error, "no thread for the filters of the record can be started"),
         );
@@ -62,47 +65,47 @@ impl FileLedger {
         Ok((Self { inner, thread, filters }, recovery))
     }
 
-    /// Syncs and seals everything, and gives the directory back. Waits for the disk. Tickets that
-    /// are still out cannot be ended afterwards: those calls show as unknown.
-    pub fn close(&self) {
+    /// Syncs and seals all records, and unlocks the directory. Blocks on the disk. Open receipts
+    /// cannot be completed afterwards; the outcome of their calls is `unknown`.
+    pub fn close_ledger(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.inner.filter_work.close();
+        self.inner.filter_work.stop_thread();
         let filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner).take();
         if filters.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread of the record's filters ended by a fault");
         }
         if let Some(thread) = thread {
-            self.inner.close();
+            self.inner.request_close();
             if thread.join().is_err() {
                 tracing::error!("the ledger's thread ended by a fault");
             }
         }
     }
 
-    /// The last checkpoint on record. Kept where the ledger's files are not, it shows later that
-    /// nothing before it was cut off or written anew: see [`crate::verify`].
-    pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.inner.checkpoint().clone()
+    /// Returns the last recorded checkpoint. Stored elsewhere, it later proves that no earlier
+    /// record was removed or rewritten; see [`crate::verify_record`].
+    pub fn last_checkpoint(&self) -> Option<LedgerCheckpoint> {
+        self.inner.lock_checkpoint().clone()
     }
 
-    async fn confirm(&self, confirmed: Confirmed) -> Result<(), LedgerError> {
-        let wait = self.inner.options.sync_wait;
+    async fn wait_for_sync(&self, confirmed: SyncConfirmation) -> Result<(), LedgerError> {
+        let wait = self.inner.options.sync_timeout;
         match tokio::time::timeout(wait, confirmed).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(closed(&self.inner.site.dir)),
-            Err(_) => Err(slow(&self.inner.site.dir, wait)),
+            Ok(Err(_)) => Err(ledger_closed(&self.inner.writer_dir.dir)),
+            Err(_) => Err(sync_timeout(&self.inner.writer_dir.dir, wait)),
         }
     }
 
-    async fn confirm_intent(
+    async fn wait_for_intent_sync(
         &self,
-        ticket: Ticket,
-        confirmed: Confirmed,
-    ) -> Result<Ticket, LedgerError> {
-        match self.confirm(confirmed).await {
+        ticket: IntentReceipt,
+        confirmed: SyncConfirmation,
+    ) -> Result<IntentReceipt, LedgerError> {
+        match self.wait_for_sync(confirmed).await {
             Ok(()) => Ok(ticket),
             Err(error) => {
-                self.inner.not_run(ticket.redeem());
+                self.inner.append_not_executed(ticket.mark_complete());
                 Err(error)
             }
         }
@@ -110,58 +113,62 @@ impl FileLedger {
 
     fn write_outcome(
         &self,
-        ticket: Ticket,
-        end: &End,
+        ticket: IntentReceipt,
+        end: &OutcomeRecord,
         need: Durability,
-    ) -> Result<Option<Confirmed>, LedgerError> {
-        if !self.inner.is_live(ticket.call()) {
-            let call = ticket.call();
+    ) -> Result<Option<SyncConfirmation>, LedgerError> {
+        if !self.inner.is_running(ticket.call_id()) {
+            let call = ticket.call_id();
             return Err(LedgerError::new(format!(
                 "the ticket of call `{call}` was not issued by this ledger"
             )));
         }
-        self.inner.outcome(ticket.redeem(), end, need)
+        self.inner.append_outcome(ticket.mark_complete(), end, need)
     }
 }
 
 impl Drop for FileLedger {
     fn drop(&mut self) {
-        self.close();
+        self.close_ledger();
     }
 }
 
 impl Ledger for FileLedger {
-    fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>> {
-        // Written at once: there is nothing to wait for unless it is to be synced.
-        match self.inner.intent(&intent, need) {
-            Ok((ticket, Some(confirmed))) => Box::pin(self.confirm_intent(ticket, confirmed)),
+    fn record_intent(
+        &self,
+        intent: IntentRecord,
+        need: Durability,
+    ) -> BoxFuture<'_, Result<IntentReceipt, LedgerError>> {
+        // The intent is written at once; only a required sync is awaited.
+        match self.inner.append_intent(&intent, need) {
+            Ok((ticket, Some(confirmed))) => Box::pin(self.wait_for_intent_sync(ticket, confirmed)),
             Ok((ticket, None)) => Box::pin(ready(Ok(ticket))),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
-    fn finish(
+    fn record_outcome(
         &self,
-        ticket: Ticket,
-        end: End,
+        ticket: IntentReceipt,
+        end: OutcomeRecord,
         need: Durability,
-    ) -> Boxed<'_, Result<(), LedgerError>> {
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
         match self.write_outcome(ticket, &end, need) {
-            Ok(Some(confirmed)) => Box::pin(self.confirm(confirmed)),
+            Ok(Some(confirmed)) => Box::pin(self.wait_for_sync(confirmed)),
             Ok(None) => Box::pin(ready(Ok(()))),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
-    fn wait(&self, waited: &Waited) -> Result<(), LedgerError> {
-        self.inner.waited(waited)
+    fn record_approval_step(&self, waited: &ApprovalStepRecord) -> Result<(), LedgerError> {
+        self.inner.append_approval_step(waited)
     }
 
-    fn refuse(&self, refusal: Refusal) {
-        self.inner.refuse(&refusal);
+    fn record_refusal(&self, refusal: RefusalRecord) {
+        self.inner.append_refusal(&refusal);
     }
 
-    fn health(&self) -> Result<(), LedgerError> {
-        self.inner.health()
+    fn check_health(&self) -> Result<(), LedgerError> {
+        self.inner.check_health()
     }
 }

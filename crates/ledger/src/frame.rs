@@ -1,4 +1,4 @@
-//! One record as bytes: 36 bytes of head, little endian, and a body.
+//! Frame: one record as bytes, with a 36-byte little-endian header and a body.
 //!
 //! ```text
 //!  0  u32  length of the whole frame
@@ -11,39 +11,38 @@
 //! 36       body
 //! ```
 //!
-//! There are two records for every call, its intent and its outcome, and those are MessagePack, with
-//! the names of members and with digests and ids as bytes: two thirds of what they take as JSON to write,
-//! to sync and to hash. All others are JSON, as those two were at first.
+//! Each call has two records, its intent and its outcome. Both are MessagePack with field names,
+//! and with digests and ids as bytes: two thirds of the JSON size to write, sync and hash. All
+//! other records are JSON, as were intents and outcomes in older versions.
 //!
-//! The CRC tells a frame that was not written to its end from one that was; it proves nothing
-//! against a hand that changes the file, which the chain is for.
+//! The CRC detects incomplete frames. It does not detect deliberate changes; the hash chain does.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tool::ledger::Kind;
-use tool::{CallId, End, Intent, LedgerError};
+use tool::ledger::RecordKind;
+use tool::{CallId, IntentRecord, LedgerError, OutcomeRecord};
 use uuid::Uuid;
 
 use crate::slice::{prefix, rest};
 
-/// Bytes before the body.
-pub(crate) const HEAD: usize = 36;
-/// The longest body. Our own records have a few hundred bytes.
-pub(crate) const MAX_BODY: usize = 64 << 10;
-/// Numbers of records stay below this, so that adding to one cannot overflow.
+/// Size of the frame header, in bytes.
+pub(crate) const FRAME_HEADER_BYTES: usize = 36;
+/// Largest body, in bytes. Usual records have a few hundred bytes.
+pub(crate) const MAX_BODY_BYTES: usize = 64 << 10;
+/// Upper bound of sequence numbers, so that adding to one cannot overflow.
 pub(crate) const MAX_SEQ: u64 = 1 << 62;
 
-/// How a body is written. The numbers are the file format's.
+/// Encoding of a body. The numbers belong to the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Form {
+pub(crate) enum BodyEncoding {
     Json = 1,
     MessagePack = 2,
 }
 
-impl Form {
-    fn of(byte: u8) -> Option<Self> {
+impl BodyEncoding {
+    fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Json),
             2 => Some(Self::MessagePack),
@@ -52,173 +51,190 @@ impl Form {
     }
 }
 
-/// A frame that was read: it is whole and its CRC holds.
+/// A decoded frame: complete, with a valid CRC.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'b> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) seq: u64,
-    pub(crate) call: Option<CallId>,
-    pub(crate) form: Form,
+    pub(crate) call_id: Option<CallId>,
+    pub(crate) encoding: BodyEncoding,
     pub(crate) body: &'b [u8],
-    pub(crate) whole: &'b [u8],
+    pub(crate) bytes: &'b [u8],
 }
 
 impl<'b> Frame<'b> {
-    /// What its body says, if it can be read as a `T`.
-    pub(crate) fn read<T: Deserialize<'b>>(&self) -> Option<T> {
-        match self.form {
-            Form::Json => serde_json::from_slice(self.body).ok(),
-            Form::MessagePack => rmp_serde::from_slice(self.body).ok(),
+    /// Decodes the body as a `T`, if possible.
+    pub(crate) fn decode_body<T: Deserialize<'b>>(&self) -> Option<T> {
+        match self.encoding {
+            BodyEncoding::Json => serde_json::from_slice(self.body).ok(),
+            BodyEncoding::MessagePack => rmp_serde::from_slice(self.body).ok(),
         }
     }
 }
 
-/// Why bytes are no frame.
+/// Reason why bytes are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bad {
-    Short,
-    Length,
-    Version,
-    Kind,
-    Sum,
-    Seq,
+pub(crate) enum FrameError {
+    Truncated,
+    InvalidLength,
+    UnknownVersion,
+    UnknownKind,
+    ChecksumMismatch,
+    InvalidSequence,
 }
 
-impl fmt::Display for Bad {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Short => "the file ends inside a record",
-            Self::Length => "the length of a record cannot be right",
-            Self::Version => "a record has a version that this program does not know",
-            Self::Kind => "a record has a kind that this program does not know",
-            Self::Sum => "the checksum of a record does not hold",
-            Self::Seq => "the number of a record cannot be right",
+            Self::Truncated => "the file ends inside a record",
+            Self::InvalidLength => "the length of a record cannot be right",
+            Self::UnknownVersion => "a record has a version that this program does not know",
+            Self::UnknownKind => "a record has a kind that this program does not know",
+            Self::ChecksumMismatch => "the checksum of a record does not hold",
+            Self::InvalidSequence => "the number of a record cannot be right",
         })
     }
 }
 
-fn kind_of(byte: u8) -> Option<Kind> {
+fn parse_kind(byte: u8) -> Option<RecordKind> {
     Some(match byte {
-        1 => Kind::Intent,
-        2 => Kind::Wait,
-        3 => Kind::Outcome,
-        4 => Kind::Refused,
-        5 => Kind::Checkpoint,
-        6 => Kind::Tombstone,
-        7 => Kind::Gap,
-        8 => Kind::Event,
+        1 => RecordKind::Intent,
+        2 => RecordKind::ApprovalStep,
+        3 => RecordKind::Outcome,
+        4 => RecordKind::Refusal,
+        5 => RecordKind::Checkpoint,
+        6 => RecordKind::Tombstone,
+        7 => RecordKind::Gap,
+        8 => RecordKind::AuditEvent,
         _ => return None,
     })
 }
 
-/// The little-endian number of `N` bytes at `at`.
-pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+/// Reads `N` bytes at `at`.
+pub(crate) fn read_array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// The length of the frame whose head begins `bytes`, if it can be one.
-pub(crate) fn length(bytes: &[u8]) -> Result<usize, Bad> {
-    let head = bytes.get(..HEAD).ok_or(Bad::Short)?;
-    let length = array(head, 0).map_or(0, u32::from_le_bytes) as usize;
-    if !(HEAD..=HEAD + MAX_BODY).contains(&length) {
-        return Err(Bad::Length);
+/// Returns the length of the frame whose header begins `bytes`, if the header is valid.
+pub(crate) fn frame_length(bytes: &[u8]) -> Result<usize, FrameError> {
+    let head = bytes.get(..FRAME_HEADER_BYTES).ok_or(FrameError::Truncated)?;
+    let length = read_array(head, 0).map_or(0, u32::from_le_bytes) as usize;
+    if !(FRAME_HEADER_BYTES..=FRAME_HEADER_BYTES + MAX_BODY_BYTES).contains(&length) {
+        return Err(FrameError::InvalidLength);
     }
-    match array::<4>(head, 8) {
-        Some([form, ..]) if Form::of(form).is_none() => Err(Bad::Version),
-        Some([_, kind, 0, 0]) if kind_of(kind).is_some() => Ok(length),
-        _ => Err(Bad::Kind),
+    match read_array::<4>(head, 8) {
+        Some([form, ..]) if BodyEncoding::from_byte(form).is_none() => {
+            Err(FrameError::UnknownVersion)
+        }
+        Some([_, kind, 0, 0]) if parse_kind(kind).is_some() => Ok(length),
+        _ => Err(FrameError::UnknownKind),
     }
 }
 
-fn sum(frame: &[u8]) -> u32 {
+fn frame_crc(frame: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(prefix(frame, 4));
     sum.update(rest(frame, 8));
     sum.finalize()
 }
 
-/// Reads the frame that begins `bytes`, which may go on behind it.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Frame<'_>, Bad> {
-    let whole = bytes.get(..length(bytes)?).ok_or(Bad::Short)?;
-    if array(whole, 4).map(u32::from_le_bytes) != Some(sum(whole)) {
-        return Err(Bad::Sum);
+/// Decodes the frame at the start of `bytes`, which may continue after it.
+pub(crate) fn decode_frame(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let whole = bytes.get(..frame_length(bytes)?).ok_or(FrameError::Truncated)?;
+    if read_array(whole, 4).map(u32::from_le_bytes) != Some(frame_crc(whole)) {
+        return Err(FrameError::ChecksumMismatch);
     }
-    let form = whole.get(8).copied().and_then(Form::of).ok_or(Bad::Version)?;
-    let kind = whole.get(9).copied().and_then(kind_of).ok_or(Bad::Kind)?;
-    let seq = array(whole, 12).map(u64::from_le_bytes).ok_or(Bad::Short)?;
+    let form = whole
+        .get(8)
+        .copied()
+        .and_then(BodyEncoding::from_byte)
+        .ok_or(FrameError::UnknownVersion)?;
+    let kind = whole.get(9).copied().and_then(parse_kind).ok_or(FrameError::UnknownKind)?;
+    let seq = read_array(whole, 12).map(u64::from_le_bytes).ok_or(FrameError::Truncated)?;
     if !(1..MAX_SEQ).contains(&seq) {
-        return Err(Bad::Seq);
+        return Err(FrameError::InvalidSequence);
     }
-    let call = array(whole, 20).map(Uuid::from_bytes).filter(|id| !id.is_nil()).map(CallId);
-    Ok(Frame { kind, seq, call, form, body: rest(whole, HEAD), whole })
+    let call = read_array(whole, 20).map(Uuid::from_bytes).filter(|id| !id.is_nil()).map(CallId);
+    Ok(Frame {
+        kind,
+        seq,
+        call_id: call,
+        encoding: form,
+        body: rest(whole, FRAME_HEADER_BYTES),
+        bytes: whole,
+    })
 }
 
-/// The frames that `bytes` begin with, up to the first that is none.
-pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
+/// Iterates over the frames at the start of `bytes`, up to the first invalid one.
+pub(crate) fn iter_frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     std::iter::from_fn(move || {
-        let frame = decode(bytes).ok()?;
-        bytes = rest(bytes, frame.whole.len());
+        let frame = decode_frame(bytes).ok()?;
+        bytes = rest(bytes, frame.bytes.len());
         Some(frame)
     })
 }
 
-/// A frame on its way to the file: all of it but seq and CRC, which are known under the lock only.
+/// A frame without its sequence number and CRC, which are assigned under the lock.
 #[derive(Debug)]
-pub(crate) struct Draft {
-    pub(crate) kind: Kind,
-    pub(crate) call: Option<CallId>,
+pub(crate) struct FrameBuilder {
+    pub(crate) kind: RecordKind,
+    pub(crate) call_id: Option<CallId>,
     bytes: Vec<u8>,
 }
 
-impl Draft {
-    /// Writes `body` down as JSON.
-    pub(crate) fn new<T: Serialize>(
-        kind: Kind,
+impl FrameBuilder {
+    /// Encodes `body` as JSON.
+    pub(crate) fn json<T: Serialize>(
+        kind: RecordKind,
         call: Option<CallId>,
         body: &T,
     ) -> Result<Self, LedgerError> {
-        let mut draft = Self::begin(Form::Json, kind, call);
+        let mut draft = Self::new_frame(BodyEncoding::Json, kind, call);
         let written = serde_json::to_writer(&mut draft.bytes, body);
-        draft.measured(written.map_err(|error| error.to_string()))
+        draft.check_length(written.map_err(|error| error.to_string()))
     }
 
-    /// An intent.
-    pub(crate) fn intent(intent: &Intent) -> Result<Self, LedgerError> {
-        Self::packed(Kind::Intent, intent.call, intent)
+    /// Encodes the intent of a call.
+    pub(crate) fn intent(intent: &IntentRecord) -> Result<Self, LedgerError> {
+        Self::message_pack(RecordKind::Intent, intent.call_id, intent)
     }
 
-    /// The outcome of a call.
-    pub(crate) fn outcome(call: CallId, end: &End) -> Result<Self, LedgerError> {
-        Self::packed(Kind::Outcome, call, end)
+    /// Encodes the outcome of a call.
+    pub(crate) fn outcome(call: CallId, end: &OutcomeRecord) -> Result<Self, LedgerError> {
+        Self::message_pack(RecordKind::Outcome, call, end)
     }
 
-    /// Writes `body` down as MessagePack.
-    fn packed<T: Serialize>(kind: Kind, call: CallId, body: &T) -> Result<Self, LedgerError> {
-        let mut draft = Self::begin(Form::MessagePack, kind, Some(call));
+    /// Encodes `body` as MessagePack.
+    fn message_pack<T: Serialize>(
+        kind: RecordKind,
+        call: CallId,
+        body: &T,
+    ) -> Result<Self, LedgerError> {
+        let mut draft = Self::new_frame(BodyEncoding::MessagePack, kind, Some(call));
         let written = rmp_serde::encode::write_named(&mut draft.bytes, body);
-        draft.measured(written.map_err(|error| error.to_string()))
+        draft.check_length(written.map_err(|error| error.to_string()))
     }
 
-    fn begin(form: Form, kind: Kind, call: Option<CallId>) -> Self {
+    fn new_frame(form: BodyEncoding, kind: RecordKind, call: Option<CallId>) -> Self {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend([0; 8]);
         bytes.extend([form as u8, kind as u8, 0, 0]);
         bytes.extend([0; 8]);
         bytes.extend(call.map_or([0; 16], |call| *call.0.as_bytes()));
-        Self { kind, call, bytes }
+        Self { kind, call_id: call, bytes }
     }
 
-    fn measured(mut self, written: Result<(), String>) -> Result<Self, LedgerError> {
+    fn check_length(mut self, written: Result<(), String>) -> Result<Self, LedgerError> {
         written.map_err(|why| LedgerError::new(format!("a record cannot be written: {why}")))?;
         let length = self.bytes.len();
         match u32::try_from(length) {
-            Ok(number) if length <= HEAD + MAX_BODY => {
-                put(&mut self.bytes, 0, number.to_le_bytes());
+            Ok(number) if length <= FRAME_HEADER_BYTES + MAX_BODY_BYTES => {
+                write_array(&mut self.bytes, 0, number.to_le_bytes());
             }
             _ => {
                 return Err(LedgerError::new(format!(
-                    "a record has {} bytes, {MAX_BODY} are allowed: shorten the names in it",
-                    length - HEAD
+                    "a record has {} bytes, {MAX_BODY_BYTES} are allowed: shorten the names in it",
+                    length - FRAME_HEADER_BYTES
                 )));
             }
         }
@@ -230,17 +246,17 @@ impl Draft {
         self.bytes.len()
     }
 
-    /// Numbers it, and gives its bytes.
-    pub(crate) fn seal(&mut self, seq: u64) -> &[u8] {
-        put(&mut self.bytes, 12, seq.to_le_bytes());
-        let sum = sum(&self.bytes);
-        put(&mut self.bytes, 4, sum.to_le_bytes());
+    /// Assigns the sequence number and the CRC, and returns the bytes.
+    pub(crate) fn finish(&mut self, seq: u64) -> &[u8] {
+        write_array(&mut self.bytes, 12, seq.to_le_bytes());
+        let sum = frame_crc(&self.bytes);
+        write_array(&mut self.bytes, 4, sum.to_le_bytes());
         &self.bytes
     }
 }
 
-/// Puts `value` at `at`, which lies inside `bytes`.
-pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+/// Writes `value` at offset `at`, which must lie within `bytes`.
+pub(crate) fn write_array<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(at..at + N) {
         place.copy_from_slice(&value);
     }

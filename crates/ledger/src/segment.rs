@@ -1,4 +1,4 @@
-//! One file of the ledger: its name, its header, and how it comes to be.
+//! Segment file of the ledger: its name, its header and its creation.
 //!
 //! ```text
 //!   0  [8]   "tkledger"
@@ -16,125 +16,126 @@
 //! 124  u32   CRC-32 of bytes 0..124
 //! ```
 //!
-//! A segment gets its name when header, first frames and reserve are on the disk, never before: a
-//! segment without a whole header was damaged.
+//! A segment gets its name only after header, first frames and reserve are durable. A segment
+//! without a complete header is therefore damaged.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tool::Wall;
+use tool::WallTime;
 
-use crate::disk::{Disk, DiskFile, Open, append_all, is_full, read_all};
-use crate::frame::{array, put};
-use crate::options::Options;
+use crate::disk::{Disk, DiskFile, OpenMode, append_all, is_storage_full, read_fully};
+use crate::frame::{read_array, write_array};
+use crate::ledger_options::LedgerOptions;
 use crate::slice::prefix;
 
 /// Bytes before the first frame.
-pub(crate) const HEADER: usize = 128;
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 128;
 /// Bytes that are copied at a time.
-const PIECE: usize = 256 << 10;
-/// Where in them their checksum is, the last of them.
-const SUM: usize = 124;
+const COPY_CHUNK_BYTES: usize = 256 << 10;
+/// Offset of the checksum, the last field of the header.
+const CHECKSUM_OFFSET: usize = 124;
 const MAGIC: [u8; 8] = *b"tkledger";
-/// The version that is written. Where one cannot be read, the ledger is not opened: an older program
-/// would take the newest frames for a torn end.
-const FORMAT: u16 = 2;
-const SUFFIX: &str = ".seg";
-const TOMB: &str = ".tomb";
-const FILTER: &str = ".filter";
+/// Format version of new segments. A ledger with an unknown version is not opened: an older program
+/// would treat the newest frames as a torn end.
+const FORMAT_VERSION: u16 = 2;
+const SEGMENT_SUFFIX: &str = ".seg";
+const TOMBSTONE_SUFFIX: &str = ".tomb";
+const FILTER_SUFFIX: &str = ".filter";
 const PROGRESS: &str = "progress";
 const CHECKPOINT: &str = "checkpoint";
 const OLD_TAIL: &str = "tail";
 
-/// Where one writer writes.
+/// Directory and file names of one writer.
 #[derive(Debug, Clone)]
-pub(crate) struct Site {
+pub(crate) struct WriterDir {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
-    pub(crate) writer: String,
+    pub(crate) writer_name: String,
 }
 
-impl Site {
-    pub(crate) fn path(&self, number: u32) -> PathBuf {
-        self.dir.join(name(&self.writer, number))
+impl WriterDir {
+    pub(crate) fn segment_path(&self, number: u32) -> PathBuf {
+        self.dir.join(segment_name(&self.writer_name, number))
     }
 
     /// A file that is no segment yet, or never.
-    fn unnamed(&self) -> PathBuf {
-        self.dir.join(format!("{}.tmp", self.writer))
+    fn temp_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.tmp", self.writer_name))
     }
 
-    /// Where the tombstone of a segment stands, and where it is written before it has its name.
-    pub(crate) fn tomb(&self, number: u32) -> (PathBuf, PathBuf) {
-        let unnamed = self.dir.join(format!("{}.tomb.tmp", self.writer));
-        (self.dir.join(tomb_name(&self.writer, number)), unnamed)
+    /// Returns the path of a segment's tombstone and its temporary path.
+    pub(crate) fn tombstone_paths(&self, number: u32) -> (PathBuf, PathBuf) {
+        let unnamed = self.dir.join(format!("{}.tomb.tmp", self.writer_name));
+        (self.dir.join(tombstone_name(&self.writer_name, number)), unnamed)
     }
 
-    /// Where the filter of a segment stands, and where it is written before it has its name.
-    pub(crate) fn filter(&self, number: u32) -> (PathBuf, PathBuf) {
-        let unnamed = self.dir.join(format!("{}.filter.tmp", self.writer));
-        (self.dir.join(format!("{}-{number:010}{FILTER}", self.writer)), unnamed)
+    /// Returns the path of a segment's filter and its temporary path.
+    pub(crate) fn filter_paths(&self, number: u32) -> (PathBuf, PathBuf) {
+        let unnamed = self.dir.join(format!("{}.filter.tmp", self.writer_name));
+        (self.dir.join(format!("{}-{number:010}{FILTER_SUFFIX}", self.writer_name)), unnamed)
     }
 
-    /// Where it stands how far the writer has come, and where that is written before it has its name.
-    pub(crate) fn progress(&self) -> (PathBuf, PathBuf) {
-        let at = |ending: &str| self.dir.join(format!("{}.{ending}", self.writer));
+    /// Returns the path of the progress file and its temporary path.
+    pub(crate) fn progress_paths(&self) -> (PathBuf, PathBuf) {
+        let at = |ending: &str| self.dir.join(format!("{}.{ending}", self.writer_name));
         (at(PROGRESS), at("progress.tmp"))
     }
 
-    /// Where an older version left the newest records.
-    pub(crate) fn old_tail(&self) -> PathBuf {
-        self.dir.join(format!("{}.{OLD_TAIL}", self.writer))
+    /// Returns the path of the file in which an older version stored the newest records.
+    pub(crate) fn legacy_tail_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.{OLD_TAIL}", self.writer_name))
     }
 
-    /// Where the newest signed checkpoint stands.
-    pub(crate) fn checkpoint(&self) -> PathBuf {
-        self.dir.join(format!("{}.{CHECKPOINT}", self.writer))
+    /// Returns the path of the newest signed checkpoint.
+    pub(crate) fn checkpoint_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.{CHECKPOINT}", self.writer_name))
     }
 
-    pub(crate) fn open(&self, number: u32, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(&self.path(number), how)
+    pub(crate) fn open_segment(&self, number: u32, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open_file(&self.segment_path(number), how)
     }
 }
 
-/// The writer in the name of any file that says something of a record; `None` where it is none.
-pub(crate) fn writer_of(file: &str) -> Option<&str> {
+/// Parses the writer from the name of a ledger file; `None` for other files.
+pub(crate) fn parse_writer(file: &str) -> Option<&str> {
     let beside = || {
         let (writer, ending) = file.rsplit_once('.')?;
         [PROGRESS, CHECKPOINT, OLD_TAIL].contains(&ending).then_some(writer)
     };
-    let of = parse_name(file).or_else(|| parse_tomb(file)).map(|(writer, _)| writer);
+    let of =
+        parse_segment_name(file).or_else(|| parse_tombstone_name(file)).map(|(writer, _)| writer);
     of.or_else(beside)
 }
 
 /// The name of a segment's file.
-pub(crate) fn name(writer: &str, number: u32) -> String {
-    format!("{writer}-{number:010}{SUFFIX}")
+pub(crate) fn segment_name(writer: &str, number: u32) -> String {
+    format!("{writer}-{number:010}{SEGMENT_SUFFIX}")
 }
 
 /// The name of a tombstone's file.
-pub(crate) fn tomb_name(writer: &str, number: u32) -> String {
-    format!("{writer}-{number:010}{TOMB}")
+pub(crate) fn tombstone_name(writer: &str, number: u32) -> String {
+    format!("{writer}-{number:010}{TOMBSTONE_SUFFIX}")
 }
 
-/// The writer and the number in a segment's name; `None` where it is none.
-pub(crate) fn parse_name(file: &str) -> Option<(&str, u32)> {
-    parse(file, SUFFIX)
+/// Parses the writer and the number from a segment's name; `None` for other files.
+pub(crate) fn parse_segment_name(file: &str) -> Option<(&str, u32)> {
+    parse_file_name(file, SEGMENT_SUFFIX)
 }
 
-/// The same of a tombstone's name.
-pub(crate) fn parse_tomb(file: &str) -> Option<(&str, u32)> {
-    parse(file, TOMB)
+/// Parses the file name of a tombstone.
+pub(crate) fn parse_tombstone_name(file: &str) -> Option<(&str, u32)> {
+    parse_file_name(file, TOMBSTONE_SUFFIX)
 }
 
-/// The same of a filter's name.
-pub(crate) fn parse_filter(file: &str) -> Option<(&str, u32)> {
-    parse(file, FILTER)
+/// Parses the file name of a filter.
+pub(crate) fn parse_filter_name(file: &str) -> Option<(&str, u32)> {
+    parse_file_name(file, FILTER_SUFFIX)
 }
 
-fn parse<'n>(file: &'n str, suffix: &str) -> Option<(&'n str, u32)> {
+fn parse_file_name<'n>(file: &'n str, suffix: &str) -> Option<(&'n str, u32)> {
     let (writer, number) = file.strip_suffix(suffix)?.rsplit_once('-')?;
     let number = number.parse().ok()?;
     // Two names for one number would be two files for one segment.
@@ -142,213 +143,236 @@ fn parse<'n>(file: &'n str, suffix: &str) -> Option<(&'n str, u32)> {
     same.then_some((writer, number))
 }
 
-/// What a segment says of itself.
+/// Header of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct SegmentHeader {
     pub(crate) writer: String,
     pub(crate) number: u32,
-    pub(crate) session: u64,
-    pub(crate) synced: u64,
-    pub(crate) at: Wall,
+    pub(crate) session_seq: u64,
+    pub(crate) synced_seq: u64,
+    pub(crate) created_at: WallTime,
     pub(crate) nonce: u64,
-    /// Whether a file beside it says how far the writer has come.
+    /// Whether a progress file exists beside the segment.
     pub(crate) has_progress: bool,
 }
 
-/// Why a header is none.
+/// Reason why a header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BadHeader {
-    Short,
-    Magic,
-    Version(u16),
-    Sum,
+pub(crate) enum SegmentHeaderError {
+    Truncated,
+    WrongMagic,
+    UnknownVersion(u16),
+    ChecksumMismatch,
 }
 
-impl fmt::Display for BadHeader {
+impl fmt::Display for SegmentHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short => f.write_str("the file ends inside its header"),
-            Self::Magic => f.write_str("the file does not begin as a segment does"),
-            Self::Version(version) => write!(
+            Self::Truncated => f.write_str("the file ends inside its header"),
+            Self::WrongMagic => f.write_str("the file does not begin as a segment does"),
+            Self::UnknownVersion(version) => write!(
                 f,
-                "the segment has format version {version}, this program knows those up to {FORMAT}: use a newer one"
+                "the segment has format version {version}, this program knows those up to {FORMAT_VERSION}: use a newer one"
             ),
-            Self::Sum => f.write_str("the checksum of the segment's header does not hold"),
+            Self::ChecksumMismatch => {
+                f.write_str("the checksum of the segment's header does not hold")
+            }
         }
     }
 }
 
-impl Header {
-    pub(crate) fn encode(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        let writer = prefix(self.writer.as_bytes(), Options::MAX_WRITER);
+impl SegmentHeader {
+    pub(crate) fn encode_header(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let writer = prefix(self.writer.as_bytes(), LedgerOptions::MAX_WRITER_BYTES);
         let [length, ..] = writer.len().to_le_bytes();
-        put(&mut bytes, 0, MAGIC);
-        put(&mut bytes, 8, FORMAT.to_le_bytes());
-        put(&mut bytes, 10, [128, 0]);
-        put(&mut bytes, 12, self.number.to_le_bytes());
-        put(&mut bytes, 16, self.session.to_le_bytes());
-        put(&mut bytes, 24, self.synced.to_le_bytes());
-        put(&mut bytes, 32, self.at.0.to_le_bytes());
-        put(&mut bytes, 40, [length]);
+        write_array(&mut bytes, 0, MAGIC);
+        write_array(&mut bytes, 8, FORMAT_VERSION.to_le_bytes());
+        write_array(&mut bytes, 10, [128, 0]);
+        write_array(&mut bytes, 12, self.number.to_le_bytes());
+        write_array(&mut bytes, 16, self.session_seq.to_le_bytes());
+        write_array(&mut bytes, 24, self.synced_seq.to_le_bytes());
+        write_array(&mut bytes, 32, self.created_at.0.to_le_bytes());
+        write_array(&mut bytes, 40, [length]);
         if let Some(place) = bytes.get_mut(41..41 + writer.len()) {
             place.copy_from_slice(writer);
         }
-        put(&mut bytes, 105, self.nonce.to_le_bytes());
-        put(&mut bytes, 113, [u8::from(self.has_progress)]);
-        let sum = crc32fast::hash(prefix(&bytes, SUM));
-        put(&mut bytes, SUM, sum.to_le_bytes());
+        write_array(&mut bytes, 105, self.nonce.to_le_bytes());
+        write_array(&mut bytes, 113, [u8::from(self.has_progress)]);
+        let sum = crc32fast::hash(prefix(&bytes, CHECKSUM_OFFSET));
+        write_array(&mut bytes, CHECKSUM_OFFSET, sum.to_le_bytes());
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
-        let bytes = bytes.get(..HEADER).ok_or(BadHeader::Short)?;
-        let u64_at = |at| array(bytes, at).map_or(0, u64::from_le_bytes);
-        if array(bytes, 0) != Some(MAGIC) {
-            return Err(BadHeader::Magic);
+    pub(crate) fn decode_header(bytes: &[u8]) -> Result<Self, SegmentHeaderError> {
+        let bytes = bytes.get(..SEGMENT_HEADER_BYTES).ok_or(SegmentHeaderError::Truncated)?;
+        let u64_at = |at| read_array(bytes, at).map_or(0, u64::from_le_bytes);
+        if read_array(bytes, 0) != Some(MAGIC) {
+            return Err(SegmentHeaderError::WrongMagic);
         }
-        let sum = crc32fast::hash(prefix(bytes, SUM));
-        if array(bytes, SUM).map(u32::from_le_bytes) != Some(sum) {
-            return Err(BadHeader::Sum);
+        let sum = crc32fast::hash(prefix(bytes, CHECKSUM_OFFSET));
+        if read_array(bytes, CHECKSUM_OFFSET).map(u32::from_le_bytes) != Some(sum) {
+            return Err(SegmentHeaderError::ChecksumMismatch);
         }
-        match array(bytes, 8).map_or(0, u16::from_le_bytes) {
-            1..=FORMAT => {}
-            version => return Err(BadHeader::Version(version)),
+        match read_array(bytes, 8).map_or(0, u16::from_le_bytes) {
+            1..=FORMAT_VERSION => {}
+            version => return Err(SegmentHeaderError::UnknownVersion(version)),
         }
-        let length = usize::from(bytes.get(40).copied().ok_or(BadHeader::Short)?);
-        let writer = bytes.get(41..41 + length.min(Options::MAX_WRITER)).ok_or(BadHeader::Short)?;
+        let length = usize::from(bytes.get(40).copied().ok_or(SegmentHeaderError::Truncated)?);
+        let writer = bytes
+            .get(41..41 + length.min(LedgerOptions::MAX_WRITER_BYTES))
+            .ok_or(SegmentHeaderError::Truncated)?;
         Ok(Self {
             writer: String::from_utf8_lossy(writer).into_owned(),
-            number: array(bytes, 12).map_or(0, u32::from_le_bytes),
-            session: u64_at(16),
-            synced: u64_at(24),
-            at: Wall(u64_at(32)),
+            number: read_array(bytes, 12).map_or(0, u32::from_le_bytes),
+            session_seq: u64_at(16),
+            synced_seq: u64_at(24),
+            created_at: WallTime(u64_at(32)),
             nonce: u64_at(105),
             has_progress: bytes.get(113) == Some(&1),
         })
     }
 
-    pub(crate) fn read(file: &dyn DiskFile) -> io::Result<Result<Self, BadHeader>> {
-        let mut bytes = [0; HEADER];
-        let have = read_all(file, 0, &mut bytes)?;
-        Ok(Self::decode(prefix(&bytes, have)))
+    pub(crate) fn read_header(file: &dyn DiskFile) -> io::Result<Result<Self, SegmentHeaderError>> {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let have = read_fully(file, 0, &mut bytes)?;
+        Ok(Self::decode_header(prefix(&bytes, have)))
     }
 }
 
-/// Room to set aside behind what is written.
+/// Disk space to allocate after the written data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct ReserveRequest {
     pub(crate) bytes: u64,
     /// Whether the segment is of no use without it.
-    pub(crate) needed: bool,
+    pub(crate) is_required: bool,
 }
 
-/// Cuts a file to `size` where it is longer, and gives back what is set aside behind it.
-pub(crate) fn cut(file: &dyn DiskFile, size: u64) -> io::Result<()> {
-    file.truncate(file.size()?.min(size))
+/// Truncates a file to `size` if it is longer, and releases the space allocated after it.
+pub(crate) fn truncate_file(file: &dyn DiskFile, size: u64) -> io::Result<()> {
+    file.truncate_to(file.file_size()?.min(size))
 }
 
-/// A segment that was made.
+/// A newly created segment.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct CreatedSegment {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) size: u64,
-    /// Room is set aside up to here; `None` where the file system cannot.
-    pub(crate) reserved_to: Option<u64>,
-    /// Why there is less room than wanted.
-    pub(crate) full: Option<io::Error>,
+    /// End of the allocated space; `None` if the file system cannot allocate.
+    pub(crate) reserved_end: Option<u64>,
+    /// Reason why less space than requested was allocated.
+    pub(crate) space_error: Option<io::Error>,
 }
 
-/// Makes the segment that `header` describes, beginning with `frames`, and waits until it is on the
-/// disk. A file that had its name is gone then; whatever fails, it is untouched.
-pub(crate) fn create(site: &Site, header: &Header, frames: &[u8], room: Room) -> io::Result<Made> {
-    let unnamed = site.unnamed();
-    let file = site.disk.open(&unnamed, Open::New)?;
-    let made = fill(file.as_ref(), header, frames, room)
+/// Creates the segment that `header` describes with `frames`, and waits until it is durable. An
+/// existing file is replaced on success and unchanged on failure.
+pub(crate) fn create_segment(
+    site: &WriterDir,
+    header: &SegmentHeader,
+    frames: &[u8],
+    room: ReserveRequest,
+) -> io::Result<CreatedSegment> {
+    let unnamed = site.temp_path();
+    let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
+    let made = write_initial_content(file.as_ref(), header, frames, room)
         .and_then(|made| {
-            file.sync()?;
-            site.disk.rename(&unnamed, &site.path(header.number))?;
+            file.sync_data()?;
+            site.disk.rename_file(&unnamed, &site.segment_path(header.number))?;
             Ok(made)
         })
         .inspect_err(|_| {
-            // What a full disk let through must not stay taken; the first error is the one to tell.
-            file.truncate(0).ok();
+            // Release the space that a full disk still granted; only the first error is reported.
+            file.truncate_to(0).ok();
         });
     let (size, reserved_to, full) = made?;
     site.disk.sync_dir(&site.dir)?;
-    Ok(Made { file, size, reserved_to, full })
+    Ok(CreatedSegment { file, size, reserved_end: reserved_to, space_error: full })
 }
 
-type Filled = (u64, Option<u64>, Option<io::Error>);
+type FilledSegment = (u64, Option<u64>, Option<io::Error>);
 
-fn fill(file: &dyn DiskFile, header: &Header, frames: &[u8], room: Room) -> io::Result<Filled> {
-    append_all(file, &header.encode())?;
+fn write_initial_content(
+    file: &dyn DiskFile,
+    header: &SegmentHeader,
+    frames: &[u8],
+    room: ReserveRequest,
+) -> io::Result<FilledSegment> {
+    append_all(file, &header.encode_header())?;
     append_all(file, frames)?;
-    let size = (HEADER + frames.len()) as u64;
-    match reserve(file, size, room.bytes) {
+    let size = (SEGMENT_HEADER_BYTES + frames.len()) as u64;
+    match reserve_space(file, size, room.bytes) {
         Ok(to) => Ok((size, to, None)),
-        Err(error) if is_full(&error) && !room.needed => {
-            let to = reserve_some(file, size, room.bytes);
+        Err(error) if is_storage_full(&error) && !room.is_required => {
+            let to = reserve_partial(file, size, room.bytes);
             Ok((size, Some(to), Some(error)))
         }
         Err(error) => Err(error),
     }
 }
 
-/// Sets `bytes` aside behind `size`, and twice as much where there is so much, so that not every
-/// turn has to ask. Returns up to where; `None` where the file system cannot.
-pub(crate) fn reserve(file: &dyn DiskFile, size: u64, bytes: u64) -> io::Result<Option<u64>> {
-    let reserve = |to| file.reserve(size, to).map(|can| can.then_some(to));
+/// Allocates `bytes` after `size`, or twice as much if available, so that fewer turns allocate.
+/// Returns the end of the allocated space; `None` if the file system cannot allocate.
+pub(crate) fn reserve_space(file: &dyn DiskFile, size: u64, bytes: u64) -> io::Result<Option<u64>> {
+    let reserve = |to| file.allocate_range(size, to).map(|can| can.then_some(to));
     match reserve(size + 2 * bytes) {
-        Err(error) if is_full(&error) => reserve(size + bytes),
+        Err(error) if is_storage_full(&error) => reserve(size + bytes),
         other => other,
     }
 }
 
-/// Sets aside what a full disk still has: some calls more.
-fn reserve_some(file: &dyn DiskFile, size: u64, bytes: u64) -> u64 {
+/// Allocates the space that a full disk still has, for some more calls.
+fn reserve_partial(file: &dyn DiskFile, size: u64, bytes: u64) -> u64 {
     let mut parts = (1..8).map(|half| size + (bytes >> half));
-    parts.find(|to| matches!(file.reserve(size, *to), Ok(true))).unwrap_or(size)
+    parts.find(|to| matches!(file.allocate_range(size, *to), Ok(true))).unwrap_or(size)
 }
 
-/// How much of `bytes` the disk has free beside all that is set aside: 0 where it is a trifle or
-/// cannot be told. Nothing stays taken.
-pub(crate) fn free(site: &Site, bytes: u64) -> u64 {
-    let Ok(file) = site.disk.open(&site.unnamed(), Open::New) else { return 0 };
+/// Estimates how many of `bytes` are free on the disk apart from all reserves; 0 if few or unknown.
+/// Allocates nothing.
+pub(crate) fn estimate_free(site: &WriterDir, bytes: u64) -> u64 {
+    let Ok(file) = site.disk.open_file(&site.temp_path(), OpenMode::Truncate) else { return 0 };
     let parts = (1..8).rev().map(|part| bytes / 8 * part).chain([bytes / 32, bytes / 128]);
     let mut parts = parts.filter(|part| *part > 0);
-    let free = parts.find(|part| matches!(file.reserve(0, *part), Ok(true)));
-    file.truncate(0).ok();
+    let free = parts.find(|part| matches!(file.allocate_range(0, *part), Ok(true)));
+    file.truncate_to(0).ok();
     free.unwrap_or(0)
 }
 
-/// Puts a segment that is no part of the record aside, under a name that says so.
-pub(crate) fn set_aside(site: &Site, number: u32, now: Wall) -> io::Result<()> {
-    let path = site.path(number);
-    site.disk.rename(&path, &aside(&path, now, "void"))?;
+/// Sets a segment aside that is no part of the record, under a name that marks it.
+pub(crate) fn void_segment(site: &WriterDir, number: u32, now: WallTime) -> io::Result<()> {
+    let path = site.segment_path(number);
+    site.disk.rename_file(&path, &aside_path(&path, now, "void"))?;
     site.disk.sync_dir(&site.dir)
 }
 
-/// Copies the bytes of a segment from `from` on into a file beside it, and waits until that is on the disk.
-pub(crate) fn copy_aside(site: &Site, number: u32, from: u64, now: Wall) -> io::Result<PathBuf> {
-    let path = aside(&site.path(number), now, "damaged");
-    let (file, copy) = (site.open(number, Open::Read)?, site.disk.open(&path, Open::New)?);
-    let (mut at, mut piece) = (from, vec![0; PIECE]);
+/// Copies the bytes of a segment from `from` on to a file beside it, and waits until they are
+/// durable.
+pub(crate) fn copy_aside(
+    site: &WriterDir,
+    number: u32,
+    from: u64,
+    now: WallTime,
+) -> io::Result<PathBuf> {
+    let path = aside_path(&site.segment_path(number), now, "damaged");
+    let (file, copy) = (
+        site.open_segment(number, OpenMode::Read)?,
+        site.disk.open_file(&path, OpenMode::Truncate)?,
+    );
+    let (mut at, mut piece) = (from, vec![0; COPY_CHUNK_BYTES]);
     loop {
-        let read = read_all(file.as_ref(), at, &mut piece)?;
+        let read = read_fully(file.as_ref(), at, &mut piece)?;
         if read == 0 {
             break;
         }
         append_all(copy.as_ref(), prefix(&piece, read))?;
         at += read as u64;
     }
-    copy.sync()?;
+    copy.sync_data()?;
     site.disk.sync_dir(&site.dir)?;
     Ok(path)
 }
 
-/// The name under which something stays that is no part of the record any more.
-pub(crate) fn aside(path: &Path, now: Wall, ending: &str) -> PathBuf {
+/// Returns the name for a file that is no longer part of the record.
+pub(crate) fn aside_path(path: &Path, now: WallTime, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.{ending}", now.0));
     path.with_file_name(name)
@@ -356,45 +380,45 @@ pub(crate) fn aside(path: &Path, now: Wall, ending: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadHeader, Header, Wall, name, parse_name};
+    use super::{SegmentHeader, SegmentHeaderError, WallTime, parse_segment_name, segment_name};
 
     #[test]
     fn names_read_back_and_nothing_else_is_one() {
-        assert_eq!(parse_name(&name("a-b", 7)), Some(("a-b", 7)));
-        assert_eq!(parse_name(&name("main", u32::MAX)), Some(("main", u32::MAX)));
+        assert_eq!(parse_segment_name(&segment_name("a-b", 7)), Some(("a-b", 7)));
+        assert_eq!(parse_segment_name(&segment_name("main", u32::MAX)), Some(("main", u32::MAX)));
         for other in ["main-7.seg", "main-0000000007.tmp", "main.lock", "main-+000000007.seg", "x"]
         {
-            assert_eq!(parse_name(other), None, "{other}");
+            assert_eq!(parse_segment_name(other), None, "{other}");
         }
     }
 
     #[test]
     fn headers_read_back_and_every_changed_bit_is_seen() {
-        let header = Header {
+        let header = SegmentHeader {
             writer: "w".repeat(64),
             number: 3,
-            session: 1 << 40,
-            synced: 17,
-            at: Wall(1_700_000_000_000),
+            session_seq: 1 << 40,
+            synced_seq: 17,
+            created_at: WallTime(1_700_000_000_000),
             nonce: 1 << 63,
             has_progress: true,
         };
-        let good = header.encode();
-        assert_eq!(Header::decode(&good), Ok(header.clone()));
-        assert_eq!(Header::decode(&good[..127]), Err(BadHeader::Short));
+        let good = header.encode_header();
+        assert_eq!(SegmentHeader::decode_header(&good), Ok(header.clone()));
+        assert_eq!(SegmentHeader::decode_header(&good[..127]), Err(SegmentHeaderError::Truncated));
         for bit in 0..good.len() * 8 {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::decode(&bad).is_err(), "bit {bit}");
+            assert!(SegmentHeader::decode_header(&bad).is_err(), "bit {bit}");
         }
         for (version, read) in [(0, false), (1, true), (2, true), (3, false)] {
             let mut other = good;
             other[8] = version;
             let sum = crc32fast::hash(&other[..124]).to_le_bytes();
             other[124..].copy_from_slice(&sum);
-            let wrong = Err(BadHeader::Version(u16::from(version)));
+            let wrong = Err(SegmentHeaderError::UnknownVersion(u16::from(version)));
             let expected = if read { Ok(header.clone()) } else { wrong };
-            assert_eq!(Header::decode(&other), expected, "{version}");
+            assert_eq!(SegmentHeader::decode_header(&other), expected, "{version}");
         }
     }
 }

@@ -27,52 +27,54 @@
 //! 4092  u32    CRC-32 of the CRC-32 of page 0, the page's index as u32, and bytes 0..4092
 //! ```
 //!
-//! A filter has false positives and no false negatives. It is derived from the segment, can be removed at any time, and is not part of
-//! the record: `verify` does not read it.
+//! A filter has false positives, but no false negatives. It is derived from the segment, can be
+//! removed at any time, and is not part of the record: `verify` does not read it.
 
-mod build;
-mod file;
+mod filter_build;
+mod filter_file;
 
 use tool::CallId;
 use uuid::Uuid;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::frame::{array, put};
+use crate::frame::{read_array, write_array};
 use crate::slice::prefix;
 
-pub(crate) use build::{Surroundings, build};
-use file::source;
-pub(crate) use file::{Source, load, probe, write};
+pub(crate) use filter_build::{FilterBuildContext, build_filter};
+use filter_file::read_source;
+pub(crate) use filter_file::{FilterSource, load_header, probe_keys, write_filter};
 
 /// Bytes of a page.
-pub(crate) const PAGE: usize = 4_096;
+pub(crate) const PAGE_BYTES: usize = 4_096;
 /// Parts of a segment at most: the bits of a row.
-pub(crate) const PARTS: usize = 64;
-const ROWS: usize = 511;
-/// Where in a page its checksum is.
-const SUM: usize = PAGE - 4;
+pub(crate) const MAX_PARTS: usize = 64;
+const ROWS_PER_PAGE: usize = 511;
+/// Offset of the checksum in a page.
+const CHECKSUM_OFFSET: usize = PAGE_BYTES - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
-/// Changes with everything that changes which keys a record has, so that filters of another version are built anew.
+/// Version of the key derivation. A change makes all filters of other versions obsolete, and they
+/// are rebuilt.
 const VERSION: u16 = 2;
-const PARTS_AT: usize = 96;
-/// Rows of a part for each key: with [`HASHES`], a part admits about one foreign key in 50,000.
+const PARTS_OFFSET: usize = 96;
+/// Rows of a part for each key: with [`ROWS_PER_LOOKUP`], a part admits about one foreign key in
+/// 50,000.
 const ROWS_PER_KEY: usize = 24;
 /// Rows that a key selects.
-const HASHES: usize = 10;
+const ROWS_PER_LOOKUP: usize = 10;
 
 /// One part of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Where its first record begins.
+pub(crate) struct FilterPart {
+    /// Offset of its first record.
     pub(crate) offset: u64,
     /// The number of that record.
-    pub(crate) first: u64,
+    pub(crate) first_seq: u64,
 }
 
-/// What a record can be found by.
+/// Search key of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Key<'k> {
+pub(crate) enum FilterKey<'k> {
     Call(CallId),
     Org(&'k str),
     Tool(&'k str),
@@ -80,9 +82,9 @@ pub(crate) enum Key<'k> {
     Caller(&'k str),
 }
 
-impl<'k> Key<'k> {
-    /// The key of records that have these; `None` where any record does.
-    pub(crate) fn of_names(org: Option<&'k str>, tool: Option<&'k str>) -> Option<Self> {
+impl<'k> FilterKey<'k> {
+    /// Returns the key for records with these names; `None` if every record matches.
+    pub(crate) fn from_names(org: Option<&'k str>, tool: Option<&'k str>) -> Option<Self> {
         match (org, tool) {
             (Some(org), Some(tool)) => Some(Self::OrgAndTool(org, tool)),
             (Some(org), None) => Some(Self::Org(org)),
@@ -92,7 +94,7 @@ impl<'k> Key<'k> {
     }
 
     /// Its hash. The salt of the file keeps names from being chosen to collide.
-    pub(crate) fn hash(self, salt: u64) -> u64 {
+    pub(crate) fn key_hash(self, salt: u64) -> u64 {
         let mut hash = Sha256::new();
         hash.update(salt.to_le_bytes());
         match self {
@@ -119,89 +121,96 @@ impl<'k> Key<'k> {
                 hash.update(caller);
             }
         }
-        array(&hash.finalize(), 0).map_or(0, u64::from_le_bytes)
+        read_array(&hash.finalize(), 0).map_or(0, u64::from_le_bytes)
     }
 }
 
-/// Page 0: for which segment the filter is, and what it says of the whole segment. It is kept in memory.
+/// Page 0: the identity of the segment and facts of the whole segment. It is kept in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FilterHead {
+pub(crate) struct FilterHeader {
     pub(crate) number: u32,
     /// Pages of rows.
     pub(crate) pages: u32,
     /// The segment that the filter was built from.
-    pub(crate) source: Source,
+    pub(crate) source: FilterSource,
     pub(crate) salt: u64,
     /// Parts that may hold any key.
-    pub(crate) unreadable: u64,
+    pub(crate) unreadable_parts: u64,
     /// Parts that may hold records of any organisation and tool.
-    pub(crate) unnamed: u64,
-    /// The lowest and the highest call id; `None` where no record belongs to a call.
-    pub(crate) calls: Option<(CallId, CallId)>,
-    pub(crate) parts: Vec<Part>,
-    /// Checksum of the page as it was read; 0 where it was not.
-    sum: u32,
+    pub(crate) unnamed_parts: u64,
+    /// The lowest and the highest call ID; `None` if no record belongs to a call.
+    pub(crate) call_range: Option<(CallId, CallId)>,
+    pub(crate) parts: Vec<FilterPart>,
+    /// Checksum of the page as read; 0 if it was not read.
+    checksum: u32,
 }
 
-impl FilterHead {
+impl FilterHeader {
     /// Of the segment `number`, without pages.
-    fn empty(number: u32, source: Source, salt: u64) -> Self {
+    fn new_empty(number: u32, source: FilterSource, salt: u64) -> Self {
         Self {
             number,
             pages: 0,
             source,
             salt,
-            unreadable: 0,
-            unnamed: 0,
-            calls: None,
+            unreadable_parts: 0,
+            unnamed_parts: 0,
+            call_range: None,
             parts: Vec::new(),
-            sum: 0,
+            checksum: 0,
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut page = vec![0; PAGE];
-        put(&mut page, 0, MAGIC);
-        put(&mut page, 8, VERSION.to_le_bytes());
-        put(&mut page, 10, u16::try_from(self.parts.len()).unwrap_or(u16::MAX).to_le_bytes());
-        put(&mut page, 12, self.number.to_le_bytes());
-        put(&mut page, 16, self.pages.to_le_bytes());
-        put(&mut page, 20, self.source.sum.to_le_bytes());
-        put(&mut page, 24, self.source.nonce.to_le_bytes());
-        put(&mut page, 32, self.source.size.to_le_bytes());
-        put(&mut page, 40, self.salt.to_le_bytes());
-        put(&mut page, 48, self.unreadable.to_le_bytes());
-        put(&mut page, 56, self.unnamed.to_le_bytes());
+    fn encode_page(&self) -> Vec<u8> {
+        let mut page = vec![0; PAGE_BYTES];
+        write_array(&mut page, 0, MAGIC);
+        write_array(&mut page, 8, VERSION.to_le_bytes());
+        write_array(
+            &mut page,
+            10,
+            u16::try_from(self.parts.len()).unwrap_or(u16::MAX).to_le_bytes(),
+        );
+        write_array(&mut page, 12, self.number.to_le_bytes());
+        write_array(&mut page, 16, self.pages.to_le_bytes());
+        write_array(&mut page, 20, self.source.header_checksum.to_le_bytes());
+        write_array(&mut page, 24, self.source.nonce.to_le_bytes());
+        write_array(&mut page, 32, self.source.size_bytes.to_le_bytes());
+        write_array(&mut page, 40, self.salt.to_le_bytes());
+        write_array(&mut page, 48, self.unreadable_parts.to_le_bytes());
+        write_array(&mut page, 56, self.unnamed_parts.to_le_bytes());
         let none = (CallId(Uuid::max()), CallId(Uuid::nil()));
-        let (low, high) = self.calls.unwrap_or(none);
-        put(&mut page, 64, *low.0.as_bytes());
-        put(&mut page, 80, *high.0.as_bytes());
-        for (at, part) in self.parts.iter().take(PARTS).enumerate() {
-            put(&mut page, PARTS_AT + at * 16, part.offset.to_le_bytes());
-            put(&mut page, PARTS_AT + at * 16 + 8, part.first.to_le_bytes());
+        let (low, high) = self.call_range.unwrap_or(none);
+        write_array(&mut page, 64, *low.0.as_bytes());
+        write_array(&mut page, 80, *high.0.as_bytes());
+        for (at, part) in self.parts.iter().take(MAX_PARTS).enumerate() {
+            write_array(&mut page, PARTS_OFFSET + at * 16, part.offset.to_le_bytes());
+            write_array(&mut page, PARTS_OFFSET + at * 16 + 8, part.first_seq.to_le_bytes());
         }
-        let sum = crc32fast::hash(prefix(&page, SUM));
-        put(&mut page, SUM, sum.to_le_bytes());
+        let sum = crc32fast::hash(prefix(&page, CHECKSUM_OFFSET));
+        write_array(&mut page, CHECKSUM_OFFSET, sum.to_le_bytes());
         page
     }
 
-    /// `None` where the page is not one of this version, or was damaged.
-    fn decode(page: &[u8]) -> Option<Self> {
-        let page = page.get(..PAGE)?;
-        let sum = crc32fast::hash(page.get(..SUM)?);
-        let u32_at = |at| array(page, at).map(u32::from_le_bytes);
-        let u64_at = |at| array(page, at).map(u64::from_le_bytes);
-        let call = |at| array(page, at).map(|id| CallId(Uuid::from_bytes(id)));
-        let version = array(page, 8).map(u16::from_le_bytes);
-        if array(page, 0) != Some(MAGIC) || version != Some(VERSION) || u32_at(SUM) != Some(sum) {
+    /// Decodes page 0; `None` if it is damaged or of another version.
+    fn decode_page(page: &[u8]) -> Option<Self> {
+        let page = page.get(..PAGE_BYTES)?;
+        let sum = crc32fast::hash(page.get(..CHECKSUM_OFFSET)?);
+        let u32_at = |at| read_array(page, at).map(u32::from_le_bytes);
+        let u64_at = |at| read_array(page, at).map(u64::from_le_bytes);
+        let call = |at| read_array(page, at).map(|id| CallId(Uuid::from_bytes(id)));
+        let version = read_array(page, 8).map(u16::from_le_bytes);
+        if read_array(page, 0) != Some(MAGIC)
+            || version != Some(VERSION)
+            || u32_at(CHECKSUM_OFFSET) != Some(sum)
+        {
             return None;
         }
-        let many = usize::from(array(page, 10).map(u16::from_le_bytes)?);
+        let many = usize::from(read_array(page, 10).map(u16::from_le_bytes)?);
         let part = |at: usize| {
-            let at = PARTS_AT + at * 16;
-            Some(Part { offset: u64_at(at)?, first: u64_at(at + 8)? })
+            let at = PARTS_OFFSET + at * 16;
+            Some(FilterPart { offset: u64_at(at)?, first_seq: u64_at(at + 8)? })
         };
-        let parts = (0..many.min(PARTS)).map(part).collect::<Option<Vec<_>>>()?;
+        let parts = (0..many.min(MAX_PARTS)).map(part).collect::<Option<Vec<_>>>()?;
         let pages = u32_at(16)?;
         if parts.is_empty() || pages == 0 {
             return None;
@@ -209,77 +218,83 @@ impl FilterHead {
         Some(Self {
             number: u32_at(12)?,
             pages,
-            source: Source { sum: u32_at(20)?, nonce: u64_at(24)?, size: u64_at(32)? },
+            source: FilterSource {
+                header_checksum: u32_at(20)?,
+                nonce: u64_at(24)?,
+                size_bytes: u64_at(32)?,
+            },
             salt: u64_at(40)?,
-            unreadable: u64_at(48)?,
-            unnamed: u64_at(56)?,
-            calls: Some((call(64)?, call(80)?)).filter(|(low, high)| low <= high),
+            unreadable_parts: u64_at(48)?,
+            unnamed_parts: u64_at(56)?,
+            call_range: Some((call(64)?, call(80)?)).filter(|(low, high)| low <= high),
             parts,
-            sum,
+            checksum: sum,
         })
     }
 
     /// A bit for each part.
-    fn all(&self) -> u64 {
-        u64::MAX >> (PARTS - self.parts.len().clamp(1, PARTS))
+    fn all_parts(&self) -> u64 {
+        u64::MAX >> (MAX_PARTS - self.parts.len().clamp(1, MAX_PARTS))
     }
 
-    /// Which parts can hold the key without a look at the rows; `None` where the rows tell.
-    fn parts_without_rows(&self, key: Key<'_>) -> Option<u64> {
-        let Key::Call(call) = key else { return None };
-        let inside = self.calls.is_some_and(|(low, high)| (low..=high).contains(&call));
-        (!inside).then_some(self.unreadable & self.all())
+    /// Returns the parts that can hold the key, if the header alone decides that; `None` if rows
+    /// must be read.
+    fn parts_without_rows(&self, key: FilterKey<'_>) -> Option<u64> {
+        let FilterKey::Call(call) = key else { return None };
+        let inside = self.call_range.is_some_and(|(low, high)| (low..=high).contains(&call));
+        (!inside).then_some(self.unreadable_parts & self.all_parts())
     }
 
-    /// Where the key's page is, and which rows of it are the key's.
-    fn rows(&self, key: Key<'_>) -> (u32, [usize; HASHES]) {
-        let hash = key.hash(self.salt);
-        (page_of(hash, self.pages), rows_of(hash))
+    /// Returns the page of the key and its rows in that page.
+    fn key_rows(&self, key: FilterKey<'_>) -> (u32, [usize; ROWS_PER_LOOKUP]) {
+        let hash = key.key_hash(self.salt);
+        (key_page(hash, self.pages), hash_rows(hash))
     }
 }
 
-/// Which page of rows a key is in.
-fn page_of(hash: u64, pages: u32) -> u32 {
+/// Returns the page with the rows of a key.
+fn key_page(hash: u64, pages: u32) -> u32 {
     u32::try_from((u128::from(hash) * u128::from(pages)) >> 64).unwrap_or(u32::MAX)
 }
 
-/// Which rows of its page a key selects: nine bits of a mixed hash for each.
-fn rows_of(hash: u64) -> [usize; HASHES] {
-    let (one, two) = (mix(hash), mix(hash ^ 0x5851_f42d_4c95_7f2d));
-    let mut rows = [0; HASHES];
+/// Returns the rows of its page that a key selects: nine bits of a mixed hash for each.
+fn hash_rows(hash: u64) -> [usize; ROWS_PER_LOOKUP] {
+    let (one, two) = (mix_hash(hash), mix_hash(hash ^ 0x5851_f42d_4c95_7f2d));
+    let mut rows = [0; ROWS_PER_LOOKUP];
     for (at, row) in rows.iter_mut().enumerate() {
         let word = if at < 5 { one } else { two };
-        *row = usize::try_from((word >> (at % 5 * 9)) & 511).unwrap_or(usize::MAX) % ROWS;
+        *row = usize::try_from((word >> (at % 5 * 9)) & 511).unwrap_or(usize::MAX) % ROWS_PER_PAGE;
     }
     rows
 }
 
 /// The finaliser of SplitMix64.
-fn mix(mut word: u64) -> u64 {
+fn mix_hash(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// A filter in memory, before it is written.
+/// A filter in memory that is not written yet.
 #[derive(Debug)]
 pub(crate) struct SegmentFilter {
-    pub(crate) head: FilterHead,
-    /// [`ROWS`] for each page.
+    pub(crate) head: FilterHeader,
+    /// [`ROWS_PER_PAGE`] for each page.
     rows: Vec<u64>,
 }
 
 impl SegmentFilter {
-    /// `keys`: of each part, the hashes of its keys, made with the salt of `head`, whose number of pages is set here.
-    pub(crate) fn new(mut head: FilterHead, keys: &[Vec<u64>]) -> Self {
+    /// Creates a filter. `keys` are the hashes per part, computed with the salt of `head`, whose
+    /// page count is set here.
+    pub(crate) fn new(mut head: FilterHeader, keys: &[Vec<u64>]) -> Self {
         let most = keys.iter().map(Vec::len).max().unwrap_or(0);
-        let pages = (most * ROWS_PER_KEY).div_ceil(ROWS).max(1);
+        let pages = (most * ROWS_PER_KEY).div_ceil(ROWS_PER_PAGE).max(1);
         head.pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let mut rows = vec![0; pages * ROWS];
-        for (part, keys) in keys.iter().take(PARTS).enumerate() {
+        let mut rows = vec![0; pages * ROWS_PER_PAGE];
+        for (part, keys) in keys.iter().take(MAX_PARTS).enumerate() {
             for hash in keys {
-                let page = page_of(*hash, head.pages) as usize * ROWS;
-                for row in rows_of(*hash) {
+                let page = key_page(*hash, head.pages) as usize * ROWS_PER_PAGE;
+                for row in hash_rows(*hash) {
                     if let Some(row) = rows.get_mut(page + row) {
                         *row |= 1 << part;
                     }
@@ -290,26 +305,26 @@ impl SegmentFilter {
     }
 
     /// The bytes of its file.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.head.encode();
-        let head = array(&bytes, SUM).map_or(0, u32::from_le_bytes);
-        for (index, rows) in (1..).zip(self.rows.chunks(ROWS)) {
+    pub(crate) fn encode_file(&self) -> Vec<u8> {
+        let mut bytes = self.head.encode_page();
+        let head = read_array(&bytes, CHECKSUM_OFFSET).map_or(0, u32::from_le_bytes);
+        for (index, rows) in (1..).zip(self.rows.chunks(ROWS_PER_PAGE)) {
             let mut page: Vec<_> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
-            page.resize(PAGE, 0);
-            let sum = page_sum(head, index, &page);
-            put(&mut page, SUM, sum.to_le_bytes());
+            page.resize(PAGE_BYTES, 0);
+            let sum = page_checksum(head, index, &page);
+            write_array(&mut page, CHECKSUM_OFFSET, sum.to_le_bytes());
             bytes.append(&mut page);
         }
         bytes
     }
 }
 
-/// The checksum of a page of rows, which holds in its place and in its file only.
-pub(crate) fn page_sum(head: u32, index: u32, page: &[u8]) -> u32 {
+/// Checksum of a page of rows, valid only for its index and its file.
+pub(crate) fn page_checksum(head: u32, index: u32, page: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&head.to_le_bytes());
     sum.update(&index.to_le_bytes());
-    sum.update(prefix(page, SUM));
+    sum.update(prefix(page, CHECKSUM_OFFSET));
     sum.finalize()
 }
 

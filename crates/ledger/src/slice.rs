@@ -1,4 +1,4 @@
-//! Parts of buffers, each with what a bound beyond the end means.
+//! Slices of buffers with defined results for bounds after the end.
 
 /// The first `length` bytes; all of them if there are fewer.
 pub(crate) fn prefix(bytes: &[u8], length: usize) -> &[u8] {

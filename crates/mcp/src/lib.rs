@@ -4,16 +4,18 @@
 //! Used by the MCP endpoint and by the client of upstream servers. Unknown members pass through
 //! unchanged. This crate does no I/O and uses no clock and no task.
 
-pub mod code;
-pub mod header;
-mod id;
+pub mod encode;
+pub mod error_codes;
+pub mod headers;
 mod message;
 pub mod meta;
-mod revision;
+mod protocol_version;
+mod request_id;
 pub mod sse;
-pub mod task;
-pub mod write;
+pub mod tasks;
 
-pub use id::Id;
-pub use message::{AROUND_ARGUMENTS, Fault, Message, Notification, Request, Response, RpcError};
-pub use revision::{Era, Revision};
+pub use message::{
+    ARGUMENT_DEPTH, MessageError, RpcError, RpcMessage, RpcNotification, RpcRequest, RpcResponse,
+};
+pub use protocol_version::{ProtocolEra, ProtocolVersion};
+pub use request_id::RequestId;

@@ -4,27 +4,27 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use json::Look;
-use tool::{Json, JsonError, Limits};
+use json::JsonRef;
+use tool::{Json, JsonError, JsonLimits};
 
-use crate::{Id, code};
+use crate::{RequestId, error_codes};
 
 /// A JSON-RPC message: request, notification or response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum RpcMessage {
     /// A message that expects a response.
-    Request(Request),
+    Request(RpcRequest),
     /// A message without a response.
-    Notification(Notification),
+    Notification(RpcNotification),
     /// The response to a request.
-    Response(Response),
+    Response(RpcResponse),
 }
 
 /// A JSON-RPC request with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct RpcRequest {
     /// The id that the response repeats.
-    pub id: Id,
+    pub id: RequestId,
     /// Name of the requested method.
     pub method: String,
     /// Parameter object, as received.
@@ -33,7 +33,7 @@ pub struct Request {
 
 /// A JSON-RPC notification, which has no id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notification {
+pub struct RpcNotification {
     /// Name of the notification's method.
     pub method: String,
     /// Parameter object, as received.
@@ -42,9 +42,9 @@ pub struct Notification {
 
 /// A JSON-RPC response with result or error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
+pub struct RpcResponse {
     /// Id of the request; `None` only for an error that names no request.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// Result or error, as received.
     pub result: Result<Json, RpcError>,
 }
@@ -53,7 +53,7 @@ pub struct Response {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// Error code; see [`code`].
+    /// Error code; see [`crate::error_codes`].
     pub code: i64,
     /// Error text. If it comes from the other side it is not bounded here; callers must truncate it
     /// before display.
@@ -72,111 +72,124 @@ impl RpcError {
 /// Error: the text is not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct Fault {
+pub struct MessageError {
     /// Id of the message, if it could be read.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// The error to send back.
     pub error: RpcError,
 }
 
-impl Fault {
-    fn invalid(id: Option<&Id>, message: impl Into<String>) -> Self {
-        Self { id: id.cloned(), error: RpcError::new(code::INVALID_REQUEST, message) }
+impl MessageError {
+    fn invalid_request(id: Option<&RequestId>, message: impl Into<String>) -> Self {
+        Self { id: id.cloned(), error: RpcError::new(error_codes::INVALID_REQUEST, message) }
     }
 }
 
-impl From<JsonError> for Fault {
+impl From<JsonError> for MessageError {
     fn from(error: JsonError) -> Self {
         let told = format!("the message: {error}");
-        Self { id: None, error: RpcError::new(code::PARSE_ERROR, told) }
+        Self { id: None, error: RpcError::new(error_codes::PARSE_ERROR, told) }
     }
 }
 
 /// Nesting levels of a message around the arguments of its call: the message and its `params`.
-pub const AROUND_ARGUMENTS: usize = 2;
+pub const ARGUMENT_DEPTH: usize = 2;
 
-impl Message {
+impl RpcMessage {
     /// Parses one message. A leading byte order mark is skipped.
     ///
     /// # Errors
-    /// [`Fault`] with the position: invalid JSON, a batch, or an invalid `id`, `method` or
+    /// [`MessageError`] with the position: invalid JSON, a batch, or an invalid `id`, `method` or
     /// `params`.
-    pub fn read(text: impl Into<Bytes>, limits: Limits) -> Result<Self, Fault> {
+    pub fn parse(text: impl Into<Bytes>, limits: JsonLimits) -> Result<Self, MessageError> {
         let text = text.into();
         let text = match text.strip_prefix(b"\xEF\xBB\xBF") {
             Some(rest) => text.slice_ref(rest),
             None => text,
         };
         let keys = ["jsonrpc", "id", "method", "params", "result", "error"];
-        Json::check_and_read(text, limits, keys, |text, found| match text.kind() {
-            "object" => Self::of(text, found),
+        Json::parse_and_visit(text, limits, keys, |text, found| match text.kind() {
+            "object" => Self::from_members(text, found),
             "array" => {
                 let told = "batches are not taken; send one message at a time";
-                Err(Fault::invalid(None, told))
+                Err(MessageError::invalid_request(None, told))
             }
-            kind => Err(Fault::invalid(None, format!("the message is {kind}; expected an object"))),
+            kind => Err(MessageError::invalid_request(
+                None,
+                format!("the message is {kind}; expected an object"),
+            )),
         })?
     }
 
-    fn of(text: &Json, found: [Option<Look<'_>>; 6]) -> Result<Self, Fault> {
+    fn from_members(text: &Json, found: [Option<JsonRef<'_>>; 6]) -> Result<Self, MessageError> {
         let [version, id, method, params, result, error] = found;
-        let answers = method.is_none();
+        let is_response = method.is_none();
         // A response to an unreadable request carries no id.
-        let id = id.filter(|id| !(answers && id.kind() == "null"));
-        let id = id.map(|json| Id::of(json).ok_or(json)).transpose().map_err(|json| {
-            let told = format!("`id` is {}; expected a string or a whole number", json.kind());
-            Fault::invalid(None, told)
-        })?;
+        let id = id.filter(|id| !(is_response && id.kind() == "null"));
+        let id = id.map(|json| RequestId::from_json_ref(json).ok_or(json)).transpose().map_err(
+            |json| {
+                let told = format!("`id` is {}; expected a string or a whole number", json.kind());
+                MessageError::invalid_request(None, told)
+            },
+        )?;
         if version.is_none_or(|version| version.as_str() != "\"2.0\"") {
-            return Err(Fault::invalid(id.as_ref(), "`jsonrpc` must be \"2.0\""));
+            return Err(MessageError::invalid_request(id.as_ref(), "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = method else {
-            return answer(id, result.map(|it| text.share(it)), error.map(|it| text.share(it)));
+            return parse_response(
+                id,
+                result.map(|it| text.slice_of(it)),
+                error.map(|it| text.slice_of(it)),
+            );
         };
-        let Some(method) = method.text().map(Cow::into_owned) else {
-            return Err(Fault::invalid(id.as_ref(), "`method` must be a string"));
+        let Some(method) = method.string_value().map(Cow::into_owned) else {
+            return Err(MessageError::invalid_request(id.as_ref(), "`method` must be a string"));
         };
         let params = params.filter(|params| params.kind() != "null");
         if params.is_some_and(|params| params.kind() != "object") {
-            return Err(Fault::invalid(id.as_ref(), "`params` must be an object"));
+            return Err(MessageError::invalid_request(id.as_ref(), "`params` must be an object"));
         }
-        let params = params.map(|params| text.share(params));
+        let params = params.map(|params| text.slice_of(params));
         Ok(match id {
-            Some(id) => Self::Request(Request { id, method, params }),
-            None => Self::Notification(Notification { method, params }),
+            Some(id) => Self::Request(RpcRequest { id, method, params }),
+            None => Self::Notification(RpcNotification { method, params }),
         })
     }
 }
 
-fn answer(id: Option<Id>, result: Option<Json>, error: Option<Json>) -> Result<Message, Fault> {
+fn parse_response(
+    id: Option<RequestId>,
+    result: Option<Json>,
+    error: Option<Json>,
+) -> Result<RpcMessage, MessageError> {
     let result = match (result, error) {
         (Some(result), None) if id.is_some() => Ok(result),
-        (None, Some(error)) => Err(refusal(&error)),
+        (None, Some(error)) => Err(parse_error(&error)),
         _ => {
             let told = "neither a request, a notification nor an answer";
-            return Err(Fault::invalid(id.as_ref(), told));
+            return Err(MessageError::invalid_request(id.as_ref(), told));
         }
     };
-    Ok(Message::Response(Response { id, result }))
+    Ok(RpcMessage::Response(RpcResponse { id, result }))
 }
 
 /// Parses an error object leniently: unreadable members are left out.
-fn refusal(error: &Json) -> RpcError {
+fn parse_error(error: &Json) -> RpcError {
     let [code, message, data] = error.pick(["code", "message", "data"]);
-    let code = code.and_then(|code| code.read().ok()).unwrap_or_default();
-    let message = message.and_then(|message| message.read().ok());
+    let code = code.and_then(|code| code.decode().ok()).unwrap_or_default();
+    let message = message.and_then(|message| message.decode().ok());
     RpcError { code, message: message.unwrap_or_else(|| error.as_str().to_owned()), data }
 }
 
 #[cfg(test)]
 mod tests {
-    use tool::Limits;
+    use tool::JsonLimits;
 
-    use super::{Fault, Message};
-    use crate::Id;
+    use super::{MessageError, RpcMessage};
+    use crate::RequestId;
 
-    fn read(text: &str) -> Result<Message, Fault> {
-        Message::read(text.to_owned(), Limits::DOCUMENT)
+    fn read(text: &str) -> Result<RpcMessage, MessageError> {
+        RpcMessage::parse(text.to_owned(), JsonLimits::DOCUMENT)
     }
 
     #[test]
@@ -222,7 +235,7 @@ mod tests {
             assert_eq!((error.code, error.message.as_str()), (code, told), "{text}");
         }
         let fault = read(r#"{"jsonrpc":"1.0","id":4,"method":"ping"}"#).unwrap_err();
-        assert_eq!(fault.id, Some(Id::number(4)));
+        assert_eq!(fault.id, Some(RequestId::from_number(4)));
     }
 
     #[test]
@@ -231,7 +244,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","error":"no"}"#,
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":"x"}}"#,
         ] {
-            let Message::Response(answer) = read(text).unwrap() else { panic!("an answer") };
+            let RpcMessage::Response(answer) = read(text).unwrap() else { panic!("an answer") };
             assert_eq!(answer.id, None);
             assert_eq!(answer.result.unwrap_err().code, 0);
         }
@@ -240,6 +253,6 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_passed_over() {
         let text = "\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"n\"}";
-        assert!(matches!(read(text), Ok(Message::Notification(_))));
+        assert!(matches!(read(text), Ok(RpcMessage::Notification(_))));
     }
 }

@@ -1,7 +1,8 @@
-//! Where nodes are and which names they share, by the operator's word: without the code that calls a node.
+//! The operator's addresses of nodes, and the tool names that nodes may share. Independent of the
+//! code that calls nodes.
 
-mod addresses;
-mod sharing;
+mod operator_addresses;
+mod shared_names;
 
-pub use addresses::{Addresses, NODE_ID, endpoint};
-pub use sharing::Sharing;
+pub use operator_addresses::{NODE_ID_PLACEHOLDER, NodeAddresses, host_and_port};
+pub use shared_names::SharedNames;

@@ -1,87 +1,87 @@
-//! Objects of the Kubernetes API, with the members that are read; all others are ignored.
+//! Objects of the Kubernetes API, with the fields that are read. Other fields are ignored.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::LABEL;
+use super::NODE_ID_LABEL;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct List {
+pub(super) struct NodeList {
     #[serde(default)]
     pub(super) metadata: ListMeta,
     #[serde(default)]
-    pub(super) items: Vec<Node>,
+    pub(super) items: Vec<KubernetesNode>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListMeta {
     pub(super) resource_version: String,
-    /// Where the list goes on; empty at its end.
+    /// The continue token of the list; empty at its end.
     pub(super) r#continue: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Node {
+pub(super) struct KubernetesNode {
     #[serde(default)]
-    pub(super) metadata: Meta,
+    pub(super) metadata: ObjectMeta,
     #[serde(default)]
-    status: Status,
-    /// Of an error.
+    status: StatusField,
+    /// The code of an error object.
     #[serde(default)]
     pub(super) code: u16,
-    /// The same in words.
+    /// The message of an error object.
     #[serde(default)]
     pub(super) message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta {
+pub(super) struct ObjectMeta {
     pub(super) name: String,
     pub(super) resource_version: String,
     labels: HashMap<String, String>,
 }
 
-/// Of a node; an error's is a word.
+/// The status of a node, or the text of an error object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(untagged)]
-enum Status {
-    Of(NodeStatus),
-    Word(serde::de::IgnoredAny),
+enum StatusField {
+    Node(KubernetesNodeStatus),
+    Text(serde::de::IgnoredAny),
     #[default]
     None,
 }
 
 #[derive(Debug, Deserialize)]
-struct NodeStatus {
+struct KubernetesNodeStatus {
     #[serde(default)]
-    addresses: Vec<Address>,
+    addresses: Vec<NodeAddress>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Address {
+struct NodeAddress {
     r#type: String,
     address: String,
 }
 
-/// One line of a watch.
+/// One event of a watch.
 #[derive(Debug, Deserialize)]
-pub(super) struct Event {
+pub(super) struct WatchEvent {
     pub(super) r#type: String,
-    pub(super) object: Node,
+    pub(super) object: KubernetesNode,
 }
 
-impl Node {
-    pub(super) fn label(&self) -> Option<String> {
-        self.metadata.labels.get(LABEL).filter(|label| !label.is_empty()).cloned()
+impl KubernetesNode {
+    pub(super) fn node_label(&self) -> Option<String> {
+        self.metadata.labels.get(NODE_ID_LABEL).filter(|label| !label.is_empty()).cloned()
     }
 
-    /// The first there is, as spec 4 takes it.
+    /// Returns the first `InternalIP`, as the cluster tools do.
     pub(super) fn internal_ip(&self) -> Option<IpAddr> {
-        let Status::Of(status) = &self.status else { return None };
+        let StatusField::Node(status) = &self.status else { return None };
         let internal = status.addresses.iter().find(|address| address.r#type == "InternalIP");
         internal?.address.parse().ok()
     }

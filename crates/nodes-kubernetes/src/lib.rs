@@ -1,166 +1,169 @@
-//! Where Kubernetes says nodes are: the `InternalIP` of the one that carries the label `nodeID`.
+//! Resolves node ids through the Kubernetes API: the address is the `InternalIP` of the Kubernetes
+//! node with the label `nodeID`.
 //!
-//! One task lists once and watches from there on, so that no call ever asks, and there is never more than
-//! one refresh at once. While Kubernetes is away, what it said last counts for a while. Only `egress` dials;
-//! the one right that is needed is to list and watch nodes.
+//! One task lists the nodes and then watches them, so that calls read from memory only. If the API
+//! server is unreachable, the last known addresses stay valid for five minutes. Requests go through
+//! `egress`; the only permission needed is to list and watch nodes.
 
+mod address_cache;
 mod api_objects;
-mod node_addresses;
-mod watch;
+mod list_watch;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use egress::{Class, Egress, Origin};
+use egress::{EgressClient, Origin, UrlTrust};
 use tokio::time::sleep;
 use tool::Clock;
-use tool::node::Unresolved;
+use tool::node_registry::ResolveError;
 
-use node_addresses::{Place, Places};
-use nodes::{NodeLocator, Outbox};
+use address_cache::{AddressCache, AddressLookup};
+use nodes::{NodeLocator, PeerOutbox};
 
-/// The label by which spec 4 finds a node.
-pub(crate) const LABEL: &str = "nodeID";
-/// Between two tries.
-const FIRST: Duration = Duration::from_millis(100);
-const LAST: Duration = Duration::from_secs(1);
-/// How long what Kubernetes said last counts while it is away.
-const COUNTS: Duration = Duration::from_mins(5);
+/// The label with the node id of the cluster tools.
+pub(crate) const NODE_ID_LABEL: &str = "nodeID";
+/// Backoff between watch attempts.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Time for which the last known addresses stay valid while the API server is unreachable.
+const STALE_TTL: Duration = Duration::from_mins(5);
 
-/// How Kubernetes is asked, and how the nodes that it finds are called.
+/// Access to the Kubernetes API, and how discovered nodes are called.
 #[derive(Debug, Clone)]
 pub struct KubernetesSettings {
-    /// Its API server.
-    pub api: Origin,
-    /// Holds the token; read anew for each request, since it is replaced every hour.
+    /// The origin of the API server.
+    pub api_server: Origin,
+    /// The file of the token. It is read for each request, because Kubernetes replaces it every
+    /// hour.
     pub token_file: Option<PathBuf>,
     /// Whether nodes are called over TLS.
-    pub https: bool,
-    /// Their port.
+    pub uses_tls: bool,
+    /// The port of the nodes.
     pub port: u16,
 }
 
-/// Where nodes are, as Kubernetes has it.
-pub struct Kubernetes {
+/// Locates nodes through the Kubernetes API.
+pub struct KubernetesLocator {
     settings: KubernetesSettings,
-    egress: Egress,
-    class: Class,
+    egress: EgressClient,
+    trust: UrlTrust,
     clock: Arc<dyn Clock>,
-    places: Places,
-    /// Who is told that a node is no longer where it was.
-    outbox: OnceLock<Outbox>,
+    addresses: AddressCache,
+    /// Events to other servers about changed addresses.
+    outbox: OnceLock<PeerOutbox>,
 }
 
-impl Kubernetes {
-    /// Dials nothing yet. `egress` must believe the API server's certificate.
-    pub fn new(settings: KubernetesSettings, egress: Egress, clock: Arc<dyn Clock>) -> Self {
-        let class = Class::Operator { origin: settings.api.clone() };
-        let (places, outbox) = (Places::default(), OnceLock::new());
-        Self { settings, egress, class, clock, places, outbox }
+impl KubernetesLocator {
+    /// Creates the locator and opens no connection. `egress` must trust the certificate of the API
+    /// server.
+    pub fn new(settings: KubernetesSettings, egress: EgressClient, clock: Arc<dyn Clock>) -> Self {
+        let trust = UrlTrust::Configured { origin: settings.api_server.clone() };
+        let (addresses, outbox) = (AddressCache::default(), OnceLock::new());
+        Self { settings, egress, trust, clock, addresses, outbox }
     }
 
-    /// Lists, and follows from there on, for ever.
-    pub async fn follow(&self) {
-        let mut wait = FIRST;
+    /// Lists and watches nodes until it is cancelled.
+    pub async fn run_watch(&self) {
+        let mut backoff = BACKOFF_MIN;
         loop {
-            let why = self.followed(&mut wait).await;
-            tracing::warn!(
-                why,
-                "Kubernetes does not say where nodes are; what it said last counts"
-            );
-            self.places.lost(why, self.clock.mono());
-            sleep(wait).await;
-            wait = (wait * 2).min(LAST);
+            let why = self.list_and_watch(&mut backoff).await;
+            tracing::warn!(why, "the Kubernetes watch failed; using the last known node addresses");
+            self.addresses.mark_disconnected(why, self.clock.monotonic_now());
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
         }
     }
 
-    /// Ends where the line broke, and says why.
-    async fn followed(&self, wait: &mut Duration) -> String {
+    /// Lists and watches until a request fails, and returns the reason.
+    async fn list_and_watch(&self, backoff: &mut Duration) -> String {
         loop {
-            let mut version = match self.list().await {
+            let mut version = match self.list_nodes().await {
                 Ok(version) => version,
                 Err(why) => return why,
             };
-            *wait = FIRST;
+            *backoff = BACKOFF_MIN;
             loop {
-                match self.watch(&mut version).await {
-                    Ok(watch::Ended::InTime) => self.places.heard(),
-                    // It no longer knows what was then: all is read anew.
-                    Ok(watch::Ended::TooOld) => break,
+                match self.watch_nodes(&mut version).await {
+                    Ok(list_watch::WatchEnd::TimedOut) => self.addresses.mark_connected(),
+                    // The resource version expired: all nodes are listed again.
+                    Ok(list_watch::WatchEnd::VersionExpired) => break,
                     Err(why) => return why,
                 }
             }
         }
     }
 
-    fn find_url(&self, node: &str) -> Result<String, Unresolved> {
-        let unusable = |why: String| Unresolved::Unusable { node: node.to_owned(), why };
-        let (place, away) = self.places.of(node);
-        if let Some((since, why)) = away
-            && self.clock.mono().since(since) > COUNTS
+    fn find_node_url(&self, node: &str) -> Result<String, ResolveError> {
+        let unusable =
+            |why: String| ResolveError::InvalidAddress { node: node.to_owned(), reason: why };
+        let (lookup, disconnected) = self.addresses.lookup_address(node);
+        if let Some((since, why)) = disconnected
+            && self.clock.monotonic_now().saturating_duration_since(since) > STALE_TTL
         {
             return Err(unusable(format!("Kubernetes does not answer: {why}")));
         }
-        let address = match place {
-            Place::Unread => {
+        let address = match lookup {
+            AddressLookup::NotLoaded => {
                 return Err(unusable("Kubernetes has not answered yet".to_owned()));
             }
-            Place::Doubted => {
+            AddressLookup::Invalidated => {
                 return Err(unusable(
-                    "another server saw it move, and Kubernetes does not answer here".to_owned(),
+                    "another server saw its address change; Kubernetes is unreachable".to_owned(),
                 ));
             }
-            Place::Nowhere => return Err(Unresolved::Unlabelled(node.to_owned())),
-            Place::Several => {
+            AddressLookup::NotFound => return Err(ResolveError::NoNodeLabel(node.to_owned())),
+            AddressLookup::Ambiguous => {
                 return Err(unusable(format!(
-                    "several Kubernetes nodes carry the label `{LABEL}={node}`"
+                    "several Kubernetes nodes carry the label `{NODE_ID_LABEL}={node}`"
                 )));
             }
-            Place::NoAddress => {
+            AddressLookup::NoAddress => {
                 return Err(unusable("its Kubernetes node has no InternalIP".to_owned()));
             }
-            Place::At(address) => address,
+            AddressLookup::Found(address) => address,
         };
-        let scheme = if self.settings.https { "https" } else { "http" };
+        let scheme = if self.settings.uses_tls { "https" } else { "http" };
         let at = std::net::SocketAddr::new(address, self.settings.port);
         Ok(format!("{scheme}://{at}"))
     }
 
-    /// Takes a node as it is now, or that it is gone, and tells whose place that takes away.
-    fn settle(&self, taken: &[String]) {
+    /// Tells other servers which labels moved.
+    fn publish_moved(&self, moved_labels: &[String]) {
         if let Some(outbox) = self.outbox.get() {
-            for label in taken {
-                outbox.tell_moved(label);
+            for label in moved_labels {
+                outbox.send_address_changed(label);
             }
         }
     }
 
-    /// Why what is known is only remembered, where it is.
-    pub fn stale(&self) -> Option<String> {
-        self.places.away().map(|(_, why)| why)
+    /// Returns why the cached addresses are stale, or `None` if they are current.
+    pub fn stale_reason(&self) -> Option<String> {
+        self.addresses.disconnected_since().map(|(_, why)| why)
     }
 }
 
-impl NodeLocator for Kubernetes {
-    fn url(&self, node: &str) -> Result<String, Unresolved> {
-        self.find_url(node)
+impl NodeLocator for KubernetesLocator {
+    fn node_url(&self, node: &str) -> Result<String, ResolveError> {
+        self.find_node_url(node)
     }
 
-    /// The first time alone.
-    fn tell_to(&self, outbox: Outbox) {
+    /// Later calls have no effect.
+    fn set_outbox(&self, outbox: PeerOutbox) {
         drop(self.outbox.set(outbox));
     }
 
-    /// Who hears Kubernetes itself needs nobody's word; who remembers it only forgets where that node was.
-    fn moved(&self, label: &str) {
-        self.places.doubt(label);
+    /// Invalidates the cached address only while this server has no watch of its own.
+    fn mark_moved(&self, label: &str) {
+        self.addresses.invalidate_label(label);
     }
 }
 
-impl fmt::Debug for Kubernetes {
+impl fmt::Debug for KubernetesLocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kubernetes").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("KubernetesLocator")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The change stream of the tools collection: writes of other servers reach this one.
+//! The change stream of the tools collection, which reports the writes of other servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,75 +11,81 @@ use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::{ChangeStreamEvent, OperationType};
 use mongodb::options::FullDocumentType;
 use tokio::time::{Instant, sleep};
-use tool::{Boxed, StoreError};
+use tool::{BoxFuture, StoreError};
 
-use super::document::tool_row;
-use super::driver_error::{unavailable, within};
-use nodes::{Change, Heard};
+use super::documents::decode_tool;
+use super::driver_error::{run_with_timeout, to_store_error};
+use nodes::{ChangeReceiver, RecordChange};
 
-/// How long the server waits for news before it says that there are none.
-const AWAIT: Duration = Duration::from_secs(1);
-/// A server that says so at once is not asked again at once.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum time for which MongoDB waits for a change.
+const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
+/// Pause after a poll that returned early without a change.
+const EMPTY_POLL_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Stream {
+pub(super) struct MongoChangeFeed {
     stream: ChangeStream<ChangeStreamEvent<Document>>,
-    ids: Arc<Mutex<HashMap<ObjectId, String>>>,
+    keys_by_id: Arc<Mutex<HashMap<ObjectId, String>>>,
 }
 
-impl Stream {
-    pub(super) async fn open(
+impl MongoChangeFeed {
+    pub(super) async fn open_stream(
         tools: &Collection<Document>,
-        ids: &Arc<Mutex<HashMap<ObjectId, String>>>,
+        keys_by_id: &Arc<Mutex<HashMap<ObjectId, String>>>,
     ) -> Result<Self, StoreError> {
-        let watch =
-            tools.watch().full_document(FullDocumentType::UpdateLookup).max_await_time(AWAIT);
-        let stream = within(async { watch.await }).await?.map_err(|error| unavailable(&error))?;
-        Ok(Self { stream, ids: Arc::clone(ids) })
+        let watch = tools
+            .watch()
+            .full_document(FullDocumentType::UpdateLookup)
+            .max_await_time(MAX_AWAIT_TIME);
+        let stream = run_with_timeout(async { watch.await })
+            .await?
+            .map_err(|error| to_store_error(&error))?;
+        Ok(Self { stream, keys_by_id: Arc::clone(keys_by_id) })
     }
 
-    async fn heard(&mut self) -> Result<Change, StoreError> {
+    async fn next_registry_change(&mut self) -> Result<RecordChange, StoreError> {
         loop {
-            let asked = Instant::now();
-            let next = within(self.stream.next_if_any()).await?;
-            match next.map_err(|error| unavailable(&error))? {
+            let polled_at = Instant::now();
+            let next = run_with_timeout(self.stream.next_if_any()).await?;
+            match next.map_err(|error| to_store_error(&error))? {
                 Some(event) => {
-                    if let Some(change) = self.change(event)? {
+                    if let Some(change) = self.convert_event(event)? {
                         return Ok(change);
                     }
                 }
-                None if asked.elapsed() < PAUSE => sleep(PAUSE).await,
+                None if polled_at.elapsed() < EMPTY_POLL_PAUSE => sleep(EMPTY_POLL_PAUSE).await,
                 None => {}
             }
         }
     }
 
-    fn change(&self, event: ChangeStreamEvent<Document>) -> Result<Option<Change>, StoreError> {
+    fn convert_event(
+        &self,
+        event: ChangeStreamEvent<Document>,
+    ) -> Result<Option<RecordChange>, StoreError> {
         use OperationType::{Delete, Insert, Replace, Update};
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys_by_id = self.keys_by_id.lock().unwrap_or_else(PoisonError::into_inner);
         let id = event.document_key.as_ref().and_then(|key| key.get_object_id("_id").ok());
         match event.operation_type {
             Insert | Replace | Update => {
-                // Where it is gone by now, its removal comes too.
+                // If the document is gone by now, its removal event follows.
                 let Some(document) = event.full_document else { return Ok(None) };
-                match tool_row(&document) {
+                match decode_tool(&document) {
                     Ok(row) => {
                         if let Some(id) = id {
-                            ids.insert(id, row.key.clone());
+                            keys_by_id.insert(id, row.key.clone());
                         }
-                        Ok(Some(Change::Written(row)))
+                        Ok(Some(RecordChange::Updated(row)))
                     }
                     Err(why) => {
-                        tracing::warn!(
-                            why,
-                            "a document that somebody wrote is no tool of this registry"
-                        );
-                        Ok(id.and_then(|id| ids.get(&id).cloned()).map(Change::Touched))
+                        tracing::warn!(why, "a changed document is no tool of this registry");
+                        Ok(id
+                            .and_then(|id| keys_by_id.get(&id).cloned())
+                            .map(RecordChange::Invalidated))
                     }
                 }
             }
-            // What nobody knew of is nobody's loss.
-            Delete => Ok(id.and_then(|id| ids.remove(&id)).map(Change::Touched)),
+            // An unknown document needs no event.
+            Delete => Ok(id.and_then(|id| keys_by_id.remove(&id)).map(RecordChange::Invalidated)),
             _ => Err(StoreError::Unavailable(
                 "MongoDB: the collection of tools was changed as a whole".to_owned(),
             )),
@@ -87,8 +93,8 @@ impl Stream {
     }
 }
 
-impl Heard for Stream {
-    fn next(&mut self) -> Boxed<'_, Result<Change, StoreError>> {
-        Box::pin(self.heard())
+impl ChangeReceiver for MongoChangeFeed {
+    fn next_change(&mut self) -> BoxFuture<'_, Result<RecordChange, StoreError>> {
+        Box::pin(self.next_registry_change())
     }
 }

@@ -6,21 +6,25 @@ use mongodb::error::{Error, ErrorKind, WriteFailure};
 use tokio::time::timeout;
 use tool::StoreError;
 
-/// For one answer, connection and all.
-const ANSWER: Duration = Duration::from_secs(4);
-/// The longest that is told of an error.
-const MOST: usize = 200;
+/// Timeout of one operation, including the connection.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum length of an error message, in characters.
+const MAX_ERROR_CHARS: usize = 200;
 
-/// What it comes to, where that does not take too long.
-pub(super) async fn within<T>(
-    asked: impl IntoFuture<Output = Result<T, Error>>,
+/// Runs a driver operation with a timeout.
+pub(super) async fn run_with_timeout<T>(
+    operation: impl IntoFuture<Output = Result<T, Error>>,
 ) -> Result<Result<T, Error>, StoreError> {
-    let silent =
-        || StoreError::Unavailable(format!("MongoDB: no answer within {} s", ANSWER.as_secs()));
-    timeout(ANSWER, asked.into_future()).await.map_err(|_| silent())
+    let timeout_error = || {
+        StoreError::Unavailable(format!(
+            "MongoDB: no answer within {} s",
+            OPERATION_TIMEOUT.as_secs()
+        ))
+    };
+    timeout(OPERATION_TIMEOUT, operation.into_future()).await.map_err(|_| timeout_error())
 }
 
-/// Whether another document has the key already.
+/// Whether the error is a duplicate key error.
 pub(super) fn is_duplicate(error: &Error) -> bool {
     let code = match error.kind.as_ref() {
         ErrorKind::Write(WriteFailure::WriteError(error)) => error.code,
@@ -30,7 +34,7 @@ pub(super) fn is_duplicate(error: &Error) -> bool {
     matches!(code, 11_000 | 11_001)
 }
 
-pub(super) fn unavailable(error: &Error) -> StoreError {
+pub(super) fn to_store_error(error: &Error) -> StoreError {
     let what = match error.kind.as_ref() {
         ErrorKind::ServerSelection { .. } => "no server can be reached".to_owned(),
         ErrorKind::Write(WriteFailure::WriteError(error)) => error.message.clone(),
@@ -40,7 +44,7 @@ pub(super) fn unavailable(error: &Error) -> StoreError {
     };
     let what: String = what
         .chars()
-        .take(MOST)
+        .take(MAX_ERROR_CHARS)
         .flat_map(|c| {
             let c = if c.is_control() { ' ' } else { c };
             std::iter::once(c)

@@ -1,13 +1,14 @@
-//! The registry in a MongoDB that servers share: tools as spec 4 has them in `cluster_local_tools`, and
-//! whose names are whose beside them.
+//! The registry store in a MongoDB that several servers share. Tools are stored in
+//! `cluster_local_tools` as the cluster tools have them; owners and nodes in a collection beside
+//! it.
 //!
-//! The driver makes its own connections, to the servers that the operator's URL names and no others.
-//! Nothing here waits long: what does not answer is told, and the registry goes on from memory.
+//! The driver connects only to the servers in the operator's URL. Every operation has a short
+//! timeout; if MongoDB is unavailable, the registry is served from memory.
 
+mod bson_values;
 mod change_stream;
-mod document;
+mod documents;
 mod driver_error;
-mod value;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,208 +23,234 @@ use mongodb::options::{
 };
 use mongodb::{Client, Collection, IndexModel};
 use tokio::sync::OnceCell;
-use tool::node::NodeTool;
-use tool::store::Expect;
-use tool::{Boxed, Secret, StoreError, Version, Versioned};
+use tool::node_registry::NodeTool;
+use tool::store::WritePrecondition;
+use tool::{BoxFuture, Secret, StoreError, Version, VersionedValue};
 
-use document::{record, tool_document, tool_row};
-use driver_error::{is_duplicate, unavailable, within};
-use nodes::{Heard, Keep, MOST_NODES, MOST_TOOLS, tool_of};
+use documents::{decode_record, decode_tool, encode_tool};
+use driver_error::{is_duplicate, run_with_timeout, to_store_error};
+use nodes::{ChangeReceiver, MAX_NODES, MAX_TOOLS_PER_NODE, RegistryStore, parse_tool_key};
 
-/// Spec 4's collection.
-const TOOLS: &str = "cluster_local_tools";
-/// Owners of names and nodes.
-const OTHERS: &str = "toolkeep_nodes";
-/// The database where the URL names none, as spec 4's program has it.
-const DATABASE: &str = "tools_db";
-/// Where versions come from.
-const COUNTER: &str = "counter";
-/// Time to find a server.
-const SELECT: Duration = Duration::from_secs(2);
-/// Connections at once; none is kept for nothing.
-const CONNECTIONS: u32 = 8;
+/// The collection of tools, as the cluster tools name it.
+const TOOLS_COLLECTION: &str = "cluster_local_tools";
+/// The collection of owners of names and of nodes.
+const RECORDS_COLLECTION: &str = "toolkeep_nodes";
+/// The default database, as in the cluster tools.
+const DEFAULT_DATABASE: &str = "tools_db";
+/// The id of the document that counts versions.
+const COUNTER_ID: &str = "counter";
+/// Timeout of server selection and of a connection.
+const SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of connections; idle ones are closed.
+const MAX_POOL_SIZE: u32 = 8;
 
-/// Keeps the registry in a MongoDB.
-pub struct MongoKeep {
+/// Stores the registry in MongoDB.
+pub struct MongoRegistryStore {
     tools: Collection<Document>,
-    others: Collection<Document>,
-    /// The unique index is made once, before the first write.
-    indexed: OnceCell<()>,
-    /// Which key a document is under: a removal names its id alone.
-    ids: Arc<Mutex<HashMap<ObjectId, String>>>,
+    records: Collection<Document>,
+    /// Set once the unique index was created, before the first write.
+    index_created: OnceCell<()>,
+    /// Registry keys by document id, because a removal event has only the id.
+    keys_by_id: Arc<Mutex<HashMap<ObjectId, String>>>,
 }
 
-impl MongoKeep {
-    /// At `mongodb://[USER[:PASSWORD]@]HOST[:PORT],…/[DATABASE][?…]`. Reads the URL; connections are made
-    /// when they are needed. Must be called on a runtime that outlives all calls.
+impl MongoRegistryStore {
+    /// Creates a store from `mongodb://[USER[:PASSWORD]@]HOST[:PORT],…/[DATABASE][?…]`.
+    /// Connections are opened on demand. Must be called on a runtime that outlives all calls.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] where the URL cannot be used; it is not shown.
-    pub async fn open(url: &Secret) -> Result<Self, StoreError> {
-        let unfit = |why: &str| {
+    /// [`StoreError::Unavailable`] if the URL is invalid; the error does not repeat it.
+    pub async fn from_url(url: &Secret) -> Result<Self, StoreError> {
+        let invalid_url = |why: &str| {
             StoreError::Unavailable(format!("the URL of the MongoDB cannot be used: {why}"))
         };
-        if url.open().starts_with("mongodb+srv:") {
-            return Err(unfit(
+        if url.expose().starts_with("mongodb+srv:") {
+            return Err(invalid_url(
                 "it asks for a look-up of servers; name them, as `mongodb://HOST:PORT`",
             ));
         }
-        let options = ClientOptions::parse(url.open()).await;
-        // Its words may repeat the URL, with the password.
+        let options = ClientOptions::parse(url.expose()).await;
+        // The error of the driver may repeat the URL with its password.
         let mut options =
-            options.map_err(|_| unfit("write it as `mongodb://HOST:PORT/DATABASE`"))?;
-        options.server_selection_timeout = Some(SELECT);
-        options.connect_timeout = Some(SELECT);
-        options.max_pool_size = Some(CONNECTIONS);
+            options.map_err(|_| invalid_url("write it as `mongodb://HOST:PORT/DATABASE`"))?;
+        options.server_selection_timeout = Some(SERVER_SELECTION_TIMEOUT);
+        options.connect_timeout = Some(SERVER_SELECTION_TIMEOUT);
+        options.max_pool_size = Some(MAX_POOL_SIZE);
         options.min_pool_size = Some(0);
         options.app_name.get_or_insert_with(|| "toolkeep".to_owned());
-        // A write that is lost with its server was none, and an old one is never read.
+        // Majority concerns: no acknowledged write is lost, and no stale one is read.
         options.write_concern = Some(WriteConcern::majority());
         options.read_concern = Some(ReadConcern::majority());
         options.selection_criteria =
             Some(SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Primary));
-        let database = options.default_database.clone().unwrap_or_else(|| DATABASE.to_owned());
-        let client = Client::with_options(options).map_err(|_| unfit("its options contradict"))?;
+        let database =
+            options.default_database.clone().unwrap_or_else(|| DEFAULT_DATABASE.to_owned());
+        let client =
+            Client::with_options(options).map_err(|_| invalid_url("its options contradict"))?;
         let database = client.database(&database);
         Ok(Self {
-            tools: database.collection(TOOLS),
-            others: database.collection(OTHERS),
-            indexed: OnceCell::new(),
-            ids: Arc::default(),
+            tools: database.collection(TOOLS_COLLECTION),
+            records: database.collection(RECORDS_COLLECTION),
+            index_created: OnceCell::new(),
+            keys_by_id: Arc::default(),
         })
     }
 
-    /// (name, node_id) is unique, whoever writes.
-    async fn index(&self) -> Result<(), StoreError> {
-        let made = self.indexed.get_or_try_init(async || {
+    /// Creates the unique index on (name, node_id), if it was not yet.
+    async fn ensure_index(&self) -> Result<(), StoreError> {
+        let made = self.index_created.get_or_try_init(async || {
             let options = IndexOptions::builder().unique(true).build();
             let keys = doc! { "name": 1, "node_id": 1 };
             let model = IndexModel::builder().keys(keys).options(options).build();
-            match within(self.tools.create_index(model)).await? {
+            match run_with_timeout(self.tools.create_index(model)).await? {
                 Ok(_) => Ok(()),
                 Err(error) if is_duplicate(&error) => Err(StoreError::Unavailable(format!(
-                    "`{TOOLS}` has a tool twice under one name and node, so that it cannot be made \
+                    "`{TOOLS_COLLECTION}` has a tool twice under one name and node, so that it cannot be made \
                      unique; remove one of the two"
                 ))),
-                Err(error) => Err(unavailable(&error)),
+                Err(error) => Err(to_store_error(&error)),
             }
         });
         made.await.copied()
     }
 
-    /// A number above all before it, whichever server asks.
-    async fn next(&self) -> Result<Version, StoreError> {
-        // Two servers may make the counter at once; the second try finds it.
+    /// Returns a version greater than all earlier ones of all servers.
+    async fn next_version(&self) -> Result<Version, StoreError> {
+        // Two servers may create the counter concurrently; the second attempt finds it.
         for _ in 0..2 {
             let counted = self
-                .others
-                .find_one_and_update(doc! { "_id": COUNTER }, doc! { "$inc": { "value": 1_i64 } })
+                .records
+                .find_one_and_update(
+                    doc! { "_id": COUNTER_ID },
+                    doc! { "$inc": { "value": 1_i64 } },
+                )
                 .upsert(true)
                 .return_document(ReturnDocument::After);
-            match within(async { counted.await }).await? {
+            match run_with_timeout(async { counted.await }).await? {
                 Ok(Some(counted)) => {
                     let value = counted.get_i64("value").ok().and_then(|n| u64::try_from(n).ok());
-                    let unread = || {
-                        StoreError::Unavailable(format!("the counter in `{OTHERS}` is no number"))
+                    let invalid_counter = || {
+                        StoreError::Unavailable(format!(
+                            "the counter in `{RECORDS_COLLECTION}` is no number"
+                        ))
                     };
-                    return value.map(Version).ok_or_else(unread);
+                    return value.map(Version).ok_or_else(invalid_counter);
                 }
                 Ok(None) => {}
                 Err(error) if is_duplicate(&error) => {}
-                Err(error) => return Err(unavailable(&error)),
+                Err(error) => return Err(to_store_error(&error)),
             }
         }
-        Err(StoreError::Unavailable(format!("the counter in `{OTHERS}` cannot be made")))
+        Err(StoreError::Unavailable(format!(
+            "the counter in `{RECORDS_COLLECTION}` cannot be made"
+        )))
     }
 
-    async fn read(&self) -> Result<Vec<Versioned>, StoreError> {
-        self.index().await?;
+    async fn read_all(&self) -> Result<Vec<VersionedValue>, StoreError> {
+        self.ensure_index().await?;
         let mut rows = Vec::new();
-        let mut found =
-            within(async { self.others.find(doc! { "text": { "$exists": true } }).await })
-                .await?
-                .map_err(|error| unavailable(&error))?;
-        let most = 2 * MOST_NODES * MOST_TOOLS;
-        while within(found.advance()).await?.map_err(|error| unavailable(&error))? {
-            let read = found.deserialize_current().map_err(|error| unavailable(&error))?;
-            rows.extend(record(&read));
-            bounded(&rows, most)?;
+        let mut found = run_with_timeout(async {
+            self.records.find(doc! { "text": { "$exists": true } }).await
+        })
+        .await?
+        .map_err(|error| to_store_error(&error))?;
+        let max_rows = 2 * MAX_NODES * MAX_TOOLS_PER_NODE;
+        while run_with_timeout(found.advance()).await?.map_err(|error| to_store_error(&error))? {
+            let read = found.deserialize_current().map_err(|error| to_store_error(&error))?;
+            rows.extend(decode_record(&read));
+            check_row_count(&rows, max_rows)?;
         }
         // Nodes before owners.
         rows.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        let mut found = within(async { self.tools.find(doc! {}).await })
+        let mut found = run_with_timeout(async { self.tools.find(doc! {}).await })
             .await?
-            .map_err(|error| unavailable(&error))?;
-        while within(found.advance()).await?.map_err(|error| unavailable(&error))? {
-            let read = found.deserialize_current().map_err(|error| unavailable(&error))?;
-            rows.extend(self.row(&read));
-            bounded(&rows, most)?;
+            .map_err(|error| to_store_error(&error))?;
+        while run_with_timeout(found.advance()).await?.map_err(|error| to_store_error(&error))? {
+            let read = found.deserialize_current().map_err(|error| to_store_error(&error))?;
+            rows.extend(self.decode_row(&read));
+            check_row_count(&rows, max_rows)?;
         }
         Ok(rows)
     }
 
-    /// A tool as it is kept; what others put there is told, and none of ours.
-    fn row(&self, read: &Document) -> Option<Versioned> {
-        let row = tool_row(read).inspect_err(|why| {
-            let (name, node) = (read.get_str("name").ok(), read.get_str("node_id").ok());
-            tracing::warn!(name, node, why, "a document of `{TOOLS}` is no tool of this registry");
+    /// Decodes a tool. Documents of other programs are logged and ignored.
+    fn decode_row(&self, source: &Document) -> Option<VersionedValue> {
+        let row = decode_tool(source).inspect_err(|why| {
+            let (name, node) = (source.get_str("name").ok(), source.get_str("node_id").ok());
+            tracing::warn!(
+                name,
+                node,
+                why,
+                "a document of `{TOOLS_COLLECTION}` is no tool of this registry"
+            );
         });
         let row = row.ok()?;
-        if let Ok(id) = read.get_object_id("_id") {
-            self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(id, row.key.clone());
+        if let Ok(id) = source.get_object_id("_id") {
+            self.keys_by_id
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(id, row.key.clone());
         }
         Some(row)
     }
 
-    async fn one(&self, key: &str) -> Result<Option<Versioned>, StoreError> {
-        let Some((node, name)) = tool_of(key) else {
-            let found = within(async { self.others.find_one(doc! { "_id": key }).await }).await?;
-            return Ok(found.map_err(|error| unavailable(&error))?.as_ref().and_then(record));
+    async fn find_record(&self, key: &str) -> Result<Option<VersionedValue>, StoreError> {
+        let Some((node, name)) = parse_tool_key(key) else {
+            let found =
+                run_with_timeout(async { self.records.find_one(doc! { "_id": key }).await })
+                    .await?;
+            return Ok(found
+                .map_err(|error| to_store_error(&error))?
+                .as_ref()
+                .and_then(decode_record));
         };
-        let found =
-            within(async { self.tools.find_one(doc! { "name": name, "node_id": node }).await });
-        let Some(found) = found.await?.map_err(|error| unavailable(&error))? else {
+        let found = run_with_timeout(async {
+            self.tools.find_one(doc! { "name": name, "node_id": node }).await
+        });
+        let Some(found) = found.await?.map_err(|error| to_store_error(&error))? else {
             return Ok(None);
         };
-        self.row(&found).map(Some).ok_or_else(|| {
+        self.decode_row(&found).map(Some).ok_or_else(|| {
             StoreError::Unavailable(format!(
-                "`{TOOLS}` has a document for `{name}` on `{node}` that this registry did not write; \
+                "`{TOOLS_COLLECTION}` has a document for `{name}` on `{node}` that this registry did not write; \
                  remove it there"
             ))
         })
     }
 
-    async fn write(
+    async fn write_record(
         &self,
         key: &str,
-        expect: Expect,
+        expect: WritePrecondition,
         bytes: Option<Bytes>,
     ) -> Result<Version, StoreError> {
-        self.index().await?;
-        let version = self.next().await?;
-        let tool = tool_of(key);
-        let collection = if tool.is_some() { &self.tools } else { &self.others };
-        let mut filter =
-            tool.map_or(doc! { "_id": key }, |(node, name)| doc! { "name": name, "node_id": node });
-        let document = match (&bytes, tool) {
+        self.ensure_index().await?;
+        let version = self.next_version().await?;
+        let tool_key_parts = parse_tool_key(key);
+        let collection = if tool_key_parts.is_some() { &self.tools } else { &self.records };
+        let mut filter = tool_key_parts
+            .map_or(doc! { "_id": key }, |(node, name)| doc! { "name": name, "node_id": node });
+        let document = match (&bytes, tool_key_parts) {
             (None, _) => None,
-            (Some(bytes), Some(_)) => Some(tool_document(bytes, version)?),
-            (Some(bytes), None) => Some(document::record_document(key, bytes, version)),
+            (Some(bytes), Some(_)) => Some(encode_tool(bytes, version)?),
+            (Some(bytes), None) => Some(documents::encode_record(key, bytes, version)),
         };
         let done = match (expect, document) {
-            (Expect::Absent, None) => return Ok(version),
-            (Expect::Absent, Some(document)) => {
-                within(async { collection.insert_one(document).await }).await?.map(|_| true)
+            (WritePrecondition::Absent, None) => return Ok(version),
+            (WritePrecondition::Absent, Some(document)) => {
+                run_with_timeout(async { collection.insert_one(document).await })
+                    .await?
+                    .map(|_| true)
             }
-            (Expect::Version(old), document) => {
-                filter.insert("version", document::number(old.0));
+            (WritePrecondition::Version(old), document) => {
+                filter.insert("version", documents::to_bson_integer(old.0));
                 match document {
                     Some(document) => {
-                        within(async { collection.replace_one(filter, document).await })
+                        run_with_timeout(async { collection.replace_one(filter, document).await })
                             .await?
                             .map(|done| done.matched_count == 1)
                     }
-                    None => within(async { collection.delete_one(filter).await })
+                    None => run_with_timeout(async { collection.delete_one(filter).await })
                         .await?
                         .map(|done| done.deleted_count == 1),
                 }
@@ -233,48 +260,57 @@ impl MongoKeep {
             Ok(true) => Ok(version),
             Ok(false) => Err(StoreError::Conflict { key: key.to_owned() }),
             Err(error) if is_duplicate(&error) => Err(StoreError::Conflict { key: key.to_owned() }),
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => Err(to_store_error(&error)),
         }
     }
 }
 
-fn bounded(rows: &[Versioned], most: usize) -> Result<(), StoreError> {
-    let told = || StoreError::Unavailable(format!("the MongoDB has over {most} records of nodes"));
-    (rows.len() <= most).then_some(()).ok_or_else(told)
+fn check_row_count(rows: &[VersionedValue], max_rows: usize) -> Result<(), StoreError> {
+    let limit_error =
+        || StoreError::Unavailable(format!("the MongoDB has over {max_rows} records of nodes"));
+    (rows.len() <= max_rows).then_some(()).ok_or_else(limit_error)
 }
 
-impl fmt::Debug for MongoKeep {
+impl fmt::Debug for MongoRegistryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MongoKeep").field("tools", &self.tools.namespace()).finish_non_exhaustive()
+        f.debug_struct("MongoRegistryStore")
+            .field("tools", &self.tools.namespace())
+            .finish_non_exhaustive()
     }
 }
 
-impl Keep for MongoKeep {
-    fn all(&self) -> Boxed<'_, Result<Vec<Versioned>, StoreError>> {
-        Box::pin(self.read())
+impl RegistryStore for MongoRegistryStore {
+    fn load_all(&self) -> BoxFuture<'_, Result<Vec<VersionedValue>, StoreError>> {
+        Box::pin(self.read_all())
     }
 
-    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>> {
-        Box::pin(self.one(key))
-    }
-
-    fn put<'a>(
+    fn get_record<'a>(
         &'a self,
         key: &'a str,
-        expect: Expect,
+    ) -> BoxFuture<'a, Result<Option<VersionedValue>, StoreError>> {
+        Box::pin(self.find_record(key))
+    }
+
+    fn put_record<'a>(
+        &'a self,
+        key: &'a str,
+        expect: WritePrecondition,
         bytes: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>> {
-        Box::pin(self.write(key, expect, bytes))
+    ) -> BoxFuture<'a, Result<Version, StoreError>> {
+        Box::pin(self.write_record(key, expect, bytes))
     }
 
-    fn as_kept(&self, tool: NodeTool) -> Result<NodeTool, String> {
-        document::as_kept(tool)
+    fn normalize_tool(&self, tool: NodeTool) -> Result<NodeTool, String> {
+        documents::normalize_tool(tool)
     }
 
-    fn listen(&self) -> Boxed<'_, Result<Option<Box<dyn Heard>>, StoreError>> {
+    fn subscribe_changes(
+        &self,
+    ) -> BoxFuture<'_, Result<Option<Box<dyn ChangeReceiver>>, StoreError>> {
         Box::pin(async {
-            let heard = change_stream::Stream::open(&self.tools, &self.ids).await?;
-            Ok(Some(Box::new(heard) as Box<dyn Heard>))
+            let heard =
+                change_stream::MongoChangeFeed::open_stream(&self.tools, &self.keys_by_id).await?;
+            Ok(Some(Box::new(heard) as Box<dyn ChangeReceiver>))
         })
     }
 }

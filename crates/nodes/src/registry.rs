@@ -1,385 +1,305 @@
-//! Which node has which tool, and whose a name is.
+//! The registry of the tools of nodes, and of the owners of tool names.
 //!
-//! All of it stands in the store and, for reading, in memory. Every write is a compare-and-set, the
-//! name's owner before the tool: a crash in between leaves a name that its node has taken, and no tool
-//! that nobody owns.
+//! Records are stored, and cached in memory for reading. Every write is a compare-and-set. The
+//! owner of a name is written before the tool, so that a crash in between leaves a claimed name
+//! without a tool, never a tool without an owner.
 
+mod cache;
 mod certificates;
-mod follow;
-mod kept;
-mod owner;
-mod state;
+mod name_ownership;
+mod records;
+mod sync;
+mod tool_registration;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use bytes::Bytes;
-use egress::Egress;
-use node_addresses::{Sharing, endpoint};
+use egress::EgressClient;
+use node_addresses::{SharedNames, host_and_port};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tool::node::{
-    Beat, Certified, NodeCertificate, NodeFault, NodeState, NodeTool, Nodes, Speaks, Stale,
-    Unresolved,
+use tool::node_registry::{
+    HeartbeatState, IssuedCertificate, NodeAccess, NodeCertificate, NodeError, NodeRegistry,
+    NodeStatus, NodeTool, RegistryStaleness, ResolveError,
 };
-use tool::store::Expect;
-use tool::{Boxed, Bus, Clock, Json, Limits, Store, StoreError, ToolName};
+use tool::{BoxFuture, Clock, MessageBus, Store, StoreError};
 
-use crate::keep::{Alone, Keep};
-use crate::news::{News, Word};
-use crate::source::{definition, source_name};
-use crate::{Addresses, Authority, AuthorityError, NodeLocator, NodeSource, ReadOnly};
-pub use kept::{Document, tool_key, tool_of};
-use kept::{Kept, NODE, NodeRecord};
-pub(crate) use kept::{PREFIXES, is_news};
-pub(crate) use state::Shared;
+use crate::peer_events::{PeerEvent, PeerLink};
+use crate::registry_store::{LocalRegistryStore, RegistryStore};
+use crate::{
+    CertificateAuthority, CertificateAuthorityError, NodeAddresses, NodeLocator, NodeSource,
+    ReadOnlyTools,
+};
+pub(crate) use cache::RegistryContext;
+pub(crate) use records::{KEY_PREFIXES, is_announced_key};
+pub use records::{ToolRecord, parse_tool_key, tool_key};
 
-/// Nodes that may be known.
-pub const MOST_NODES: usize = 1_000;
-/// Tools that one node may have.
-pub const MOST_TOOLS: usize = 1_000;
-/// Tries of one write against others'.
-const TRIES: usize = 5;
+/// Maximum number of nodes.
+pub const MAX_NODES: usize = 1_000;
+/// Maximum number of tools of one node.
+pub const MAX_TOOLS_PER_NODE: usize = 1_000;
+/// Maximum number of attempts of a conflicting write.
+const MAX_WRITE_ATTEMPTS: usize = 5;
 
-/// The registry of nodes' tools.
+/// The registry of the tools of nodes, with persistent storage.
 #[derive(Debug)]
-pub struct Registry {
-    pub(crate) shared: Arc<Shared>,
+pub struct PersistentNodeRegistry {
+    pub(crate) context: Arc<RegistryContext>,
     sources: Mutex<HashMap<String, Arc<NodeSource>>>,
-    authority: OnceLock<Authority>,
-    /// Whether other servers write it too.
+    authority: OnceLock<CertificateAuthority>,
+    /// Whether other servers write to the registry.
     is_shared: bool,
 }
 
-impl Registry {
-    /// In this machine's store, whose file is its own: reads what is kept. Must be called on a runtime
-    /// that outlives all calls.
+impl PersistentNodeRegistry {
+    /// Opens the registry in the store of this server and loads all records. Must be called on a
+    /// runtime that outlives all calls.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn open(
+    pub async fn open_local(
         store: Arc<dyn Store>,
-        egress: Egress,
+        egress: EgressClient,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let registry = Self::new((Arc::new(Alone(store)), false), egress, clock);
-        registry.shared.refresh().await?;
+        let registry =
+            Self::with_store((Arc::new(LocalRegistryStore(store)), false), egress, clock);
+        registry.context.reload_all().await?;
         Ok(registry)
     }
 
-    /// Where servers share it. What is not there yet when it begins is read as soon as it is: until
-    /// then nothing is known, which is said, and [`Registry::follow`] must run. Must be called on a
-    /// runtime that outlives all calls.
-    pub async fn shared(keep: Arc<dyn Keep>, egress: Egress, clock: Arc<dyn Clock>) -> Self {
-        let registry = Self::new((keep, true), egress, clock);
-        if let Err(error) = registry.shared.refresh().await {
-            registry.shared.set_stale(Some(error.to_string()));
+    /// Opens a registry that several servers share. If the store is unavailable, the registry
+    /// starts empty and stale, and loads as soon as the store responds; [`PersistentNodeRegistry::run_sync`] must
+    /// run. Must be called on a runtime that outlives all calls.
+    pub async fn open_shared(
+        store: Arc<dyn RegistryStore>,
+        egress: EgressClient,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let registry = Self::with_store((store, true), egress, clock);
+        if let Err(error) = registry.context.reload_all().await {
+            registry.context.set_staleness(Some(error.to_string()));
         }
         registry
     }
 
-    fn new(
-        (keep, is_shared): (Arc<dyn Keep>, bool),
-        egress: Egress,
+    fn with_store(
+        (store, is_shared): (Arc<dyn RegistryStore>, bool),
+        egress: EgressClient,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let shared = Arc::new(Shared::new(keep, egress, clock));
-        Self { shared, sources: Mutex::default(), authority: OnceLock::new(), is_shared }
+        let context = Arc::new(RegistryContext::new(store, egress, clock));
+        Self { context, sources: Mutex::default(), authority: OnceLock::new(), is_shared }
     }
 
-    /// Nodes get certificates from this one, and are called over TLS; the first time alone.
+    /// Sets the authority that issues node certificates, and enables TLS for calls to nodes. Later
+    /// calls have no effect.
     ///
     /// # Errors
-    /// [`AuthorityError`].
-    pub fn set_authority(&self, authority: Authority) -> Result<(), AuthorityError> {
-        let accepted = Arc::clone(&self.shared.certificates) as Arc<dyn proto::tls::Acceptance>;
-        self.shared.lines.over_tls(authority.caller(self.shared.clock.wall(), Some(accepted))?);
+    /// [`CertificateAuthorityError`].
+    pub fn set_authority(
+        &self,
+        authority: CertificateAuthority,
+    ) -> Result<(), CertificateAuthorityError> {
+        let acceptance =
+            Arc::clone(&self.context.certificates) as Arc<dyn proto::tls::CertificateAcceptance>;
+        self.context.channels.set_client_tls(
+            authority.build_client_config(self.context.clock.wall_now(), Some(acceptance))?,
+        );
         drop(self.authority.set(authority));
         Ok(())
     }
 
-    /// Where nodes are, from here on.
-    pub fn set_addresses(&self, addresses: Addresses) {
-        self.shared.lines.addresses.store(Arc::new(addresses));
+    /// Sets the operator's addresses of nodes.
+    pub fn set_addresses(&self, addresses: NodeAddresses) {
+        self.context.channels.addresses.store(Arc::new(addresses));
     }
 
-    /// Which tools change nothing, by the operator's word. Nodes that are listed already are to be listed
-    /// anew.
-    pub fn set_read_only(&self, tools: ReadOnly) {
-        self.shared.read_only.store(Arc::new(tools));
+    /// Sets the operator's list of tools without side effects. Sources that were already listed
+    /// must be listed again.
+    pub fn set_read_only(&self, tools: ReadOnlyTools) {
+        self.context.read_only.store(Arc::new(tools));
     }
 
-    /// Which names nodes may share, by the operator's word. Nodes that are listed already are to be listed
-    /// anew.
-    pub fn set_sharing(&self, sharing: Sharing) {
-        self.shared.sharing.store(Arc::new(sharing));
+    /// Sets the operator's list of names that nodes may share. Sources that were already listed
+    /// must be listed again.
+    pub fn set_sharing(&self, sharing: SharedNames) {
+        self.context.sharing.store(Arc::new(sharing));
     }
 
-    /// Asks this one for the nodes that the operator did not write down; the first time alone. Somebody
-    /// must keep it up to date.
-    pub fn find_by(&self, locator: Arc<impl NodeLocator + 'static>) {
-        locator.tell_to(self.shared.outbox.clone());
-        drop(self.shared.lines.locator.set(locator));
+    /// Sets the locator of nodes that the configuration does not list. Later calls have no effect.
+    /// The caller runs the locator.
+    pub fn set_locator(&self, locator: Arc<impl NodeLocator + 'static>) {
+        locator.set_outbox(self.context.outbox.clone());
+        drop(self.context.channels.locator.set(locator));
     }
 
-    /// Tells other servers of this registry over `bus` what happens here; the first time alone. Somebody must
-    /// run [`Registry::follow_news`].
-    pub fn share_news(&self, bus: Arc<dyn Bus>) {
-        let own = uuid::Uuid::new_v4().simple().to_string();
-        if let Some(news) = News::over(bus, &self.shared.outbox, own)
-            && let Ok(mut place) = self.shared.news.try_lock()
+    /// Sets the message bus to the other servers of this registry. Later calls have no effect. The
+    /// caller runs [`PersistentNodeRegistry::run_peer_events`].
+    pub fn set_message_bus(&self, bus: Arc<dyn MessageBus>) {
+        let server_id = uuid::Uuid::new_v4().simple().to_string();
+        if let Some(peer_link) = PeerLink::connect(bus, &self.context.outbox, server_id)
+            && let Ok(mut slot) = self.context.peer_link.try_lock()
         {
-            *place = Some(news);
+            *slot = Some(peer_link);
         }
     }
 
-    /// Takes calls to nodes over the connections that they make here, for ever: each must show its
-    /// certificate. What the operator wrote down of a node goes before.
-    pub async fn accept(&self, listener: TcpListener) {
-        let Some(tls) = self.shared.lines.tls() else {
+    /// Accepts reverse connections of nodes until it is cancelled. Each node must present its
+    /// certificate. A configured address of a node takes precedence.
+    pub async fn accept_nodes(&self, listener: TcpListener) {
+        let Some(tls) = self.context.channels.client_tls() else {
             tracing::error!("this server has no authority for nodes: none can connect");
             return std::future::pending().await;
         };
-        Arc::clone(&self.shared.lines.dialled).accept(listener, tls).await;
+        Arc::clone(&self.context.channels.reverse_connections).accept_nodes(listener, tls).await;
     }
 
-    /// Changes when a node is known that was not.
-    pub fn news(&self) -> watch::Receiver<u64> {
-        self.shared.set.subscribe()
+    /// Subscribes to new nodes.
+    pub fn subscribe_node_set(&self) -> watch::Receiver<u64> {
+        self.context.node_set_version.subscribe()
     }
 
-    /// A source for each node, in the order of their first registration. A node keeps its source.
-    pub fn sources(&self) -> Vec<Arc<NodeSource>> {
+    /// Returns one source per node, in the order of their first registration. A node keeps its
+    /// source.
+    pub fn node_sources(&self) -> Vec<Arc<NodeSource>> {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.shared.known();
-        let of = |node: String| {
+        let node_ids = self.context.node_ids();
+        let source_for = |node: String| {
             if let Some(source) = sources.get(&node) {
                 return Some(Arc::clone(source));
             }
-            let source = NodeSource::new(&node, Arc::clone(&self.shared));
+            let source = NodeSource::new(&node, Arc::clone(&self.context));
             let source = source.map_err(|error| tracing::warn!(node, %error, "node left out"));
             let source = Arc::new(source.ok()?);
             sources.insert(node, Arc::clone(&source));
             Some(source)
         };
-        known.into_iter().filter_map(of).collect()
+        node_ids.into_iter().filter_map(source_for).collect()
     }
 
-    fn authority(&self) -> Result<&Authority, NodeFault> {
-        let none = || NodeFault::Unavailable("this server signs for no nodes".to_owned());
-        self.authority.get().ok_or_else(none)
-    }
-
-    /// Keeps a tool. A node that ended and registers again has started: it need not wait for its next beat.
-    async fn register_tool(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
-        let node = tool.node_id.clone();
-        let id = self.put(by, tool).await?;
-        if self.shared.beat_of(&node) == Some(Beat::Draining) {
-            self.beat(by, &node, Beat::Serving)?;
-        }
-        Ok(id)
-    }
-
-    async fn put(&self, by: &Speaks, tool: NodeTool) -> Result<String, NodeFault> {
-        if !by.is_for(&tool.node_id) {
-            return Err(NodeFault::Foreign(tool.node_id));
-        }
-        check(&tool)?;
-        let tool = self.shared.keep.as_kept(tool).map_err(NodeFault::Unfit)?;
-        self.shared.room(&tool)?;
-        self.enter(&tool.node_id).await?;
-        self.claim(&tool).await?;
-        let key = tool_key(&tool.node_id, &tool.name);
-        for _ in 0..TRIES {
-            let there = self.shared.kept(&tool.node_id, &tool.name);
-            let (created, expect) = match &there {
-                Some(kept) if kept.tool == tool => return Ok(kept.id.clone()),
-                Some(kept) => (kept.created, Expect::Version(kept.version)),
-                None => (self.shared.next(), Expect::Absent),
-            };
-            let id = kept::id(&tool.node_id, &tool.name);
-            let document = Document { id: id.clone(), created, tool: tool.clone() };
-            let bytes = Json::of(&document).bytes().clone();
-            match self.shared.keep.put(&key, expect, Some(bytes)).await {
-                Ok(version) => {
-                    tracing::info!(node = tool.node_id, tool = tool.name, "node tool registered");
-                    self.shared.took(Kept { id: id.clone(), created, version, tool });
-                    self.shared.outbox.tell(|| Word::Written(key.clone()));
-                    return Ok(id);
-                }
-                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
-                Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
-            }
-        }
-        Err(busy(&key))
-    }
-
-    /// Remembers when a node came first.
-    async fn enter(&self, node: &str) -> Result<(), NodeFault> {
-        if self.shared.is_known(node) {
-            return Ok(());
-        }
-        let created = self.shared.next();
-        let bytes = Json::of(&NodeRecord { created }).bytes().clone();
-        let key = format!("{NODE}{node}");
-        match self.shared.keep.put(&key, Expect::Absent, Some(bytes)).await {
-            Ok(_) => {
-                self.shared.entered(node, created);
-                Ok(())
-            }
-            Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await,
-            Err(StoreError::Unavailable(why)) => Err(NodeFault::Unavailable(why)),
-        }
-    }
-
-    async fn take_out(&self, by: &Speaks, node: &str, name: &str) -> Result<(), NodeFault> {
-        if !by.is_for(node) {
-            return Err(NodeFault::Foreign(node.to_owned()));
-        }
-        let freed = *by == Speaks::All && self.free(node, name).await?;
-        let key = tool_key(node, name);
-        for _ in 0..TRIES {
-            let Some(kept) = self.shared.kept(node, name) else {
-                return if freed { Ok(()) } else { Err(NodeFault::Missing) };
-            };
-            match self.shared.keep.put(&key, Expect::Version(kept.version), None).await {
-                Ok(_) => {
-                    tracing::info!(node, tool = name, "node tool removed");
-                    self.shared.lost(node, name);
-                    self.shared.outbox.tell(|| Word::Written(key.clone()));
-                    return Ok(());
-                }
-                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
-                Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
-            }
-        }
-        Err(busy(&key))
+    fn require_authority(&self) -> Result<&CertificateAuthority, NodeError> {
+        let no_authority = || NodeError::Unavailable("this server signs for no nodes".to_owned());
+        self.authority.get().ok_or_else(no_authority)
     }
 }
 
-fn busy(key: &str) -> NodeFault {
-    NodeFault::Unavailable(format!("`{key}` is changed by others all the time"))
+fn contention_error(key: &str) -> NodeError {
+    NodeError::Unavailable(format!("`{key}` has too many concurrent changes; try again"))
 }
 
-fn unsigned(error: AuthorityError) -> NodeFault {
+fn authority_error(error: CertificateAuthorityError) -> NodeError {
     match error {
-        AuthorityError::Unfit(told) => NodeFault::Unfit(told.to_owned()),
-        AuthorityError::Unusable(told) => NodeFault::Unavailable(told),
-    }
-}
-
-/// What a document must be.
-fn check(tool: &NodeTool) -> Result<(), NodeFault> {
-    let unfit = |field: &str, why: String| NodeFault::Unfit(format!("`{field}`: {why}"));
-    source_name(&tool.node_id).map_err(|error| unfit("node_id", error.to_string()))?;
-    ToolName::new(&tool.name).map_err(|error| unfit("name", error.to_string()))?;
-    for (field, json) in [("input_spec", &tool.input_spec), ("metadata", &tool.metadata)] {
-        if json.kind() != "object" {
-            return Err(unfit(field, format!("it is no object but {}", json.kind())));
+        CertificateAuthorityError::InvalidRequest(message) => {
+            NodeError::InvalidDocument(message.to_owned())
         }
+        CertificateAuthorityError::Unusable(message) => NodeError::Unavailable(message),
     }
-    if let Some(said) = tool.metadata.get("node_id")
-        && said.text().as_deref() != Some(&tool.node_id)
-    {
-        return Err(unfit("metadata", "its `node_id` is another than the tool's".to_owned()));
-    }
-    let whole: Bytes = definition(tool).bytes().clone();
-    Json::check(whole, Limits::DEFINITION)
-        .map_err(|error| NodeFault::Unfit(format!("the definition: {error}")))?;
-    Ok(())
 }
 
-impl Nodes for Registry {
-    fn register<'a>(
+impl NodeRegistry for PersistentNodeRegistry {
+    fn register_tool<'a>(
         &'a self,
-        by: &'a Speaks,
+        by: &'a NodeAccess,
         tool: NodeTool,
-    ) -> Boxed<'a, Result<String, NodeFault>> {
-        Box::pin(self.register_tool(by, tool))
+    ) -> BoxFuture<'a, Result<String, NodeError>> {
+        Box::pin(self.store_registration(by, tool))
     }
 
-    fn remove<'a>(
+    fn remove_tool<'a>(
         &'a self,
-        by: &'a Speaks,
+        by: &'a NodeAccess,
         node: &'a str,
         name: &'a str,
-    ) -> Boxed<'a, Result<(), NodeFault>> {
-        Box::pin(self.take_out(by, node, name))
+    ) -> BoxFuture<'a, Result<(), NodeError>> {
+        Box::pin(self.unregister_tool(by, node, name))
     }
 
-    fn tool(&self, node: &str, name: &str) -> Option<NodeTool> {
-        self.shared.kept(node, name).map(|kept| kept.tool)
+    fn find_tool(&self, node: &str, name: &str) -> Option<NodeTool> {
+        self.context.get_tool(node, name).map(|cached| cached.tool)
     }
 
-    fn tools(&self, node: &str) -> Vec<NodeTool> {
-        self.shared.listed(node).1
+    fn list_tools(&self, node: &str) -> Vec<NodeTool> {
+        self.context.list_tools(node).1
     }
 
-    fn endpoint(&self, node: &str) -> Result<String, Unresolved> {
-        if self.shared.lines.dialled(node).is_some() {
-            return Err(Unresolved::OwnConnection(node.to_owned()));
+    fn resolve_endpoint(&self, node: &str) -> Result<String, ResolveError> {
+        if self.context.channels.reverse_channel(node).is_some() {
+            return Err(ResolveError::OwnConnection(node.to_owned()));
         }
-        self.shared.lines.origin(node).map(|origin| endpoint(&origin))
+        self.context.channels.resolve_origin(node).map(|origin| host_and_port(&origin))
     }
 
-    fn takes_calls(&self, node: &str) -> bool {
-        self.shared.beat_of(node) != Some(Beat::Draining) && self.shared.is_preferred(node)
+    fn accepts_calls(&self, node: &str) -> bool {
+        self.context.heartbeat_state(node) != Some(HeartbeatState::Draining)
+            && self.context.is_preferred(node)
     }
 
-    fn beat(&self, by: &Speaks, node: &str, beat: Beat) -> Result<(), NodeFault> {
-        if !by.is_for(node) {
-            return Err(NodeFault::Foreign(node.to_owned()));
+    fn record_heartbeat(
+        &self,
+        by: &NodeAccess,
+        node: &str,
+        beat: HeartbeatState,
+    ) -> Result<(), NodeError> {
+        if !by.allows_node(node) {
+            return Err(NodeError::NotAuthorized(node.to_owned()));
         }
-        self.shared.beaten(node, beat)?;
-        self.shared.outbox.tell(|| Word::Beat(node.to_owned(), beat));
+        self.context.record_heartbeat(node, beat)?;
+        self.context.outbox.send_event(|| PeerEvent::Heartbeat(node.to_owned(), beat));
         Ok(())
     }
 
-    fn may_certify(
+    fn check_certificate_request(
         &self,
-        by: &Speaks,
+        by: &NodeAccess,
         node: &str,
         public: &[u8],
         proof: &[u8],
-    ) -> Result<(), NodeFault> {
-        if !by.is_for(node) {
-            return Err(NodeFault::Foreign(node.to_owned()));
+    ) -> Result<(), NodeError> {
+        if !by.allows_node(node) {
+            return Err(NodeError::NotAuthorized(node.to_owned()));
         }
-        self.authority()?;
-        Authority::check(node, (public, proof)).map_err(unsigned)
+        self.require_authority()?;
+        CertificateAuthority::check_proof(node, (public, proof)).map_err(authority_error)
     }
 
-    fn certify<'a>(
+    fn issue_certificate<'a>(
         &'a self,
-        by: &'a Speaks,
+        by: &'a NodeAccess,
         node: &'a str,
         proved: (&'a [u8], &'a [u8]),
         issued_with: Option<&'a str>,
-    ) -> Boxed<'a, Result<Certified, NodeFault>> {
-        Box::pin(self.issue((by, node), proved, issued_with))
+    ) -> BoxFuture<'a, Result<IssuedCertificate, NodeError>> {
+        Box::pin(self.sign_certificate((by, node), proved, issued_with))
     }
 
-    fn revoke<'a>(&'a self, by: &'a Speaks, node: &'a str) -> Boxed<'a, Result<(), NodeFault>> {
-        Box::pin(self.revoke_by(by, node))
+    fn revoke_certificates<'a>(
+        &'a self,
+        by: &'a NodeAccess,
+        node: &'a str,
+    ) -> BoxFuture<'a, Result<(), NodeError>> {
+        Box::pin(self.revoke_node(by, node))
     }
 
-    fn certificates(&self, node: &str) -> Vec<NodeCertificate> {
-        self.shared.certificates.of(node)
+    fn list_certificates(&self, node: &str) -> Vec<NodeCertificate> {
+        self.context.certificates.list_certificates(node)
     }
 
-    fn stale(&self) -> Option<Stale> {
-        self.shared.stale()
+    fn staleness(&self) -> Option<RegistryStaleness> {
+        self.context.staleness()
     }
 
-    fn nodes(&self) -> Vec<NodeState> {
-        let mut known = self.shared.known();
-        // Those that joined and have registered nothing yet come last.
-        let mut joined: Vec<_> = self.shared.certificates.versions();
-        joined.retain(|(node, _)| !self.shared.is_known(node));
+    fn list_nodes(&self) -> Vec<NodeStatus> {
+        let mut known = self.context.node_ids();
+        // Nodes that joined and have no tools yet come last.
+        let mut joined: Vec<_> = self.context.certificates.record_versions();
+        joined.retain(|(node, _)| !self.context.has_node(node));
         joined.sort_unstable();
         known.extend(joined.into_iter().map(|(node, _)| node));
-        let known = known.into_iter();
-        known.map(|node| self.shared.state_of(node, |node| self.endpoint(node))).collect()
+        known
+            .into_iter()
+            .map(|node| self.context.node_status(node, |node| self.resolve_endpoint(node)))
+            .collect()
     }
 }
 

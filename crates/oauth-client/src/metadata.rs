@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 /// Metadata of a protected resource.
 #[derive(Debug, Deserialize)]
-pub(super) struct Resource {
+pub(super) struct ResourceMetadata {
     #[serde(rename = "resource")]
-    pub(super) name: Option<String>,
+    pub(super) resource: Option<String>,
     #[serde(default)]
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
@@ -17,7 +17,7 @@ pub(super) struct Resource {
 /// Metadata of an authorization server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Server {
+pub(super) struct AuthorizationServerMetadata {
     pub(super) issuer: String,
     pub(super) authorization_endpoint: Option<String>,
     pub(super) token_endpoint: Option<String>,
@@ -31,25 +31,25 @@ pub(super) struct Server {
     pub(super) client_id_metadata_document_supported: Option<bool>,
     /// Whether there are no metadata, so that the default endpoints of MCP 2025-03-26 apply.
     #[serde(skip)]
-    pub(super) assumed: bool,
+    pub(super) is_assumed: bool,
 }
 
-impl Server {
+impl AuthorizationServerMetadata {
     /// Creates metadata with the default endpoints of MCP 2025-03-26.
-    pub(super) fn assumed(origin: &str) -> Self {
+    pub(super) fn with_default_endpoints(origin: &str) -> Self {
         let at = |path: &str| Some(format!("{origin}{path}"));
         Self {
             issuer: origin.to_owned(),
             authorization_endpoint: at("/authorize"),
             token_endpoint: at("/token"),
             registration_endpoint: at("/register"),
-            assumed: true,
+            is_assumed: true,
             ..Self::default()
         }
     }
 
     /// Creates metadata with a configured token endpoint.
-    pub(super) fn named(issuer: &str, token_endpoint: &str) -> Self {
+    pub(super) fn with_token_endpoint(issuer: &str, token_endpoint: &str) -> Self {
         Self {
             issuer: issuer.to_owned(),
             token_endpoint: Some(token_endpoint.to_owned()),
@@ -59,9 +59,9 @@ impl Server {
 
     /// Returns whether PKCE with S256 is supported. MCP: a server that does not declare it does not
     /// support it.
-    pub(super) fn has_pkce(&self) -> bool {
+    pub(super) fn supports_pkce(&self) -> bool {
         let methods = self.code_challenge_methods_supported.as_deref();
-        self.assumed || methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"))
+        self.is_assumed || methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"))
     }
 
     /// Returns whether login page and token endpoint have one origin. Otherwise a server could name
@@ -73,22 +73,22 @@ impl Server {
     }
 
     /// Returns whether the server accepts client id metadata documents.
-    pub(super) fn reads_documents(&self) -> bool {
+    pub(super) fn supports_client_metadata(&self) -> bool {
         self.client_id_metadata_document_supported == Some(true)
     }
 
     /// Returns whether the server names this scope.
-    pub(super) fn knows_scope(&self, scope: &str) -> bool {
+    pub(super) fn supports_scope(&self, scope: &str) -> bool {
         self.scopes_supported.as_deref().is_some_and(|all| all.iter().any(|it| it == scope))
     }
 }
 
 /// Result of the discovery.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct DiscoveredServer {
     /// Resource identifier of the token requests (RFC 8707).
     pub(super) resource: String,
     /// Default scopes from the resource metadata.
-    pub(super) scopes: Option<Vec<String>>,
-    pub(super) server: Server,
+    pub(super) default_scopes: Option<Vec<String>>,
+    pub(super) server: AuthorizationServerMetadata,
 }

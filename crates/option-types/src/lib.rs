@@ -1,14 +1,14 @@
-//! Option types of crates that a configuration sets, without the code that uses them: whoever reads a configuration
-//! does not build the gateway, plugins and packages.
+//! Option types that a configuration sets. They are separate from the code that uses them, so that
+//! reading a configuration does not require the gateway, plugins and packages.
 //!
-//! The crate that uses a type exports it too.
+//! The crate that uses a type also exports it.
 
 mod approval_limits;
 mod call_limits;
 mod package_limits;
 mod plugin_grant;
 
-pub use approval_limits::{LONGEST, Patience};
-pub use call_limits::Bounds;
+pub use approval_limits::{ApprovalSettings, MAX_DECISION_TIMEOUT};
+pub use call_limits::ConcurrencyLimits;
 pub use package_limits::PackageLimits;
-pub use plugin_grant::Grant;
+pub use plugin_grant::AccessGrant;

@@ -1,17 +1,17 @@
-//! Limits of the catalogue of tool packages.
+//! Limits of the store of tool packages.
 
-/// Most bytes that unpacked packages may take on the disk.
+/// Maximum disk space of unpacked packages, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackageLimits {
-    /// All of them together.
-    pub total: u64,
-    /// Those of one organisation.
-    pub per_organisation: u64,
+    /// Maximum for all organisations together.
+    pub max_total_bytes: u64,
+    /// Maximum per organisation.
+    pub max_bytes_per_org: u64,
 }
 
 impl Default for PackageLimits {
-    /// 4 GiB for an organisation, and for all together.
+    /// Returns 4 GiB per organisation, and for all together.
     fn default() -> Self {
-        Self { total: 4 << 30, per_organisation: 4 << 30 }
+        Self { max_total_bytes: 4 << 30, max_bytes_per_org: 4 << 30 }
     }
 }

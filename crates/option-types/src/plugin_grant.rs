@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-/// What the operator gives one plugin. Nothing of it is given where the manifest does not ask.
+/// The access that the operator grants a plugin. Only access that the manifest requests takes
+/// effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grant {
-    /// Folders to read, absolute.
-    pub read: Vec<PathBuf>,
-    /// The one folder to write, absolute.
-    pub write: Option<PathBuf>,
-    /// Hosts that may be asked: names, `*.example.org`, `*` for all public ones, or origins such as
-    /// `http://127.0.0.1:8080`, which alone may be on this machine or in a private network.
-    pub network: Vec<String>,
-    /// Folders with programs beside the system's, absolute: they are read, and may be run.
-    pub programs: Vec<PathBuf>,
-    /// Most MiB of memory.
-    pub memory: Option<u64>,
+pub struct AccessGrant {
+    /// Absolute paths of folders that the plugin may read.
+    pub readable_dirs: Vec<PathBuf>,
+    /// Absolute path of the folder that the plugin may write.
+    pub writable_dir: Option<PathBuf>,
+    /// Allowed hosts: names, `*.example.org`, `*` for all public hosts, or origins such as
+    /// `http://127.0.0.1:8080`. Only origins may be on this machine or in a private network.
+    pub allowed_hosts: Vec<String>,
+    /// Absolute paths of folders with additional programs that the plugin may read and run.
+    pub program_dirs: Vec<PathBuf>,
+    /// Maximum memory, in MiB.
+    pub max_memory_mib: Option<u64>,
 }

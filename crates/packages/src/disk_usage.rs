@@ -1,7 +1,8 @@
-//! Bytes that unpacked packages take on the disk, and the limits on them.
+//! Disk usage of unpacked packages, and its limits.
 //!
-//! A package counts once, by what stays of it: while it is unpacked it counts for nothing, and few are
-//! unpacked at once. Each file and folder counts in whole blocks, so that many small files count too.
+//! A package is counted once, by its final content. Temporary files are not counted, because few
+//! packages are unpacked at once. Each file and folder counts in whole blocks, so that many small
+//! files count too.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,115 +12,120 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use option_types::PackageLimits;
 use tool::Org;
-use tool::catalogue::CatalogueFault;
+use tool::tool_packages::ToolPackageError;
 
-/// Bytes in which a file system gives room away.
-const BLOCK: u64 = 4 << 10;
+/// Block size of the file system, in bytes.
+const BLOCK_SIZE: u64 = 4 << 10;
 
-/// What is counted.
+/// Disk usage of all unpacked packages.
 #[derive(Debug, Default)]
 pub(crate) struct DiskUsage(Mutex<UsageTotals>);
 
 #[derive(Debug, Default)]
 struct UsageTotals {
-    total: u64,
-    organisations: HashMap<String, u64>,
+    total_bytes: u64,
+    bytes_by_org: HashMap<String, u64>,
 }
 
-/// Bytes that are counted for a package that has no entry yet; given back where this is dropped.
+/// Claimed disk space of a package without an entry. Dropping it releases the space.
 #[derive(Debug)]
-pub(crate) struct Claim {
-    usage: Arc<DiskUsage>,
+pub(crate) struct DiskSpaceClaim {
+    disk_usage: Arc<DiskUsage>,
     org: Org,
-    bytes: u64,
+    claimed_bytes: u64,
 }
 
 impl DiskUsage {
-    fn with<T>(&self, change: impl FnOnce(&mut UsageTotals) -> T) -> T {
+    fn update_totals<T>(&self, change: impl FnOnce(&mut UsageTotals) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts what is there already, whatever the limits are now.
-    pub(crate) fn add(&self, org: &str, bytes: u64) {
-        self.with(|used| {
-            used.total = used.total.saturating_add(bytes);
-            let own = used.organisations.entry(org.to_owned()).or_default();
-            *own = own.saturating_add(bytes);
+    /// Counts existing files, regardless of the limits.
+    pub(crate) fn add_bytes(&self, org: &str, bytes: u64) {
+        self.update_totals(|used| {
+            used.total_bytes = used.total_bytes.saturating_add(bytes);
+            let org_bytes = used.bytes_by_org.entry(org.to_owned()).or_default();
+            *org_bytes = org_bytes.saturating_add(bytes);
         });
     }
 
-    /// Gives back what a package took that is gone.
-    pub(crate) fn release(&self, org: &str, bytes: u64) {
-        self.with(|used| {
-            used.total = used.total.saturating_sub(bytes);
-            if let Some(own) = used.organisations.get_mut(org) {
-                *own = own.saturating_sub(bytes);
+    /// Releases the space of a removed package.
+    pub(crate) fn release_bytes(&self, org: &str, bytes: u64) {
+        self.update_totals(|used| {
+            used.total_bytes = used.total_bytes.saturating_sub(bytes);
+            if let Some(org_bytes) = used.bytes_by_org.get_mut(org) {
+                *org_bytes = org_bytes.saturating_sub(bytes);
             }
         });
     }
 
-    /// Counts a new package of `bytes`.
+    /// Claims disk space for a new package of `bytes`.
     ///
     /// # Errors
-    /// [`CatalogueFault::Full`] where a limit would be passed; then nothing is counted.
-    pub(crate) fn claim(
+    /// [`ToolPackageError::LimitReached`] if a limit would be exceeded; then nothing is counted.
+    pub(crate) fn claim_space(
         self: &Arc<Self>,
         limits: PackageLimits,
         org: &Org,
         bytes: u64,
-    ) -> Result<Claim, CatalogueFault> {
+    ) -> Result<DiskSpaceClaim, ToolPackageError> {
         let name = org.to_string();
-        let full = |whose: &str, limit: u64, used: u64, key: &str| {
-            CatalogueFault::Full(format!(
+        let limit_error = |whose: &str, limit: u64, used: u64, key: &str| {
+            ToolPackageError::LimitReached(format!(
                 "the package takes {bytes} bytes unpacked, and packages of {whose} take {used} of \
                  {limit}; remove entries, or raise `tool_packages.{key}`"
             ))
         };
-        self.with(|used| {
-            let own = used.organisations.entry(name).or_default();
-            if own.saturating_add(bytes) > limits.per_organisation {
+        self.update_totals(|used| {
+            let own = used.bytes_by_org.entry(name).or_default();
+            if own.saturating_add(bytes) > limits.max_bytes_per_org {
                 let key = "bytes_per_organisation";
-                return Err(full("the organisation", limits.per_organisation, *own, key));
+                return Err(limit_error("the organisation", limits.max_bytes_per_org, *own, key));
             }
-            if used.total.saturating_add(bytes) > limits.total {
-                return Err(full("all organisations", limits.total, used.total, "bytes"));
+            if used.total_bytes.saturating_add(bytes) > limits.max_total_bytes {
+                return Err(limit_error(
+                    "all organisations",
+                    limits.max_total_bytes,
+                    used.total_bytes,
+                    "bytes",
+                ));
             }
             *own += bytes;
-            used.total += bytes;
+            used.total_bytes += bytes;
             Ok(())
         })?;
-        Ok(Claim { usage: Arc::clone(self), org: org.clone(), bytes })
+        Ok(DiskSpaceClaim { disk_usage: Arc::clone(self), org: org.clone(), claimed_bytes: bytes })
     }
 }
 
-impl Claim {
-    /// How many.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+impl DiskSpaceClaim {
+    /// Returns the claimed bytes.
+    pub(crate) fn claimed_bytes(&self) -> u64 {
+        self.claimed_bytes
     }
 
-    /// They stay counted: the package has its entry.
-    pub(crate) fn keep(mut self) {
-        self.bytes = 0;
+    /// Keeps the claim after the package has its entry.
+    pub(crate) fn commit(mut self) {
+        self.claimed_bytes = 0;
     }
 }
 
-impl Drop for Claim {
+impl Drop for DiskSpaceClaim {
     fn drop(&mut self) {
-        self.usage.release(&self.org.to_string(), self.bytes);
+        self.disk_usage.release_bytes(&self.org.to_string(), self.claimed_bytes);
     }
 }
 
 /// Bytes of a folder and all in it, in whole blocks. Blocks.
-pub(crate) fn measure(folder: &Path) -> io::Result<u64> {
-    let mut bytes = BLOCK;
+pub(crate) fn measure_dir(folder: &Path) -> io::Result<u64> {
+    let mut bytes = BLOCK_SIZE;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let meta = entry.metadata()?;
         bytes = bytes.saturating_add(if meta.is_dir() {
-            measure(&entry.path())?
+            measure_dir(&entry.path())?
         } else {
-            meta.len().max(1).next_multiple_of(BLOCK)
+            meta.len().max(1).next_multiple_of(BLOCK_SIZE)
         });
     }
     Ok(bytes)

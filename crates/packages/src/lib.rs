@@ -1,12 +1,12 @@
-//! The catalogue of tools (spec 4's central registry, contracts 4.5 and 4.6): entries in the store, and
-//! packages unpacked into a folder of Toolkeep's own.
+//! Registry of tool packages (the cluster tools' package registry): entries in the store, and
+//! packages unpacked into Toolkeep's own folder.
 //!
-//! An entry tells of a tool; it is none, and nothing of a package is run here.
+//! An entry describes a tool, but does not provide it: package code is never executed here.
 
 mod disk_usage;
-mod entry;
-mod kept;
-mod package;
+mod package_archive;
+mod package_entry;
+mod package_store;
 
-pub use kept::{MOST_ENTRIES, Packages};
 pub use option_types::PackageLimits;
+pub use package_store::{MAX_ENTRIES_PER_ORG, PackageStore};

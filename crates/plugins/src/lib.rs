@@ -1,33 +1,34 @@
-//! Plugins (spec 3): a folder with `manifest.json` is a source whose tools run in a process of their own.
+//! Plugins (research registry): a folder with `manifest.json` is a source whose tools run in their
+//! own process.
 //!
-//! Nothing runs from the folder itself but from a copy that was hashed, and nothing runs outside a cage.
-//! What a manifest asks for and what the operator grants are two things; who may call is not known here.
+//! Plugins run from a hashed copy of their folder, always in a sandbox. A manifest requests access,
+//! and the operator grants it. This crate does not decide who may call a tool.
 
-mod attached;
+mod access;
 mod check;
-mod execute;
-mod folder;
-mod grant;
+mod example_test;
 mod manifest;
-mod parameters;
-mod plugin;
-mod process;
-mod registry;
-mod server;
+mod mcp_server;
+mod parameter_schema;
+mod plugin_executor;
+mod plugin_folder;
+mod plugin_process;
+mod plugin_registry;
+mod plugin_source;
+mod plugin_tools;
+mod plugin_version;
 mod settings;
 mod template;
-mod tools;
-mod trial;
-mod version;
+mod tool_file_code;
 
-pub use attached::{Attached, Beside, Call, Code};
-pub use check::{Checked, check_folders, unreadable};
-pub use folder::{Content, ContentError, Copies};
-pub use grant::Means;
-pub use manifest::{Manifest, ManifestError, SCHEMA};
-pub use option_types::Grant;
-pub use plugin::PluginSource;
-pub use registry::{Registry, SETTINGS};
-pub use template::{Template, written};
-pub use tools::{PluginTools, listed_plugins, reloaded_plugins};
-pub use trial::{Trial, Tried, trial};
+pub use access::PluginRuntimeConfig;
+pub use check::{PluginCheck, check_folders, unreadable_folders};
+pub use example_test::{ExampleResult, PluginTestReport, test_examples};
+pub use manifest::{ManifestError, PluginManifest, SCHEMA};
+pub use option_types::AccessGrant;
+pub use plugin_folder::{CopyStore, FolderContent, FolderError};
+pub use plugin_registry::{PluginRegistry, SETTINGS_DIR};
+pub use plugin_source::PluginSource;
+pub use plugin_tools::{PluginTools, list_plugins_outcome, reload_plugins_outcome};
+pub use template::{PluginTemplate, create_plugin};
+pub use tool_file_code::{EntryPoint, LoadedCode, ToolCode, ToolFileCode};

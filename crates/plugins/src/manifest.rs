@@ -1,29 +1,30 @@
-//! `manifest.json` (spec 3): what a plugin is, and what it declares of its tools.
+//! `manifest.json` (research registry): the metadata of a plugin and the declarations of its tools.
 //!
-//! All faults of a file are told in one message, in spec 3's words. What a manifest says grants nothing.
+//! All errors of a file are reported in one message, in the research registry's format. A manifest
+//! grants no access.
 
-mod declared;
-mod faults;
+mod field_errors;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod tool_declaration;
 
 use serde_json::{Map, Value};
-use tool::{Json, Limits, Problem};
+use tool::{Json, JsonLimits, Problem};
 
-pub(crate) use declared::{Declared, Example, is_identifier};
-pub(crate) use faults::Faults;
+pub(crate) use field_errors::FieldErrors;
 pub use schema::SCHEMA;
+pub(crate) use tool_declaration::{PluginToolDeclaration, ToolExample, is_identifier};
 
-use crate::folder::{Content, MANIFEST};
-use crate::grant::Needs;
+use crate::access::RequestedAccess;
+use crate::plugin_folder::{FolderContent, MANIFEST_FILE};
 
 /// Most tools of one plugin.
-pub(crate) const MOST_TOOLS: usize = 200;
+pub(crate) const MAX_TOOLS: usize = 200;
 /// Longest name of a plugin or a tool, in characters: both together with a dot are a tool's name.
-const LONGEST: usize = 60;
-/// What a manifest may hold beside what a plugin needs.
-const KNOWN: [&str; 13] = [
+const MAX_NAME_CHARS: usize = 60;
+/// Known fields of a manifest.
+const KNOWN_FIELDS: [&str; 13] = [
     "$schema",
     "schema_version",
     "name",
@@ -39,29 +40,29 @@ const KNOWN: [&str; 13] = [
     "author",
 ];
 
-/// A manifest that was read and keeps every rule.
+/// A parsed and valid manifest.
 #[derive(Debug, Clone)]
-pub struct Manifest {
+pub struct PluginManifest {
     /// The plugin's name: small letters, digits and `_`.
     pub name: String,
-    /// Its version, by its own word.
+    /// The plugin's version string.
     pub version: String,
-    /// What it is for.
+    /// The plugin's description of its purpose.
     pub description: String,
-    /// Whether it is to be used at all.
-    pub enabled: bool,
-    pub(crate) kind: Kind,
+    /// Whether the plugin is enabled.
+    pub is_enabled: bool,
+    pub(crate) kind: PluginRuntime,
     pub(crate) dependencies: Vec<String>,
     pub(crate) settings_schema: Map<String, Value>,
-    pub(crate) needs: Needs,
-    pub(crate) tools: Vec<Declared>,
-    /// What is odd and does no harm.
-    pub(crate) remarks: Vec<String>,
+    pub(crate) requested_access: RequestedAccess,
+    pub(crate) tools: Vec<PluginToolDeclaration>,
+    /// Warnings that do not prevent the use of the plugin.
+    pub(crate) warnings: Vec<String>,
 }
 
-/// How a plugin is run.
+/// Kind of process that runs a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PluginRuntime {
     /// Functions of modules in its folder.
     Python,
     /// A program that speaks the lines of a plugin.
@@ -70,7 +71,7 @@ pub(crate) enum Kind {
     Mcp(Vec<String>),
 }
 
-impl Kind {
+impl PluginRuntime {
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -80,130 +81,142 @@ impl Kind {
     }
 }
 
-/// Why a manifest cannot be used: all of it in one line.
+/// Error of an invalid manifest, with all problems in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid manifest {place}: {faults}")]
 pub struct ManifestError {
     /// The file.
     pub place: String,
-    /// What is wrong, joined by `; `.
+    /// All problems, joined by `; `.
     pub faults: String,
 }
 
-impl Manifest {
+impl PluginManifest {
     /// Reads the text of the manifest at `place`.
     ///
     /// # Errors
     /// [`ManifestError`] with everything that is wrong.
-    pub fn read(text: &[u8], place: &str) -> Result<Self, ManifestError> {
-        let error = |faults: String| ManifestError { place: place.to_owned(), faults };
-        let json = Json::check(text.to_vec(), Limits::DEFINITION);
+    pub fn parse_manifest(text: &[u8], manifest_path: &str) -> Result<Self, ManifestError> {
+        let error =
+            |errors: String| ManifestError { place: manifest_path.to_owned(), faults: errors };
+        let json = Json::parse(text.to_vec(), JsonLimits::DEFINITION);
         let json =
             json.map_err(|fault| error(format!("it is no JSON that can be used: {fault}")))?;
-        let value = json.value();
+        let value = json.to_value();
         let Some(fields) = value.as_object() else {
             return Err(error("it must be an object".to_owned()));
         };
-        let mut faults = Faults::default();
-        let manifest = Self::of(fields, &mut faults);
+        let mut faults = FieldErrors::default();
+        let manifest = Self::parse_fields(fields, &mut faults);
         match manifest {
             Some(manifest) if faults.is_empty() => Ok(manifest),
-            _ => Err(error(faults.joined())),
+            _ => Err(error(faults.join_errors())),
         }
     }
 
-    /// Reads the manifest among the files of a plugin.
+    /// Parses the manifest of a plugin folder.
     ///
     /// # Errors
-    /// What is wrong with it, or that it is not there.
-    pub(crate) fn of_content(content: &Content, place: &str) -> Result<Self, Problem> {
-        let missing = || Problem::new(place, "the manifest is not there");
-        let text = content.file(MANIFEST).ok_or_else(missing)?;
-        Self::read(text, place).map_err(|error| Problem::new(place, error.to_string()))
+    /// The errors of the manifest, or that it is missing.
+    pub(crate) fn from_content(
+        content: &FolderContent,
+        manifest_path: &str,
+    ) -> Result<Self, Problem> {
+        let missing = || Problem::new(manifest_path, "the manifest is not there");
+        let text = content.file_content(MANIFEST_FILE).ok_or_else(missing)?;
+        Self::parse_manifest(text, manifest_path)
+            .map_err(|error| Problem::new(manifest_path, error.to_string()))
     }
 
-    fn of(fields: &Map<String, Value>, faults: &mut Faults) -> Option<Self> {
+    fn parse_fields(fields: &Map<String, Value>, errors: &mut FieldErrors) -> Option<Self> {
         for field in ["name", "version", "description"] {
-            faults.required(fields, field);
+            errors.require_field(fields, field);
         }
-        version_known(fields.get("schema_version"), faults);
-        let name = faults.text(fields, "name").unwrap_or_default();
-        if fields.contains_key("name") && !is_name(&name) {
-            faults.tell(format!("'name' `{}` must be {NAMES}", shown(&name)));
+        check_schema_version(fields.get("schema_version"), errors);
+        let name = errors.read_string(fields, "name").unwrap_or_default();
+        if fields.contains_key("name") && !is_plugin_name(&name) {
+            errors
+                .push_error(format!("'name' `{}` must be {NAME_RULE}", escape_for_message(&name)));
         }
-        let kind = kind(fields, faults);
+        let kind = parse_kind(fields, errors);
         let tools = match fields.get("tools") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(tools)) => tools.clone(),
             Some(_) => {
-                faults.tell("'tools' must be a list");
+                errors.push_error("'tools' must be a list");
                 Vec::new()
             }
         };
-        if tools.len() > MOST_TOOLS {
-            faults.tell(format!("'tools' has {} entries, {MOST_TOOLS} are allowed", tools.len()));
+        if tools.len() > MAX_TOOLS {
+            errors.push_error(format!(
+                "'tools' has {} entries, {MAX_TOOLS} are allowed",
+                tools.len()
+            ));
         }
-        let runs = kind.as_ref().unwrap_or(&Kind::Python);
+        let runs = kind.as_ref().unwrap_or(&PluginRuntime::Python);
         let mut declared = Vec::new();
-        for (index, tool) in tools.iter().take(MOST_TOOLS).enumerate() {
-            declared.extend(Declared::read(tool, (index, runs), faults));
+        for (index, tool) in tools.iter().take(MAX_TOOLS).enumerate() {
+            declared.extend(PluginToolDeclaration::parse_entry(tool, (index, runs), errors));
         }
-        twice(&declared, faults);
-        let unknown = fields.keys().filter(|key| !KNOWN.contains(&key.as_str()));
-        let remarks = unknown.map(|key| format!("the key `{}` means nothing here", shown(key)));
+        check_duplicates(&declared, errors);
+        let unknown = fields.keys().filter(|key| !KNOWN_FIELDS.contains(&key.as_str()));
+        let remarks =
+            unknown.map(|key| format!("the key `{}` means nothing here", escape_for_message(key)));
         let remarks = remarks.take(10).collect();
         let empty = Map::new();
-        let settings_schema = faults.object(fields, "settings_schema").unwrap_or(&empty).clone();
+        let settings_schema =
+            errors.read_object(fields, "settings_schema").unwrap_or(&empty).clone();
         Some(Self {
             name,
-            version: faults.text(fields, "version").unwrap_or_default(),
-            description: faults.text(fields, "description").unwrap_or_default(),
-            enabled: faults.flag(fields, "enabled", true),
-            dependencies: faults.texts(fields, "dependencies"),
-            needs: Needs::read(fields.get("needs"), faults),
+            version: errors.read_string(fields, "version").unwrap_or_default(),
+            description: errors.read_string(fields, "description").unwrap_or_default(),
+            is_enabled: errors.read_bool(fields, "enabled", true),
+            dependencies: errors.read_strings(fields, "dependencies"),
+            requested_access: RequestedAccess::from_manifest(fields.get("needs"), errors),
             kind: kind?,
             settings_schema,
             tools: declared,
-            remarks,
+            warnings: remarks,
         })
     }
 }
 
-/// What names are made of.
-const NAMES: &str = "small letters, digits and `_`, beginning with a letter, 60 at most";
+/// Rule for plugin names, for messages.
+const NAME_RULE: &str = "small letters, digits and `_`, beginning with a letter, 60 at most";
 
-pub(crate) fn is_name(name: &str) -> bool {
+pub(crate) fn is_plugin_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(fits)
-        && name.len() <= LONGEST
+        && name.len() <= MAX_NAME_CHARS
 }
 
-/// What MCP's names of tools are made of.
-const MCP_NAMES: &str = "letters, digits, `_`, `-` and `.`, 60 at most";
+/// Rule for MCP tool names, for messages.
+const MCP_NAME_RULE: &str = "letters, digits, `_`, `-` and `.`, 60 at most";
 
-fn is_mcp_name(name: &str) -> bool {
+fn is_mcp_tool_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !name.is_empty() && name.chars().all(fits) && name.len() <= LONGEST
+    !name.is_empty() && name.chars().all(fits) && name.len() <= MAX_NAME_CHARS
 }
 
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn escape_for_message(text: &str) -> String {
     text.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
-fn version_known(version: Option<&Value>, faults: &mut Faults) {
+fn check_schema_version(version: Option<&Value>, errors: &mut FieldErrors) {
     match version {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) if text == "1" || text.starts_with("1.") => {}
         Some(other) => {
-            let other = shown(&other.to_string());
-            faults
-                .tell(format!("'schema_version' {other} is not known; this version reads \"1.0\""));
+            let other = escape_for_message(&other.to_string());
+            errors.push_error(format!(
+                "'schema_version' {other} is not known; this version reads \"1.0\""
+            ));
         }
     }
 }
 
-fn kind(fields: &Map<String, Value>, faults: &mut Faults) -> Option<Kind> {
+fn parse_kind(fields: &Map<String, Value>, errors: &mut FieldErrors) -> Option<PluginRuntime> {
     let command = || fields.get("command").is_some();
     let kind = match fields.get("kind") {
         None | Some(Value::Null) if command() => "command",
@@ -213,39 +226,42 @@ fn kind(fields: &Map<String, Value>, faults: &mut Faults) -> Option<Kind> {
     };
     match kind {
         "python" if command() => {
-            faults.tell("'command' belongs to the kinds command and mcp");
+            errors.push_error("'command' belongs to the kinds command and mcp");
             None
         }
-        "python" => Some(Kind::Python),
-        "command" => words(fields, faults).map(Kind::Command),
-        "mcp" => words(fields, faults).map(Kind::Mcp),
+        "python" => Some(PluginRuntime::Python),
+        "command" => parse_command(fields, errors).map(PluginRuntime::Command),
+        "mcp" => parse_command(fields, errors).map(PluginRuntime::Mcp),
         _ => {
-            faults.tell("'kind' must be one of python, command, mcp");
+            errors.push_error("'kind' must be one of python, command, mcp");
             None
         }
     }
 }
 
 /// The program and its arguments.
-fn words(fields: &Map<String, Value>, faults: &mut Faults) -> Option<Vec<String>> {
+fn parse_command(fields: &Map<String, Value>, errors: &mut FieldErrors) -> Option<Vec<String>> {
     let words = match fields.get("command") {
         Some(Value::String(word)) => vec![word.clone()],
-        Some(Value::Array(_)) => faults.texts(fields, "command"),
+        Some(Value::Array(_)) => errors.read_strings(fields, "command"),
         _ => Vec::new(),
     };
     let fits = words.first().is_some_and(|word| !word.is_empty())
         && words.len() <= 64
         && words.iter().all(|word| word.len() <= 4096 && !word.contains('\0'));
     if !fits {
-        faults.tell("'command' must be a list of the program and its arguments");
+        errors.push_error("'command' must be a list of the program and its arguments");
     }
     fits.then_some(words)
 }
 
-fn twice(tools: &[Declared], faults: &mut Faults) {
+fn check_duplicates(tools: &[PluginToolDeclaration], errors: &mut FieldErrors) {
     for (index, tool) in tools.iter().enumerate() {
         if tools.iter().take(index).any(|other| other.name == tool.name) {
-            faults.tell(format!("Tool {index}: there is a tool `{}` already", shown(&tool.name)));
+            errors.push_error(format!(
+                "Tool {index}: there is a tool `{}` already",
+                escape_for_message(&tool.name)
+            ));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! New plugins: small, working, with examples that are their test.
+//! Templates of new plugins: small and working, with examples that serve as tests.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::folder::MANIFEST;
-use crate::manifest::is_name;
+use crate::manifest::is_plugin_name;
+use crate::plugin_folder::MANIFEST_FILE;
 
-/// Kinds of plugins that can be begun.
+/// Template kinds of a new plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Template {
+pub enum PluginTemplate {
     /// A function of a Python module.
     Python,
     /// A program that speaks the lines of a plugin.
@@ -19,7 +19,7 @@ pub enum Template {
     Mcp,
 }
 
-const MANIFEST_OF: &str = r#"{
+const MANIFEST_TEMPLATE: &str = r#"{
   "schema_version": "1.0",
   "name": "NAME",
   "version": "0.1.0",
@@ -45,7 +45,7 @@ MODULE      "category": "specialized",
 }
 "#;
 
-const PYTHON: &str = r#""""The tools of this plugin: the manifest names the functions."""
+const PYTHON_SOURCE: &str = r#""""The tools of this plugin: the manifest names the functions."""
 
 
 def greet(name, settings):
@@ -55,7 +55,7 @@ def greet(name, settings):
     return {"text": f"{settings['greeting']}, {name}!"}
 "#;
 
-const COMMAND: &str = r#"#!/usr/bin/env python3
+const COMMAND_SOURCE: &str = r#"#!/usr/bin/env python3
 """A plugin is any program that reads and writes these lines; this one is in Python."""
 import json
 import sys
@@ -79,7 +79,7 @@ for line in sys.stdin:
         say({"call": message["call"], "error": "name is empty"})
 "#;
 
-const MCP: &str = r#"#!/usr/bin/env python3
+const MCP_SOURCE: &str = r#"#!/usr/bin/env python3
 """A plugin may be any MCP server over standard input and output; this one is in Python alone."""
 import json
 import os
@@ -133,40 +133,46 @@ for line in sys.stdin:
     print(json.dumps(said), flush=True)
 "#;
 
-/// Writes a plugin `name` into a new folder of that name in `folder`; answers what it wrote. Blocks.
+/// Creates a plugin `name` in a new folder of that name in `folder`, and returns the written files.
+/// Blocks.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] where the name cannot be one, and where the folder is there or cannot be
-/// made.
-pub fn written(folder: &Path, name: &str, template: Template) -> io::Result<Vec<PathBuf>> {
-    if !is_name(name) {
-        let told = "a plugin's name is small letters, digits and `_`, beginning with a letter";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
+/// [`io::ErrorKind::InvalidInput`] for an invalid name; other errors if the folder exists or cannot
+/// be created.
+pub fn create_plugin(
+    folder: &Path,
+    name: &str,
+    template: PluginTemplate,
+) -> io::Result<Vec<PathBuf>> {
+    if !is_plugin_name(name) {
+        let message = "a plugin's name is small letters, digits and `_`, beginning with a letter";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let started =
         |kind: &str| format!("  \"kind\": \"{kind}\",\n  \"command\": [\"./main.py\"],\n");
     let (kind, module, file, code) = match template {
-        Template::Python => (
+        PluginTemplate::Python => (
             String::new(),
             "      \"module\": \"tools\",\n      \"function\": \"greet\",\n",
             "tools.py",
-            PYTHON.to_owned(),
+            PYTHON_SOURCE.to_owned(),
         ),
-        Template::Command => (started("command"), "", "main.py", COMMAND.to_owned()),
-        Template::Mcp => (started("mcp"), "", "main.py", MCP.replace("NAME", name)),
+        PluginTemplate::Command => (started("command"), "", "main.py", COMMAND_SOURCE.to_owned()),
+        PluginTemplate::Mcp => (started("mcp"), "", "main.py", MCP_SOURCE.replace("NAME", name)),
     };
     let manifest =
-        MANIFEST_OF.replace("NAME", name).replace("KIND", &kind).replace("MODULE", module);
+        MANIFEST_TEMPLATE.replace("NAME", name).replace("KIND", &kind).replace("MODULE", module);
     let home = folder.join(name);
     fs::create_dir_all(folder)?;
     fs::create_dir(&home)?;
     let mut files = Vec::new();
-    for (file, text) in [(file, code.as_str()), (MANIFEST, manifest.as_str())] {
-        let at = home.join(file);
-        let mode = if file == MANIFEST { 0o644 } else { 0o755 };
-        let mut open = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&at)?;
+    for (file, text) in [(file, code.as_str()), (MANIFEST_FILE, manifest.as_str())] {
+        let file_path = home.join(file);
+        let mode = if file == MANIFEST_FILE { 0o644 } else { 0o755 };
+        let mut open =
+            fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&file_path)?;
         open.write_all(text.as_bytes())?;
-        files.push(at);
+        files.push(file_path);
     }
     Ok(files)
 }

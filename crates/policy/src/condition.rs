@@ -3,87 +3,89 @@
 //! The cost of a condition is bounded when it is parsed, because the evaluator has no step limit. A
 //! condition that cannot be evaluated denies the call.
 
-mod bound;
-mod given;
-mod wants;
+mod condition_inputs;
+mod cost_limit;
+mod referenced_fields;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use cel::{Context, Env, Program, Value};
 
-use bound::Bound;
-pub(crate) use given::Given;
-pub(crate) use wants::Wants;
+pub(crate) use condition_inputs::ConditionInputs;
+use cost_limit::CostEstimator;
+pub(crate) use referenced_fields::ReferencedFields;
 
 /// Maximum number of characters of a condition.
-const LENGTH: usize = 1_000;
+const MAX_CONDITION_CHARS: usize = 1_000;
 /// Maximum nesting of brackets: the parser uses a stack frame of some kilobytes for each.
-const BRACKETS: usize = 16;
+const MAX_BRACKET_DEPTH: usize = 16;
 
 /// Environment of functions and operators, created once.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// A parsed condition with bounded cost.
-pub(crate) struct Condition {
+pub(crate) struct RuleCondition {
     program: Program,
     /// Fields of a call that it references.
-    pub(crate) wants: Wants,
+    pub(crate) referenced_fields: ReferencedFields,
 }
 
 /// Error of evaluating a condition on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault(pub(crate) String);
+pub(crate) struct EvaluationError(pub(crate) String);
 
-impl Condition {
+impl RuleCondition {
     /// Parses and checks a condition.
     ///
     /// # Errors
     /// The message and the help.
-    pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
+    pub(crate) fn parse(text: &str) -> Result<Self, (String, String)> {
         let bad = |message: String, fix: &str| Err((message, fix.to_owned()));
         let length = text.chars().count();
-        if length > LENGTH {
-            let told = format!("the condition has {length} characters; {LENGTH} are allowed");
+        if length > MAX_CONDITION_CHARS {
+            let told =
+                format!("the condition has {length} characters; {MAX_CONDITION_CHARS} are allowed");
             return bad(told, "make two rules of it");
         }
-        if brackets(text) > BRACKETS {
-            let told = format!("the condition nests deeper than {BRACKETS} brackets");
+        if bracket_depth(text) > MAX_BRACKET_DEPTH {
+            let told = format!("the condition nests deeper than {MAX_BRACKET_DEPTH} brackets");
             return bad(told, "make two rules of it");
         }
         let program = Program::compile(text).map_err(|error| {
-            let told = format!("the condition cannot be read: {}", syntax(&error.to_string()));
+            let told =
+                format!("the condition cannot be read: {}", parser_message(&error.to_string()));
             (told, "write it in CEL, such as `args.path.startsWith('/srv/')`".to_owned())
         })?;
-        Bound::check(program.expression())?;
-        let wants = Wants::of(program.expression());
-        Ok(Self { program, wants })
+        CostEstimator::check_cost(program.expression())?;
+        let wants = ReferencedFields::from_expression(program.expression());
+        Ok(Self { program, referenced_fields: wants })
     }
 
     /// Evaluates the condition on a call.
     ///
     /// # Errors
     /// If it cannot be evaluated: a missing key, mismatched types, no boolean result.
-    pub(crate) fn holds(&self, context: &Context<'_, '_>) -> Result<bool, Fault> {
+    pub(crate) fn evaluate(&self, context: &Context<'_, '_>) -> Result<bool, EvaluationError> {
         match self.program.execute(context) {
             Ok(Value::Bool(holds)) => Ok(holds),
-            Ok(_) => Err(Fault("the condition is neither true nor false".to_owned())),
+            Ok(_) => Err(EvaluationError("the condition is neither true nor false".to_owned())),
             Err(error) => {
                 // An error may quote all arguments.
                 let told: String = error.to_string().chars().take(200).collect();
-                Err(Fault(told.escape_debug().to_string()))
+                Err(EvaluationError(told.escape_debug().to_string()))
             }
         }
     }
 }
 
 /// Returns an empty context for conditions.
-pub(crate) fn context<'v>() -> Context<'v, 'v> {
+pub(crate) fn empty_context<'v>() -> Context<'v, 'v> {
     Context::with_env(Arc::clone(&ENV))
 }
 
 /// Returns the first line of the parser's error without its file name; quotes stay as they are.
-fn syntax(error: &str) -> String {
+fn parser_message(error: &str) -> String {
     let line = error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let told = || {
@@ -96,7 +98,7 @@ fn syntax(error: &str) -> String {
 }
 
 /// Returns the maximum nesting of brackets; those in strings count too, and are rare.
-fn brackets(text: &str) -> usize {
+fn bracket_depth(text: &str) -> usize {
     let depths = text.chars().scan(0_usize, |depth, c| {
         match c {
             '(' | '[' | '{' => *depth += 1,
@@ -108,9 +110,9 @@ fn brackets(text: &str) -> usize {
     depths.max().unwrap_or(0)
 }
 
-impl fmt::Debug for Condition {
+impl fmt::Debug for RuleCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condition").field("wants", &self.wants).finish_non_exhaustive()
+        f.debug_struct("Condition").field("wants", &self.referenced_fields).finish_non_exhaustive()
     }
 }
 

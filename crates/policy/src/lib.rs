@@ -1,42 +1,46 @@
 //! Authorisation of calls, in two stages of one decision.
 //!
-//! [`Lens::admit`] decides for a rights class whether a tool is hidden or visible with a residual;
-//! the result is cached in the view. [`decide`] evaluates the residual for one call. Default deny,
-//! deny wins, every layer only narrows, and callers' input can only narrow. Pure: no I/O, no clock.
+//! [`EffectivePolicy::admit_tool`] decides for a rights class whether a tool is hidden or visible
+//! with a residual; the result is cached in the view. [`decide_call`] evaluates the residual for
+//! one call. Default deny, deny wins, every layer only narrows, and callers' input can only narrow.
+//! Pure: no I/O, no clock.
 
-mod asking;
-mod at;
+mod compiled_layer;
+mod compiled_policy;
 mod condition;
-mod decide;
-mod diff;
-mod explain;
-mod facts;
-mod features;
-mod groups;
-mod hours;
-mod lens;
-mod paths;
-mod pattern;
-mod policy;
-mod ready;
-mod reason;
-mod rules;
-mod select;
-mod sentence;
+mod decision;
+mod decision_message;
+mod decision_reason;
+mod diagnostics;
+mod effective_policy;
+mod explanation;
+mod feature_flags;
+mod path_check;
+mod policy_diff;
+mod policy_document;
+mod policy_request;
+mod time_window;
+mod tool_facts;
+mod tool_groups;
+mod tool_pattern;
+mod tool_selector;
 
-pub use asking::{Asking, Taint};
-pub use at::{At, Slip};
-pub use decide::{Decision, Residual, decide};
-pub use diff::{Change, diff};
-pub use explain::Explanation;
-pub use facts::Facts;
-pub use features::Off;
-pub use hours::{Hours, HoursFault, HoursPart, HoursText};
-pub use lens::{Admission, Lens};
-pub use pattern::Pattern;
-pub use policy::{Inventory, Policy};
-pub use reason::Reason;
-pub use rules::{Effect, Example, Group, Layer, Permissions, Rule, Rules, ScopeRule, Word};
+pub use compiled_policy::{Policy, ToolInventory};
+pub use decision::{PolicyDecision, ResidualPolicy, decide_call};
+pub use decision_reason::DecisionReason;
+pub use diagnostics::{FilePosition, PolicyDiagnostic};
+pub use effective_policy::{EffectivePolicy, ToolAdmission};
+pub use explanation::DecisionExplanation;
+pub use feature_flags::DisabledFeatures;
+pub use policy_diff::{PolicyChange, diff_documents};
+pub use policy_document::{
+    LocatedName, PolicyDocument, PolicyLayer, PolicyRule, RuleEffect, RuleExample, ScopeRule,
+    ToolGroup, ToolPermissions,
+};
+pub use policy_request::{PolicyRequest, SessionTaint};
+pub use time_window::{TimeWindow, TimeWindowError, TimeWindowField, TimeWindowSpec};
+pub use tool_facts::ToolFacts;
+pub use tool_pattern::ToolPattern;
 
 #[cfg(test)]
 mod tests;

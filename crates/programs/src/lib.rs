@@ -1,382 +1,266 @@
-//! Programs: small Python scripts over their caller's own tools, which wait for a person and go on, also in
-//! another process.
+//! Programs: small Python scripts over the caller's own tools. A program can pause for an approval
+//! and resume later, also in another process.
 //!
-//! Each call of a program goes through the pipeline, as its caller's and as a chain's. Python is read and
-//! run behind a port, [`Interpreter`]; nothing here knows what runs it. A program that waits is a row in
-//! the store and a line in an index.
+//! Each call of a program goes through the pipeline, with its caller's rights and as a nested call.
+//! The port [`Interpreter`] parses and runs Python; this crate is independent of its
+//! implementation. A waiting program is a row in the store and an entry in an index.
 
-mod functions;
-mod going;
-mod head;
-mod here;
-mod index;
-mod keep;
-mod lately;
+mod cancellation;
+mod interpreter;
+mod parent_call;
 mod pending_calls;
-mod program;
-mod quota;
-mod requested;
-mod run;
-mod script;
-mod shown;
-mod steps;
+mod program_claim;
+mod program_functions;
+mod program_head;
+mod program_index;
+mod program_quota;
+mod program_state;
+mod program_store;
+mod program_tools;
+mod program_view;
+mod program_watcher;
+mod recent_programs;
+mod resumption;
+mod run_segment;
+mod step_plan;
 mod storage;
-mod tools;
-mod watching;
+mod tool_references;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::BoxStream;
-use gateway::{Gateway, Holders};
+use gateway::{Gateway, PrincipalResolver};
 use identity::Principal;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::ledger::Records;
-use tool::outcome::Failure;
-use tool::{CallId, Clock, Code, Interface, Store};
+use tool::call_outcome::CallFailure;
+use tool::ledger::RecordReader;
+use tool::{CallId, Clock, ErrorCode, Interface, Store};
 
-use functions::Cached;
-use head::{Head, Heads};
-use here::Here;
-use index::{Index, Told};
-use keep::{Kept, Row};
+pub use interpreter::{ExecutionMode, Interpreter, InterpreterSlot};
+pub use parent_call::ParentCall;
 pub use pending_calls::PendingCalls;
-pub use program::Begin;
-use program::{Program, State};
-use quota::{Bounds, Quota};
-pub use requested::{is_called, is_of_source, requested_tools};
-pub use script::{Interpreter, Mode, Turn};
-pub use steps::Planned;
-pub use tools::tools;
-use watching::Watching;
+use program_functions::FunctionTableCache;
+use program_head::{ProgramHead, ProgramHeadPages};
+use program_index::ProgramIndex;
+use program_quota::{ProgramQuota, QuotaLimits};
+pub use program_state::ProgramRequest;
+use program_state::ProgramState;
+use program_store::{ProgramKey, StoredProgram};
+pub use program_tools::program_tools;
+pub use step_plan::ProgramStep;
+pub use tool_references::{matches_source, matches_tool, requested_tools};
 
-/// Programs whose state is read at once.
-const READS: usize = 8;
-/// How long what was cancelled may take to end.
-const GRACE: Duration = Duration::from_secs(5);
+/// Maximum number of program states that are read from the store concurrently.
+const MAX_CONCURRENT_READS: usize = 8;
 
-/// What programs are made of.
+/// Dependencies of the program runner: gateway, records, store, interpreter, clock and defaults.
 #[derive(Debug)]
-pub struct Parts {
-    /// Where their calls go. Weak: the gateway holds the catalog, which holds the tool that runs programs.
+pub struct ProgramDependencies {
+    /// Executes the calls of programs. Weak, because the gateway holds the catalog, which holds the
+    /// tool that runs programs.
     pub gateway: Weak<Gateway>,
-    /// Which of their calls were made.
-    pub records: Arc<dyn Records>,
-    /// The calls that they wait for; the gateway reports to it.
+    /// Recorded calls; answers whether a call of a program was executed.
+    pub records: Arc<dyn RecordReader>,
+    /// Pending calls of programs; the gateway reports changes to it.
     pub pending_calls: Arc<PendingCalls>,
-    /// Where they are kept. It should be sealed: what they hold may be confidential.
+    /// Stores the programs. It should be encrypted: program states may be confidential.
     pub store: Arc<dyn Store>,
-    /// Who a caller is now.
-    pub holders: Arc<dyn Holders>,
+    /// Resolves a caller to its current principal.
+    pub principal_resolver: Arc<dyn PrincipalResolver>,
     /// Runs the scripts.
     pub interpreter: Arc<dyn Interpreter>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// How calls follow each other where a program does not say.
-    pub mode: Mode,
-    /// Whether calls with effects may run beside each other, in waves, where a program does not say.
+    /// Execution mode of programs that do not set one.
+    pub default_mode: ExecutionMode,
+    /// Whether calls with side effects may run concurrently in waves, if a program does not set it.
     pub parallel_mutations: bool,
 }
 
-/// Runs and keeps programs.
+/// Runs programs and stores their state.
 #[derive(Debug)]
 pub struct Programs {
-    parts: Parts,
-    functions: Cached,
-    quota: Mutex<Quota>,
-    reads: Semaphore,
+    dependencies: ProgramDependencies,
+    function_cache: FunctionTableCache,
+    quota: Mutex<ProgramQuota>,
+    read_permits: Semaphore,
     tasks: TaskTracker,
 }
 
 impl Programs {
-    /// None run yet.
-    pub fn new(parts: Parts) -> Self {
+    /// Creates a runner without running programs.
+    pub fn new(parts: ProgramDependencies) -> Self {
         Self {
-            parts,
-            functions: Cached::default(),
+            dependencies: parts,
+            function_cache: FunctionTableCache::default(),
             quota: Mutex::default(),
-            reads: Semaphore::new(READS),
+            read_permits: Semaphore::new(MAX_CONCURRENT_READS),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// So many calls of one root key may wait for an approval: as many of its programs may be stored that have
-    /// not ended, and no fewer than 64.
-    pub fn set_pending(&self, calls: usize) {
-        self.quota().bound(calls.max(Bounds::default().programs));
+    /// Sets how many calls of one root key may be pending. As many of its unfinished programs may
+    /// be stored, at least 64.
+    pub fn set_max_pending_calls(&self, calls: usize) {
+        self.lock_quota().set_max_programs(calls.max(QuotaLimits::default().max_programs));
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        self.parts.mode
+    pub(crate) fn default_mode(&self) -> ExecutionMode {
+        self.dependencies.default_mode
     }
 
-    pub(crate) fn parallel_mutations(&self) -> bool {
-        self.parts.parallel_mutations
+    pub(crate) fn allows_parallel_mutations(&self) -> bool {
+        self.dependencies.parallel_mutations
     }
 
-    /// Runs a program as the call `id`, until it ends or waits. What becomes of it is shown.
+    /// Runs a program as the call `id` until it ends or is pending, and returns its view.
     ///
     /// # Errors
-    /// Where what is asked for is no program, or there is no room to keep it.
-    pub async fn begin(
+    /// The request is not a valid program, or the storage limits are reached.
+    pub async fn start_program(
         &self,
-        (who, id, door): (&Principal, CallId, Interface),
-        begin: Begin,
-        context: Running<'_>,
-    ) -> Result<Value, Failure> {
-        let gateway = self.gateway()?;
+        (principal, id, interface): (&Principal, CallId, Interface),
+        begin: ProgramRequest,
+        context: ParentCall<'_>,
+    ) -> Result<Value, CallFailure> {
+        let gateway = self.live_gateway()?;
         let steps = begin.steps.clone();
-        let program = Program::new((who, id, door), begin, self.parts.clock.wall());
-        let here = self.looks(&Row::of(who.caller(), id), false).filter(|it| it.runs(&program));
-        let here = here.ok_or_else(|| {
-            Failure::new(Code::Conflict, format!("the program `{id}` runs already"))
+        let program = ProgramState::new(
+            (principal, id, interface),
+            begin,
+            self.dependencies.clock.wall_now(),
+        );
+        let claim = self
+            .claim_for_check(&ProgramKey::for_caller(principal.caller(), id), false)
+            .filter(|claim| claim.start_running(&program));
+        let claim = claim.ok_or_else(|| {
+            CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` runs already"))
         })?;
-        let leg = run::Leg::new(self, (gateway, who), context, here.own());
-        let kept = leg.begun(Kept::new(program), &steps).await?;
-        leg.tells_what_it_took();
-        let shown = shown::shown(&kept.program);
-        here.came(&kept, &[]);
-        Ok(shown)
+        let segment = run_segment::RunSegment::new(
+            self,
+            (gateway, principal),
+            context,
+            claim.cancellation_token(),
+        );
+        let stored = segment.start_segment(StoredProgram::new(program), &steps).await?;
+        segment.report_usage();
+        let view = program_view::full_view(&stored.program);
+        claim.publish_and_release(&stored, &[]);
+        Ok(view)
     }
 
-    /// What a program would call, and what of it would be held; nothing runs.
+    /// Returns the calls that a program would make and which of them policy would block. Executes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`Programs::begin`].
-    pub async fn dry_run(
+    /// As [`Programs::start_program`].
+    pub async fn plan_program(
         &self,
-        (who, id, door): (&Principal, CallId, Interface),
-        begin: Begin,
-        context: Running<'_>,
-    ) -> Result<Value, Failure> {
-        let (gateway, own) = (self.gateway()?, CancellationToken::new());
-        let leg = run::Leg::new(self, (gateway, who), context, own);
+        (principal, id, interface): (&Principal, CallId, Interface),
+        begin: ProgramRequest,
+        context: ParentCall<'_>,
+    ) -> Result<Value, CallFailure> {
+        let (gateway, cancellation) = (self.live_gateway()?, CancellationToken::new());
+        let segment =
+            run_segment::RunSegment::new(self, (gateway, principal), context, cancellation);
         let steps = begin.steps.clone();
-        leg.dry(&Program::new((who, id, door), begin, self.parts.clock.wall()), &steps).await
+        segment
+            .dry_run(
+                &ProgramState::new(
+                    (principal, id, interface),
+                    begin,
+                    self.dependencies.clock.wall_now(),
+                ),
+                &steps,
+            )
+            .await
     }
 
-    /// The functions of this caller's programs.
+    /// Returns the functions that this caller's programs may call, as JSON.
     ///
     /// # Errors
-    /// Where the server is starting.
-    pub fn chainable(&self, who: &Principal) -> Result<Value, Failure> {
-        let functions = self.functions.of(&*self.gateway()?, who);
-        Ok(functions.shown())
+    /// The server is still starting.
+    pub fn list_functions(&self, principal: &Principal) -> Result<Value, CallFailure> {
+        let functions = self.function_cache.get_or_build(&*self.live_gateway()?, principal);
+        Ok(functions.to_json())
     }
 
-    /// The functions of this caller's programs, as a description has them; nothing while the server starts.
-    pub fn described(&self, who: &Principal) -> Option<String> {
-        let gateway = self.gateway().ok()?;
-        Some(self.functions.of(&gateway, who).described().to_owned())
+    /// Returns the function signatures for a tool description; `None` while the server starts.
+    pub fn function_signatures(&self, principal: &Principal) -> Option<String> {
+        let gateway = self.live_gateway().ok()?;
+        Some(self.function_cache.get_or_build(&gateway, principal).signatures_text().to_owned())
     }
 
-    /// A program of this caller; waits up to `wait` until it ends. Where it could go on and nobody lets it,
-    /// it goes on.
+    /// Lists this caller's programs, newest first, at most `limit`.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for what is not there and for another's alike.
-    pub async fn show(
-        self: &Arc<Self>,
-        who: &Principal,
-        id: CallId,
-        wait: Duration,
-    ) -> Result<Value, Failure> {
-        let until = self.parts.clock.mono().after(wait.min(gateway::LONGEST));
-        let mut watching = Watching::new(self, id);
-        let mut told = self.stands(who, id).await?;
-        loop {
-            let time = until.since(self.parts.clock.mono());
-            if told.rests || time.is_zero() {
-                return Ok(told.value.clone());
-            }
-            tokio::select! {
-                next = watching.next() => match next {
-                    Some(next) => told = next,
-                    None => return Ok(self.stands(who, id).await?.value.clone()),
-                },
-                () = tokio::time::sleep(time) => {}
-            }
-        }
-    }
-
-    /// Lets a program of this caller go on that can: one about which nobody decided in time asks again. Waits
-    /// as [`Programs::show`] does.
-    ///
-    /// # Errors
-    /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
-    pub async fn resume(
-        self: &Arc<Self>,
-        who: &Principal,
-        id: CallId,
-        wait: Duration,
-    ) -> Result<Value, Failure> {
-        let until = self.parts.clock.mono().after(wait);
-        let begun = self.index().begun(&Row::of(who.caller(), id));
-        if begun.is_none() {
-            let kept = self.own(who, id).await?;
-            if kept.program.has_ended() {
-                return Err(ended_already(id));
-            }
-            // In a task of its own: it goes on though this caller goes away.
-            if let Some(going) = self.go_on_soon(kept.row(), Some(who.clone()), true) {
-                drop(tokio::time::timeout(wait.max(GRACE), going).await);
-            }
-        }
-        self.show(who, id, until.since(self.parts.clock.mono())).await
-    }
-
-    /// A program of this caller as it is now, and after each change until it ends.
-    ///
-    /// # Errors
-    /// As [`Programs::show`].
-    pub async fn follow(
-        self: &Arc<Self>,
-        who: &Principal,
-        id: CallId,
-    ) -> Result<BoxStream<'static, Value>, Failure> {
-        let watching = Watching::new(self, id);
-        let now = self.stands(who, id).await?;
-        let more =
-            futures_util::stream::unfold((watching, now.ended), async |(mut watching, ended)| {
-                if ended {
-                    return None;
-                }
-                let next = watching.next().await?;
-                Some((next.value.clone(), (watching, next.ended)))
-            });
-        let first = futures_util::stream::once(std::future::ready(now.value.clone()));
-        Ok(first.chain(more).boxed())
-    }
-
-    /// How it stands; one that can go on does.
-    async fn stands(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Arc<Told>, Failure> {
-        if let Some(begun) = self.index().begun(&Row::of(who.caller(), id)) {
-            return Ok(begun);
-        }
-        let kept = self.own(who, id).await?;
-        let told = Told::of(&kept.program);
-        if !told.rests {
-            drop(self.go_on_soon(kept.row(), Some(who.clone()), false));
-        }
-        Ok(Arc::new(told))
-    }
-
-    /// This caller's programs, the newest first, at most `limit`.
-    ///
-    /// # Errors
-    /// Where the store does not answer.
-    pub async fn list(&self, who: &Principal, limit: usize) -> Result<Vec<Value>, Failure> {
-        let caller = who.caller();
-        let mut own: BTreeMap<CallId, Value> = BTreeMap::new();
-        let mut heads = Heads::of(self.parts.store.as_ref(), Some(caller));
-        while let Some(page) = heads.next().await? {
-            own.extend(page.iter().map(|head| (head.id, shown::line(head))));
+    /// The store is unavailable.
+    pub async fn list_programs(
+        &self,
+        principal: &Principal,
+        limit: usize,
+    ) -> Result<Vec<Value>, CallFailure> {
+        let caller = principal.caller();
+        let mut views: BTreeMap<CallId, Value> = BTreeMap::new();
+        let mut heads =
+            ProgramHeadPages::for_caller(self.dependencies.store.as_ref(), Some(caller));
+        while let Some(page) = heads.next_page().await? {
+            views.extend(page.iter().map(|head| (head.id, program_view::summarize_head(head))));
             // The newest are those of the last pages.
-            while own.len() > limit {
-                own.pop_first();
+            while views.len() > limit {
+                views.pop_first();
             }
         }
-        let index = self.index();
-        let lately = index.lately().filter(|it| it.program.is_of(caller));
-        own.extend(lately.map(|it| (it.program.id, shown::line(&Head::of(&it.program, 0)))));
-        let running = index.running(caller).into_iter();
-        own.extend(running.map(|(id, told)| (id, shown::line_of(&told.value))));
-        Ok(own.into_values().rev().take(limit).collect())
+        let index = self.lock_index();
+        let recent = index.recently_ended().filter(|stored| stored.program.is_owned_by(caller));
+        views.extend(recent.map(|stored| {
+            let head = ProgramHead::from_program(&stored.program, 0);
+            (stored.program.id, program_view::summarize_head(&head))
+        }));
+        let running = index.running_programs(caller).into_iter();
+        views.extend(
+            running.map(|(id, snapshot)| (id, program_view::summarize_view(&snapshot.view))),
+        );
+        Ok(views.into_values().rev().take(limit).collect())
     }
 
-    /// Ends a program of this caller: what runs of it is given up, what it waits for is taken back.
-    ///
-    /// # Errors
-    /// [`Code::Conflict`] where it has ended, and as [`Programs::show`].
-    pub async fn cancel(self: &Arc<Self>, who: &Principal, id: CallId) -> Result<Value, Failure> {
-        let row = Row::of(who.caller(), id);
-        let Some((here, ran)) = self.given_up(&row).await else {
-            return Ok(self.stands(who, id).await?.value.clone());
+    async fn load_owned(
+        &self,
+        principal: &Principal,
+        id: CallId,
+    ) -> Result<StoredProgram, CallFailure> {
+        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no program `{id}`"));
+        let recent = self.lock_index().find_recently_ended(id);
+        let stored = match recent {
+            Some(stored) => Some(stored),
+            None => self.load_program(&ProgramKey::for_caller(principal.caller(), id)).await?,
         };
-        let mut kept = self.own(who, id).await?;
-        if kept.program.has_ended() {
-            return if ran { Ok(shown::shown(&kept.program)) } else { Err(ended_already(id)) };
-        }
-        let held = kept.program.waits_for();
-        let why = "it was cancelled by its caller".to_owned();
-        kept.program.ends(self.parts.clock.wall(), State::Cancelled, Err(why));
-        self.write(&mut kept).await?;
-        here.came(&kept, &held);
-        let gateway = self.gateway()?;
-        for call in held {
-            // One that was decided in between has run or will not.
-            drop(gateway.withdraw(who, call).await);
-        }
-        Ok(shown::shown(&kept.program))
+        stored.filter(|stored| stored.program.is_owned_by(principal.caller())).ok_or_else(missing)
     }
 
-    /// Gives up what runs of a program, so that it can be ended, and says whether anything did; nothing where
-    /// that takes longer.
-    async fn given_up(&self, row: &Row) -> Option<(Here<'_>, bool)> {
-        let (until, mut ran) = (tokio::time::Instant::now() + GRACE, false);
-        loop {
-            let taken = match self.ends(row) {
-                Ok(here) => return Some((here, ran)),
-                Err(taken) => taken,
-            };
-            ran |= taken.runs;
-            taken.own.cancel();
-            tokio::time::timeout_at(until, taken.over.cancelled()).await.ok()?;
-        }
+    fn live_gateway(&self) -> Result<Arc<Gateway>, CallFailure> {
+        let starting = || CallFailure::new(ErrorCode::Busy, "the server is starting; call again");
+        self.dependencies.gateway.upgrade().ok_or_else(starting)
     }
 
-    async fn own(&self, who: &Principal, id: CallId) -> Result<Kept, Failure> {
-        let missing = || Failure::new(Code::NotFound, format!("no program `{id}`"));
-        let lately = self.index().ended_lately(id);
-        let kept = match lately {
-            Some(kept) => Some(kept),
-            None => self.read(&Row::of(who.caller(), id)).await?,
-        };
-        kept.filter(|kept| kept.program.is_of(who.caller())).ok_or_else(missing)
+    pub(crate) fn record_reader(&self) -> &dyn RecordReader {
+        self.dependencies.records.as_ref()
     }
 
-    fn gateway(&self) -> Result<Arc<Gateway>, Failure> {
-        let starting = || Failure::new(Code::Busy, "the server is starting; call again");
-        self.parts.gateway.upgrade().ok_or_else(starting)
+    fn lock_index(&self) -> MutexGuard<'_, ProgramIndex> {
+        self.dependencies.pending_calls.lock_index()
     }
 
-    pub(crate) fn records(&self) -> &dyn Records {
-        self.parts.records.as_ref()
-    }
-
-    fn index(&self) -> MutexGuard<'_, Index> {
-        self.parts.pending_calls.index()
-    }
-
-    fn quota(&self) -> MutexGuard<'_, Quota> {
+    fn lock_quota(&self) -> MutexGuard<'_, ProgramQuota> {
         self.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn ended_already(id: CallId) -> Failure {
-    Failure::new(Code::Conflict, format!("the program `{id}` has ended already"))
-}
-
-/// What a program that runs may use of the call that runs it.
-#[derive(Clone, Copy)]
-pub struct Running<'a> {
-    /// Fires when it is given up.
-    pub cancel: &'a dyn tool::executor::Cancel,
-    /// Where progress goes.
-    pub progress: &'a dyn tool::executor::Progress,
-    /// Hears what the interpreter took.
-    pub caged: &'a (dyn Fn(tool::Caged) + Send + Sync),
-}
-
-impl std::fmt::Debug for Running<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
+fn already_ended(id: CallId) -> CallFailure {
+    CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` has ended already"))
 }
 
 #[cfg(test)]

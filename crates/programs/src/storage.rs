@@ -1,103 +1,116 @@
-//! Programs in the store: written within what each root key may have there, read a few at a time.
+//! Storage of programs: writes within the quota of each root key, and bounded concurrent reads.
 
 use std::sync::Arc;
 
-use tool::Code;
-use tool::outcome::Failure;
+use tool::ErrorCode;
+use tool::call_outcome::CallFailure;
 
 use crate::Programs;
-use crate::head::{Head, Heads};
-use crate::keep::{self, Kept, Row};
-use crate::program::State;
+use crate::program_head::{ProgramHead, ProgramHeadPages};
+use crate::program_state::ProgramStatus;
+use crate::program_store::{self, ProgramKey, StoredProgram};
 
-/// Bytes of one state; a value of the store has 4 MiB, and some of them are its seal.
-const STATE: usize = (4 << 20) - (1 << 10);
+/// Maximum size of a state in bytes: the store's 4 MiB minus the overhead of sealing.
+const MAX_STATE_BYTES: usize = (4 << 20) - (1 << 10);
 
 impl Programs {
-    /// Writes a program over what was read of it. Others of the same root key make room, where that has too
-    /// many stored.
+    /// Saves a program if its stored version is unchanged. If its root key has too many programs,
+    /// others are evicted.
     ///
     /// # Errors
-    /// [`Code::Conflict`] where another came first, [`Code::RateLimited`] and [`Code::TooLarge`] where it may not
-    /// be stored, as it is too much.
-    pub(crate) async fn write(&self, kept: &mut Kept) -> Result<(), Failure> {
-        let mut bytes = kept.bytes();
-        if bytes.len() > STATE && kept.program.has_ended() {
-            kept.program.loses_its_result(bytes.len());
-            bytes = kept.bytes();
+    /// [`ErrorCode::Conflict`] after a concurrent write; [`ErrorCode::RateLimited`] and
+    /// [`ErrorCode::TooLarge`] if the program exceeds the limits.
+    pub(crate) async fn save_program(&self, kept: &mut StoredProgram) -> Result<(), CallFailure> {
+        let mut bytes = kept.encode_state();
+        if bytes.len() > MAX_STATE_BYTES && kept.program.has_ended() {
+            kept.program.drop_result(bytes.len());
+            bytes = kept.encode_state();
         }
-        if bytes.len() > STATE {
-            let told = format!("the program has {} bytes, and {STATE} can be stored", bytes.len());
-            return Err(Failure::new(Code::TooLarge, told));
+        if bytes.len() > MAX_STATE_BYTES {
+            let message = format!(
+                "the program has {} bytes, and {MAX_STATE_BYTES} can be stored",
+                bytes.len()
+            );
+            return Err(CallFailure::new(ErrorCode::TooLarge, message));
         }
-        let head = Head::of(&kept.program, bytes.len());
-        let evicted = self.quota().admit(&head)?;
+        let head = ProgramHead::from_program(&kept.program, bytes.len());
+        let evicted = self.lock_quota().admit_program(&head)?;
         for row in evicted {
-            self.evict(&row).await;
+            self.evict_program(&row).await;
         }
-        let written = kept.write(self.parts.store.as_ref(), (head, bytes)).await;
-        if written.is_err() && !kept.is_kept() {
-            self.quota().remove(&kept.program.caller, kept.program.id);
+        let written = kept.save(self.dependencies.store.as_ref(), (head, bytes)).await;
+        if written.is_err() && !kept.is_stored() {
+            self.lock_quota().remove_program(&kept.program.caller, kept.program.id);
         }
         written
     }
 
     /// The whole of a program. A few are read at once: each may have megabytes.
-    pub(crate) async fn read(&self, row: &Row) -> Result<Option<Kept>, Failure> {
-        // It is never closed.
-        let _few = self.reads.acquire().await.ok();
-        Kept::read(self.parts.store.as_ref(), row).await
+    pub(crate) async fn load_program(
+        &self,
+        row: &ProgramKey,
+    ) -> Result<Option<StoredProgram>, CallFailure> {
+        // The semaphore is never closed.
+        let _few = self.read_permits.acquire().await.ok();
+        StoredProgram::load(self.dependencies.store.as_ref(), row).await
     }
 
     /// A program of a root key that has too many: one that has ended is forgotten, one that waits for its caller
     /// ends.
-    async fn evict(&self, row: &Row) {
-        // One that runs again does not rest any more, and counts as such when it is written.
-        let Ok(here) = self.ends(row) else { return };
+    async fn evict_program(&self, row: &ProgramKey) {
+        // A program that runs again is no longer idle, and is counted when it is written.
+        let Ok(claim) = self.claim_for_end(row) else { return };
         let evicted = async {
-            let Some(mut kept) = self.read(row).await? else {
-                return keep::forget(self.parts.store.as_ref(), row).await;
+            let Some(mut kept) = self.load_program(row).await? else {
+                return program_store::delete_program(self.dependencies.store.as_ref(), row).await;
             };
             if kept.program.has_ended() {
-                return keep::forget(self.parts.store.as_ref(), row).await;
+                return program_store::delete_program(self.dependencies.store.as_ref(), row).await;
             }
-            if kept.program.state == State::Paused {
+            if kept.program.state == ProgramStatus::Paused {
                 let why = "its key had too many programs stored, and of those that waited for their \
                            caller it was the oldest";
-                kept.program.ends(self.parts.clock.wall(), State::Expired, Err(why.to_owned()));
-                let bytes = kept.bytes();
-                let head = Head::of(&kept.program, bytes.len());
-                self.quota().set(&head);
-                kept.write(self.parts.store.as_ref(), (head, bytes)).await?;
-                here.came(&kept, &[]);
+                kept.program.finish_program(
+                    self.dependencies.clock.wall_now(),
+                    ProgramStatus::Expired,
+                    Err(why.to_owned()),
+                );
+                let bytes = kept.encode_state();
+                let head = ProgramHead::from_program(&kept.program, bytes.len());
+                self.lock_quota().record_program(&head);
+                kept.save(self.dependencies.store.as_ref(), (head, bytes)).await?;
+                claim.publish_and_release(&kept, &[]);
             } else {
-                self.quota().set(&Head::of(&kept.program, kept.bytes().len()));
+                self.lock_quota().record_program(&ProgramHead::from_program(
+                    &kept.program,
+                    kept.encode_state().len(),
+                ));
             }
             Ok(())
         };
-        let evicted: Result<(), Failure> = evicted.await;
+        let evicted: Result<(), CallFailure> = evicted.await;
         if let Err(failure) = evicted {
             tracing::warn!(program = %row.id, "an old program stays: {}", failure.message);
         }
     }
 
-    /// Ends those whose time is over, forgets those that ended long ago, and has the bounds hold.
-    pub(crate) async fn tidy(self: &Arc<Self>) -> Result<(), Failure> {
-        let (store, now) = (self.parts.store.as_ref(), self.parts.clock.wall());
-        let mut heads = Heads::of(store, None);
-        while let Some(page) = heads.next().await? {
+    /// Ends expired programs, deletes old ones and enforces the limits.
+    pub(crate) async fn expire_and_purge(self: &Arc<Self>) -> Result<(), CallFailure> {
+        let (store, now) = (self.dependencies.store.as_ref(), self.dependencies.clock.wall_now());
+        let mut heads = ProgramHeadPages::for_caller(store, None);
+        while let Some(page) = heads.next_page().await? {
             for head in page {
-                if keep::ended_long_ago(head.ended, now) {
-                    keep::forget(store, &head.row()).await?;
-                    self.quota().remove(&head.caller, head.id);
-                } else if head.is_over(now) {
-                    drop(self.go_on_soon(head.row(), None, false));
+                if program_store::is_past_retention(head.ended_at, now) {
+                    program_store::delete_program(store, &head.program_key()).await?;
+                    self.lock_quota().remove_program(&head.caller, head.id);
+                } else if head.is_expired(now) {
+                    drop(self.spawn_resume(head.program_key(), None, false));
                 }
             }
         }
-        let beyond = self.quota().beyond();
+        let beyond = self.lock_quota().evict_excess();
         for row in beyond {
-            self.evict(&row).await;
+            self.evict_program(&row).await;
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 use serde_json::json;
 
-use crate::program::Program;
-use crate::shown::shown;
+use crate::program_state::ProgramState;
+use crate::program_view::full_view;
 
 #[test]
-fn a_program_has_spec_3s_fields() {
+fn a_program_has_the_research_registry_fields() {
     let id = "01a204dd-6638-777c-9479-183fa4e4fcaf";
     let call = "01a204dd-66ae-7298-b9ac-a7de07aff763";
-    let program: Program = serde_json::from_value(json!({
+    let program: ProgramState = serde_json::from_value(json!({
         "id": id, "narrowed": { "read_only": false, "no_web": false, "task_type": null },
         "caller": { "org": "default", "subject": "ann", "key": "k", "level": "user", "agent": false },
         "door": "rest", "created": 0, "state": "succeeded", "code": "…", "inputs": {}, "mode": "dep",
@@ -17,7 +17,7 @@ fn a_program_has_spec_3s_fields() {
         "at": null, "result": 7, "error": null, "ended": 9, "elapsed_ms": 4,
     }))
     .unwrap();
-    let shown = shown(&program);
+    let shown = full_view(&program);
     assert_eq!(
         shown["tool_chains"],
         json!([{

@@ -1,32 +1,33 @@
-//! gRPC between Toolkeep and those who run tools: the service of spec 4, and our own beside it.
+//! gRPC between Toolkeep and nodes: the `ToolExecutor` service of the cluster tools and Toolkeep's
+//! `Node` service.
 //!
-//! The messages are generated from `proto/` once per build, without protoc. Beside them stands what
-//! both ends share: a server of any [`serve::Tools`], and a client over a connection that somebody else
-//! made. Nothing here dials, reads keys or knows what a call is for.
+//! The messages are generated from `proto/` once per build, without protoc. The crate also has what
+//! both sides share: a server for any [`server::ToolService`], and a client over connections that
+//! the caller opens. The crate opens no connection, reads no key and does not interpret calls.
 
-pub mod connect;
-mod message;
-pub mod serve;
+pub mod client;
+mod framing;
+pub mod server;
 pub mod tls;
 
-/// Spec 4's own: `toolrpc.ToolExecutor/CallFunction`.
+/// The messages and services of the cluster tools: `toolrpc.ToolExecutor/CallFunction`.
 pub mod toolrpc {
     tonic::include_proto!("toolrpc");
 }
 
-/// What is served beside it: list, progress, cancel.
+/// Toolkeep's `Node` service: list tools, call with progress, cancel.
 pub mod node {
     tonic::include_proto!("toolkeep.node.v1");
 }
 
-/// The descriptors of both, for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+/// The file descriptors of both services, for reflection.
+pub const FILE_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// How long a caller waits.
-const TIMEOUT: http::HeaderName = http::HeaderName::from_static("grpc-timeout");
+/// The gRPC header with the caller's timeout.
+const TIMEOUT_HEADER: http::HeaderName = http::HeaderName::from_static("grpc-timeout");
 
-/// The largest message either way: 10 MiB.
-pub const MAX_MESSAGE: usize = 10 << 20;
+/// Maximum size of a message in either direction: 10 MiB.
+pub const MAX_MESSAGE_BYTES: usize = 10 << 20;
 
 pub use rustls::ServerConfig;
 pub use tonic::metadata::MetadataMap;

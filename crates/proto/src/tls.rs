@@ -1,10 +1,10 @@
-//! Who may speak to whom: a node shows a certificate with the name that its id makes, and takes calls
-//! only from who shows one of the server's. Both are signed by one authority, and nothing else counts.
+//! Mutual TLS between server and nodes. A node's certificate carries a name derived from its id; a
+//! node accepts calls only from clients with a server certificate of the same authority.
 //!
-//! A certificate says what its owner is in its use: a node's is for servers of TLS alone, so that a node
-//! cannot call another one with it.
+//! The extended key usage of a certificate states its role: a node's is for TLS servers only, so
+//! that a node cannot call another node with it.
 
-mod acceptance;
+mod certificate_acceptance;
 
 use std::fmt;
 use std::io;
@@ -24,254 +24,271 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 
-pub use acceptance::Acceptance;
-use acceptance::CheckedVerifier;
+pub use certificate_acceptance::CertificateAcceptance;
+use certificate_acceptance::CheckedVerifier;
 
-/// The name in the server's own certificate.
-pub const SERVER: &str = "server.toolkeep.internal";
-/// Files of the folder that a node keeps: its certificate, its private key, the authority's certificate,
-/// and its key for the registry.
-pub const CERTIFICATE: &str = "node.pem";
-/// See [`CERTIFICATE`].
-pub const KEY: &str = "node.key";
-/// See [`CERTIFICATE`].
-pub const AUTHORITY: &str = "authority.pem";
-/// See [`CERTIFICATE`].
-pub const REGISTRY_KEY: &str = "registry.key";
-/// What names of nodes end with.
-const NODES: &str = ".node.toolkeep.internal";
-/// What is signed to show that a key is one's own.
-const PROOF: &[u8] = b"toolkeep node join\0";
-/// HTTP/2.
-const ALPN: &[u8] = b"h2";
+/// The name in the certificate of the server.
+pub const SERVER_NAME: &str = "server.toolkeep.internal";
+/// File name of the node's certificate in its folder.
+pub const CERTIFICATE_FILE: &str = "node.pem";
+/// File name of the node's private key in its folder.
+pub const PRIVATE_KEY_FILE: &str = "node.key";
+/// File name of the authority's certificate in the node's folder.
+pub const AUTHORITY_FILE: &str = "authority.pem";
+/// File name of the node's API key for the registry.
+pub const REGISTRY_KEY_FILE: &str = "registry.key";
+/// The suffix of node names.
+const NODE_NAME_SUFFIX: &str = ".node.toolkeep.internal";
+/// The prefix of the message that proves possession of a key.
+const PROOF_PREFIX: &[u8] = b"toolkeep node join\0";
+/// The ALPN protocol name of HTTP/2.
+const ALPN_HTTP2: &[u8] = b"h2";
 
-/// What a connection that a node dials begins with, before its id.
-const GREETING: &str = "toolkeep-node 1 ";
-/// The longest id in a greeting, in bytes.
-const ID: usize = 128;
+/// The start of the greeting of a reverse connection; the node id follows.
+const GREETING_PREFIX: &str = "toolkeep-node 1 ";
+/// Maximum length of a node id in a greeting, in bytes.
+const MAX_NODE_ID_BYTES: usize = 128;
 
-/// Says which node dials. The other side then shakes hands as the one that calls.
+/// Sends the greeting of a node over a reverse connection. The server then acts as the TLS client.
 ///
 /// # Errors
-/// Where the connection breaks, or the id is none.
-pub async fn greet(stream: &mut (impl AsyncWrite + Unpin), node_id: &str) -> io::Result<()> {
-    if node_id.is_empty() || node_id.len() > ID || node_id.contains('\n') {
-        let told = format!("an id has 1 to {ID} bytes on one line");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, told));
+/// Fails if the connection fails or the id is invalid.
+pub async fn send_greeting(
+    stream: &mut (impl AsyncWrite + Unpin),
+    node_id: &str,
+) -> io::Result<()> {
+    if node_id.is_empty() || node_id.len() > MAX_NODE_ID_BYTES || node_id.contains('\n') {
+        let message = format!("an id has 1 to {MAX_NODE_ID_BYTES} bytes on one line");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    stream.write_all(format!("{GREETING}{node_id}\n").as_bytes()).await?;
+    stream.write_all(format!("{GREETING_PREFIX}{node_id}\n").as_bytes()).await?;
     stream.flush().await
 }
 
-/// Takes a connection that a node dialled, and shakes hands over it as if this side had: the node must
-/// show the certificate of the id that it says, and is shown one's own. Has no limit of time.
+/// Reads the greeting of a reverse connection and performs the TLS handshake as the client. The
+/// node must present the certificate of the id in its greeting. Has no timeout.
 ///
-/// # Errors
-/// Where it greets in another way, shows another certificate, or breaks off.
-pub async fn greeted<S: AsyncRead + AsyncWrite + Unpin>(
+/// # Errors Fails for an invalid greeting, another certificate or a failed connection.
+pub async fn accept_greeting<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     tls: Arc<ClientConfig>,
 ) -> io::Result<(String, tokio_rustls::client::TlsStream<S>)> {
-    let wrong = |told: String| io::Error::new(io::ErrorKind::InvalidData, told);
+    let greeting_error = |told: String| io::Error::new(io::ErrorKind::InvalidData, told);
     let mut line = Vec::new();
     loop {
         match stream.read_u8().await? {
             b'\n' => break,
-            byte if line.len() < GREETING.len() + ID => line.push(byte),
-            _ => return Err(wrong("this is no greeting of a node".to_owned())),
+            byte if line.len() < GREETING_PREFIX.len() + MAX_NODE_ID_BYTES => line.push(byte),
+            _ => return Err(greeting_error("this is no greeting of a node".to_owned())),
         }
     }
-    let id = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix(GREETING));
+    let id = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix(GREETING_PREFIX));
     let id = id.filter(|id| !id.is_empty());
-    let id = id.ok_or_else(|| wrong("this is no greeting of a node".to_owned()))?.to_owned();
-    let name = node_server_name(&id).map_err(|error| wrong(error.to_string()))?;
+    let id =
+        id.ok_or_else(|| greeting_error("this is no greeting of a node".to_owned()))?.to_owned();
+    let name = node_server_name(&id).map_err(|error| greeting_error(error.to_string()))?;
     let stream = TlsConnector::from(tls).connect(name, stream).await?;
     Ok((id, stream))
 }
 
-/// Why something of TLS cannot be used.
+/// The reason why a certificate, key or TLS configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
 
 impl TlsError {
-    fn of(what: &str, error: impl fmt::Display) -> Self {
+    fn with_context(what: &str, error: impl fmt::Display) -> Self {
         Self(format!("{what}: {error}"))
     }
 }
 
-/// The name in a node's certificate. Ids may hold what no name of a host can, so it is made of a hash.
+/// Returns the certificate name of a node. It is derived from a hash, because ids may hold
+/// characters that host names cannot.
 pub fn node_name(node_id: &str) -> String {
     let hash = digest(&SHA256, node_id.as_bytes());
     let hex: String = hash.as_ref().iter().take(20).map(|byte| format!("{byte:02x}")).collect();
-    format!("n{hex}{NODES}")
+    format!("n{hex}{NODE_NAME_SUFFIX}")
 }
 
-/// The same as TLS checks it.
+/// Returns the certificate name of a node as a TLS server name.
 ///
 /// # Errors
-/// Never, as far as anyone knows: the name is made of hexadecimal digits.
+/// None in practice: the name consists of hexadecimal digits.
 pub fn node_server_name(node_id: &str) -> Result<ServerName<'static>, TlsError> {
-    ServerName::try_from(node_name(node_id)).map_err(|error| TlsError::of("a node's name", error))
+    ServerName::try_from(node_name(node_id))
+        .map_err(|error| TlsError::with_context("a node's name", error))
 }
 
-/// The authority's word is enough.
+/// Accepts every certificate that the authority signed.
 #[derive(Debug)]
-struct EverySigned;
+struct AcceptEverySigned;
 
-impl Acceptance for EverySigned {
-    fn check(&self, _: &str, _: &[u8]) -> Result<(), String> {
+impl CertificateAcceptance for AcceptEverySigned {
+    fn check_acceptance(&self, _: &str, _: &[u8]) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// What one side shows, and whom it believes.
-pub struct Identity {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    authority: Arc<RootCertStore>,
+/// The certificate and private key of one side, and the authority that it trusts.
+pub struct TlsIdentity {
+    certificate_chain: Vec<CertificateDer<'static>>,
+    private_key: PrivateKeyDer<'static>,
+    trusted_roots: Arc<RootCertStore>,
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({} certificates)", self.chain.len())
+        write!(f, "TlsIdentity({} certificates)", self.certificate_chain.len())
     }
 }
 
-impl Identity {
-    /// Of PEM: the own certificate, its private key, the authority's certificate.
+impl TlsIdentity {
+    /// Parses certificate, private key and the certificate of the authority from PEM.
     ///
     /// # Errors
-    /// Where one of them is none.
-    pub fn of_pem(certificate: &str, key: &str, authority: &str) -> Result<Self, TlsError> {
-        let read = |what, pem: &str| -> Result<Vec<_>, TlsError> {
+    /// Fails if one of them is invalid.
+    pub fn from_pem(certificate: &str, key: &str, authority: &str) -> Result<Self, TlsError> {
+        let parse_certificates = |what, pem: &str| -> Result<Vec<_>, TlsError> {
             let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-            let all = all.map_err(|error| TlsError::of(what, error))?;
-            if all.is_empty() { Err(TlsError::of(what, "there is none")) } else { Ok(all) }
+            let all = all.map_err(|error| TlsError::with_context(what, error))?;
+            if all.is_empty() {
+                Err(TlsError::with_context(what, "there is none"))
+            } else {
+                Ok(all)
+            }
         };
-        let chain = read("the certificate", certificate)?;
+        let certificate_chain = parse_certificates("the certificate", certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|error| TlsError::of("the private key", error))?;
-        let mut roots = RootCertStore::empty();
-        for root in read("the authority's certificate", authority)? {
+            .map_err(|error| TlsError::with_context("the private key", error))?;
+        let mut trusted_roots = RootCertStore::empty();
+        for root in parse_certificates("the authority's certificate", authority)? {
             let what = "the authority's certificate";
-            roots.add(root).map_err(|error| TlsError::of(what, error))?;
+            trusted_roots.add(root).map_err(|error| TlsError::with_context(what, error))?;
         }
-        Ok(Self { chain, key, authority: Arc::new(roots) })
+        Ok(Self { certificate_chain, private_key: key, trusted_roots: Arc::new(trusted_roots) })
     }
 
-    /// For calls to nodes.
+    /// Builds the TLS configuration for calls to nodes.
     ///
     /// # Errors
-    /// Where key and certificate do not belong together.
-    pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        self.client_of(Arc::new(EverySigned))
+    /// Fails if key and certificate do not match.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        self.accepting_client_config(Arc::new(AcceptEverySigned))
     }
 
-    /// The same, where of the certificates that the authority signed only those count that `acceptance`
-    /// lets count. Each connection is checked: none is resumed.
+    /// Builds the TLS configuration for calls to nodes whose certificates pass `acceptance`.
+    /// Sessions are not resumed, so that each connection is checked.
     ///
     /// # Errors
-    /// Where key and certificate do not belong together.
-    pub fn client_of(
+    /// Fails if key and certificate do not match.
+    pub fn accepting_client_config(
         &self,
-        acceptance: Arc<dyn Acceptance>,
+        acceptance: Arc<dyn CertificateAcceptance>,
     ) -> Result<Arc<ClientConfig>, TlsError> {
-        let wrong = |error| TlsError::of("the certificate cannot be shown", error);
-        let authority = Arc::clone(&self.authority);
-        let signed = WebPkiServerVerifier::builder_with_provider(authority, provider())
-            .build()
-            .map_err(|error| TlsError::of("the authority", error))?;
-        let mut config = ClientConfig::builder_with_provider(provider())
+        let certificate_error =
+            |error| TlsError::with_context("the certificate cannot be shown", error);
+        let authority = Arc::clone(&self.trusted_roots);
+        let chain_verifier =
+            WebPkiServerVerifier::builder_with_provider(authority, crypto_provider())
+                .build()
+                .map_err(|error| TlsError::with_context("the authority", error))?;
+        let mut config = ClientConfig::builder_with_provider(crypto_provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(wrong)?
+            .map_err(certificate_error)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(CheckedVerifier { signed, acceptance }))
-            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(wrong)?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
+            .with_custom_certificate_verifier(Arc::new(CheckedVerifier {
+                chain_verifier,
+                acceptance,
+            }))
+            .with_client_auth_cert(self.certificate_chain.clone(), self.private_key.clone_key())
+            .map_err(certificate_error)?;
+        config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
 
-    /// For a node: only who shows a certificate of the server gets through.
+    /// Builds the TLS configuration of a node, which accepts only clients with a server
+    /// certificate.
     ///
     /// # Errors
-    /// Where key and certificate do not belong together.
-    pub fn server(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        let wrong = |error: rustls::Error| TlsError::of("the certificate cannot be shown", error);
-        let authority = Arc::clone(&self.authority);
-        let callers = WebPkiClientVerifier::builder_with_provider(authority, provider())
-            .build()
-            .map_err(|error| TlsError::of("the authority", error))?;
-        let mut config = ServerConfig::builder_with_provider(provider())
+    /// Fails if key and certificate do not match.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let certificate_error =
+            |error: rustls::Error| TlsError::with_context("the certificate cannot be shown", error);
+        let authority = Arc::clone(&self.trusted_roots);
+        let client_verifier =
+            WebPkiClientVerifier::builder_with_provider(authority, crypto_provider())
+                .build()
+                .map_err(|error| TlsError::with_context("the authority", error))?;
+        let mut config = ServerConfig::builder_with_provider(crypto_provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(wrong)?
-            .with_client_cert_verifier(callers)
-            .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(wrong)?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
+            .map_err(certificate_error)?
+            .with_client_cert_verifier(client_verifier)
+            .with_single_cert(self.certificate_chain.clone(), self.private_key.clone_key())
+            .map_err(certificate_error)?;
+        config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
         Ok(Arc::new(config))
     }
 }
 
-/// Named here, so that it does not hang on what the process has installed.
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+/// Returns the crypto provider, independent of the one that the process installed.
+fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// The key that a node makes for itself: P-256. It never leaves the node.
+/// The P-256 key that a node generates for itself. It never leaves the node.
 #[derive(Debug)]
 pub struct NodeKey(EcdsaKeyPair);
 
 impl NodeKey {
-    /// A new one.
+    /// Generates a new key.
     ///
     /// # Errors
-    /// Where the system has no random numbers.
-    pub fn new() -> Result<Self, TlsError> {
+    /// Fails if the system has no random numbers.
+    pub fn generate() -> Result<Self, TlsError> {
         let made = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING);
-        made.map(Self).map_err(|error| TlsError::of("a key", error))
+        made.map(Self).map_err(|error| TlsError::with_context("a key", error))
     }
 
-    /// The private key in PEM, to be kept where nobody else reads.
+    /// Returns the private key in PEM, to be stored where only the node can read it.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn pem(&self) -> Result<String, TlsError> {
-        let der = self.0.to_pkcs8v1().map_err(|error| TlsError::of("a key", error))?;
+    /// Fails if the key cannot be encoded.
+    pub fn private_key_pem(&self) -> Result<String, TlsError> {
+        let der = self.0.to_pkcs8v1().map_err(|error| TlsError::with_context("a key", error))?;
         let der = PrivatePkcs8KeyDer::from(der.as_ref());
-        Ok(pem("PRIVATE KEY", der.secret_pkcs8_der()))
+        Ok(encode_pem("PRIVATE KEY", der.secret_pkcs8_der()))
     }
 
-    /// The public key, as a point without compression.
-    pub fn public(&self) -> &[u8] {
+    /// Returns the public key as an uncompressed point.
+    pub fn public_key(&self) -> &[u8] {
         self.0.public_key().as_ref()
     }
 
-    /// Shows that the key is one's own, for this node.
+    /// Signs a proof of possession of the key for this node.
     ///
     /// # Errors
-    /// Where the system has no random numbers.
-    pub fn prove(&self, node_id: &str) -> Result<Vec<u8>, TlsError> {
-        let signed = self.0.sign(&SystemRandom::new(), &proof(node_id, self.public()));
-        let signed = signed.map_err(|error| TlsError::of("a signature", error))?;
+    /// Fails if the system has no random numbers.
+    pub fn sign_proof(&self, node_id: &str) -> Result<Vec<u8>, TlsError> {
+        let signed = self.0.sign(&SystemRandom::new(), &proof_message(node_id, self.public_key()));
+        let signed = signed.map_err(|error| TlsError::with_context("a signature", error))?;
         Ok(signed.as_ref().to_vec())
     }
 }
 
-/// Whether who asks for `node_id` has the private key of `public`, a P-256 point without compression.
-pub fn proved(node_id: &str, public: &[u8], signature: &[u8]) -> bool {
-    let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, public);
-    key.verify(&proof(node_id, public), signature).is_ok()
+/// Verifies a proof of possession: the requester of `node_id` has the private key of an
+/// uncompressed P-256 point.
+pub fn verify_proof(node_id: &str, public_key: &[u8], signature: &[u8]) -> bool {
+    let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, public_key);
+    key.verify(&proof_message(node_id, public_key), signature).is_ok()
 }
 
-fn proof(node_id: &str, public: &[u8]) -> Vec<u8> {
-    [PROOF, node_id.as_bytes(), b"\0", public].concat()
+fn proof_message(node_id: &str, public_key: &[u8]) -> Vec<u8> {
+    [PROOF_PREFIX, node_id.as_bytes(), b"\0", public_key].concat()
 }
 
-/// RFC 7468: lines of 64 characters.
-fn pem(label: &str, der: &[u8]) -> String {
+/// Encodes PEM (RFC 7468), in lines of 64 characters.
+fn encode_pem(label: &str, der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let mut lines = format!("-----BEGIN {label}-----\n");
@@ -284,7 +301,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{NodeKey, node_name, proved};
+    use super::{NodeKey, node_name, verify_proof};
 
     #[test]
     fn any_id_makes_a_name_of_its_own() {
@@ -299,12 +316,12 @@ mod tests {
 
     #[test]
     fn only_who_has_the_key_can_ask_with_it_and_only_for_one_node() {
-        let (own, other) = (NodeKey::new().unwrap(), NodeKey::new().unwrap());
-        let signature = own.prove("n1").unwrap();
-        assert!(proved("n1", own.public(), &signature));
-        assert!(!proved("n2", own.public(), &signature));
-        assert!(!proved("n1", other.public(), &signature));
-        assert!(!proved("n1", b"no point", &signature));
-        assert!(!proved("n1", own.public(), b""));
+        let (own, other) = (NodeKey::generate().unwrap(), NodeKey::generate().unwrap());
+        let signature = own.sign_proof("n1").unwrap();
+        assert!(verify_proof("n1", own.public_key(), &signature));
+        assert!(!verify_proof("n2", own.public_key(), &signature));
+        assert!(!verify_proof("n1", other.public_key(), &signature));
+        assert!(!verify_proof("n1", b"no point", &signature));
+        assert!(!verify_proof("n1", own.public_key(), b""));
     }
 }

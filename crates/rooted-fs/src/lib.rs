@@ -1,5 +1,5 @@
 //! File access by untrusted paths: confined to a root, regular files only, bounded in size.
 
-pub mod files;
 pub mod private_file;
-pub mod roots;
+pub mod regular_file;
+pub mod rooted_dir;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// If the file exists or cannot be created.
-pub fn create(path: &Path) -> io::Result<File> {
+pub fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 
@@ -19,18 +19,23 @@ pub fn create(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// If the file cannot be written; it is unchanged then.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_with(path, bytes, None)
+pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with_permissions(path, bytes, None)
 }
 
-/// Replaces a file as [`replace`] does, and then sets other permissions, such as those of the
-/// previous file.
+/// Replaces a file as [`replace_atomically`] does, and then sets other permissions, such as those
+/// of the previous file.
 ///
 /// # Errors
-/// As [`replace`].
-pub fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
-    let beside = beside(path)?;
-    let written = write(&beside, bytes, permissions).and_then(|()| fs::rename(&beside, path));
+/// As [`replace_atomically`].
+pub fn replace_with_permissions(
+    path: &Path,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> io::Result<()> {
+    let beside = temporary_path(path)?;
+    let written =
+        write_synced(&beside, bytes, permissions).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         drop(fs::remove_file(&beside));
         return written;
@@ -42,22 +47,23 @@ pub fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
 ///
 /// # Errors
 /// [`io::ErrorKind::AlreadyExists`] if the file exists; otherwise the error of writing.
-pub fn create_with(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = beside(path)?;
-    let written = write(&beside, bytes, None).and_then(|()| match fs::hard_link(&beside, path) {
-        // The file system has no hard links.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
-            fs::rename(&beside, path)
-        }
-        linked => linked,
-    });
+pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = temporary_path(path)?;
+    let written =
+        write_synced(&beside, bytes, None).and_then(|()| match fs::hard_link(&beside, path) {
+            // The file system has no hard links.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+                fs::rename(&beside, path)
+            }
+            linked => linked,
+        });
     // Already gone if it was renamed.
     drop(fs::remove_file(&beside));
     written.and_then(|()| sync_folder(path))
 }
 
-fn write(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
-    let mut file = create(path)?;
+fn write_synced(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    let mut file = create_private(path)?;
     file.write_all(bytes)?;
     if let Some(permissions) = permissions {
         file.set_permissions(permissions)?;
@@ -66,7 +72,7 @@ fn write(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Res
 }
 
 /// Returns a random temporary name in the same folder.
-fn beside(path: &Path) -> io::Result<PathBuf> {
+fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it is no file's name"))?;
     let mut hidden = OsString::from(".");
     hidden.push(name);
@@ -88,7 +94,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
-    use super::{create_with, replace, replace_with};
+    use super::{create_atomically, replace_atomically, replace_with_permissions};
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -101,16 +107,17 @@ mod tests {
         // The control: the plain way takes the umask's mode.
         fs::write(path("plain"), "x").unwrap();
         assert_ne!(mode(&path("plain")), 0o600);
-        replace(&path("replaced"), b"a").unwrap();
-        replace(&path("replaced"), b"b").unwrap();
-        create_with(&path("created"), b"c").unwrap();
-        let there = create_with(&path("created"), b"d").unwrap_err();
+        replace_atomically(&path("replaced"), b"a").unwrap();
+        replace_atomically(&path("replaced"), b"b").unwrap();
+        create_atomically(&path("created"), b"c").unwrap();
+        let there = create_atomically(&path("created"), b"d").unwrap_err();
         assert_eq!(there.kind(), io::ErrorKind::AlreadyExists);
         for (name, bytes) in [("replaced", "b"), ("created", "c")] {
             assert_eq!(fs::read_to_string(path(name)).unwrap(), bytes);
             assert_eq!(mode(&path(name)), 0o600, "{name}");
         }
-        replace_with(&path("replaced"), b"e", Some(Permissions::from_mode(0o640))).unwrap();
+        replace_with_permissions(&path("replaced"), b"e", Some(Permissions::from_mode(0o640)))
+            .unwrap();
         assert_eq!(mode(&path("replaced")), 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left beside them");
     }

@@ -1,22 +1,22 @@
 //! Child processes whose whole process tree ends with them, even if they are killed, if they fork,
 //! or if Toolkeep dies.
 //!
-//! The binary runs itself a second time as a small supervisor ([`supervise`]). Its standard input
-//! is one end of a socket pair whose other end Toolkeep holds; the command, its environment (secrets
-//! too) and the three pipes of the real child travel over that socket, as a sealed memory file and
-//! by descriptor passing. So no descriptor is ever made inheritable in Toolkeep, and concurrent
-//! starts cannot leak into one another. The end of that socket means the end of the tree.
+//! The binary runs itself a second time as a small supervisor ([`run_supervisor`]). Its standard
+//! input is one end of a socket pair; Toolkeep holds the other. The command, its environment with
+//! secrets, and the child's three pipes are sent over that socket, as a sealed memory file and by
+//! descriptor passing. So Toolkeep never makes a descriptor inheritable, and concurrent starts
+//! cannot leak into one another. When the socket closes, the tree ends.
 
-mod child;
-mod detached;
+mod child_process;
+mod command_spec;
+mod detached_process;
 mod lines;
-mod lookup;
-mod preexec;
-mod spec;
-mod supervise;
-mod tail;
-mod tree;
-pub(crate) mod wire;
+mod output_tail;
+mod pre_exec;
+mod process_tree;
+mod program_lookup;
+mod supervisor;
+pub(crate) mod supervisor_protocol;
 
 use std::ffi::OsString;
 use std::io;
@@ -25,21 +25,21 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-pub use child::{Child, Exit, Used};
-pub use detached::{Detached, ask_to_end, leave_session};
-use host::descriptors::{CHILD, Claim};
+pub use child_process::{ChildExit, ChildProcess, ResourceUsage};
+pub use command_spec::{CommandSpec, EnvValue, INHERITED_ENV};
+pub use detached_process::{DetachedProcess, leave_session, request_termination};
+use host::descriptors::{DESCRIPTORS_PER_CHILD, DescriptorClaim};
 pub use lines::{Line, Lines, OverlongLine};
-pub use lookup::{LookupError, lookup};
-pub use spec::{EnvValue, PASSED_ON, Spec};
-pub use supervise::supervise;
-pub use tail::{TAIL_BYTES, Tail};
+pub use output_tail::{DEFAULT_TAIL_BYTES, OutputTail};
+pub use program_lookup::{LookupError, find_program};
+pub use supervisor::run_supervisor;
 
 /// Default time between SIGTERM and SIGKILL, also used when the control socket closes.
-pub const GRACE: Duration = Duration::from_millis(500);
+pub const DEFAULT_GRACE: Duration = Duration::from_millis(500);
 
 /// Starts children through the supervisor process.
 #[derive(Debug, Clone)]
-pub struct Launcher {
+pub struct ProcessLauncher {
     program: PathBuf,
     args: Vec<OsString>,
 }
@@ -47,59 +47,62 @@ pub struct Launcher {
 /// Error of starting a child.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
-    /// The spec cannot be run as it stands; names the field.
+    /// The spec cannot be executed; names the field.
     #[error("{field} {what}")]
-    BadSpec {
+    InvalidSpec {
         /// `command`, `args`, `env` or `cwd`.
         field: &'static str,
-        /// What is wrong with it.
+        /// Reason why the field is invalid.
         what: String,
     },
-    /// The supervisor did not start: out of processes, descriptors or memory, mostly.
+    /// The supervisor did not start: mostly for lack of processes, descriptors or memory.
     #[error("the process supervisor did not start: {0}")]
-    Supervisor(String),
+    SupervisorFailed(String),
     /// The command itself did not start.
     #[error("cannot start `{command}`: {what}")]
-    NotStarted {
-        /// As it was given.
+    CommandFailed {
+        /// Command as configured.
         command: String,
-        /// The system's reason, and what to look at.
+        /// The system's reason, and what to check.
         what: String,
     },
 }
 
-impl Launcher {
-    /// A launcher that runs `program` with `args`; that program must call [`supervise`] first thing.
+impl ProcessLauncher {
+    /// Creates a launcher that runs `program` with `args`. That program must call
+    /// [`run_supervisor`] first.
     pub fn new(program: PathBuf, args: Vec<OsString>) -> Self {
         Self { program, args }
     }
 
-    /// A launcher that runs this very binary, also where its file was replaced since the start.
+    /// Creates a launcher that runs this binary, even if its file was replaced since the start.
     pub fn this_binary(args: Vec<OsString>) -> Self {
         Self::new(PathBuf::from("/proc/self/exe"), args)
     }
 
-    /// Starts a child. Does not wait for the command to be there: [`Child::started`] tells, and
-    /// [`Child::wait`] answers [`Exit::NotStarted`] where it never was.
+    /// Starts a child without waiting until the command runs: [`ChildProcess::wait_started`]
+    /// reports that. [`ChildProcess::wait_ended`] returns [`ChildExit::NotStarted`] if it never
+    /// ran.
     ///
     /// Must be called within a tokio runtime with I/O enabled.
     ///
     /// # Errors
-    /// [`SpawnError::BadSpec`] and [`SpawnError::Supervisor`].
-    pub fn spawn(&self, spec: &Spec) -> Result<Child, SpawnError> {
-        let sealed = spec.sealed()?;
-        self.launch(spec, &sealed).map_err(|error| SpawnError::Supervisor(error.to_string()))
+    /// [`SpawnError::InvalidSpec`] and [`SpawnError::SupervisorFailed`].
+    pub fn spawn_child(&self, spec: &CommandSpec) -> Result<ChildProcess, SpawnError> {
+        let sealed = spec.to_sealed_memfd()?;
+        self.spawn_supervisor(spec, &sealed)
+            .map_err(|error| SpawnError::SupervisorFailed(error.to_string()))
     }
 
-    fn launch(&self, spec: &Spec, sealed: &OwnedFd) -> io::Result<Child> {
-        let claim = Claim::take(CHILD)?;
+    fn spawn_supervisor(&self, spec: &CommandSpec, sealed: &OwnedFd) -> io::Result<ChildProcess> {
+        let claim = DescriptorClaim::reserve_for_source(DESCRIPTORS_PER_CHILD)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let (stdin_far, stdin) = io::pipe()?;
         let (stdout, stdout_far) = io::pipe()?;
         let (stderr, stderr_far) = io::pipe()?;
         let far = [sealed.as_fd(), stdin_far.as_fd(), stdout_far.as_fd(), stderr_far.as_fd()];
-        // Queued before the supervisor exists: nothing is left to fail once it runs.
-        wire::send_start(ours.as_fd(), &far)?;
+        // Queued before the supervisor exists, so that nothing can fail once it runs.
+        supervisor_protocol::send_start(ours.as_fd(), &far)?;
         ours.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(ours)?;
 
@@ -112,7 +115,7 @@ impl Launcher {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let supervisor = tokio::process::Command::from(command).spawn()?;
-        Child::new(
+        ChildProcess::new(
             (spec.command.clone(), claim),
             control,
             supervisor,

@@ -1,29 +1,30 @@
 //! The `#[tool]` attribute of the crate `sdk`: turns a function into a constructor of a tool.
 //!
-//! Only writes what a person would write with `sdk::Tool`: there is no registry behind it, and nothing
-//! is registered by being compiled in.
+//! The expansion uses only the public API of `sdk::Tool`: there is no global registry, and
+//! compiling a tool in does not register it.
 
-mod read;
-mod write;
+mod expand;
+mod parse;
 
 use proc_macro::TokenStream;
 
-/// Makes a function without parameters of a function: it answers the [`sdk::Tool`] that runs it.
+/// Turns a function into a constructor of the [`sdk::Tool`] that runs it, without parameters.
 ///
-/// `#[tool(name = "…", description = "…", metadata = …, input_spec = …)]`; all may be left out. The name
-/// is the function's then, and the description its comment. `metadata` and `input_spec` are expressions
-/// of type `serde_json::Value`.
+/// `#[tool(name = "…", description = "…", metadata = …, input_spec = …)]`; all are optional. The
+/// defaults are the function's name and its doc comment. `metadata` and `input_spec` are
+/// expressions of type `serde_json::Value`.
 ///
-/// - Parameters are the fields of the input; their schema is made of their types. One of type
+/// - Parameters are the fields of the input; their types define the schema. A field of type
 ///   `Option<…>` may be absent.
-/// - One parameter that is called `input` is the input itself. Of type `Bytes` it is unread, and the
-///   answer is `Bytes`: spec 4's form.
+/// - A single parameter named `input` is the input itself. If its type is `Bytes`, it is passed
+///   unparsed, and the result is `Bytes`: the cluster tools' form.
 /// - A parameter of type `Call` is the call.
-/// - The function may be `async`, and answers a value or a `Result`.
+/// - The function may be `async`, and returns a value or a `Result`.
 ///
 /// [`sdk::Tool`]: https://docs.rs/sdk
 #[proc_macro_attribute]
 pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let written = read::Asked::read(arguments.into(), item.into()).map(|asked| write::tool(&asked));
+    let written = parse::ToolFunction::parse_tool(arguments.into(), item.into())
+        .map(|asked| expand::expand_tool(&asked));
     written.unwrap_or_else(|error| error.to_compile_error()).into()
 }

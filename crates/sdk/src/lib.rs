@@ -22,19 +22,19 @@
 //! seconds. On shutdown it reports that it is draining, unregisters its tools and waits for running
 //! calls.
 
-mod call;
+mod client;
 mod node;
-mod options;
-mod registration;
+mod node_options;
+mod registry_client;
 mod tools;
 
-pub use call::{Called, call_tool};
+pub use client::{ToolResult, call_tool};
 pub use node::{Node, StartError};
-pub use options::Options;
+pub use node_options::NodeOptions;
 pub use sdk_macros::tool;
-pub use tools::{Call, Described, Failure, Tool, ToolError, Tools};
+pub use tools::{AddToolError, Call, Failure, Tool, ToolDefinition, ToolSet};
 
-/// What the code that [`macro@tool`] writes names, so that its users need not depend on it.
+/// Crates that the expansion of [`macro@tool`] uses, so that callers need not depend on them.
 #[doc(hidden)]
 pub mod macros {
     pub use {schemars, serde};

@@ -1,11 +1,11 @@
-//! A tool with name, description, input schema and handler, and a set of tools.
+//! Tool with name, description, input schema and handler, and a set of tools.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::serve::Told;
+use proto::server::ProgressSender;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,41 +13,41 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool::ToolName;
 
-/// What a registry is told of a tool.
+/// Definition of a tool, as sent to a registry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Described {
-    /// Its name.
+pub struct ToolDefinition {
+    /// Tool name.
     pub name: String,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// JSON Schema, or spec 4's shorthand; an object.
+    /// Input schema: JSON Schema, or the cluster tools' shorthand; an object.
     pub input_spec: Value,
-    /// Anything, as an object.
+    /// Arbitrary metadata; an object.
     pub metadata: Value,
 }
 
-impl Described {
-    /// The node that its metadata name.
+impl ToolDefinition {
+    /// Returns the node id in its metadata.
     pub(crate) fn node_id(&self) -> Option<&str> {
         self.metadata.get("node_id")?.as_str()
     }
 }
 
-/// Why a tool could not be added.
+/// Reason why a tool could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ToolError {
-    /// The name is taken, in spec 4's words.
+pub enum AddToolError {
+    /// The name is taken. The text is that of the cluster tools.
     #[error("Tool '{0}' is already registered.")]
-    Taken(String),
-    /// No registry takes this name.
+    NameTaken(String),
+    /// The name is not valid in any registry.
     #[error(transparent)]
-    Name(#[from] tool::NameError),
-    /// `input_spec` or `metadata` is no object.
+    InvalidName(#[from] tool::NameError),
+    /// `input_spec` or `metadata` is not an object.
     #[error("`{0}` of a tool is a JSON object")]
-    NoObject(&'static str),
+    NotAnObject(&'static str),
 }
 
-/// What went wrong in a tool, for its caller: words on one line.
+/// Error of a tool for its caller: a message on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -57,32 +57,32 @@ impl<E: std::fmt::Display> From<E> for Failure {
     }
 }
 
-/// What a tool may know of the call it runs in.
+/// Context of the call that a tool runs in.
 #[derive(Debug, Clone)]
 pub struct Call {
-    pub(crate) progress: Told,
-    /// Fires when the caller cancels. One that goes away drops the call.
+    pub(crate) progress: ProgressSender,
+    /// Fires when the caller cancels. If the caller disconnects, the call is dropped instead.
     pub cancelled: CancellationToken,
 }
 
 impl Call {
-    /// Tells how far it came, where the caller asked for that. Never waits.
-    pub fn report(&self, done: f64, total: Option<f64>, message: &str) {
-        self.progress.tell(done, total, message);
+    /// Reports progress, if the caller asked for it. Never waits.
+    pub fn report_progress(&self, done: f64, total: Option<f64>, message: &str) {
+        self.progress.send_progress(done, total, message);
     }
 }
 
-pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
-type Run = Arc<dyn Fn(Bytes, Call) -> Running + Send + Sync>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
+type ToolHandler = Arc<dyn Fn(Bytes, Call) -> HandlerFuture + Send + Sync>;
 
-/// A tool.
+/// Tool with its definition and handler.
 #[derive(Clone)]
 pub struct Tool {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_spec: Value,
     pub(crate) metadata: Value,
-    pub(crate) run: Run,
+    pub(crate) handler: ToolHandler,
 }
 
 impl std::fmt::Debug for Tool {
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// Spec 4's form: bytes in, bytes out.
+    /// Creates a tool in the cluster tools' form: bytes in, bytes out.
     pub fn bytes<R, E>(
         name: impl Into<String>,
         run: impl Fn(Bytes) -> R + Send + Sync + 'static,
@@ -104,7 +104,7 @@ impl Tool {
         Self::bytes_with_call(name, move |input, _| run(input))
     }
 
-    /// The same for a tool that tells progress, or looks whether it is cancelled.
+    /// Creates a bytes tool that reports progress or observes cancellation.
     pub fn bytes_with_call<R, E>(
         name: impl Into<String>,
         run: impl Fn(Bytes, Call) -> R + Send + Sync + 'static,
@@ -113,14 +113,14 @@ impl Tool {
         R: Future<Output = Result<Bytes, E>> + Send + 'static,
         E: Into<Failure>,
     {
-        let run = move |input: Bytes, call: Call| -> Running {
+        let run = move |input: Bytes, call: Call| -> HandlerFuture {
             let running = run(input, call);
             Box::pin(async move { running.await.map_err(Into::into) })
         };
         Self::of(name.into(), Value::Object(Map::new()), Arc::new(run))
     }
 
-    /// Types in, types out: the input's schema is made of its type.
+    /// Creates a tool with typed input and output. The input type defines the schema.
     pub fn typed<I, O, R, E>(
         name: impl Into<String>,
         run: impl Fn(I) -> R + Send + Sync + 'static,
@@ -134,7 +134,7 @@ impl Tool {
         Self::with_call(name, move |input, _| run(input))
     }
 
-    /// The same for a tool that tells progress, or looks whether it is cancelled.
+    /// Creates a typed tool that reports progress or observes cancellation.
     pub fn with_call<I, O, R, E>(
         name: impl Into<String>,
         run: impl Fn(I, Call) -> R + Send + Sync + 'static,
@@ -146,7 +146,7 @@ impl Tool {
         E: Into<Failure>,
     {
         let schema = schemars::schema_for!(I).to_value();
-        let run = move |input: Bytes, call: Call| -> Running {
+        let run = move |input: Bytes, call: Call| -> HandlerFuture {
             let read: &[u8] = if input.is_empty() { b"{}" } else { &input };
             let input: I = match serde_json::from_slice(read) {
                 Ok(input) => input,
@@ -165,59 +165,60 @@ impl Tool {
         Self::of(name.into(), schema, Arc::new(run))
     }
 
-    fn of(name: String, input_spec: Value, run: Run) -> Self {
+    fn of(name: String, input_spec: Value, run: ToolHandler) -> Self {
         let (description, metadata) = (String::new(), Value::Object(Map::new()));
-        Self { name, description, input_spec, metadata, run }
+        Self { name, description, input_spec, metadata, handler: run }
     }
 
-    /// What it is called.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it does, as it is told.
+    /// Returns the description of the tool.
     pub fn about(&self) -> &str {
         &self.description
     }
 
-    /// What it takes: JSON Schema, or spec 4's shorthand.
+    /// Returns the input schema: JSON Schema, or the cluster tools' shorthand.
     pub fn spec(&self) -> &Value {
         &self.input_spec
     }
 
-    /// What it does.
+    /// Sets the description of the tool.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// JSON Schema, or spec 4's shorthand, in the place of what is made of a type; an object.
+    /// Sets the input schema instead of the one derived from a type: JSON Schema, or the cluster
+    /// tools' shorthand; an object.
     #[must_use]
     pub fn input_spec(mut self, spec: Value) -> Self {
         self.input_spec = spec;
         self
     }
 
-    /// Anything, as an object. `node_id` in it names the node.
+    /// Sets the metadata, an object. Its `node_id` names the node.
     #[must_use]
     pub fn metadata(mut self, metadata: Value) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// The node that its metadata name.
+    /// Returns the node id in its metadata.
     pub(crate) fn node_id(&self) -> Option<&str> {
         self.metadata.get("node_id")?.as_str()
     }
 
-    pub(crate) fn described(&self) -> Described {
+    pub(crate) fn to_definition(&self) -> ToolDefinition {
         let Self { name, description, input_spec, metadata, .. } = self.clone();
-        Described { name, description, input_spec, metadata }
+        ToolDefinition { name, description, input_spec, metadata }
     }
 
-    /// Beside an answer: every value as text, for gRPC's map carries nothing else.
-    pub(crate) fn told_metadata(&self, node: &str) -> BTreeMap<String, String> {
+    /// Metadata of an answer, with all values as text: gRPC's map carries nothing else.
+    pub(crate) fn response_metadata(&self, node: &str) -> BTreeMap<String, String> {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -231,34 +232,34 @@ impl Tool {
     }
 }
 
-/// Tools by name, in the order they came. A name is given once.
+/// Tools in insertion order, with unique names.
 #[derive(Debug, Clone, Default)]
-pub struct Tools(Vec<Tool>);
+pub struct ToolSet(Vec<Tool>);
 
-impl Tools {
-    /// Adds one.
+impl ToolSet {
+    /// Adds a tool to the set.
     ///
     /// # Errors
-    /// [`ToolError`].
-    pub fn add(&mut self, tool: Tool) -> Result<(), ToolError> {
+    /// [`AddToolError`].
+    pub fn add_tool(&mut self, tool: Tool) -> Result<(), AddToolError> {
         ToolName::new(&tool.name)?;
-        if self.find(&tool.name).is_some() {
-            return Err(ToolError::Taken(tool.name));
+        if self.find_tool(&tool.name).is_some() {
+            return Err(AddToolError::NameTaken(tool.name));
         }
         for (part, value) in [("input_spec", &tool.input_spec), ("metadata", &tool.metadata)] {
             if !value.is_object() {
-                return Err(ToolError::NoObject(part));
+                return Err(AddToolError::NotAnObject(part));
             }
         }
         self.0.push(tool);
         Ok(())
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
+    pub(crate) fn find_tool(&self, name: &str) -> Option<&Tool> {
         self.0.iter().find(|tool| tool.name == name)
     }
 
-    pub(crate) fn all(&self) -> &[Tool] {
+    pub(crate) fn as_slice(&self) -> &[Tool] {
         &self.0
     }
 }

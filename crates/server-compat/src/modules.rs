@@ -3,285 +3,321 @@
 //! The caller is identified by its credential, as everywhere: a `user_id` in a body is accepted and
 //! ignored, a `user_permission` can only lower the level.
 
-mod definition;
-mod result;
+mod tool_definition;
+mod tool_result;
 
 use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use catalog::{Shelf, State as Standing};
+use catalog::{SourceCatalog, SourceState as Standing};
 use futures_util::future::join_all;
-use gateway::{Given, Request};
+use gateway::{CallRequest, RequestArguments};
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::outcome::Answer;
-use tool::source::Health;
-use tool::{CallerType, Interface, Json, Level, Limits};
+use tool::call_outcome::CallResponse;
+use tool::source::SourceHealth;
+use tool::{CallerType, Interface, Json, JsonLimits, PermissionLevel};
 
-use definition::Definition;
-use result::{Asked as ToolAsked, ToolResult};
-use server_core::body::{Large, Params};
+use server_core::body::{CallRequestBody, QueryParams};
 use server_core::error::ApiError;
-use server_core::route::{Param, Route};
-use server_core::state::Doors;
+use server_core::route::{ApiRoute, QueryParam};
+use server_core::server_state::ServerState;
+use tool_definition::ToolDefinition;
+use tool_result::{CompletedCall as ToolAsked, ToolResult};
 
 /// The source kind of an HTTP module.
-const KIND: &str = "module";
+const MODULE_KIND: &str = "module";
 /// Timeout for listing all modules in parallel; each has 10 s.
-const DISCOVERY: Duration = Duration::from_secs(12);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(12);
 
-const PERMISSION: &[Param] = &[Param {
+const PERMISSION_QUERY: &[QueryParam] = &[QueryParam {
     name: "permission",
-    what: "guest, user, admin or owner; it can only lower the key's own level",
-    kind: "string",
+    description: "level: guest, user, admin or owner; it can only lower the level of the key",
+    schema_type: "string",
 }];
 
-pub(crate) fn open() -> Vec<Route> {
+pub(crate) fn public_routes() -> Vec<ApiRoute> {
     vec![
-        Route::new("get", "/health", "Whether the server lives (spec 0)", get(health))
-            .reply::<Status>()
-            .open(),
+        ApiRoute::new(
+            "get",
+            "/health",
+            "Check that the server is alive (module API)",
+            get(show_health),
+        )
+        .with_reply::<ModuleHealthReply>()
+        .without_key(),
     ]
 }
 
-pub(crate) fn keyed() -> Vec<Route> {
+pub(crate) fn module_routes() -> Vec<ApiRoute> {
     vec![
-        Route::new("post", "/refresh-tools", "Discover all modules anew (spec 0)", post(refresh))
-            .reply::<Refreshed>(),
-        Route::new("get", "/tools", "The tools as spec 0 defines them", get(tools))
-            .query(PERMISSION)
-            .reply::<Tools>(),
-        Route::new("post", "/execute", "Call a tool (spec 0)", post(execute))
-            .body::<ToolCall>()
-            .reply::<ToolResult>(),
-        Route::new("get", "/api/modules", "The modules and how they are", get(list))
-            .reply::<Modules>(),
-        Route::new(
+        ApiRoute::new(
+            "post",
+            "/refresh-tools",
+            "Refresh the manifests of all modules (module API)",
+            post(refresh_modules),
+        )
+        .with_reply::<RefreshModulesReply>(),
+        ApiRoute::new(
+            "get",
+            "/tools",
+            "List the tools in the module API's format",
+            get(list_tools),
+        )
+        .with_query(PERMISSION_QUERY)
+        .with_reply::<ModuleToolsReply>(),
+        ApiRoute::new("post", "/execute", "Call a tool (module API)", post(execute_tool))
+            .with_body::<ExecuteModuleToolBody>()
+            .with_reply::<ToolResult>(),
+        ApiRoute::new(
+            "get",
+            "/api/modules",
+            "List the modules and their health",
+            get(list_modules),
+        )
+        .with_reply::<ModuleListReply>(),
+        ApiRoute::new(
             "post",
             "/api/modules/{module}/execute",
             "Call a tool of a module",
-            post(of_module),
+            post(execute_in_module),
         )
-        .body::<ToolCall>()
-        .reply::<ToolResult>(),
+        .with_body::<ExecuteModuleToolBody>()
+        .with_reply::<ToolResult>(),
     ]
 }
 
 /// Whether a path belongs to the module API.
-pub(crate) fn has(path: &str) -> bool {
+pub(crate) fn is_module_route(path: &str) -> bool {
     matches!(path, "/refresh-tools" | "/tools" | "/execute") || path.starts_with("/api/modules")
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Status {
-    /// `ok`.
+struct ModuleHealthReply {
+    /// The text `ok`.
     status: &'static str,
 }
 
-async fn health() -> Reply<Status> {
-    Reply(Status { status: "ok" })
+async fn show_health() -> Reply<ModuleHealthReply> {
+    Reply(ModuleHealthReply { status: "ok" })
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Refreshed {
-    /// `ok`.
+struct RefreshModulesReply {
+    /// The text `ok`.
     status: &'static str,
-    /// The modules whose manifest is known.
+    /// Modules whose manifest is known.
     modules: Vec<String>,
 }
 
-async fn refresh(
-    State(doors): State<Doors>,
+async fn refresh_modules(
+    State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
-) -> Result<Reply<Refreshed>, ApiError> {
-    if !principal.may(Right::SourcesRefresh) {
-        return Err(ApiError::lacks(Right::SourcesRefresh));
+) -> Result<Reply<RefreshModulesReply>, ApiError> {
+    if !principal.has_right(Right::SourcesRefresh) {
+        return Err(ApiError::missing_right(Right::SourcesRefresh));
     }
-    doors.parts.intake.refresh_kind(KIND, DISCOVERY).await;
-    let known = |shelf: &Shelf| matches!(shelf.state, Standing::Ok | Standing::Stale);
-    let modules = seen(&doors, &principal).into_iter().filter(|shelf| known(shelf));
+    state.components.intake.refresh_kind(MODULE_KIND, DISCOVERY_TIMEOUT).await;
+    let known = |shelf: &SourceCatalog| matches!(shelf.state, Standing::Current | Standing::Stale);
+    let modules = visible_modules(&state, &principal).into_iter().filter(|shelf| known(shelf));
     let modules = modules.map(|shelf| shelf.source.to_string()).collect();
-    Ok(Reply(Refreshed { status: "ok", modules }))
+    Ok(Reply(RefreshModulesReply { status: "ok", modules }))
 }
 
 /// Returns the modules that the caller's persona may use.
-fn seen(doors: &Doors, principal: &Principal) -> Vec<std::sync::Arc<Shelf>> {
-    let catalog = doors.parts.intake.catalog();
-    let rights = principal.rights();
-    let seen = |shelf: &&std::sync::Arc<Shelf>| {
-        shelf.kind == KIND && rights.allows_source(shelf.source.as_str())
+fn visible_modules(
+    state: &ServerState,
+    principal: &Principal,
+) -> Vec<std::sync::Arc<SourceCatalog>> {
+    let catalog = state.components.intake.catalog();
+    let rights = principal.rights_class();
+    let seen = |shelf: &&std::sync::Arc<SourceCatalog>| {
+        shelf.kind == MODULE_KIND && rights.allows_source(shelf.source.as_str())
     };
-    catalog.shelves().filter(seen).cloned().collect()
+    catalog.list_sources().filter(seen).cloned().collect()
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Tools {
-    tools: Vec<Definition>,
+struct ModuleToolsReply {
+    tools: Vec<ToolDefinition>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Filter {
+struct ModuleToolsQuery {
     #[serde(default)]
     permission: Option<String>,
 }
 
 /// Lists the tools. The first list discovers the modules if none is known yet.
-async fn tools(
-    State(doors): State<Doors>,
+async fn list_tools(
+    State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
-    Params(filter): Params<Filter>,
-) -> Reply<Tools> {
-    doors.parts.intake.wake(KIND, DISCOVERY).await;
-    let principal = lowered(&principal, filter.permission.as_deref());
-    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
-    Reply(Tools { tools: view.tools().map(|entry| Definition::of(&entry.tool)).collect() })
+    QueryParams(filter): QueryParams<ModuleToolsQuery>,
+) -> Reply<ModuleToolsReply> {
+    state.components.intake.refresh_if_unlisted(MODULE_KIND, DISCOVERY_TIMEOUT).await;
+    let principal = lower_level(&principal, filter.permission.as_deref());
+    let view = state.components.gateway.view_for(&principal, CallerType::Direct);
+    Reply(ModuleToolsReply {
+        tools: view.list_tools().map(|entry| ToolDefinition::from_tool(&entry.tool)).collect(),
+    })
 }
 
 /// Lowers the caller's level; an unknown level is the lowest one.
-fn lowered(principal: &Principal, word: Option<&str>) -> Principal {
-    match word {
-        Some(word) => principal.lowered(word.parse().unwrap_or(Level::Guest)),
+fn lower_level(principal: &Principal, level: Option<&str>) -> Principal {
+    match level {
+        Some(word) => principal.with_max_level(word.parse().unwrap_or(PermissionLevel::Guest)),
         None => principal.clone(),
     }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Modules {
-    modules: Vec<Module>,
+struct ModuleListReply {
+    modules: Vec<ModuleReply>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Module {
+struct ModuleReply {
     name: String,
-    /// Where it is; for keys with the right `sources:refresh`.
+    /// URL of the module; requires the right `sources:refresh`.
     url: Option<String>,
-    /// `healthy`, `unhealthy (STATUS)` or `unreachable`, by its own `GET /health`; by its last manifest
-    /// for keys without that right.
+    /// `healthy`, `unhealthy (STATUS)` or `unreachable`, from the module's `GET /health`; from its
+    /// last manifest for keys without the right `sources:refresh`.
     health: String,
-    /// How many of its tools the caller may call.
+    /// Number of the module's tools that the caller may call.
     tools: usize,
-    /// Whether its tools are only remembered.
-    stale: bool,
-    /// Since when.
+    /// Whether the module is unavailable and its tools come from the stored manifest.
+    #[serde(rename = "stale")]
+    is_stale: bool,
+    /// Time since which the tools are stale.
     stale_since: Option<String>,
-    /// What is wrong with it; for keys with the right `sources:refresh`.
+    /// First problem of the module; requires the right `sources:refresh`.
     problem: Option<String>,
-    /// All that is wrong with it and its tools, 100 at most; for the same keys.
+    /// Problems of the module and its tools, at most 100; requires the right `sources:refresh`.
     problems: Vec<String>,
 }
 
 /// Maximum number of reported problems per module.
-const PROBLEMS: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
-async fn list(
-    State(doors): State<Doors>,
+async fn list_modules(
+    State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
-) -> Reply<Modules> {
-    let shelves = seen(&doors, &principal);
-    let modules = join_all(shelves.iter().map(|shelf| module(&doors, &principal, shelf))).await;
-    Reply(Modules { modules })
+) -> Reply<ModuleListReply> {
+    let shelves = visible_modules(&state, &principal);
+    let modules =
+        join_all(shelves.iter().map(|shelf| module_reply(&state, &principal, shelf))).await;
+    Reply(ModuleListReply { modules })
 }
 
-async fn module(doors: &Doors, principal: &Principal, shelf: &Shelf) -> Module {
-    let may = principal.may(Right::SourcesRefresh);
-    let probe = if may { doors.parts.intake.probe(&shelf.source).await } else { None };
-    let view = doors.parts.gateway.view(principal, CallerType::Direct);
+async fn module_reply(
+    state: &ServerState,
+    principal: &Principal,
+    shelf: &SourceCatalog,
+) -> ModuleReply {
+    let may = principal.has_right(Right::SourcesRefresh);
+    let probe = if may { state.components.intake.probe_source(&shelf.source).await } else { None };
+    let view = state.components.gateway.view_for(principal, CallerType::Direct);
     let health = match (&probe, shelf.state) {
         (Some(probe), _) => probe.health,
-        (None, Standing::Ok) => Health::Healthy,
-        (None, _) => Health::Unreachable,
+        (None, Standing::Current) => SourceHealth::Healthy,
+        (None, _) => SourceHealth::Unreachable,
     };
-    let catalog = doors.parts.intake.catalog();
-    let problems = catalog.problems(&shelf.source).filter(|_| may).take(PROBLEMS);
+    let catalog = state.components.intake.catalog();
+    let problems = catalog.source_problems(&shelf.source).filter(|_| may).take(MAX_PROBLEMS);
     let problems: Vec<_> = problems.map(|problem| problem.message.clone()).collect();
-    Module {
+    ModuleReply {
         name: shelf.source.to_string(),
         url: probe.map(|probe| probe.url),
         health: health.to_string(),
         tools: view.tools_of(shelf.source.as_str()).count(),
-        stale: shelf.stale_since.is_some(),
+        is_stale: shelf.stale_since.is_some(),
         stale_since: shelf.stale_since.map(|since| since.to_string()),
         problem: problems.first().cloned(),
         problems,
     }
 }
 
-/// Spec 0's call.
+/// A call in the module API's format.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct ToolCall {
-    /// The tool, as `module.tool`.
+struct ExecuteModuleToolBody {
+    /// Name of the tool, as `module.tool`.
     tool_name: String,
-    /// Its arguments; none where absent.
+    /// Arguments of the call; empty if absent.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[serde(default)]
     #[expect(dead_code, reason = "it was taken out of the body before, as it stands")]
     arguments: Option<Json>,
-    /// A level to call as; it can only lower the key's own.
+    /// Level to call with; it can only lower the level of the key.
     #[serde(default)]
     user_permission: Option<String>,
 }
 
-async fn execute(
-    State(doors): State<Doors>,
+async fn execute_tool(
+    State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
-    large: Large,
+    large: CallRequestBody,
 ) -> Result<Reply<ToolResult>, ApiError> {
-    let (call, arguments, limits) = large.read()?;
-    Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await))
+    let (call, arguments, limits) = large.decode()?;
+    Ok(Reply(run_tool(&state, &principal, (call, arguments, limits)).await))
 }
 
-async fn of_module(
-    State(doors): State<Doors>,
+async fn execute_in_module(
+    State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
     Path(module): Path<String>,
-    large: Large,
+    large: CallRequestBody,
 ) -> Result<Reply<ToolResult>, ApiError> {
-    let (call, arguments, limits) = large.read::<ToolCall>()?;
-    let view = doors.parts.gateway.view(&principal, CallerType::Direct);
-    let native = doors.lists.native(&view, &call.tool_name);
+    let (call, arguments, limits) = large.decode::<ExecuteModuleToolBody>()?;
+    let view = state.components.gateway.view_for(&principal, CallerType::Direct);
+    let native = state.tool_lists.resolve_tool_name(&view, &call.tool_name);
     if native.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with('.')) {
-        return Ok(Reply(run(&doors, &principal, (call, arguments, limits)).await));
+        return Ok(Reply(run_tool(&state, &principal, (call, arguments, limits)).await));
     }
     // A tool of another module is not found in this one.
     let name = format!("{module}.{}", call.tool_name);
     let error = if view.has_source(&module) {
-        result::unknown_tool(&call.tool_name)
+        tool_result::unknown_tool_message(&call.tool_name)
     } else {
-        result::unknown(&doors, &principal, &name)
+        tool_result::not_found_message(&state, &principal, &name)
     };
-    Ok(Reply(ToolResult::failed(call.tool_name, error)))
+    Ok(Reply(ToolResult::from_error(call.tool_name, error)))
 }
 
 /// Runs a call with its arguments and the limits they were parsed with.
-async fn run(
-    doors: &Doors,
+async fn run_tool(
+    state: &ServerState,
     principal: &Principal,
-    (call, arguments, limits): (ToolCall, Json, Limits),
+    (call, arguments, limits): (ExecuteModuleToolBody, Json, JsonLimits),
 ) -> ToolResult {
-    let ToolCall { tool_name, user_permission, .. } = call;
-    let caller = lowered(principal, user_permission.as_deref());
-    let given = Given::Checked(arguments.clone(), limits);
-    let view = doors.parts.gateway.view(&caller, CallerType::Direct);
-    let native = doors.lists.native(&view, &tool_name);
-    let request = Request::new(native, given, Interface::Modules);
-    let answer = if let Some(answer) = pending(doors, &caller, &request).await {
+    let ExecuteModuleToolBody { tool_name, user_permission, .. } = call;
+    let caller = lower_level(principal, user_permission.as_deref());
+    let given = RequestArguments::Validated(arguments.clone(), limits);
+    let view = state.components.gateway.view_for(&caller, CallerType::Direct);
+    let native = state.tool_lists.resolve_tool_name(&view, &tool_name);
+    let request = CallRequest::new(native, given, Interface::Modules);
+    let answer = if let Some(answer) = find_pending_result(state, &caller, &request).await {
         answer
     } else {
-        let answer = doors.parts.gateway.call(&caller, request).await;
-        doors.metrics.ended(Interface::Modules, &answer);
+        let answer = state.components.gateway.call_tool(&caller, request).await;
+        state.metrics.observe_call(Interface::Modules, &answer);
         answer
     };
-    let asked = ToolAsked { doors, principal, caller: &caller, tool_name, arguments };
-    asked.told(answer)
+    let completed =
+        ToolAsked { doors: state, principal, lowered_caller: &caller, tool_name, arguments };
+    completed.into_tool_result(answer)
 }
 
 /// Finds an earlier equal call. A client of the module API can only call again; a call that equals
 /// a pending one, or one whose result was not fetched yet, resumes that one.
-async fn pending(doors: &Doors, caller: &Principal, request: &Request) -> Option<Answer> {
-    let gateway = &doors.parts.gateway;
-    let call = gateway.earlier(caller, request)?;
-    Box::pin(gateway.settled(caller, call, Duration::ZERO)).await.ok()
+async fn find_pending_result(
+    state: &ServerState,
+    caller: &Principal,
+    request: &CallRequest,
+) -> Option<CallResponse> {
+    let gateway = &state.components.gateway;
+    let call = gateway.find_unfetched_call(caller, request)?;
+    Box::pin(gateway.wait_for_result(caller, call, Duration::ZERO)).await.ok()
 }

@@ -1,44 +1,44 @@
-//! Admission: what stands before every interface over HTTP, in one order. Host and Origin, then the credential,
-//! then what the request takes from its caller's rights.
+//! Admission checks for every HTTP interface, in order: Host and Origin, the credential, then the
+//! restrictions of the request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{HeaderMap, Uri};
 use identity::Principal;
-use tool::Wall;
+use tool::WallTime;
 
 use crate::auth::{self, Holder};
-use crate::context;
 use crate::error::ApiError;
-use crate::state::Doors;
+use crate::request_restrictions;
+use crate::server_state::ServerState;
 
-/// What of a request admission reads.
+/// Parts of a request that admission reads.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionRequest<'a> {
     /// All headers.
     pub headers: &'a HeaderMap,
-    /// The target, for what its query takes from the caller's rights.
+    /// The target URI, whose query may restrict the caller's rights.
     pub uri: &'a Uri,
-    /// The source of the endpoint, which a token may be for.
+    /// The source of the endpoint, if a token may be limited to it.
     pub source: Option<&'a str>,
 }
 
-/// What admission found of one head, for requests with the same bytes.
+/// Cached admission result of one request head, for requests with identical bytes.
 #[derive(Debug, Default)]
 pub struct AdmissionCache {
-    /// Whether Host and Origin passed: true for as long as the server runs.
+    /// Whether Host and Origin passed. The result stays valid while the server runs.
     site_passed: AtomicBool,
     holder: Holder,
 }
 
-/// Which check refused a request, with the answer.
+/// Admission check that failed, with its error.
 #[derive(Debug)]
 pub enum AdmissionError {
     /// Host or Origin.
     Site(ApiError),
     /// The credential.
     Credential(ApiError),
-    /// What the request takes from its caller's rights cannot be read.
+    /// The restrictions of the request are invalid.
     Restriction(ApiError),
 }
 
@@ -52,38 +52,39 @@ impl From<AdmissionError> for ApiError {
     }
 }
 
-/// Admits a request that needs a credential: the principal, as its request restricts it. `cache` is of this
-/// very head, and `now` when it came.
+/// Admits a request that needs a credential, and returns its principal with the restrictions of the
+/// request. `cache` must belong to this head; `now` is the time of arrival.
 ///
 /// # Errors
-/// [`AdmissionError`], of the first check that refuses.
+/// [`AdmissionError`] of the first check that fails.
 pub async fn admit(
-    doors: &Doors,
+    doors: &ServerState,
     request: AdmissionRequest<'_>,
     cache: Option<&AdmissionCache>,
-    now: Wall,
+    now: WallTime,
 ) -> Result<Principal, AdmissionError> {
     let AdmissionRequest { headers, uri, source } = request;
     admit_site(doors, headers, cache).map_err(AdmissionError::Site)?;
     let holder = cache.map(|cache| &cache.holder);
     let principal = auth::principal(doors, (headers, source), holder, now).await;
     let principal = principal.map_err(AdmissionError::Credential)?;
-    context::narrowed(doors, principal, (headers, uri)).map_err(AdmissionError::Restriction)
+    request_restrictions::restrict_from_request(doors, principal, (headers, uri))
+        .map_err(AdmissionError::Restriction)
 }
 
-/// The first of these checks, which is all that a request without a credential needs.
+/// Checks Host and Origin, which suffices for requests without a credential.
 ///
 /// # Errors
-/// As of [`Hosts::check`](crate::Hosts::check).
+/// As [`Hosts::check`](crate::Hosts::check).
 pub fn admit_site(
-    doors: &Doors,
+    doors: &ServerState,
     headers: &HeaderMap,
     cache: Option<&AdmissionCache>,
 ) -> Result<(), ApiError> {
     if cache.is_some_and(|cache| cache.site_passed.load(Ordering::Relaxed)) {
         return Ok(());
     }
-    doors.parts.hosts.check(headers)?;
+    doors.components.allowed_hosts.check(headers)?;
     if let Some(cache) = cache {
         cache.site_passed.store(true, Ordering::Relaxed);
     }

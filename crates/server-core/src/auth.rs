@@ -1,34 +1,35 @@
-//! Who asks. The principal comes from the credential alone and travels in the request's extensions.
+//! Authentication. The principal depends on the credential alone and is stored in the request's
+//! extensions.
 
 mod holder;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use identity::{Principal, Token};
-use tool::{Code, Wall};
+use identity::{Principal, UnverifiedJwt};
+use tool::{ErrorCode, WallTime};
 
 use crate::error::ApiError;
 use crate::pending_connections::mark_authenticated;
-use crate::state::{Doors, Parts};
+use crate::server_state::{ServerComponents, ServerState};
 pub use holder::Holder;
 
-/// Who asks, by the credential alone; `source` is that of the endpoint, which a token may be for. A key that
-/// was verified with the ring of now is not verified again where `holder` has it, which is of this credential
-/// and no other.
+/// Authenticates a request by its credential. `source` is the source of the endpoint, to which a
+/// token may be limited. A key in `holder` that was verified with the current ring is not verified
+/// again; `holder` must belong to this credential.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`]; [`Code::Forbidden`] for a token for which nothing is granted;
-/// [`Code::StoreUnavailable`] and [`Code::UpstreamLost`] where nobody can tell.
+/// [`ErrorCode::Unauthenticated`]; [`ErrorCode::Forbidden`] for a token without grants;
+/// [`ErrorCode::StoreUnavailable`] and [`ErrorCode::UpstreamLost`] if verification is impossible.
 pub async fn principal(
-    doors: &Doors,
+    doors: &ServerState,
     (headers, source): (&HeaderMap, Option<&str>),
     holder: Option<&Holder>,
-    now: Wall,
+    now: WallTime,
 ) -> Result<Principal, ApiError> {
-    let Parts { keys, clock, .. } = &doors.parts;
-    let ring = keys.ring();
+    let ServerComponents { keys, clock, .. } = &doors.components;
+    let ring = keys.key_ring();
     if let Some(principal) = holder.and_then(|holder| holder.of(&ring, now)) {
-        keys.fresh(clock.as_ref())?;
+        keys.check_not_stale(clock.as_ref())?;
         return Ok(principal);
     }
     let principal = verified(doors, (headers, source), now).await?;
@@ -39,40 +40,41 @@ pub async fn principal(
 }
 
 async fn verified(
-    doors: &Doors,
+    doors: &ServerState,
     (headers, source): (&HeaderMap, Option<&str>),
-    now: Wall,
+    now: WallTime,
 ) -> Result<Principal, ApiError> {
-    let Parts { keys, clock, issuers, .. } = &doors.parts;
-    let presented = presented(headers).map_err(|error| issuers.challenged(error, source, None))?;
-    keys.fresh(clock.as_ref())?;
-    let ring = keys.ring();
-    if let Some(token) = presented.filter(|presented| Token::is_one(presented)) {
-        // Few come with one, and all would carry about what it takes.
-        let verified = Box::pin(issuers.verify(token, source, (&ring, clock))).await;
+    let ServerComponents { keys, clock, issuers, .. } = &doors.components;
+    let presented =
+        presented(headers).map_err(|error| issuers.with_challenge(error, source, None))?;
+    keys.check_not_stale(clock.as_ref())?;
+    let ring = keys.key_ring();
+    if let Some(token) = presented.filter(|presented| UnverifiedJwt::looks_like_jwt(presented)) {
+        // Boxed: few requests have a token, and all futures would be larger.
+        let verified = Box::pin(issuers.verify_token(token, source, (&ring, clock))).await;
         return verified.inspect(|_| mark_authenticated());
     }
-    let verified = ring.verify(presented, now).inspect(|_| mark_authenticated());
+    let verified = ring.verify_key(presented, now).inspect(|_| mark_authenticated());
     verified.map_err(|error| {
         tracing::info!(reason = error.reason().as_str(), "credential refused");
         let fault = presented.map(|_| "invalid_token");
-        let error = ApiError::new(Code::Unauthenticated, error.to_string())
-            .fix(
+        let error = ApiError::new(ErrorCode::Unauthenticated, error.to_string())
+            .with_help(
                 "send `Authorization: Bearer KEY` with a key of `toolkeep key create`; where owner.key itself is \
                  not valid, `toolkeep key recover` on the server's machine makes a new one",
             );
-        issuers.challenged(error, source, fault)
+        issuers.with_challenge(error, source, fault)
     })
 }
 
-/// The bearer token; nothing where there is no header at all.
+/// Returns the bearer token; `None` without an Authorization header.
 fn presented(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (all.next(), all.next());
     let Some(value) = first else { return Ok(None) };
     let unreadable = || {
-        ApiError::new(Code::Unauthenticated, "the Authorization header cannot be read")
-            .fix("send it once, as `Authorization: Bearer KEY`")
+        ApiError::new(ErrorCode::Unauthenticated, "the Authorization header cannot be read")
+            .with_help("send it once, as `Authorization: Bearer KEY`")
     };
     if second.is_some() {
         return Err(unreadable());

@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tool::artefact::preview_of;
-use tool::outcome::Body as Answered;
+use tool::artifact::artifact_preview;
+use tool::call_outcome::OutcomeBody as Answered;
 use tool::{Json, Outcome};
 
 #[derive(Deserialize)]
-struct McpResult<'a> {
+struct ToolResultFields<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "structuredContent")]
@@ -23,25 +23,25 @@ struct TextBlock {
 /// Converts a tool result to a single value, and returns MCP content blocks separately. A result
 /// that was too large becomes its preview and the artifact. An MCP result becomes its structured
 /// content, its text if there is nothing else, or its content blocks.
-pub fn shown(outcome: Outcome) -> (Json, Option<Json>) {
+pub fn to_plain_result(outcome: Outcome) -> (Json, Option<Json>) {
     let json = match outcome.body {
         Answered::Value(json) => return (json, None),
         Answered::Mcp(json) => json,
     };
-    if let Some(preview) = preview_of(&json) {
+    if let Some(preview) = artifact_preview(&json) {
         return (preview, json.get("content"));
     }
-    let Ok(result) = serde_json::from_str::<McpResult<'_>>(json.as_str()) else {
+    let Ok(result) = serde_json::from_str::<ToolResultFields<'_>>(json.as_str()) else {
         return (json, None);
     };
-    let content = result.content.map(Json::of);
+    let content = result.content.map(Json::encode);
     let text = result.content.and_then(|content| {
         let blocks: Vec<TextBlock> = serde_json::from_str(content.get()).ok()?;
         match blocks.as_slice() {
-            [block] if block.r#type == "text" => Some(Json::of(&block.text)),
+            [block] if block.r#type == "text" => Some(Json::encode(&block.text)),
             _ => None,
         }
     });
-    let value = result.structured.map(Json::of).or(text).or_else(|| content.clone());
+    let value = result.structured.map(Json::encode).or(text).or_else(|| content.clone());
     (value.unwrap_or(json), content)
 }

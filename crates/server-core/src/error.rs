@@ -7,34 +7,34 @@ use axum::response::{IntoResponse, Response};
 use identity::Right;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tool::outcome::Failure;
-use tool::{CallId, Code};
+use tool::call_outcome::CallFailure;
+use tool::{CallId, ErrorCode};
 
-use crate::status::status;
+use crate::http_status::http_status;
 
-/// `{"error": {"code", "message", "fix", "call_id"}}`.
+/// An error response: `{"error": {"code", "message", "fix", "call_id"}}`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ApiError {
-    error: Envelope,
-    /// The same in the words of spec 0, on its routes.
+    error: ErrorBody,
+    /// Error text in the module API's format, on its routes.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'static str>,
-    /// What `WWW-Authenticate` says.
+    /// Value of the `WWW-Authenticate` header.
     #[serde(skip)]
     challenge: Option<Box<str>>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-struct Envelope {
-    /// One word; `toolkeep error CODE` tells more.
+struct ErrorBody {
+    /// Error code; `toolkeep error CODE` explains it.
     #[schemars(with = "String")]
-    code: Code,
-    /// What is wrong, in words.
+    code: ErrorCode,
+    /// Error message for people.
     message: String,
-    /// What to do.
+    /// Advice on how to fix the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
-    /// The call, where there was one: it is on record.
+    /// ID of the recorded call, if the error belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     call_id: Option<CallId>,
@@ -42,66 +42,67 @@ struct Envelope {
 
 impl ApiError {
     /// Creates an error from a code and a message.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let error = Envelope { code, message: message.into(), fix: None, call_id: None };
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let error = ErrorBody { code, message: message.into(), fix: None, call_id: None };
         Self { error, detail: None, challenge: None }
     }
 
     /// The error for a key without a required right, with how to get it.
-    pub fn lacks(right: Right) -> Self {
-        Self::new(Code::Forbidden, format!("the key lacks the right `{right}`")).fix(right.remedy())
+    pub fn missing_right(right: Right) -> Self {
+        Self::new(ErrorCode::Forbidden, format!("the key lacks the right `{right}`"))
+            .with_help(right.remedy())
     }
 
-    /// Adds a remedy.
+    /// Adds advice on how to fix the error.
     #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub fn with_help(mut self, fix: impl Into<String>) -> Self {
         self.error.fix = Some(fix.into());
         self
     }
 
     /// Adds the error text of the compatibility interface.
     #[must_use]
-    pub fn detail(mut self, detail: &'static str) -> Self {
+    pub fn with_detail(mut self, detail: &'static str) -> Self {
         self.detail = Some(detail);
         self
     }
 
     /// Sets the `WWW-Authenticate` challenge.
     #[must_use]
-    pub(crate) fn challenge(mut self, value: String) -> Self {
+    pub(crate) fn with_challenge(mut self, value: String) -> Self {
         self.challenge = Some(value.into());
         self
     }
 
     /// Creates the error of a failed call, with its id.
-    pub fn of(call: CallId, failure: Failure) -> Self {
+    pub fn from_failure(call: CallId, failure: CallFailure) -> Self {
         let mut error = Self::new(failure.code, failure.message);
         error.error.call_id = Some(call);
         error
     }
 
-    /// The error message.
+    /// Returns the error message.
     pub fn message(&self) -> &str {
         &self.error.message
     }
 
-    /// The error code.
-    pub fn code(&self) -> Code {
+    /// Returns the error code.
+    pub fn code(&self) -> ErrorCode {
         self.error.code
     }
 }
 
 impl From<tool::LedgerError> for ApiError {
     fn from(error: tool::LedgerError) -> Self {
-        Self::new(Code::RecordUnavailable, error.message)
+        Self::new(ErrorCode::RecordUnavailable, error.message)
     }
 }
 
 impl From<tool::StoreError> for ApiError {
     fn from(error: tool::StoreError) -> Self {
         let code = match error {
-            tool::StoreError::Conflict { .. } => Code::Conflict,
-            tool::StoreError::Unavailable(_) => Code::StoreUnavailable,
+            tool::StoreError::Conflict { .. } => ErrorCode::Conflict,
+            tool::StoreError::Unavailable(_) => ErrorCode::StoreUnavailable,
         };
         Self::new(code, error.to_string())
     }
@@ -110,10 +111,10 @@ impl From<tool::StoreError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (code, challenge) = (self.error.code, self.challenge.clone());
-        let mut response = (status(code), Json(self)).into_response();
+        let mut response = (http_status(code), Json(self)).into_response();
         let header = match code {
-            Code::Unauthenticated => Some((WWW_AUTHENTICATE, "Bearer realm=\"toolkeep\"")),
-            Code::Busy | Code::RateLimited => Some((RETRY_AFTER, "1")),
+            ErrorCode::Unauthenticated => Some((WWW_AUTHENTICATE, "Bearer realm=\"toolkeep\"")),
+            ErrorCode::Busy | ErrorCode::RateLimited => Some((RETRY_AFTER, "1")),
             _ => None,
         };
         if let Some((name, value)) = header {

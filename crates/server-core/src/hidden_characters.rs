@@ -10,7 +10,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
 /// Escapes hidden characters in a JSON response whose body is complete. Streams pass as they are.
-pub async fn escape(response: Response) -> Response {
+pub async fn escape_hidden(response: Response) -> Response {
     let media = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_json = media.is_some_and(|media| media.starts_with(b"application/json"));
     if !is_json || response.body().size_hint().exact().is_none() {
@@ -20,7 +20,7 @@ pub async fn escape(response: Response) -> Response {
     // The body is in memory: this does not wait.
     let Ok(body) = body.collect().await else { return Response::from_parts(parts, Body::empty()) };
     let bytes = body.to_bytes();
-    let escaped = std::str::from_utf8(&bytes).ok().and_then(json::hidden_escaped);
+    let escaped = std::str::from_utf8(&bytes).ok().and_then(json::escape_invisible_as_json);
     let Some(escaped) = escaped else { return Response::from_parts(parts, Body::from(bytes)) };
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(escaped))
@@ -39,14 +39,14 @@ mod tests {
         let value = json!({ "tool": "a\u{9b}31m\u{202e}b", "plain": "世界 \u{1b}" });
         let bytes = serde_json::to_vec(&value).unwrap();
         assert!(bytes.windows(2).any(|part| part == [0xc2, 0x9b]), "the control");
-        let response = super::escape(Reply(value.clone()).into_response()).await;
+        let response = super::escape_hidden(Reply(value.clone()).into_response()).await;
         assert_eq!(response.headers().get(header::CONTENT_TYPE).unwrap(), "application/json");
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let text = std::str::from_utf8(&body).unwrap();
         assert!(text.contains(r"a\u009b31m\u202eb"), "{text}");
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), value);
         // What is no JSON, or a stream, passes as it is.
-        let page = super::escape("\u{202e}".into_response()).await;
+        let page = super::escape_hidden("\u{202e}".into_response()).await;
         assert_eq!(page.into_body().collect().await.unwrap().to_bytes(), "\u{202e}");
     }
 }

@@ -1,12 +1,12 @@
-//! Which hosts and origins may ask: the answer to DNS rebinding and to pages of other sites.
+//! Allowed hosts and origins: protection against DNS rebinding and cross-site requests.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
-use tool::Code;
+use tool::ErrorCode;
 
 use crate::error::ApiError;
 
-/// Names of this server beside the loopback's own, and foreign origins that are let in.
+/// Host names of this server besides loopback, and allowed foreign origins.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     /// Host names, lower case, without port.
@@ -16,23 +16,24 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Checks `Host`, and `Origin` where there is one.
+    /// Checks `Host`, and `Origin` if present.
     ///
     /// # Errors
-    /// [`Code::ForbiddenOrigin`] where either is missing, doubled or not allowed.
+    /// [`ErrorCode::ForbiddenOrigin`] if `Host` is missing, or either header is duplicated or not
+    /// allowed.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = one(headers, &HOST)?.ok_or_else(|| {
-            ApiError::new(Code::ForbiddenOrigin, "the request has no Host header")
+            ApiError::new(ErrorCode::ForbiddenOrigin, "the request has no Host header")
         })?;
         let Some((name, _)) = split_authority(host) else {
             let told = format!("the Host header `{}` is no host and port", host.escape_debug());
             let fix = "send `HOST` or `HOST:PORT`, the port in digits, without a user part";
-            return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(fix));
+            return Err(ApiError::new(ErrorCode::ForbiddenOrigin, told).with_help(fix));
         };
         let known = |own: &String| own.eq_ignore_ascii_case(name);
         if !is_loopback(name) && !self.names.iter().any(known) {
             let told = format!("this server does not answer to the host `{}`", host.escape_debug());
-            return Err(ApiError::new(Code::ForbiddenOrigin, told).fix(
+            return Err(ApiError::new(ErrorCode::ForbiddenOrigin, told).with_help(
                 "use the address it prints at start, or add the name: `serve --allowed-host NAME`, TOOLKEEP_ALLOWED_HOSTS or \
                  `server.allowed_hosts`",
             ));
@@ -47,7 +48,8 @@ impl Hosts {
             return Ok(());
         }
         let told = format!("pages of `{}` may not ask this server", origin.escape_debug());
-        Err(ApiError::new(Code::ForbiddenOrigin, told).fix("add it to `server.allowed_origins`"))
+        Err(ApiError::new(ErrorCode::ForbiddenOrigin, told)
+            .with_help("add it to `server.allowed_origins`"))
     }
 }
 
@@ -58,18 +60,17 @@ fn one<'a>(
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value
-            .to_str()
-            .map(Some)
-            .map_err(|_| ApiError::new(Code::ForbiddenOrigin, format!("`{name}` is not readable"))),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| {
+            ApiError::new(ErrorCode::ForbiddenOrigin, format!("`{name}` is not readable"))
+        }),
         (Some(_), Some(_)) => {
-            Err(ApiError::new(Code::ForbiddenOrigin, format!("`{name}` is given twice")))
+            Err(ApiError::new(ErrorCode::ForbiddenOrigin, format!("`{name}` is given twice")))
         }
     }
 }
 
-/// Name and port of `HOST` or `HOST:PORT`, as `Host` and `Origin` have them (RFC 9110, 7.2; RFC 6454,
-/// 6.1). `None` where there is a user part, or a port that is no number.
+/// Splits `HOST` or `HOST:PORT` of a `Host` or `Origin` header (RFC 9110, 7.2; RFC 6454, 6.1).
+/// `None` for a user part or a port that is not a number.
 fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     let (name, port) = match authority.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
@@ -86,8 +87,8 @@ fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     (!name.contains(['@', '/', '?', '#', '\\'])).then_some((name, port))
 }
 
-/// Whether two lower-case authorities are one server: the names of the loopback are one name, as a
-/// person may open the page by either and the page ask by the other.
+/// Returns whether two lower-case authorities are the same server. All loopback names are equal,
+/// because a page opened by one name may send requests to another.
 fn is_same(origin: &str, host: &str) -> bool {
     match (split_authority(origin), split_authority(host)) {
         (Some(a), Some(b)) => a == b || (a.1 == b.1 && is_loopback(a.0) && is_loopback(b.0)),

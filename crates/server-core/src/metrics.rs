@@ -10,16 +10,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tool::Interface;
-use tool::outcome::Answer;
+use tool::call_outcome::CallResponse;
 
-use crate::counts::{ByDoor, Counts};
+use crate::call_counters::{CallCounters, PerInterface};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct By {
+struct InterfaceLabel {
     door: &'static str,
 }
 
-fn seconds() -> Histogram {
+fn latency_histogram() -> Histogram {
     Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0])
 }
 
@@ -27,22 +27,22 @@ fn seconds() -> Histogram {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    seconds: Family<By, Histogram, fn() -> Histogram>,
-    known: ByDoor<Histogram>,
+    latencies: Family<InterfaceLabel, Histogram, fn() -> Histogram>,
+    histograms: PerInterface<Histogram>,
     running: Gauge,
     tools: Gauge,
     catalog: Gauge<u64, AtomicU64>,
-    sources_away: Gauge,
-    ledger_up: Gauge,
+    unavailable_sources: Gauge,
+    ledger_available: Gauge,
 }
 
 impl Metrics {
-    pub(crate) fn new(counts: &Counts) -> Self {
+    pub(crate) fn new(counts: &CallCounters) -> Self {
         let mut registry = Registry::with_prefix("toolkeep");
         let (running, tools, catalog) = (Gauge::default(), Gauge::default(), Gauge::default());
         let (sources_away, ledger_up) = (Gauge::default(), Gauge::default());
-        let seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
-        registry.register("calls", "Calls by door and how they ended", counts.family());
+        let seconds = Family::new_with_constructor(latency_histogram as fn() -> Histogram);
+        registry.register("calls", "Calls by door and how they ended", counts.metric_family());
         let help = "Seconds from request to answer, of calls that were answered";
         registry.register("call_seconds", help, seconds.clone());
         registry.register("calls_running", "Calls running now", running.clone());
@@ -50,14 +50,23 @@ impl Metrics {
         registry.register("catalog_number", "Number of the catalog", catalog.clone());
         registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
         registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
-        let known = ByDoor::default();
-        Self { registry, seconds, known, running, tools, catalog, sources_away, ledger_up }
+        let known = PerInterface::default();
+        Self {
+            registry,
+            latencies: seconds,
+            histograms: known,
+            running,
+            tools,
+            catalog,
+            unavailable_sources: sources_away,
+            ledger_available: ledger_up,
+        }
     }
 }
 
 /// Gauge values that are read during a scrape.
 #[derive(Debug)]
-pub struct Now {
+pub struct GaugeValues {
     /// Running calls.
     pub running: usize,
     /// Tools in the catalog.
@@ -65,30 +74,30 @@ pub struct Now {
     /// The number of the current catalog.
     pub catalog: u64,
     /// Sources that are stale or failed.
-    pub away: usize,
+    pub unavailable_sources: usize,
     /// Whether the ledger is available.
-    pub ledger_up: bool,
+    pub is_ledger_available: bool,
 }
 
 impl Metrics {
     /// Observes the latency of an answered call. Statuses are counted when calls are recorded.
-    pub fn ended(&self, door: Interface, answer: &Answer) {
+    pub fn observe_call(&self, door: Interface, answer: &CallResponse) {
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
-        let of = || self.seconds.get_or_create_owned(&By { door: door.as_str() });
-        match self.known.of(door, of) {
+        let of = || self.latencies.get_or_create_owned(&InterfaceLabel { door: door.as_str() });
+        match self.histograms.get_or_init(door, of) {
             Some(known) => known.observe(seconds),
             None => of().observe(seconds),
         }
     }
 
     /// All metrics in the Prometheus text format.
-    pub fn text(&self, now: &Now) -> String {
+    pub fn encode_text(&self, now: &GaugeValues) -> String {
         let as_gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.running.set(as_gauge(now.running));
         self.tools.set(as_gauge(now.tools));
         self.catalog.inner().store(now.catalog, Ordering::Relaxed);
-        self.sources_away.set(as_gauge(now.away));
-        self.ledger_up.set(i64::from(now.ledger_up));
+        self.unavailable_sources.set(as_gauge(now.unavailable_sources));
+        self.ledger_available.set(i64::from(now.is_ledger_available));
         let mut text = String::new();
         // Writing to a string cannot fail; a scraper would notice an empty page.
         match encode(&mut text, &self.registry) {

@@ -2,18 +2,18 @@
 
 use identity::{Principal, Right};
 use tool::Org;
-use tool::node::Speaks;
+use tool::node_registry::NodeAccess;
 
 /// Which nodes a key may act for. Keys of other organizations have no access to the nodes of this
 /// installation.
-pub fn speaks(principal: &Principal) -> Speaks {
+pub fn node_access(principal: &Principal) -> NodeAccess {
     if *principal.org() != Org::default() {
-        Speaks::None
-    } else if principal.may(Right::NodesWrite) {
-        Speaks::All
-    } else if principal.may(Right::NodesRegister) {
-        Speaks::For(principal.subject().to_owned())
+        NodeAccess::None
+    } else if principal.has_right(Right::NodesWrite) {
+        NodeAccess::All
+    } else if principal.has_right(Right::NodesRegister) {
+        NodeAccess::Node(principal.subject().to_owned())
     } else {
-        Speaks::None
+        NodeAccess::None
     }
 }

@@ -15,73 +15,82 @@ tokio::task_local! {
 /// All unauthenticated connections, in order.
 #[derive(Debug)]
 pub struct PendingConnections {
-    most: usize,
-    list: Mutex<List>,
+    max_pending: usize,
+    list: Mutex<PendingList>,
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct PendingList {
     next: u64,
-    all: BTreeMap<u64, CancellationToken>,
+    evictions: BTreeMap<u64, CancellationToken>,
 }
 
 /// One unauthenticated connection; it leaves the list after authentication or when dropped.
 #[derive(Debug)]
 pub struct PendingConnection {
     number: u64,
-    listed: AtomicBool,
-    evicted: CancellationToken,
+    is_listed: AtomicBool,
+    eviction: CancellationToken,
     pending: Arc<PendingConnections>,
 }
 
 impl PendingConnections {
     /// Creates an empty list with a maximum of `most`.
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most: most.max(1), list: Mutex::default() })
+        Arc::new(Self { max_pending: most.max(1), list: Mutex::default() })
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut List) -> T) -> T {
+    fn with_list<T>(&self, change: impl FnOnce(&mut PendingList) -> T) -> T {
         change(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Registers a new connection. Beyond the limit, the oldest is evicted.
-    pub fn enter(self: &Arc<Self>) -> PendingConnection {
+    pub fn register_connection(self: &Arc<Self>) -> PendingConnection {
         let evicted = CancellationToken::new();
-        let (number, oldest) = self.with(|list| {
-            let oldest = if list.all.len() >= self.most { list.all.pop_first() } else { None };
+        let (number, oldest) = self.with_list(|list| {
+            let oldest = if list.evictions.len() >= self.max_pending {
+                list.evictions.pop_first()
+            } else {
+                None
+            };
             list.next += 1;
-            list.all.insert(list.next, evicted.clone());
+            list.evictions.insert(list.next, evicted.clone());
             (list.next, oldest)
         });
         if let Some((_, oldest)) = oldest {
             oldest.cancel();
         }
         let listed = AtomicBool::new(true);
-        PendingConnection { number, listed, evicted, pending: Arc::clone(self) }
+        PendingConnection {
+            number,
+            is_listed: listed,
+            eviction: evicted,
+            pending: Arc::clone(self),
+        }
     }
 }
 
 impl PendingConnection {
     /// Cancelled when the connection is to close for a newer one.
-    pub fn evicted(&self) -> CancellationToken {
-        self.evicted.clone()
+    pub fn eviction_token(&self) -> CancellationToken {
+        self.eviction.clone()
     }
 
-    /// Runs the task of the connection, in which [`mark_authenticated`] refers to it.
-    pub async fn scope<F: Future>(self, serving: F) -> F::Output {
+    /// Runs the task of the connection, in which `mark_authenticated` refers to it.
+    pub async fn run_in_scope<F: Future>(self, serving: F) -> F::Output {
         CONNECTION.scope(self, serving).await
     }
 
-    fn leave(&self) {
-        if self.listed.swap(false, Ordering::Relaxed) {
-            self.pending.with(|list| list.all.remove(&self.number));
+    fn unregister(&self) {
+        if self.is_listed.swap(false, Ordering::Relaxed) {
+            self.pending.with_list(|list| list.evictions.remove(&self.number));
         }
     }
 }
 
 impl Drop for PendingConnection {
     fn drop(&mut self) {
-        self.leave();
+        self.unregister();
     }
 }
 
@@ -89,8 +98,8 @@ impl Drop for PendingConnection {
 pub(crate) fn mark_authenticated() {
     // Without a connection there is nothing to mark.
     let _none = CONNECTION.try_with(|connection| {
-        if connection.listed.load(Ordering::Relaxed) {
-            connection.leave();
+        if connection.is_listed.load(Ordering::Relaxed) {
+            connection.unregister();
         }
     });
 }
@@ -102,18 +111,18 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_that_has_not_authenticated_goes_for_the_newest() {
         let pending = PendingConnections::new(2);
-        let (first, second) = (pending.enter(), pending.enter());
-        let (oldest, older) = (first.evicted(), second.evicted());
-        first.scope(async { mark_authenticated() }).await;
-        let third = pending.enter();
+        let (first, second) = (pending.register_connection(), pending.register_connection());
+        let (oldest, older) = (first.eviction_token(), second.eviction_token());
+        first.run_in_scope(async { mark_authenticated() }).await;
+        let third = pending.register_connection();
         assert!(!older.is_cancelled());
-        let fourth = pending.enter();
+        let fourth = pending.register_connection();
         assert!(older.is_cancelled() && !oldest.is_cancelled());
         drop(third);
-        let fifth = pending.enter();
-        assert!(!fourth.evicted().is_cancelled() && !fifth.evicted().is_cancelled());
+        let fifth = pending.register_connection();
+        assert!(!fourth.eviction_token().is_cancelled() && !fifth.eviction_token().is_cancelled());
         // Outside of a connection nothing is marked.
         mark_authenticated();
-        assert_eq!(pending.with(|list| list.all.len()), 2);
+        assert_eq!(pending.with_list(|list| list.evictions.len()), 2);
     }
 }

@@ -4,27 +4,27 @@ use axum::extract::Query;
 use http::Uri;
 use serde::de::DeserializeOwned;
 
-use crate::context;
+use crate::request_restrictions;
 
 /// Prefix that axum adds to query errors.
-const LEAD: &str = "Failed to deserialize query string: ";
+const AXUM_ERROR_PREFIX: &str = "Failed to deserialize query string: ";
 /// Characters of a parameter's name or value in an error.
-const SHOWN: usize = 100;
+const MAX_QUOTED_CHARS: usize = 100;
 
-/// Reads the query of an address, without the parameters that narrow a request.
+/// Parses the query of a URI, without the parameters that restrict a request.
 ///
 /// # Errors
-/// One sentence: the parameter, what is wrong, and for an unknown one which there are.
-pub fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
-    match Query::<T>::try_from_uri(&context::without(uri)) {
+/// One sentence with the parameter, the problem, and for an unknown parameter the known ones.
+pub fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
+    match Query::<T>::try_from_uri(&request_restrictions::strip_restriction_params(uri)) {
         Ok(Query(params)) => Ok(params),
-        Err(rejection) => Err(format!("the query: {}", sentence(&rejection.body_text()))),
+        Err(rejection) => Err(format!("the query: {}", rephrase_error(&rejection.body_text()))),
     }
 }
 
 /// The library's words in ours. They are `PARAMETER: ERROR`, or the error alone.
-fn sentence(text: &str) -> String {
-    let text = text.strip_prefix(LEAD).unwrap_or(text);
+fn rephrase_error(text: &str) -> String {
+    let text = text.strip_prefix(AXUM_ERROR_PREFIX).unwrap_or(text);
     let (parameter, error) = match text.split_once(": ") {
         Some((parameter, error)) if !parameter.contains(['`', ' ']) => (Some(parameter), error),
         _ => (None, text),
@@ -32,13 +32,17 @@ fn sentence(text: &str) -> String {
     if let Some((_, rest)) = text.split_once("unknown field `") {
         let (name, known) = rest.rsplit_once("`, expected ").unwrap_or((rest, ""));
         let name = name.strip_suffix("`, there are no fields").unwrap_or(name);
-        return format!("unknown parameter `{}`; {}", shown(name), known_ones(known));
+        return format!(
+            "unknown parameter `{}`; {}",
+            escape_truncated(name),
+            list_parameters(known)
+        );
     }
-    if let Some(name) = quoted(error, "duplicate field ") {
-        return format!("the parameter `{}` is given twice", shown(name));
+    if let Some(name) = quoted_name(error, "duplicate field ") {
+        return format!("the parameter `{}` is given twice", escape_truncated(name));
     }
-    if let Some(name) = quoted(error, "missing field ") {
-        return format!("the parameter `{}` is missing", shown(name));
+    if let Some(name) = quoted_name(error, "missing field ") {
+        return format!("the parameter `{}` is missing", escape_truncated(name));
     }
     let wrong = match error {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -48,16 +52,17 @@ fn sentence(text: &str) -> String {
         "provided string was not `true` or `false`" => "is neither `true` nor `false`",
         other => {
             return parameter.map_or_else(
-                || shown(other),
-                |name| format!("`{}`: {}", shown(name), shown(other)),
+                || escape_truncated(other),
+                |name| format!("`{}`: {}", escape_truncated(name), escape_truncated(other)),
             );
         }
     };
-    parameter.map_or_else(|| wrong.to_owned(), |name| format!("`{}` {wrong}", shown(name)))
+    parameter
+        .map_or_else(|| wrong.to_owned(), |name| format!("`{}` {wrong}", escape_truncated(name)))
 }
 
 /// The parameters that a route has, of a list such as ``one of `a`, `b` ``.
-fn known_ones(list: &str) -> String {
+fn list_parameters(list: &str) -> String {
     let names: Vec<_> = list.split('`').skip(1).step_by(2).collect();
     match names.as_slice() {
         [] => "there are no parameters here".to_owned(),
@@ -66,19 +71,19 @@ fn known_ones(list: &str) -> String {
     }
 }
 
-fn quoted<'a>(error: &'a str, lead: &str) -> Option<&'a str> {
+fn quoted_name<'a>(error: &'a str, lead: &str) -> Option<&'a str> {
     error.strip_prefix(lead)?.strip_prefix('`')?.strip_suffix('`')
 }
 
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+fn escape_truncated(text: &str) -> String {
+    text.chars().take(MAX_QUOTED_CHARS).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
 
-    use super::read;
+    use super::parse_query;
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default, deny_unknown_fields)]
@@ -101,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_parameter_and_the_known_ones() {
-        let three = |query: &str| read::<Three>(&format!("/x?{query}").parse().unwrap());
+        let three = |query: &str| parse_query::<Three>(&format!("/x?{query}").parse().unwrap());
         assert!(three("limit=3&cursor=4&open=true&read_only=true").is_ok());
         for (query, expected) in [
             ("status=1", "unknown parameter `status`; use one of limit, cursor, open"),
@@ -118,10 +123,11 @@ mod tests {
         ] {
             assert_eq!(three(query).unwrap_err(), format!("the query: {expected}"), "{query}");
         }
-        let one = |query: &str| read::<One>(&format!("/x?{query}").parse().unwrap()).unwrap_err();
+        let one =
+            |query: &str| parse_query::<One>(&format!("/x?{query}").parse().unwrap()).unwrap_err();
         assert_eq!(one("x=1"), "the query: unknown parameter `x`; the only one is `tag`");
         assert_eq!(one(""), "the query: the parameter `tag` is missing");
-        let none = read::<Empty>(&"/x?y=1".parse().unwrap()).unwrap_err();
+        let none = parse_query::<Empty>(&"/x?y=1".parse().unwrap()).unwrap_err();
         assert_eq!(none, "the query: unknown parameter `y`; there are no parameters here");
     }
 }

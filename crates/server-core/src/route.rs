@@ -4,33 +4,33 @@ use axum::http::Uri;
 use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use tool::Code;
+use tool::ErrorCode;
 
 use crate::error::ApiError;
-use crate::state::Doors;
+use crate::server_state::ServerState;
 
 /// Function that generates the schema of a type.
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of `T`.
-pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// A query parameter.
+/// A query parameter of a route.
 #[derive(Debug, Clone, Copy)]
-pub struct Param {
+pub struct QueryParam {
     /// The parameter name.
     pub name: &'static str,
     /// The description in the OpenAPI document.
-    pub what: &'static str,
+    pub description: &'static str,
     /// The JSON Schema type.
-    pub kind: &'static str,
+    pub schema_type: &'static str,
 }
 
 /// A route of the REST API.
 #[expect(missing_debug_implementations, reason = "its handler has none")]
-pub struct Route {
+pub struct ApiRoute {
     /// The method in lower case, as in OpenAPI.
     pub method: &'static str,
     /// The path with `{name}` for parameters, as in axum and OpenAPI.
@@ -38,65 +38,74 @@ pub struct Route {
     /// The summary in the OpenAPI document.
     pub summary: &'static str,
     /// The query parameters.
-    pub query: &'static [Param],
+    pub query: &'static [QueryParam],
     /// The schema of the request body.
-    pub body: Option<SchemaOf>,
+    pub body: Option<SchemaFn>,
     /// The schema of the response body.
-    pub reply: Option<SchemaOf>,
+    pub reply: Option<SchemaFn>,
     /// Whether the route requires a key.
-    pub keyed: bool,
+    pub requires_key: bool,
     /// The handler.
-    pub answer: MethodRouter<Doors>,
+    pub handler: MethodRouter<ServerState>,
 }
 
-impl Route {
+impl ApiRoute {
     /// Creates a route that requires a key.
     pub fn new(
         method: &'static str,
         path: &'static str,
         summary: &'static str,
-        answer: MethodRouter<Doors>,
+        answer: MethodRouter<ServerState>,
     ) -> Self {
-        Self { method, path, summary, query: &[], body: None, reply: None, keyed: true, answer }
+        Self {
+            method,
+            path,
+            summary,
+            query: &[],
+            body: None,
+            reply: None,
+            requires_key: true,
+            handler: answer,
+        }
     }
 
     /// Sets the query parameters.
     #[must_use]
-    pub fn query(mut self, query: &'static [Param]) -> Self {
+    pub fn with_query(mut self, query: &'static [QueryParam]) -> Self {
         self.query = query;
         self
     }
 
     /// Sets the schema of the request body.
     #[must_use]
-    pub fn body<T: JsonSchema>(mut self) -> Self {
-        self.body = Some(schema::<T>);
+    pub fn with_body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(schema_of::<T>);
         self
     }
 
     /// Sets the schema of the response body.
     #[must_use]
-    pub fn reply<T: JsonSchema>(mut self) -> Self {
-        self.reply = Some(schema::<T>);
+    pub fn with_reply<T: JsonSchema>(mut self) -> Self {
+        self.reply = Some(schema_of::<T>);
         self
     }
 
     /// Makes the route public.
     #[must_use]
-    pub fn open(mut self) -> Self {
-        self.keyed = false;
+    pub fn without_key(mut self) -> Self {
+        self.requires_key = false;
         self
     }
 }
 
 /// The escaped and truncated client input, for error messages.
-pub fn shown(text: &str, most: usize) -> String {
+pub fn escape_truncated(text: &str, most: usize) -> String {
     text.chars().take(most).flat_map(char::escape_debug).collect()
 }
 
 /// The error for an unknown path.
-pub fn nothing_here(uri: &Uri) -> ApiError {
-    let path = shown(uri.path(), 200);
-    ApiError::new(Code::NotFound, format!("there is nothing at `{path}`"))
-        .fix("see /openapi.json for what there is")
+pub fn not_found(uri: &Uri) -> ApiError {
+    let path = escape_truncated(uri.path(), 200);
+    ApiError::new(ErrorCode::NotFound, format!("there is nothing at `{path}`"))
+        .with_help("see /openapi.json for what there is")
 }

@@ -9,21 +9,21 @@ use identity::Principal;
 
 /// Maximum number of streams and waiting requests of one root key with all keys delegated from it:
 /// a tenth of the connections of a port.
-pub(crate) const OF_KEY: usize = 1_000;
+pub(crate) const MAX_STREAMS_PER_KEY: usize = 1_000;
 
 /// The number of open streams by root key.
 #[derive(Debug, Clone, Default)]
-pub struct Streams(Arc<Mutex<HashMap<Box<str>, usize>>>);
+pub struct StreamLimits(Arc<Mutex<HashMap<Box<str>, usize>>>);
 
 /// An open stream; it counts until dropped.
 #[derive(Debug)]
 pub struct OpenStream {
-    streams: Streams,
+    streams: StreamLimits,
     key: Box<str>,
 }
 
-impl Streams {
-    fn open_streams(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
+impl StreamLimits {
+    fn lock_counts(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -31,13 +31,13 @@ impl Streams {
     ///
     /// # Errors
     /// Returns a message if its key has the maximum.
-    pub fn open(&self, who: &Principal) -> Result<OpenStream, String> {
-        let key: Box<str> = format!("{}/{}", who.org().as_str(), who.root_key()).into();
-        let mut all = self.open_streams();
+    pub fn open_stream(&self, who: &Principal) -> Result<OpenStream, String> {
+        let key: Box<str> = format!("{}/{}", who.org().as_str(), who.limit_key_id()).into();
+        let mut all = self.lock_counts();
         let count = all.entry(key.clone()).or_default();
-        if *count >= OF_KEY {
+        if *count >= MAX_STREAMS_PER_KEY {
             return Err(format!(
-                "this key has {OF_KEY} event streams and waiting requests open, which is its limit; close some"
+                "this key has {MAX_STREAMS_PER_KEY} event streams and waiting requests open, which is its limit; close some"
             ));
         }
         *count += 1;
@@ -48,8 +48,8 @@ impl Streams {
     /// key has the maximum of streams and waiting requests: the request then returns the current
     /// state.
     pub fn allowed_wait(&self, who: &Principal, time: Duration) -> AllowedWait {
-        let open = if time.is_zero() { None } else { self.open(who).ok() };
-        AllowedWait { time: if open.is_some() { time } else { Duration::ZERO }, _open: open }
+        let open = if time.is_zero() { None } else { self.open_stream(who).ok() };
+        AllowedWait { duration: if open.is_some() { time } else { Duration::ZERO }, _open: open }
     }
 }
 
@@ -57,13 +57,13 @@ impl Streams {
 #[derive(Debug)]
 pub struct AllowedWait {
     /// The permitted time.
-    pub time: Duration,
+    pub duration: Duration,
     _open: Option<OpenStream>,
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut all = self.streams.open_streams();
+        let mut all = self.streams.lock_counts();
         if let Some(count) = all.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -75,37 +75,43 @@ impl Drop for OpenStream {
 
 #[cfg(test)]
 mod tests {
-    use identity::{Hand, KeyId, KeyRing, NewKey, Principal};
-    use tool::Wall;
+    use identity::{DelegationRequest, KeyId, KeyRing, NewKey, Principal};
+    use tool::WallTime;
 
-    use super::{OF_KEY, Streams};
+    use super::{MAX_STREAMS_PER_KEY, StreamLimits};
 
     /// A key, and one delegated from it.
     fn keys() -> [Principal; 2] {
-        let now = Wall(1);
-        let first = NewKey::user(KeyId::new("first").unwrap(), "ann");
-        let (secret, record) = first.issue([1; 32], now).unwrap();
-        let maker = KeyRing::new([record.clone()]).verify(Some(secret.open()), now).unwrap();
+        let now = WallTime(1);
+        let first = NewKey::for_user(KeyId::new("first").unwrap(), "ann");
+        let (secret, record) = first.issue_key([1; 32], now).unwrap();
+        let maker = KeyRing::new([record.clone()]).verify_key(Some(secret.expose()), now).unwrap();
         let id = KeyId::new("second").unwrap();
-        let second = NewKey::delegated(id, (&record, &maker), Hand::default(), now).unwrap();
-        let (other_secret, other) = second.issue([2; 32], now).unwrap();
+        let second =
+            NewKey::delegate_key(id, (&record, &maker), DelegationRequest::default(), now).unwrap();
+        let (other_secret, other) = second.issue_key([2; 32], now).unwrap();
         let ring = KeyRing::new([record, other]);
-        [secret, other_secret].map(|it| ring.verify(Some(it.open()), now).unwrap())
+        [secret, other_secret].map(|it| ring.verify_key(Some(it.expose()), now).unwrap())
     }
 
     #[test]
     fn a_key_and_those_delegated_from_it_have_so_many_streams_together() {
-        let (streams, [first, second]) = (Streams::default(), keys());
-        let mut open: Vec<_> = (0..OF_KEY)
-            .map(|number| streams.open(if number % 2 == 0 { &first } else { &second }).unwrap())
+        let (streams, [first, second]) = (StreamLimits::default(), keys());
+        let mut open: Vec<_> = (0..MAX_STREAMS_PER_KEY)
+            .map(|number| {
+                streams.open_stream(if number % 2 == 0 { &first } else { &second }).unwrap()
+            })
             .collect();
-        assert!(streams.open(&first).is_err() && streams.open(&second).is_err());
+        assert!(streams.open_stream(&first).is_err() && streams.open_stream(&second).is_err());
         // Controls: another key has its own limit, and a closed stream frees its place.
-        let other = KeyRing::default().open(tool::Level::User).verify(None, Wall(1)).unwrap();
-        let theirs = streams.open(&other).unwrap();
+        let other = KeyRing::default()
+            .with_anonymous_access(tool::PermissionLevel::User)
+            .verify_key(None, WallTime(1))
+            .unwrap();
+        let theirs = streams.open_stream(&other).unwrap();
         open.pop();
-        let again = streams.open(&second).unwrap();
+        let again = streams.open_stream(&second).unwrap();
         drop((open, theirs, again));
-        assert!(streams.open_streams().is_empty());
+        assert!(streams.lock_counts().is_empty());
     }
 }

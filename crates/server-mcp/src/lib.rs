@@ -5,32 +5,33 @@
 //! the bytes that were received. The endpoint makes no decisions: the gateway decides what is
 //! listed and how a call ends.
 
-mod about;
-mod answer;
-mod approval;
-mod ask;
-mod asked;
-mod body;
-mod call;
-mod client;
-mod follow;
-mod head;
-mod level;
-mod listen;
-mod lists;
-mod live;
-mod methods;
-mod outlet;
-mod refused;
-mod result;
-mod run;
-mod running;
-mod scope;
+mod approvals;
+mod call_completion;
+mod call_execution;
+mod client_capabilities;
+mod client_requests;
+mod dispatch;
+mod endpoint;
+mod event_sink;
+mod list_changes;
+mod list_methods;
+mod log_level;
+mod progress_stream;
+mod request_context;
+mod request_error;
+mod request_headers;
+mod request_state;
+mod resource_subscriptions;
+mod response_body;
+mod result_encoding;
+mod running_requests;
+mod server_capabilities;
+mod server_stream;
 mod session;
-mod task;
-mod told;
-mod waiting;
-mod watch;
+mod session_runtime;
+mod source_methods;
+mod tasks;
+mod tools_call;
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -42,125 +43,127 @@ use identity::Principal;
 use tokio_util::task::TaskTracker;
 use tool::Secret;
 
-use server_core::body::read_large;
+use server_core::body::read_call_body;
 use server_core::error::ApiError;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use server_core::state::{Doors, Inner, Parts};
+use server_core::server_state::{ServerComponents, ServerState, StateInner};
 
-pub use answer::{refuses, taken};
-pub use asked::Who;
-pub use body::Reply;
-pub use head::{Heads, Said};
-pub use scope::Scope;
+pub use dispatch::{dispatch_message, reject_headers};
+pub use endpoint::Endpoint;
+pub use request_context::EndpointCaller;
+pub use request_headers::{CachedHeaderValues, RequestHeaders};
+pub use response_body::McpResponse;
 
-use call::{Mirrors, OwnNames};
-use session::Sessions;
-use task::Kept;
-use waiting::Waits;
-use watch::Watch;
+use list_changes::ListChangeWatcher;
+use request_state::RequestStates;
+use session::SessionStore;
+use tasks::TaskStore;
+use tools_call::{ArgumentHeaderCache, NativeNameCache};
 
 /// The state that all interfaces share and the components of MCP; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct McpDoors {
-    doors: Doors,
-    pub(crate) mcp: Arc<Shared>,
+pub struct McpServerState {
+    server: ServerState,
+    pub(crate) mcp_components: Arc<McpComponents>,
 }
 
 /// Weak references to the server state, for background tasks that end with it.
 #[derive(Debug)]
-pub(crate) struct WeakDoors(Weak<Inner>, Weak<Shared>);
+pub(crate) struct WeakMcpServerState(Weak<StateInner>, Weak<McpComponents>);
 
-impl McpDoors {
+impl McpServerState {
     /// Creates the state from the components of the server.
-    pub fn new(parts: Parts) -> Self {
-        let mcp = Arc::new(Shared::new(&parts.secret));
-        Self { doors: Doors::new(parts), mcp }
+    pub fn new(parts: ServerComponents) -> Self {
+        let mcp = Arc::new(McpComponents::new(&parts.installation_secret));
+        Self { server: ServerState::new(parts), mcp_components: mcp }
     }
 
     /// Closes the streams of clients and cancels detached tasks. For the shutdown of the server;
     /// running calls are not affected.
     pub fn close(&self) {
-        self.mcp.close();
-        self.doors.close();
+        self.mcp_components.close();
+        self.server.close_streams();
     }
 
-    pub(crate) fn weak(&self) -> WeakDoors {
-        WeakDoors(self.doors.weak(), Arc::downgrade(&self.mcp))
+    pub(crate) fn downgrade(&self) -> WeakMcpServerState {
+        WeakMcpServerState(self.server.downgrade(), Arc::downgrade(&self.mcp_components))
     }
 }
 
-impl WeakDoors {
-    pub(crate) fn upgrade(&self) -> Option<(Arc<Inner>, Arc<Shared>)> {
+impl WeakMcpServerState {
+    pub(crate) fn upgrade(&self) -> Option<(Arc<StateInner>, Arc<McpComponents>)> {
         Some((self.0.upgrade()?, self.1.upgrade()?))
     }
 }
 
-impl Deref for McpDoors {
-    type Target = Doors;
+impl Deref for McpServerState {
+    type Target = ServerState;
 
-    fn deref(&self) -> &Doors {
-        &self.doors
+    fn deref(&self) -> &ServerState {
+        &self.server
     }
 }
 
 /// The sessions, request states, tasks and caches that all MCP requests share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    sessions: Sessions,
-    waits: Waits,
-    kept: Kept,
-    watch: Watch,
-    mirrors: Mirrors,
-    own: OwnNames,
-    tasks: TaskTracker,
+pub(crate) struct McpComponents {
+    sessions: SessionStore,
+    request_states: RequestStates,
+    task_store: TaskStore,
+    list_watcher: ListChangeWatcher,
+    argument_headers: ArgumentHeaderCache,
+    native_names: NativeNameCache,
+    background_tasks: TaskTracker,
 }
 
-impl Shared {
+impl McpComponents {
     pub(crate) fn new(secret: &Secret) -> Self {
         Self {
-            sessions: Sessions::new(secret),
-            waits: Waits::new(secret),
-            kept: Kept::new(secret),
-            watch: Watch::default(),
-            mirrors: Mirrors::default(),
-            own: OwnNames::default(),
-            tasks: TaskTracker::new(),
+            sessions: SessionStore::new(secret),
+            request_states: RequestStates::new(secret),
+            task_store: TaskStore::new(secret),
+            list_watcher: ListChangeWatcher::default(),
+            argument_headers: ArgumentHeaderCache::default(),
+            native_names: NativeNameCache::default(),
+            background_tasks: TaskTracker::new(),
         }
     }
 
     /// Closes the streams of clients and cancels the calls that became tasks, which would delay the
     /// shutdown.
     pub(crate) fn close(&self) {
-        self.kept.close();
-        self.watch.close();
-        self.sessions.close();
+        self.task_store.cancel_all();
+        self.list_watcher.close_all();
+        self.sessions.close_all();
     }
 }
 
 /// Builds the router of the MCP endpoints.
-pub fn routes(doors: &McpDoors) -> Router {
-    let each = || post(serve).get(serve).delete(serve);
-    Router::new().route("/mcp", each()).route("/mcp/{source}", each()).with_state(doors.clone())
+pub fn mcp_router(state: &McpServerState) -> Router {
+    let each = || post(handle_http).get(handle_http).delete(handle_http);
+    Router::new().route("/mcp", each()).route("/mcp/{source}", each()).with_state(state.clone())
 }
 
-async fn serve(
-    State(doors): State<McpDoors>,
+async fn handle_http(
+    State(state): State<McpServerState>,
     Extension(principal): Extension<Principal>,
     source: Option<Path<String>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let source = source.map(|Path(source)| source);
     if *request.method() == Method::POST {
-        return message(&doors, &principal, source, request).await;
+        return handle_post(&state, &principal, source, request).await;
     }
-    let scope = Scope::read(source, request.uri())?;
+    let scope = Endpoint::from_request(source, request.uri())?;
     let reply = match *request.method() {
-        Method::DELETE => listen::delete(&doors, &principal, &scope, request.headers()),
-        Method::GET => listen::get(&doors, &principal, &scope, request.headers()),
+        Method::DELETE => server_stream::end_session(&state, &principal, &scope, request.headers()),
+        Method::GET => {
+            server_stream::open_session_stream(&state, &principal, &scope, request.headers())
+        }
         // A HEAD request is routed like a GET, but has no stream to open.
-        _ => listen::only_post(),
+        _ => server_stream::method_not_allowed(),
     };
     Ok(reply.map(Body::new))
 }
@@ -169,14 +172,16 @@ async fn serve(
 ///
 /// # Errors
 /// Returns an error if the address or the body cannot be parsed.
-pub async fn message(
-    doors: &McpDoors,
+pub async fn handle_post(
+    state: &McpServerState,
     principal: &Principal,
     source: Option<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let scope = Scope::read(source, &parts.uri)?;
-    let bytes = read_large(doors, principal, body).await?;
-    Ok(answer::answer(doors, principal, &scope, &parts.headers, bytes).await.map(Body::new))
+    let scope = Endpoint::from_request(source, &parts.uri)?;
+    let bytes = read_call_body(state, principal, body).await?;
+    Ok(dispatch::handle_message(state, principal, &scope, &parts.headers, bytes)
+        .await
+        .map(Body::new))
 }

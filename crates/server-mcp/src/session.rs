@@ -8,123 +8,131 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use identity::Principal;
-use mcp::Revision;
+use mcp::ProtocolVersion;
 use serde::{Deserialize, Serialize};
-use tool::executor::ClientCan;
-use tool::{Json, Map, Secret, Wall};
+use tool::executor::ClientCapabilities;
+use tool::{FastMap, Json, Secret, WallTime};
 
-use super::level::Level;
-use super::live::Live;
-use super::{client, scope::Scope};
-use server_core::seal::Seal;
+use super::log_level::LogLevel;
+use super::session_runtime::SessionRuntime;
+use super::{client_capabilities, endpoint::Endpoint};
+use server_core::sealing_key::SealingKey;
 
 /// Maximum bytes of client capabilities that a session id contains unchanged; larger ones are
 /// reduced.
-const DECLARED: usize = 1_024;
+const MAX_CAPABILITIES_BYTES: usize = 1_024;
 /// Maximum bytes of a session id.
-const LONGEST: usize = 8 << 10;
+const MAX_SESSION_ID_BYTES: usize = 8 << 10;
 /// Maximum number of sessions whose state is kept in this process.
-const OPEN: usize = 4_096;
+const MAX_SESSIONS: usize = 4_096;
 /// Lifetime of a session id.
-const HOLDS: Duration = Duration::from_hours(30 * 24);
+const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Maximum number of ended sessions that are remembered.
-const ENDED: usize = 4_096;
+const MAX_ENDED_SESSIONS: usize = 4_096;
 
 /// The random identity of a session.
-pub(crate) type Nonce = [u8; 16];
+pub(crate) type SessionNonce = [u8; 16];
 
 /// The claims that a session id contains in encrypted form.
 #[derive(Debug, Serialize, Deserialize)]
-struct Fact {
-    nonce: Nonce,
+struct SessionClaims {
+    nonce: SessionNonce,
     revision: String,
-    until: u64,
-    declared: Json,
+    #[serde(rename = "until")]
+    expires_at: u64,
+    #[serde(rename = "declared")]
+    capabilities: Json,
 }
 
 /// A session whose id is valid.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     id: Box<str>,
-    nonce: Nonce,
-    until: u64,
+    nonce: SessionNonce,
+    expires_at: u64,
     /// The organization, key and endpoint that the session is bound to.
-    bound: [Box<str>; 3],
-    pub client: ClientCan,
-    pub(crate) live: Arc<Live>,
+    binding: [Box<str>; 3],
+    pub capabilities: ClientCapabilities,
+    pub(crate) runtime: Arc<SessionRuntime>,
 }
 
-impl Session {
-    fn holds(&self, bound: [&str; 3], now: Wall) -> bool {
-        self.until >= now.0 && self.bound.iter().zip(bound).all(|(own, asked)| **own == *asked)
+impl ClientSession {
+    fn is_valid_for(&self, bound: [&str; 3], now: WallTime) -> bool {
+        self.expires_at >= now.0
+            && self.binding.iter().zip(bound).all(|(own, asked)| **own == *asked)
     }
 }
 
 /// The sessions of this process.
 #[derive(Debug)]
-pub(crate) struct Sessions {
-    seal: Seal,
-    known: Mutex<Known>,
+pub(crate) struct SessionStore {
+    sealing_key: SealingKey,
+    table: Mutex<SessionTable>,
     ticks: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct SessionTable {
     /// Opened sessions by their ids, so that an id is decrypted once.
-    open: Map<Box<str>, Arc<Session>>,
-    ended: VecDeque<Nonce>,
+    open: FastMap<Box<str>, Arc<ClientSession>>,
+    ended: VecDeque<SessionNonce>,
 }
 
-impl Sessions {
+impl SessionStore {
     pub(crate) fn new(secret: &Secret) -> Self {
-        let seal = Seal::new(secret, "toolkeep mcp session");
-        Self { seal, known: Mutex::default(), ticks: AtomicU64::new(0) }
+        let seal = SealingKey::new(secret, "toolkeep mcp session");
+        Self { sealing_key: seal, table: Mutex::default(), ticks: AtomicU64::new(0) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_table(&self) -> MutexGuard<'_, SessionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates a session and returns its id; `None` if no randomness is available.
-    pub(crate) fn begin(
+    pub(crate) fn create_session(
         &self,
-        of: (&Principal, &Scope),
-        revision: Revision,
+        of: (&Principal, &Endpoint),
+        revision: ProtocolVersion,
         declared: Option<Json>,
-        now: Wall,
+        now: WallTime,
     ) -> Option<String> {
-        let mut nonce = Nonce::default();
+        let mut nonce = SessionNonce::default();
         getrandom::fill(&mut nonce).ok()?;
-        let until = now.0.saturating_add(millis(HOLDS));
-        let declared = bounded(declared);
-        let fact = Fact { nonce, revision: revision.to_string(), until, declared };
-        self.seal.close(&bound(of), Json::of(&fact).bytes())
+        let until = now.0.saturating_add(duration_millis(SESSION_LIFETIME));
+        let declared = shrink_capabilities(declared);
+        let fact = SessionClaims {
+            nonce,
+            revision: revision.to_string(),
+            expires_at: until,
+            capabilities: declared,
+        };
+        self.sealing_key.seal_bytes(&session_binding(of), Json::encode(&fact).bytes())
     }
 
     /// Finds the session of an id; `None` if it is not valid for this principal and endpoint.
-    pub(crate) fn find(
+    pub(crate) fn find_session(
         &self,
-        of: (&Principal, &Scope),
+        of: (&Principal, &Endpoint),
         id: &str,
-        now: Wall,
-    ) -> Option<Arc<Session>> {
+        now: WallTime,
+    ) -> Option<Arc<ClientSession>> {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
-        let bound = bound(of);
-        let known = self.known().open.get(id).map(Arc::clone);
+        let bound = session_binding(of);
+        let known = self.lock_table().open.get(id).map(Arc::clone);
         if let Some(session) = known {
-            session.live.touch(tick);
-            return Some(session).filter(|session| session.holds(bound, now));
+            session.runtime.mark_used(tick);
+            return Some(session).filter(|session| session.is_valid_for(bound, now));
         }
-        let session = self.opened(bound, id).filter(|session| session.holds(bound, now))?;
-        session.live.touch(tick);
-        let mut known = self.known();
+        let session = self.open_id(bound, id).filter(|session| session.is_valid_for(bound, now))?;
+        session.runtime.mark_used(tick);
+        let mut known = self.lock_table();
         if known.ended.contains(&session.nonce) {
             return None;
         }
-        if known.open.len() >= OPEN {
-            make_room(&mut known.open);
+        if known.open.len() >= MAX_SESSIONS {
+            evict_idle(&mut known.open);
         }
-        if known.open.len() >= OPEN {
+        if known.open.len() >= MAX_SESSIONS {
             // All are in use. Its requests still run, but they share no state.
             return Some(Arc::new(session));
         }
@@ -132,78 +140,88 @@ impl Sessions {
         Some(Arc::clone(known.open.entry(id.into()).or_insert_with(|| Arc::new(session))))
     }
 
-    fn opened(&self, bound: [&str; 3], id: &str) -> Option<Session> {
-        let id = Some(id).filter(|id| id.len() <= LONGEST)?;
-        let fact: Fact = serde_json::from_slice(&self.seal.open(&bound, id)?).ok()?;
-        let Fact { nonce, revision, until, declared } = fact;
-        Revision::read(&revision)?;
-        let (client, live) = (client::can(declared), Arc::default());
-        Some(Session { id: id.into(), nonce, until, bound: bound.map(Into::into), client, live })
+    fn open_id(&self, bound: [&str; 3], id: &str) -> Option<ClientSession> {
+        let id = Some(id).filter(|id| id.len() <= MAX_SESSION_ID_BYTES)?;
+        let fact: SessionClaims =
+            serde_json::from_slice(&self.sealing_key.open_sealed(&bound, id)?).ok()?;
+        let SessionClaims { nonce, revision, expires_at: until, capabilities: declared } = fact;
+        ProtocolVersion::parse(&revision)?;
+        let (client, live) = (client_capabilities::parse_capabilities(declared), Arc::default());
+        Some(ClientSession {
+            id: id.into(),
+            nonce,
+            expires_at: until,
+            binding: bound.map(Into::into),
+            capabilities: client,
+            runtime: live,
+        })
     }
 
     /// The lowest log level that any session at this endpoint requested, of any caller.
-    pub(crate) fn least_level(&self, scope: &Scope) -> Option<Level> {
-        let known = self.known();
-        let here = known.open.values().filter(|session| *session.bound[2] == *scope.word());
-        here.filter_map(|session| session.live.level()).min()
+    pub(crate) fn min_log_level(&self, scope: &Endpoint) -> Option<LogLevel> {
+        let known = self.lock_table();
+        let here =
+            known.open.values().filter(|session| *session.binding[2] == *scope.binding_key());
+        here.filter_map(|session| session.runtime.log_level()).min()
     }
 
     /// Ends a session: its id is no longer valid in this process.
-    pub(crate) fn end(&self, session: &Session) {
-        let mut known = self.known();
+    pub(crate) fn end_session(&self, session: &ClientSession) {
+        let mut known = self.lock_table();
         known.open.remove(&session.id);
-        if known.ended.len() >= ENDED {
+        if known.ended.len() >= MAX_ENDED_SESSIONS {
             known.ended.pop_front();
         }
         known.ended.push_back(session.nonce);
         drop(known);
-        session.live.end();
+        session.runtime.close();
     }
 
     /// Closes the streams of all sessions.
-    pub(crate) fn close(&self) {
-        let open: Vec<_> = self.known().open.drain().map(|(_, session)| session).collect();
+    pub(crate) fn close_all(&self) {
+        let open: Vec<_> = self.lock_table().open.drain().map(|(_, session)| session).collect();
         for session in open {
-            session.live.end();
+            session.runtime.close();
         }
     }
 }
 
 /// Evicts the least recently used quarter of the idle sessions.
-fn make_room(open: &mut Map<Box<str>, Arc<Session>>) {
+fn evict_idle(open: &mut FastMap<Box<str>, Arc<ClientSession>>) {
     let mut idle: Vec<_> = open
         .values()
-        .filter(|session| !session.live.busy())
-        .map(|session| (session.live.used(), session.id.clone()))
+        .filter(|session| !session.runtime.is_busy())
+        .map(|session| (session.runtime.last_used(), session.id.clone()))
         .collect();
     idle.sort_unstable();
-    for (_, id) in idle.iter().take(OPEN / 4) {
+    for (_, id) in idle.iter().take(MAX_SESSIONS / 4) {
         open.remove(id);
     }
 }
 
-fn bound<'a>((principal, scope): (&'a Principal, &'a Scope)) -> [&'a str; 3] {
-    [principal.org().as_str(), principal.key(), scope.word()]
+fn session_binding<'a>((principal, scope): (&'a Principal, &'a Endpoint)) -> [&'a str; 3] {
+    [principal.org().as_str(), principal.key_id(), scope.binding_key()]
 }
 
-fn millis(time: Duration) -> u64 {
+fn duration_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reduces large capabilities to those that client requests need.
-fn bounded(declared: Option<Json>) -> Json {
-    let declared = declared.filter(|json| json.kind() == "object").unwrap_or_else(Json::empty);
-    if declared.bytes().len() <= DECLARED {
+fn shrink_capabilities(declared: Option<Json>) -> Json {
+    let declared =
+        declared.filter(|json| json.kind() == "object").unwrap_or_else(Json::empty_object);
+    if declared.bytes().len() <= MAX_CAPABILITIES_BYTES {
         return declared;
     }
     let names = ["elicitation", "sampling", "roots"];
     let short = |member: Json| match member.kind() {
-        _ if member.bytes().len() > DECLARED / 4 => Json::empty(),
+        _ if member.bytes().len() > MAX_CAPABILITIES_BYTES / 4 => Json::empty_object(),
         _ => member,
     };
     let kept = declared.pick(names).map(|member| member.map(short));
     let kept = names.into_iter().zip(&kept);
-    Json::fields(kept.filter_map(|(name, member)| Some((name, member.as_ref()?))))
+    Json::object_from(kept.filter_map(|(name, member)| Some((name, member.as_ref()?))))
 }
 
 #[cfg(test)]
@@ -211,71 +229,80 @@ mod tests {
     use std::sync::Arc;
 
     use identity::{KeyRing, Principal};
-    use mcp::Revision;
+    use mcp::ProtocolVersion;
     use serde_json::json;
-    use tool::{Json, Level, Secret, Wall};
+    use tool::{Json, PermissionLevel, Secret, WallTime};
 
-    use super::{DECLARED, OPEN, Session, Sessions, bounded};
-    use crate::level;
-    use crate::outlet::Outlet;
-    use crate::scope::Scope;
-    use server_core::lists::Names;
+    use super::{
+        ClientSession, MAX_CAPABILITIES_BYTES, MAX_SESSIONS, SessionStore, shrink_capabilities,
+    };
+    use crate::endpoint::Endpoint;
+    use crate::event_sink::EventSink;
+    use crate::log_level;
+    use server_core::tool_lists::NameStyle;
 
-    const NOW: Wall = Wall(1_000);
-    const SCOPE: Scope = Scope::All(Names::Native);
+    const NOW: WallTime = WallTime(1_000);
+    const SCOPE: Endpoint = Endpoint::AllTools(NameStyle::Native);
 
     fn anyone() -> Principal {
-        KeyRing::default().open(Level::User).verify(None, NOW).unwrap()
+        KeyRing::default()
+            .with_anonymous_access(PermissionLevel::User)
+            .verify_key(None, NOW)
+            .unwrap()
     }
 
-    fn begun(sessions: &Sessions, principal: &Principal) -> String {
-        let revision = Revision::LAST_HANDSHAKE;
-        sessions.begin((principal, &SCOPE), revision, None, NOW).unwrap()
+    fn begun(sessions: &SessionStore, principal: &Principal) -> String {
+        let revision = ProtocolVersion::LAST_HANDSHAKE;
+        sessions.create_session((principal, &SCOPE), revision, None, NOW).unwrap()
     }
 
     /// Positive control within: what is idle does go.
     #[test]
     fn there_is_room_for_what_is_in_use() {
-        let (sessions, principal) = (Sessions::new(&Secret::new("s")), anyone());
-        let find =
-            |id: &str| -> Arc<Session> { sessions.find((&principal, &SCOPE), id, NOW).unwrap() };
-        let error = level::Level::read(&Json::of("error"));
-        let set = |id: &str| find(id).live.set_level(error.unwrap());
+        let (sessions, principal) = (SessionStore::new(&Secret::new("s")), anyone());
+        let find = |id: &str| -> Arc<ClientSession> {
+            sessions.find_session((&principal, &SCOPE), id, NOW).unwrap()
+        };
+        let error = log_level::LogLevel::from_json(&Json::encode("error"));
+        let set = |id: &str| find(id).runtime.set_log_level(error.unwrap());
         let (idle, busy) = (begun(&sessions, &principal), begun(&sessions, &principal));
         set(&idle);
         set(&busy);
-        let stream = Arc::new(Outlet::default());
-        find(&busy).live.listen(Arc::clone(&stream));
-        for _ in 0..OPEN {
+        let stream = Arc::new(EventSink::default());
+        find(&busy).runtime.set_stream(Arc::clone(&stream));
+        for _ in 0..MAX_SESSIONS {
             find(&begun(&sessions, &principal));
         }
-        assert!(sessions.known().open.len() <= OPEN);
-        assert_eq!(find(&busy).live.level(), error);
-        assert_eq!(find(&idle).live.level(), None, "it holds, and begins anew");
+        assert!(sessions.lock_table().open.len() <= MAX_SESSIONS);
+        assert_eq!(find(&busy).runtime.log_level(), error);
+        assert_eq!(find(&idle).runtime.log_level(), None, "it holds, and begins anew");
         assert!(!stream.is_closed());
     }
 
     #[test]
     fn an_ended_session_is_not_opened_again() {
-        let (sessions, principal) = (Sessions::new(&Secret::new("s")), anyone());
+        let (sessions, principal) = (SessionStore::new(&Secret::new("s")), anyone());
         let id = begun(&sessions, &principal);
-        let find = || sessions.find((&principal, &SCOPE), &id, NOW);
-        sessions.end(&find().unwrap());
+        let find = || sessions.find_session((&principal, &SCOPE), &id, NOW);
+        sessions.end_session(&find().unwrap());
         assert!(find().is_none());
     }
 
     #[test]
     fn large_capabilities_keep_what_can_be_asked() {
-        let small = Json::of(&json!({"elicitation": {"url": {}}, "x": 1}));
-        assert_eq!(bounded(Some(small.clone())), small);
-        let long = "x".repeat(DECLARED);
+        let small = Json::encode(&json!({"elicitation": {"url": {}}, "x": 1}));
+        assert_eq!(shrink_capabilities(Some(small.clone())), small);
+        let long = "x".repeat(MAX_CAPABILITIES_BYTES);
         let large =
             json!({"elicitation": {"url": {}}, "roots": {"x": long}, "x": long, "sampling": true});
-        let kept = bounded(Some(Json::of(&large)));
+        let kept = shrink_capabilities(Some(Json::encode(&large)));
         assert_eq!(
-            kept.value(),
+            kept.to_value(),
             json!({"elicitation": {"url": {}}, "roots": {}, "sampling": true})
         );
-        assert_eq!((bounded(None), bounded(Some(Json::of("x")))), (Json::empty(), Json::empty()));
+        assert_eq!(
+            (shrink_capabilities(None), shrink_capabilities(Some(Json::encode("x")))),
+            (Json::empty_object(), Json::empty_object())
+        );
     }
 }

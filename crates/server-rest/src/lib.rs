@@ -1,63 +1,67 @@
 //! The REST interface under `/v1`. Each route is declared once, so that every mounted route is
 //! documented.
 
-mod approvals;
-mod artefacts;
-mod asked_for;
-pub(crate) mod calls;
-mod explain;
-mod frames;
-mod health;
-mod joining;
-mod keys;
-mod nodes;
-mod orgs;
-mod page;
-mod personas;
-mod pins;
-mod plugins;
-pub(crate) mod programs;
-mod records;
-mod roles;
-mod sheet;
-mod sources;
-mod standing;
-mod tools;
-mod users;
-mod well_known;
+mod approval_api;
+mod artifact_api;
+mod authorization_checks;
+mod batch_calls;
+pub(crate) mod call_api;
+mod chunked_body;
+mod enrollment_api;
+mod explain_api;
+mod health_api;
+mod key_api;
+mod metadata_api;
+mod node_api;
+mod org_api;
+mod page_query;
+mod persona_api;
+mod pin_api;
+mod plugin_api;
+pub(crate) mod program_api;
+mod provider_list;
+mod record_api;
+mod role_api;
+mod source_api;
+mod tool_api;
+mod user_api;
 
 use serde_json::Value;
-use server_core::route::Route;
+use server_core::route::ApiRoute;
 
-pub use nodes::heartbeat;
+pub use node_api::heartbeat_route;
 
 /// The routes that need no key. `document` builds the OpenAPI document of all interfaces.
-pub fn open(document: fn() -> Value) -> Vec<Route> {
-    let parts = [health::open(document), well_known::open(), approvals::open()];
+pub fn public_routes(document: fn() -> Value) -> Vec<ApiRoute> {
+    let parts = [
+        health_api::public_routes(document),
+        metadata_api::public_routes(),
+        approval_api::public_routes(),
+    ];
     parts.into_iter().flatten().collect()
 }
 
 /// The routes that need a key.
-pub fn keyed() -> Vec<Route> {
+pub fn authenticated_routes() -> Vec<ApiRoute> {
     let parts = [
-        tools::routes(),
-        calls::routes(),
-        explain::routes(),
-        approvals::routes(),
-        artefacts::routes(),
-        records::routes(),
-        sources::routes(),
-        pins::routes(),
-        plugins::routes(),
-        keys::routes(),
-        users::routes(),
-        personas::routes(),
-        roles::routes(),
-        orgs::routes(),
-        nodes::routes(),
-        programs::routes(),
-        joining::routes(),
-        health::keyed(),
+        tool_api::routes(),
+        call_api::routes(),
+        explain_api::routes(),
+        approval_api::routes(),
+        artifact_api::routes(),
+        record_api::routes(),
+        source_api::routes(),
+        pin_api::routes(),
+        plugin_api::routes(),
+        key_api::routes(),
+        user_api::routes(),
+        persona_api::routes(),
+        role_api::routes(),
+        org_api::routes(),
+        node_api::routes(),
+        program_api::routes(),
+        enrollment_api::routes(),
+        health_api::authenticated_routes(),
     ];
     parts.into_iter().flatten().collect()
 }

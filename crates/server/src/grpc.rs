@@ -1,158 +1,179 @@
-//! The gRPC door: spec 4's `CallFunction` and our own service, for the caller's view.
+//! The gRPC interface: `CallFunction` of the cluster tools and Toolkeep's own tool service.
 //!
-//! Who asks is the key in the metadata, as everywhere; without one nobody is let in, unless the server
-//! was told to. It decides nothing.
+//! The key in the metadata authenticates the caller. Calls without a key are rejected unless the
+//! server allows anonymous access. All decisions are the gateway's.
 
-mod known;
+mod connection_principal;
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gateway::Request;
+use gateway::CallRequest;
 use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue, Uri};
 use identity::Principal;
 use proto::node::Tool as Listed;
-use proto::serve::{
-    Asked, Boxed, Connection, Said, Seat, Told, Tools, serve_seated, unless_cancelled,
+use proto::server::{
+    ConnectionExtension, FunctionResult, IncomingCall, ProgressSender, RuntimeAssignment,
+    ServiceFuture, ToolService, run_until_cancelled, serve_pinned,
 };
 use proto::{MetadataMap, Status};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tool::executor::{Progress, Wait};
-use tool::node::arguments;
-use tool::outcome::{Answer, Failure};
-use tool::{CallerType, Code, Interface, Json, Limits, Secret, Step};
+use tool::call_outcome::{CallFailure, CallResponse};
+use tool::executor::{PendingReason, ProgressSink};
+use tool::node_registry::node_call_arguments;
+use tool::{CallerType, ErrorCode, ExecutionState, Interface, Json, JsonLimits, Secret};
 
-use crate::Workers;
-use known::Known;
-use server_core::call_result::shown;
+use crate::ConnectionWorkers;
+use connection_principal::ConnectionPrincipal;
+use server_core::call_result::to_plain_result;
 use server_core::error::ApiError;
-use server_core::state::Doors;
-use server_core::{auth, context, held};
+use server_core::server_state::ServerState;
+use server_core::{auth, pending_call, request_restrictions};
 
-/// Serves calls over gRPC on `workers` until `stop`, and then until those that run are done. Where it is
-/// bound to a key, whoever reaches it is its owner, and nothing that a caller sends says otherwise.
+/// Serves gRPC calls on `workers` until `stop` fires, then finishes the running calls. If the
+/// listener is bound to a key, every caller acts as that key's owner; credentials in the metadata
+/// are ignored.
 ///
 /// # Errors
-/// Where the listener breaks, or the key cannot be sent in a header.
-pub async fn listen_grpc(
-    doors: &Doors,
+/// The listener fails, or the key is not a valid header value.
+pub async fn serve_grpc(
+    state: &ServerState,
     listener: TcpListener,
-    bound: Option<&Secret>,
-    (workers, stop): (&Workers, CancellationToken),
+    bound_key: Option<&Secret>,
+    (workers, stop): (&ConnectionWorkers, CancellationToken),
 ) -> io::Result<()> {
-    let bound = bound.map(headers_of).transpose().map_err(io::Error::other)?;
-    let door = Arc::new(Door { doors: doors.clone(), bound, stop: stop.clone() });
+    let bound = bound_key.map(bearer_headers).transpose().map_err(io::Error::other)?;
+    let service = Arc::new(GatewayToolService {
+        state: state.clone(),
+        fixed_headers: bound,
+        stop: stop.clone(),
+    });
     let seat = || {
-        let seat = workers.seat();
-        Seat { on: seat.on.clone(), held: Box::new(seat) }
+        let seat = workers.assign_worker();
+        RuntimeAssignment { runtime: seat.runtime.clone(), guard: Box::new(seat) }
     };
-    serve_seated(door, listener, &seat, stop).await
+    serve_pinned(service, listener, &seat, stop).await
 }
 
-/// What the owner of a key may call, for a door that has seen to who comes through: such as a node's,
-/// which lets only its server call. What a caller sends beside a call counts for nothing.
+/// Returns a tool service that acts with the rights of one key, for an interface that authenticates
+/// its callers itself, such as a node's. Metadata of the caller is ignored.
 ///
 /// # Errors
-/// Where the key cannot be sent in a header.
-pub fn tools_of(
-    doors: &Doors,
+/// The key is not a valid header value.
+pub fn key_bound_service(
+    state: &ServerState,
     key: &Secret,
     stop: CancellationToken,
-) -> Result<Arc<dyn Tools>, InvalidHeaderValue> {
-    let bound = Some(headers_of(key)?);
-    Ok(Arc::new(Door { doors: doors.clone(), bound, stop }))
+) -> Result<Arc<dyn ToolService>, InvalidHeaderValue> {
+    let bound = Some(bearer_headers(key)?);
+    Ok(Arc::new(GatewayToolService { state: state.clone(), fixed_headers: bound, stop }))
 }
 
-/// As a caller with the key would send them.
-fn headers_of(key: &Secret) -> Result<HeaderMap, InvalidHeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.open()))?;
+/// Builds the request headers of a caller with this key.
+fn bearer_headers(key: &Secret) -> Result<HeaderMap, InvalidHeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))?;
     value.set_sensitive(true);
     Ok([(AUTHORIZATION, value)].into_iter().collect())
 }
 
-struct Door {
-    doors: Doors,
-    /// What counts in the place of what a caller sends.
-    bound: Option<HeaderMap>,
+struct GatewayToolService {
+    state: ServerState,
+    /// Headers that replace those of the caller.
+    fixed_headers: Option<HeaderMap>,
     stop: CancellationToken,
 }
 
-impl Door {
-    fn headers(&self, sent: MetadataMap) -> HeaderMap {
-        self.bound.clone().unwrap_or_else(|| sent.into_headers())
+impl GatewayToolService {
+    fn effective_headers(&self, sent: MetadataMap) -> HeaderMap {
+        self.fixed_headers.clone().unwrap_or_else(|| sent.into_headers())
     }
 }
 
-impl Tools for Door {
-    fn connected(&self) -> Option<Connection> {
-        Some(Arc::<Known>::default())
+impl ToolService for GatewayToolService {
+    fn open_connection(&self) -> Option<ConnectionExtension> {
+        Some(Arc::<ConnectionPrincipal>::default())
     }
 
-    fn admit(
+    fn check_admission(
         &self,
         headers: MetadataMap,
-        connection: Option<Connection>,
-    ) -> Boxed<Result<(), Status>> {
-        let (doors, headers) = (self.doors.clone(), self.headers(headers));
+        connection: Option<ConnectionExtension>,
+    ) -> ServiceFuture<Result<(), Status>> {
+        let (state, headers) = (self.state.clone(), self.effective_headers(headers));
         Box::pin(async move {
-            let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
-            known::principal(&doors, headers, known).await.map(drop)
+            let known =
+                connection.as_ref().and_then(|kept| kept.downcast_ref::<ConnectionPrincipal>());
+            connection_principal::authenticate_cached(&state, headers, known).await.map(drop)
         })
     }
 
-    fn who(&self, headers: MetadataMap) -> Boxed<Result<String, Status>> {
-        let (doors, headers) = (self.doors.clone(), self.headers(headers));
+    fn caller_id(&self, headers: MetadataMap) -> ServiceFuture<Result<String, Status>> {
+        let (state, headers) = (self.state.clone(), self.effective_headers(headers));
         Box::pin(async move {
-            let principal = principal(&doors, headers).await?;
-            Ok(format!("{}/{}/{}", principal.org(), principal.subject(), principal.key()))
+            let principal = authenticate(&state, headers).await?;
+            Ok(format!("{}/{}/{}", principal.org(), principal.subject(), principal.key_id()))
         })
     }
 
-    fn list(&self, headers: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
-        let (doors, headers) = (self.doors.clone(), self.headers(headers));
+    fn list_tools(&self, headers: MetadataMap) -> ServiceFuture<Result<Vec<Listed>, Status>> {
+        let (state, headers) = (self.state.clone(), self.effective_headers(headers));
         Box::pin(async move {
-            let principal = principal(&doors, headers).await?;
-            let view = doors.parts.gateway.view(&principal, CallerType::Direct);
-            let listed = view.tools().map(|entry| Listed {
+            let principal = authenticate(&state, headers).await?;
+            let view = state.components.gateway.view_for(&principal, CallerType::Direct);
+            let tools = view.list_tools().map(|entry| Listed {
                 name: entry.name.to_string(),
                 description: entry.tool.description.clone(),
-                input_spec: entry.tool.input.bytes().clone(),
-                metadata: Json::of(&serde_json::json!({
-                    "source": entry.key.source,
-                    "effects": entry.tool.traits.effects.words(),
+                input_spec: entry.tool.input_schema.bytes().clone(),
+                metadata: Json::encode(&serde_json::json!({
+                    "source": entry.tool_key.source,
+                    "effects": entry.tool.traits.effects.effect_names(),
                 }))
                 .bytes()
                 .clone(),
             });
-            Ok(listed.collect())
+            Ok(tools.collect())
         })
     }
 
-    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
-        let doors = self.doors.clone();
-        let Asked { tool_name, input, headers, within, progress, cancelled, connection } = asked;
-        let headers = self.headers(headers);
+    fn call_tool(&self, grpc_call: IncomingCall) -> ServiceFuture<Result<FunctionResult, Status>> {
+        let state = self.state.clone();
+        let IncomingCall {
+            tool_name,
+            input,
+            headers,
+            timeout: within,
+            progress,
+            cancel_token: cancelled,
+            connection,
+        } = grpc_call;
+        let headers = self.effective_headers(headers);
         Box::pin(async move {
-            let known = connection.as_ref().and_then(|kept| kept.downcast_ref::<Known>());
-            let principal = known::principal(&doors, headers, known).await?;
-            let args = if input.is_empty() { Json::empty().bytes().clone() } else { whole(input) };
-            let view = doors.parts.gateway.view(&principal, CallerType::Direct);
-            let native = doors.lists.native(&view, &tool_name);
-            let mut request = Request::new(native, args, Interface::Grpc);
-            request.timeout = within;
-            if progress.wanted() {
-                request.progress = Some(Arc::new(Teller(progress)));
-            }
-            let call = doors.parts.gateway.call(&principal, request);
-            let Some(answer) = unless_cancelled(cancelled, call).await else {
-                let error = "the call was cancelled".to_owned();
-                return Ok(Said { error, ..Said::default() });
+            let known =
+                connection.as_ref().and_then(|kept| kept.downcast_ref::<ConnectionPrincipal>());
+            let principal =
+                connection_principal::authenticate_cached(&state, headers, known).await?;
+            let args = if input.is_empty() {
+                Json::empty_object().bytes().clone()
+            } else {
+                normalize_input(input)
             };
-            doors.metrics.ended(Interface::Grpc, &answer);
-            said(&tool_name, answer)
+            let view = state.components.gateway.view_for(&principal, CallerType::Direct);
+            let own_name = state.tool_lists.resolve_tool_name(&view, &tool_name);
+            let mut request = CallRequest::new(own_name, args, Interface::Grpc);
+            request.timeout = within;
+            if progress.has_receiver() {
+                request.progress = Some(Arc::new(ProgressForwarder(progress)));
+            }
+            let call = state.components.gateway.call_tool(&principal, request);
+            let Some(response) = run_until_cancelled(cancelled, call).await else {
+                let error = "the call was cancelled".to_owned();
+                return Ok(FunctionResult { error, ..FunctionResult::default() });
+            };
+            state.metrics.observe_call(Interface::Grpc, &response);
+            to_call_result(&tool_name, response)
         })
     }
 
@@ -160,77 +181,96 @@ impl Tools for Door {
         String::new()
     }
 
-    fn draining(&self) -> bool {
+    fn is_draining(&self) -> bool {
         self.stop.is_cancelled()
     }
 }
 
-/// Spec 4's input is any JSON; what is none is refused with the arguments.
-fn whole(input: Bytes) -> Bytes {
+/// Converts an input of any JSON type to an arguments object. Invalid JSON is left for argument
+/// validation to reject.
+fn normalize_input(input: Bytes) -> Bytes {
     if input.trim_ascii_start().starts_with(b"{") {
         return input;
     }
-    let checked = Json::check(input.clone(), Limits::DOCUMENT);
-    checked.map_or(input, |input| arguments(&input).bytes().clone())
+    let checked = Json::parse(input.clone(), JsonLimits::DOCUMENT);
+    checked.map_or(input, |input| node_call_arguments(&input).bytes().clone())
 }
 
-fn narrowed(doors: &Doors, whose: Principal, headers: &HeaderMap) -> Result<Principal, Status> {
-    context::narrowed(doors, whose, (headers, &Uri::default())).map_err(|error| refused(&error))
+fn apply_restrictions(
+    state: &ServerState,
+    principal: Principal,
+    headers: &HeaderMap,
+) -> Result<Principal, Status> {
+    request_restrictions::restrict_from_request(state, principal, (headers, &Uri::default()))
+        .map_err(|error| grpc_status(&error))
 }
 
-/// Who asks, by the credential alone, without what the metadata give up.
-async fn principal(doors: &Doors, headers: HeaderMap) -> Result<Principal, Status> {
-    let found = auth::principal(doors, (&headers, None), None, doors.parts.clock.wall()).await;
-    narrowed(doors, found.map_err(|error| refused(&error))?, &headers)
+/// Authenticates by the credential, then applies the restrictions from the metadata.
+async fn authenticate(state: &ServerState, headers: HeaderMap) -> Result<Principal, Status> {
+    let found =
+        auth::principal(state, (&headers, None), None, state.components.clock.wall_now()).await;
+    apply_restrictions(state, found.map_err(|error| grpc_status(&error))?, &headers)
 }
 
-fn refused(error: &ApiError) -> Status {
-    let told = error.message().to_owned();
+fn grpc_status(error: &ApiError) -> Status {
+    let message = error.message().to_owned();
     match error.code() {
-        Code::Unauthenticated => Status::unauthenticated(told),
-        Code::Forbidden => Status::permission_denied(told),
-        Code::InvalidRequest => Status::invalid_argument(told),
-        _ => Status::unavailable(told),
+        ErrorCode::Unauthenticated => Status::unauthenticated(message),
+        ErrorCode::Forbidden => Status::permission_denied(message),
+        ErrorCode::InvalidRequest => Status::invalid_argument(message),
+        _ => Status::unavailable(message),
     }
 }
 
-struct Teller(Told);
+struct ProgressForwarder(ProgressSender);
 
-impl Progress for Teller {
-    fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
-        self.0.tell(done, total, message.unwrap_or_default());
+impl ProgressSink for ProgressForwarder {
+    fn report_progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        self.0.send_progress(done, total, message.unwrap_or_default());
     }
 }
 
-/// What went wrong with a call is told in its answer, as spec 4 does it; hidden and unknown are one.
-fn said(name: &str, answer: Answer) -> Result<Said, Status> {
-    let call_id = ("call_id".to_owned(), answer.call.to_string());
-    let failed =
-        |error: String| Ok(Said { error, metadata: [call_id.clone()].into(), ..Said::default() });
-    match answer.result {
-        Ok(Step::Done(outcome)) if outcome.is_error => {
-            let (told, _) = shown(outcome);
-            failed(told.read::<String>().unwrap_or_else(|_| told.as_str().to_owned()))
+/// Converts a call's response. A failed call is an unsuccessful result, as the cluster tools define
+/// it; a hidden tool looks like an unknown one.
+fn to_call_result(name: &str, response: CallResponse) -> Result<FunctionResult, Status> {
+    let call_id = ("call_id".to_owned(), response.call_id.to_string());
+    let failed = |error: String| {
+        Ok(FunctionResult {
+            error,
+            metadata: [call_id.clone()].into(),
+            ..FunctionResult::default()
+        })
+    };
+    match response.result {
+        Ok(ExecutionState::Completed(outcome)) if outcome.is_error => {
+            let (told, _) = to_plain_result(outcome);
+            failed(told.decode::<String>().unwrap_or_else(|_| told.as_str().to_owned()))
         }
-        Ok(Step::Done(outcome)) => {
-            let (output, _) = shown(outcome);
+        Ok(ExecutionState::Completed(outcome)) => {
+            let (output, _) = to_plain_result(outcome);
             let (output, error) = (output.bytes().clone(), String::new());
-            Ok(Said { success: true, output, error, metadata: [call_id].into() })
+            Ok(FunctionResult { success: true, output, error, metadata: [call_id].into() })
         }
-        Ok(Step::Wait(Wait::Approval(approval))) => failed(held::sentence(answer.call, &approval)),
-        Ok(Step::Wait(_)) => {
-            failed("the tool asks for input, which cannot be given through this door".to_owned())
+        Ok(ExecutionState::Pending(PendingReason::Approval(approval))) => {
+            failed(pending_call::pending_message(response.call_id, &approval))
         }
-        Err(Failure { code: Code::UnknownTool, .. }) => failed(format!("Tool '{name}' not found.")),
-        Err(Failure { code: Code::RateLimited | Code::Busy, message, .. }) => {
+        Ok(ExecutionState::Pending(_)) => {
+            failed("the tool requests input, which this interface does not support".to_owned())
+        }
+        Err(CallFailure { code: ErrorCode::UnknownTool, .. }) => {
+            failed(format!("Tool '{name}' not found."))
+        }
+        Err(CallFailure { code: ErrorCode::RateLimited | ErrorCode::Busy, message, .. }) => {
             Err(Status::resource_exhausted(message))
         }
-        Err(Failure { code: Code::Timeout, message, .. }) => {
+        Err(CallFailure { code: ErrorCode::Timeout, message, .. }) => {
             Err(Status::deadline_exceeded(message))
         }
-        Err(Failure { code: Code::ShuttingDown | Code::RecordUnavailable, message, .. }) => {
-            Err(Status::unavailable(message))
-        }
+        Err(CallFailure {
+            code: ErrorCode::ShuttingDown | ErrorCode::RecordUnavailable,
+            message,
+            ..
+        }) => Err(Status::unavailable(message)),
         Err(failure) => failed(failure.message),
     }
 }

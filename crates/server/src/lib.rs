@@ -1,37 +1,39 @@
-//! The front doors: REST under `/v1`, MCP under `/mcp`. They translate; they hold no decision.
+//! The server's interfaces: REST under `/v1`, MCP under `/mcp`, gRPC and the compatibility APIs.
 //!
-//! A door reads a request, takes the principal that the credential gives, asks the gateway, and
-//! writes the answer. If two doors could differ, the code is in the wrong crate.
+//! An interface parses a request, authenticates its principal, calls the gateway and writes the
+//! response. It makes no decision of its own, so that no two interfaces can differ.
 
-mod front;
+mod connection_workers;
 mod grpc;
-mod listen;
+mod http_server;
+mod http_service;
+mod legacy_nodes;
 mod middleware;
-mod old_nodes;
 mod openapi;
-mod routes;
-mod workers;
+mod route_table;
 
-pub use front::Front;
-pub use grpc::{listen_grpc, tools_of};
-pub use listen::listen;
-pub use old_nodes::old_nodes;
-pub use openapi::document as openapi;
-pub use workers::Workers;
+pub use connection_workers::ConnectionWorkers;
+pub use grpc::{key_bound_service, serve_grpc};
+pub use http_server::serve_http;
+pub use http_service::HttpService;
+pub use legacy_nodes::legacy_node_router;
+pub use openapi::openapi_document as openapi;
 
 use axum::Router;
 use axum::middleware::{from_fn_with_state, map_response};
 use server_core::hidden_characters;
-use server_mcp::McpDoors;
+use server_mcp::McpServerState;
 
-/// All interfaces as one router, with admission before each route: Host and Origin, then the credential.
-pub fn router(doors: &McpDoors) -> Router {
-    let open = routes::open_routes(doors);
-    let keyed = routes::keyed_routes(doors).merge(server_mcp::routes(doors));
-    let shared = server_core::Doors::clone(doors);
-    let keyed = keyed.layer(from_fn_with_state(shared.clone(), middleware::keyed));
-    open.fallback(routes::nothing_here)
-        .layer(from_fn_with_state(shared, middleware::open))
+/// Builds one router of all interfaces. Each route checks Host and Origin first, then the
+/// credential.
+pub fn build_router(state: &McpServerState) -> Router {
+    let public = route_table::public_router(state);
+    let keyed = route_table::authenticated_router(state).merge(server_mcp::mcp_router(state));
+    let shared = server_core::ServerState::clone(state);
+    let keyed = keyed.layer(from_fn_with_state(shared.clone(), middleware::authenticate_request));
+    public
+        .fallback(route_table::not_found)
+        .layer(from_fn_with_state(shared, middleware::check_site))
         .merge(keyed)
-        .layer(map_response(hidden_characters::escape))
+        .layer(map_response(hidden_characters::escape_hidden))
 }

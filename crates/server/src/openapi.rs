@@ -1,21 +1,21 @@
-//! The OpenAPI 3.1 document, made from the route table and the types.
+//! Generator of the OpenAPI 3.1 document from the route table and the Rust types.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::routes::{keyed, open};
+use crate::route_table::{authenticated_routes, public_routes};
 use server_core::error::ApiError;
-use server_core::route::{Param, Route, schema};
+use server_core::route::{ApiRoute, QueryParam, schema_of};
 
-/// The document.
-pub fn document() -> Value {
+/// Generates the OpenAPI document of all routes.
+pub fn openapi_document() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
-    let fault = fault(schema::<ApiError>(&mut generator).as_value());
+    let fault = error_response(schema_of::<ApiError>(&mut generator).as_value());
     let mut paths = Map::new();
-    for route in open().into_iter().chain(keyed()) {
-        let operation = operation(&route, &mut generator);
+    for route in public_routes().into_iter().chain(authenticated_routes()) {
+        let operation = describe_operation(&route, &mut generator);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(path) = path.as_object_mut() {
             path.insert(route.method.to_owned(), operation);
@@ -26,7 +26,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Toolkeep",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Tools that an agent may use: listed, called, on record.",
+            "description": "Lists and calls the tools that an agent may use, and records every call.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -38,9 +38,9 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(route: &Route, generator: &mut schemars::SchemaGenerator) -> Value {
-    let mut parameters: Vec<Value> = route.query.iter().map(in_query).collect();
-    parameters.extend(in_path(route.path));
+fn describe_operation(route: &ApiRoute, generator: &mut schemars::SchemaGenerator) -> Value {
+    let mut parameters: Vec<Value> = route.query.iter().map(query_parameter).collect();
+    parameters.extend(path_parameters(route.path));
     let mut reply = json!({"description": "done"});
     if let Some(schema) = route.reply {
         reply = with_content("done", schema(generator).as_value());
@@ -56,22 +56,22 @@ fn operation(route: &Route, generator: &mut schemars::SchemaGenerator) -> Value 
             let body = with_content("the request", body(generator).as_value());
             fields.insert("requestBody".to_owned(), body);
         }
-        if route.keyed {
+        if route.requires_key {
             fields.insert("security".to_owned(), json!([{"key": []}]));
         }
     }
     operation
 }
 
-/// What stands for every answer that is none, another method at a known path among them.
-fn fault(schema: &Value) -> Value {
+/// Describes the error response of every operation, including 405 for a wrong method.
+fn error_response(schema: &Value) -> Value {
     let header = |what: &str| json!({"description": what, "schema": {"type": "string"}});
-    let mut fault = with_content("not done", schema);
+    let mut fault = with_content("error", schema);
     if let Some(fields) = fault.as_object_mut() {
         let headers = json!({
-            "Allow": header("of 405: the methods that the path has"),
-            "Retry-After": header("of 429 and 503, where waiting helps: seconds"),
-            "WWW-Authenticate": header("of 401: how to show a key"),
+            "Allow": header("for 405: the allowed methods"),
+            "Retry-After": header("for 429 and 503: seconds to wait before a retry"),
+            "WWW-Authenticate": header("for 401: how to authenticate"),
         });
         fields.insert("headers".to_owned(), headers);
     }
@@ -82,14 +82,14 @@ fn with_content(description: &str, schema: &Value) -> Value {
     json!({"description": description, "content": {"application/json": {"schema": schema}}})
 }
 
-fn in_query(param: &Param) -> Value {
+fn query_parameter(param: &QueryParam) -> Value {
     json!({
-        "name": param.name, "in": "query", "description": param.what,
-        "required": false, "schema": {"type": param.kind},
+        "name": param.name, "in": "query", "description": param.description,
+        "required": false, "schema": {"type": param.schema_type},
     })
 }
 
-fn in_path(path: &str) -> impl Iterator<Item = Value> + '_ {
+fn path_parameters(path: &str) -> impl Iterator<Item = Value> + '_ {
     let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     named.map(
         |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}),

@@ -2,11 +2,11 @@
 //!
 //! Timeouts belong to the pipeline. The retry repeats only calls that are read-only or idempotent.
 
-mod redacted;
+mod call_retry;
+mod redacted_source;
 pub mod redaction;
-mod retry;
 mod tool_selection;
 
-pub use redacted::{Redacted, RedactedExecutor};
-pub use retry::{RetryOnce, Retrying};
+pub use call_retry::{RetryOnceExecutor, RetrySource};
+pub use redacted_source::{RedactedExecutor, RedactedSource};
 pub use tool_selection::ToolSelection;

@@ -16,7 +16,7 @@ pub enum ToolSelection {
 
 impl ToolSelection {
     /// Returns whether the selection contains this tool.
-    pub fn holds(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         match self {
             Self::None => false,
             Self::All => true,

@@ -1,126 +1,140 @@
-//! MCP servers as sources: a child that speaks over its pipes, or a streamable HTTP endpoint.
+//! MCP servers as sources: a child process over stdio, or a streamable HTTP endpoint.
 //!
-//! The bytes of definitions, arguments and results pass untouched. Nothing here decides who may call
-//! what, and nothing here dials or spawns by itself: `egress` and `sandbox` do.
+//! The bytes of definitions, arguments and results are forwarded unchanged. This crate makes no
+//! access decision, and opens connections and processes only through `egress` and `sandbox`.
 
-mod audience;
-mod call;
-mod callers;
-mod definition;
-mod dial;
-mod ears;
-mod eras;
-mod exchange;
-mod fail;
-mod follow;
-mod greeting;
-mod http;
-mod link;
+mod call_attribution;
+mod caller_servers;
+mod connection;
+mod definition_parser;
+mod delivery_errors;
+mod dual_era;
+mod http_transport;
+mod in_flight_request;
+mod input_requests;
+mod list_page;
+mod list_subscription;
 mod listing;
-mod method;
-mod mirror;
-mod noise;
-mod options;
-mod page;
-mod parked;
-mod patience;
-mod pipe;
-mod question;
-mod request;
-mod run;
-mod session;
-mod stdio;
-mod subscription;
-mod trial;
-mod upstream;
-mod uptime;
+mod mcp_options;
+mod method_executor;
+mod negotiation;
+mod notifications;
+mod outgoing_request;
+mod pending_input;
+mod pipe_connector;
+mod pipe_transport;
+mod request_headers;
+mod resource_subscription;
+mod restart_backoff;
+mod server_instance;
+mod server_supervisor;
+mod start_monitoring;
+mod stdio_connector;
+mod stray_output;
+mod test_call;
+mod tool_executor;
+mod upstream_call;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tool::source::SourceFault;
-use tool::{Boxed, Listing, Revision, Source, SourceError, SourceName};
+use tool::source::SourceErrorKind;
+use tool::{BoxFuture, Source, SourceError, SourceListing, SourceName, SourceRevision};
 
-pub use definition::offered_name;
-pub use dial::{Dial, Dialed, Fault, Process};
-pub use http::Http;
-pub use options::{Bounds, Dialect, Marks, Options};
-pub use pipe::{Reader, Writer};
-pub use stdio::Stdio;
+pub use definition_parser::offered_name;
+pub use http_transport::HttpEndpoint;
+pub use mcp_options::{EraSelection, McpOptions, ServerLimits, TraitOverrides};
+pub use pipe_connector::{ConnectionError, PipeConnection, PipeConnector, ServerProcess};
+pub use pipe_transport::{PipeReader, PipeWriter};
+pub use stdio_connector::StdioConnector;
 
-use upstream::{Target, Upstream};
+use server_supervisor::{ServerConnector, ServerSupervisor};
 
-/// One MCP server. Starts at the first [`Source::list`]; dropped, it ends in its own time.
+/// Source backed by one MCP server. The server starts at the first [`Source::list_offers`]. After a drop
+/// it shuts down in the background.
 #[derive(Debug)]
 pub struct McpSource {
-    upstream: Arc<Upstream>,
+    supervisor: Arc<ServerSupervisor>,
 }
 
 impl McpSource {
-    /// A server reached by pipes to whatever `dial` starts.
-    pub fn pipes(name: SourceName, options: Options, dial: Arc<dyn Dial>) -> Self {
-        Self { upstream: Upstream::new(name, options, Target::Pipes(dial)) }
+    /// Creates a source for a server reached over pipes to the process that `connector` starts.
+    pub fn with_pipes(
+        name: SourceName,
+        options: McpOptions,
+        connector: Arc<dyn PipeConnector>,
+    ) -> Self {
+        Self { supervisor: ServerSupervisor::new(name, options, ServerConnector::Pipes(connector)) }
     }
 
-    /// A server reached by streamable HTTP.
-    pub fn http(name: SourceName, options: Options, http: Http) -> Self {
-        Self { upstream: Upstream::new(name, options, Target::Http(Arc::new(http))) }
+    /// Creates a source for a server reached over streamable HTTP.
+    pub fn with_http(name: SourceName, options: McpOptions, endpoint: HttpEndpoint) -> Self {
+        Self {
+            supervisor: ServerSupervisor::new(
+                name,
+                options,
+                ServerConnector::Http(Arc::new(endpoint)),
+            ),
+        }
     }
 
-    async fn gather(&self) -> Result<Listing, SourceError> {
-        let upstream = &self.upstream;
+    async fn fetch_listing(&self) -> Result<SourceListing, SourceError> {
+        let upstream = &self.supervisor;
         upstream.start();
-        // A start has a bound of its own.
-        let link = upstream.link().await.map_err(|fault| fault.error(&upstream.place))?;
-        let limit = upstream.options.bounds.list;
-        match timeout(limit, listing::list(upstream, &link)).await {
+        // The start has its own time limit.
+        let link = upstream
+            .wait_for_connection()
+            .await
+            .map_err(|fault| fault.to_source_error(&upstream.display_address))?;
+        let limit = upstream.options.limits.list_timeout;
+        match timeout(limit, listing::fetch_listing(upstream, &link)).await {
             Ok(listing) => listing,
-            Err(_) => Err(Fault::new(
-                SourceFault::TimedOut,
+            Err(_) => Err(ConnectionError::new(
+                SourceErrorKind::TimedOut,
                 format!("did not list its tools within {limit:?}"),
             )),
         }
-        .map_err(|fault| fault.error(&upstream.place))
+        .map_err(|fault| fault.to_source_error(&upstream.display_address))
     }
 }
 
 impl Source for McpSource {
     fn name(&self) -> &SourceName {
-        &self.upstream.name
+        &self.supervisor.name
     }
 
-    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
-        Box::pin(self.gather())
+    fn list_offers(&self) -> BoxFuture<'_, Result<SourceListing, SourceError>> {
+        Box::pin(self.fetch_listing())
     }
 
-    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
-        Box::pin(self.upstream.changed(seen))
+    fn wait_for_change(&self, seen: SourceRevision) -> BoxFuture<'_, SourceRevision> {
+        Box::pin(self.supervisor.wait_for_change(seen))
     }
 
     fn list_timeout(&self) -> Option<Duration> {
-        Some(self.upstream.options.bounds.whole_list())
+        Some(self.supervisor.options.limits.max_listing_time())
     }
 
-    fn refresh(&self) {
-        self.upstream.refresh();
+    fn reset_backoff(&self) {
+        self.supervisor.restart_now();
     }
 
-    fn close(&self) -> Boxed<'_, ()> {
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            self.upstream.close();
-            self.upstream.closed().await;
+            self.supervisor.close();
+            self.supervisor.wait_until_closed().await;
         })
     }
 
-    fn consent(&self) -> Option<&dyn tool::source::Consent> {
-        let account = self.upstream.account()?;
+    fn consent_flow(&self) -> Option<&dyn tool::source::ConsentFlow> {
+        let account = self.supervisor.token_provider()?;
         Some(account.as_ref())
     }
 }
 
 impl Drop for McpSource {
     fn drop(&mut self) {
-        self.upstream.close();
+        self.supervisor.close();
     }
 }

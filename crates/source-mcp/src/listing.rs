@@ -1,165 +1,197 @@
-//! All a server offers, page by page, within bounds of count, bytes and time.
+//! Lists all items of a server, page by page, within limits of count, bytes and time.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use ::mcp::header::Mirror;
-use ::mcp::{RpcError, code};
+use ::mcp::headers::ArgumentHeaders;
+use ::mcp::{RpcError, error_codes};
 use serde_json::value::RawValue;
-use tool::source::SourceFault;
-use tool::{Executor, Item, Json, Listing, Offer, Problem, Tool};
+use tool::source::SourceErrorKind;
+use tool::{CatalogItem, Executor, Json, Offer, Problem, SourceListing, Tool};
 
-use super::call::{NotCalled, Support, ToolCall};
-use super::definition::{self, Read};
-use super::dial::Fault;
-use super::fail::{refused, unasked};
-use super::greeting::Can;
-use super::link::Link;
-use super::page::{Kind, page};
-use super::patience::WINDOW;
-use super::upstream::Upstream;
+use super::connection::McpConnection;
+use super::definition_parser::{self, ParsedDefinition};
+use super::delivery_errors::{describe_rpc_error, to_connection_error};
+use super::list_page::{UpstreamListKind, parse_page};
+use super::negotiation::ServerCapabilities;
+use super::pipe_connector::ConnectionError;
+use super::restart_backoff::EXIT_WINDOW;
+use super::server_supervisor::ServerSupervisor;
+use super::tool_executor::{McpToolExecutor, NotCallable, TaskSupport};
 use source_layers::ToolSelection;
 
-/// Problems named one by one; the rest is counted.
-const PROBLEMS: usize = 100;
+/// Maximum problems that are listed one by one; further ones are only counted.
+const MAX_PROBLEMS: usize = 100;
 
-/// Lists everything over `link`.
+/// Lists all items over `link`.
 ///
 /// # Errors
-/// Where the tools could not be listed. Prompts and resources that fail are problems beside them.
-pub(super) async fn list(upstream: &Arc<Upstream>, link: &Arc<Link>) -> Result<Listing, Fault> {
-    // Before the first question: what changes while it is asked counts as news.
+/// Fails if the tools cannot be listed. If prompts or resources fail, the listing has a problem for
+/// each.
+pub(super) async fn fetch_listing(
+    upstream: &Arc<ServerSupervisor>,
+    link: &Arc<McpConnection>,
+) -> Result<SourceListing, ConnectionError> {
+    // Read before the first request, so that a change during the listing counts as a change.
     let revision = upstream.revision();
-    let mut gathered = Gathered::new(upstream);
-    let greeted = link.greeted();
-    let can = greeted.can;
-    for kind in [Kind::Tools, Kind::Prompts, Kind::Resources, Kind::Templates] {
-        if !declared(can, kind) {
+    let mut builder = ListingBuilder::new(upstream);
+    let negotiated = link.negotiated();
+    let capabilities = negotiated.capabilities;
+    for kind in [
+        UpstreamListKind::Tools,
+        UpstreamListKind::Prompts,
+        UpstreamListKind::Resources,
+        UpstreamListKind::Templates,
+    ] {
+        if !is_list_supported(capabilities, kind) {
             continue;
         }
-        let problem = match gathered.all(link, kind).await {
+        let problem = match builder.fetch_pages(link, kind).await {
             Ok(()) => continue,
-            Err(fault) if kind == Kind::Tools && can.tools.is_some() => return Err(fault),
+            Err(fault) if kind == UpstreamListKind::Tools && capabilities.tools.is_some() => {
+                return Err(fault);
+            }
             // A server that declares no tools may still have some, and need not.
-            Err(_) if kind == Kind::Tools => continue,
-            Err(fault) => fault.problem(&format!("{} of `{}`", kind.method(), upstream.name)),
+            Err(_) if kind == UpstreamListKind::Tools => continue,
+            Err(fault) => fault.to_problem(&format!("{} of `{}`", kind.method(), upstream.name)),
         };
-        gathered.problem(problem);
+        builder.add_problem(problem);
     }
-    gathered.unmatched_marks();
-    let Gathered { mut offers, mut problems, unnamed, .. } = gathered;
-    offers.extend(super::method::offers(upstream, link));
+    builder.report_unmatched_overrides();
+    let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
+    offers.extend(super::method_executor::method_offers(upstream, link));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),
             format!("{unnamed} more problems of the same list"),
         ));
     }
-    problems.extend(link.shared.noise.problem(&upstream.place));
-    problems.extend(upstream.scar().map(|(fault, ends)| {
+    problems.extend(link.context.stray_output.to_problem(&upstream.display_address));
+    problems.extend(upstream.last_exit().map(|(fault, ends)| {
         let message = format!(
             "is up again; it ended {} within {} minutes, the last time it {}",
             if ends == 1 { "once".to_owned() } else { format!("{ends} times") },
-            WINDOW.as_secs() / 60,
+            EXIT_WINDOW.as_secs() / 60,
             fault.message
         );
-        Problem::new(upstream.place.clone(), message)
+        Problem::new(upstream.display_address.clone(), message)
     }));
-    problems.extend(upstream.account().and_then(|account| account.problem(&upstream.place)));
-    let about = Some(greeted.about.clone());
-    let trusted_annotations = upstream.options.marks.trust_annotations;
-    Ok(Listing { revision, offers, problems, about, trusted_annotations, ..Listing::default() })
+    problems.extend(
+        upstream
+            .token_provider()
+            .and_then(|account| account.scope_problem(&upstream.display_address)),
+    );
+    let about = Some(negotiated.raw_result.clone());
+    let trusted_annotations = upstream.options.overrides.trusts_annotations;
+    Ok(SourceListing {
+        revision,
+        offers,
+        problems,
+        initialize_result: about,
+        trusted_annotations,
+        ..SourceListing::default()
+    })
 }
 
-/// Whether to ask for lists of this kind. Tools are asked for in any case.
-fn declared(can: Can, kind: Kind) -> bool {
+/// Whether to request lists of this kind. Tools are requested in any case.
+fn is_list_supported(can: ServerCapabilities, kind: UpstreamListKind) -> bool {
     match kind {
-        Kind::Tools => true,
-        Kind::Prompts => can.prompts.is_some(),
-        Kind::Resources | Kind::Templates => can.resources.is_some(),
+        UpstreamListKind::Tools => true,
+        UpstreamListKind::Prompts => can.prompts.is_some(),
+        UpstreamListKind::Resources | UpstreamListKind::Templates => can.resources.is_some(),
     }
 }
 
-struct Gathered<'a> {
-    upstream: &'a Arc<Upstream>,
+struct ListingBuilder<'a> {
+    supervisor: &'a Arc<ServerSupervisor>,
     offers: Vec<Offer>,
     problems: Vec<Problem>,
     /// Problems that were only counted.
-    unnamed: usize,
-    items: usize,
-    bytes: usize,
+    omitted_problems: usize,
+    item_count: usize,
+    byte_count: usize,
     names: HashSet<(&'static str, String)>,
-    tools: BTreeSet<String>,
-    /// Whether headers have to say again what arguments say.
-    mirrors: bool,
+    tool_names: BTreeSet<String>,
+    /// Whether headers must repeat arguments.
+    requires_request_headers: bool,
 }
 
-impl<'a> Gathered<'a> {
-    fn new(upstream: &'a Arc<Upstream>) -> Self {
+impl<'a> ListingBuilder<'a> {
+    fn new(upstream: &'a Arc<ServerSupervisor>) -> Self {
         Self {
-            upstream,
+            supervisor: upstream,
             offers: Vec::new(),
             problems: Vec::new(),
-            unnamed: 0,
-            items: 0,
-            bytes: 0,
+            omitted_problems: 0,
+            item_count: 0,
+            byte_count: 0,
             names: HashSet::new(),
-            tools: BTreeSet::new(),
-            mirrors: false,
+            tool_names: BTreeSet::new(),
+            requires_request_headers: false,
         }
     }
 
-    fn problem(&mut self, problem: Problem) {
-        if self.problems.len() < PROBLEMS {
+    fn add_problem(&mut self, problem: Problem) {
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         } else {
-            self.unnamed += 1;
+            self.omitted_problems += 1;
         }
     }
 
-    /// Follows the pages of one kind to their end.
-    async fn all(&mut self, link: &Arc<Link>, kind: Kind) -> Result<(), Fault> {
+    /// Requests all pages of one kind.
+    async fn fetch_pages(
+        &mut self,
+        link: &Arc<McpConnection>,
+        kind: UpstreamListKind,
+    ) -> Result<(), ConnectionError> {
         let mut cursors = HashSet::new();
         let mut cursor = None;
-        self.mirrors = link.mirrors();
+        self.requires_request_headers = link.requires_request_headers();
         loop {
             let params = match &cursor {
-                Some(cursor) => Json::of(&serde_json::json!({"cursor": cursor})),
-                None => Json::empty(),
+                Some(cursor) => Json::encode(&serde_json::json!({"cursor": cursor})),
+                None => Json::empty_object(),
             };
             let method = kind.method();
-            let answer = link.page(method, &params).await.map_err(|why| unasked(method, why))?;
-            // Resources need no templates, and many servers have no method for them.
-            let is_missing = |error: &RpcError| error.code == code::METHOD_NOT_FOUND;
-            if kind == Kind::Templates && answer.as_ref().is_err_and(is_missing) {
+            let answer = link
+                .request_page(method, &params)
+                .await
+                .map_err(|why| to_connection_error(method, why))?;
+            // Servers may have resources without templates, and many lack the method.
+            let is_missing = |error: &RpcError| error.code == error_codes::METHOD_NOT_FOUND;
+            if kind == UpstreamListKind::Templates && answer.as_ref().is_err_and(is_missing) {
                 return Ok(());
             }
             let result = answer.map_err(|error| {
-                let why = refused(&error);
-                Fault::new(SourceFault::Failed, format!("answered `{method}` with: {why}"))
+                let why = describe_rpc_error(&error);
+                ConnectionError::new(
+                    SourceErrorKind::ErrorReply,
+                    format!("answered `{method}` with: {why}"),
+                )
             })?;
             let result = match result {
                 Ok(result) => result.bytes().clone(),
-                Err(spoiled) => spoiled.result,
+                Err(spoiled) => spoiled.raw_result,
             };
-            let page = page(kind, &result).map_err(|why| {
-                Fault::new(
-                    SourceFault::Malformed,
+            let page = parse_page(kind, &result).map_err(|why| {
+                ConnectionError::new(
+                    SourceErrorKind::MalformedReply,
                     format!("answered `{method}` with what cannot be read: {why}"),
                 )
             })?;
             for raw in page.items {
-                if let Err(problem) = self.take(kind, raw) {
-                    self.problem(problem);
+                if let Err(problem) = self.add_definition(kind, raw) {
+                    self.add_problem(problem);
                     return Ok(());
                 }
             }
-            match page.next {
+            match page.next_cursor {
                 None => return Ok(()),
                 Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
-                    let place = format!("{} of `{}`", kind.method(), self.upstream.name);
-                    self.problem(Problem::new(
+                    let place = format!("{} of `{}`", kind.method(), self.supervisor.name);
+                    self.add_problem(Problem::new(
                         place,
                         "gives the same page again; what came before it is taken",
                     ));
@@ -169,103 +201,121 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// One definition; an error ends the list.
-    fn take(&mut self, kind: Kind, raw: &RawValue) -> Result<(), Problem> {
-        let bounds = &self.upstream.options.bounds;
-        self.items += 1;
-        self.bytes = self.bytes.saturating_add(raw.get().len());
-        if self.items > bounds.items || self.bytes > bounds.definitions {
+    /// Adds one definition. An error ends the list.
+    fn add_definition(&mut self, kind: UpstreamListKind, raw: &RawValue) -> Result<(), Problem> {
+        let bounds = &self.supervisor.options.limits;
+        self.item_count += 1;
+        self.byte_count = self.byte_count.saturating_add(raw.get().len());
+        if self.item_count > bounds.max_definitions || self.byte_count > bounds.max_definition_bytes
+        {
             let message = format!(
                 "offers more than {} definitions or {} bytes; what came after is left out",
-                bounds.items, bounds.definitions
+                bounds.max_definitions, bounds.max_definition_bytes
             );
-            return Err(Problem::new(self.upstream.name.as_str(), message));
+            return Err(Problem::new(self.supervisor.name.as_str(), message));
         }
-        if let Err(problem) = self.offer(kind, (self.items - 1, raw)) {
-            self.problem(problem);
+        if let Err(problem) = self.build_offer(kind, (self.item_count - 1, raw)) {
+            self.add_problem(problem);
         }
         Ok(())
     }
 
-    fn offer(&mut self, kind: Kind, raw: (usize, &RawValue)) -> Result<(), Problem> {
-        let (source, marks) = (&self.upstream.name, &self.upstream.options.marks);
-        let (mut mirror, mut support) = (None, Support::None);
+    fn build_offer(
+        &mut self,
+        kind: UpstreamListKind,
+        raw: (usize, &RawValue),
+    ) -> Result<(), Problem> {
+        let (source, marks) = (&self.supervisor.name, &self.supervisor.options.overrides);
+        let (mut mirror, mut support) = (None, TaskSupport::Forbidden);
         let (own, item, problem) = match kind {
-            Kind::Tools => {
-                let Read { own, item, problem } = definition::tool(source, marks, raw)?;
-                if !marks.offers(&own) {
-                    self.tools.insert(own);
+            UpstreamListKind::Tools => {
+                let ParsedDefinition { upstream_name: own, item, problem } =
+                    definition_parser::parse_tool(source, marks, raw)?;
+                if !marks.is_offered(&own) {
+                    self.tool_names.insert(own);
                     return Ok(());
                 }
-                mirror = self.mirror(&own, &item)?;
-                support = Support::of(&item.received);
-                (own, Item::Tool(Arc::new(item)), problem)
+                mirror = self.parse_argument_headers(&own, &item)?;
+                support = TaskSupport::from_definition(&item.raw_definition);
+                (own, CatalogItem::Tool(Arc::new(item)), problem)
             }
-            Kind::Prompts => {
-                let Read { own, item, problem } = definition::prompt(source, raw)?;
-                (own, Item::Prompt(item), problem)
+            UpstreamListKind::Prompts => {
+                let ParsedDefinition { upstream_name: own, item, problem } =
+                    definition_parser::parse_prompt(source, raw)?;
+                (own, CatalogItem::Prompt(item), problem)
             }
-            Kind::Resources | Kind::Templates => {
-                let Read { own, item, problem } =
-                    definition::resource(kind == Kind::Templates, raw)?;
-                (own, Item::Resource(item), problem)
+            UpstreamListKind::Resources | UpstreamListKind::Templates => {
+                let ParsedDefinition { upstream_name: own, item, problem } =
+                    definition_parser::parse_resource(kind == UpstreamListKind::Templates, raw)?;
+                (own, CatalogItem::Resource(item), problem)
             }
         };
         if !self.names.insert((kind.method(), own.clone())) {
-            let place = format!("{} `{}`", kind.method(), tool::display_text::shown(&own, 80));
+            let place = format!(
+                "{} `{}`",
+                kind.method(),
+                tool::display_text::escape_and_truncate(&own, 80)
+            );
             return Err(Problem::new(place, "is defined twice; the first stands"));
         }
-        let executor: Arc<dyn Executor> = if kind == Kind::Tools {
-            self.tools.insert(own.clone());
-            Arc::new(ToolCall::new(Arc::clone(self.upstream), &own, (mirror, support)))
+        let executor: Arc<dyn Executor> = if kind == UpstreamListKind::Tools {
+            self.tool_names.insert(own.clone());
+            Arc::new(McpToolExecutor::new(Arc::clone(self.supervisor), &own, (mirror, support)))
         } else {
-            Arc::new(NotCalled)
+            Arc::new(NotCallable)
         };
         if let Some(problem) = problem {
-            self.problem(problem);
+            self.add_problem(problem);
         }
         self.offers.push(Offer { item, executor });
         Ok(())
     }
 
-    /// Marks of headers that do not hold make a tool unfit to be called, where headers count.
-    fn mirror(&self, own: &str, tool: &Tool) -> Result<Option<Mirror>, Problem> {
-        match Mirror::of(&tool.input.value()) {
+    /// Parses the header annotations of arguments. If they are invalid, the tool cannot be called
+    /// over HTTP.
+    fn parse_argument_headers(
+        &self,
+        own: &str,
+        tool: &Tool,
+    ) -> Result<Option<ArgumentHeaders>, Problem> {
+        match ArgumentHeaders::from_schema(&tool.input_schema.to_value()) {
             Ok(mirror) => Ok(Some(mirror)),
-            Err(_) if !self.mirrors => Ok(None),
+            Err(_) if !self.requires_request_headers => Ok(None),
             Err(why) => {
-                let place = format!("tool `{}`", tool::display_text::shown(own, 80));
+                let place = format!("tool `{}`", tool::display_text::escape_and_truncate(own, 80));
                 let fix = "mend the mark in the tool's input schema at its server";
-                Err(Problem::new(place, format!("is not offered: {why}")).fix(fix))
+                Err(Problem::new(place, format!("is not offered: {why}")).with_help(fix))
             }
         }
     }
 
-    /// A mark for a tool that is not there is a slip of the pen that may leave a tool unmarked.
-    fn unmatched_marks(&mut self) {
-        let marks = &self.upstream.options.marks;
+    /// Reports overrides for tools that do not exist: a typo may leave a tool without its override.
+    fn report_unmatched_overrides(&mut self) {
+        let marks = &self.supervisor.options.overrides;
         let mut problems = Vec::new();
-        let marked = [
+        let selections = [
             ("read_only", &marks.read_only),
             ("idempotent", &marks.idempotent),
             ("destructive", marks.destructive.as_ref().unwrap_or(&ToolSelection::None)),
-            ("chain", &marks.chain),
+            ("chain", &marks.callable_by_programs),
         ];
-        let marked = marked.map(|(mark, marked)| (mark, marked.names().collect::<Vec<_>>()));
-        let sets =
-            [("disabled_tools", Some(&marks.disabled)), ("includeTools", marks.enabled.as_ref())];
+        let marked = selections.map(|(mark, marked)| (mark, marked.names().collect::<Vec<_>>()));
+        let sets = [
+            ("disabled_tools", Some(&marks.disabled_tools)),
+            ("includeTools", marks.enabled_tools.as_ref()),
+        ];
         let sets = sets
             .map(|(mark, names)| (mark, names.into_iter().flatten().map(String::as_str).collect()));
         for (mark, names) in marked.into_iter().chain(sets) {
-            for name in names.into_iter().filter(|name| !self.tools.contains(*name)) {
+            for name in names.into_iter().filter(|name| !self.tool_names.contains(*name)) {
                 let message = format!("`{mark}` names `{name}`, which the server does not offer");
                 let fix =
                     "write the name as the server has it, without the source's name before it";
-                problems.push(Problem::new(self.upstream.name.as_str(), message).fix(fix));
+                problems.push(Problem::new(self.supervisor.name.as_str(), message).with_help(fix));
             }
         }
         for problem in problems {
-            self.problem(problem);
+            self.add_problem(problem);
         }
     }
 }

@@ -3,127 +3,143 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Json, Outcome, Step, Traits};
-use tool_manifest::Builtin;
+use tool::{
+    BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, Json, Outcome, RecordedCall,
+    ToolTraits,
+};
+use tool_manifest::BuiltinTool;
 
-use super::code::{self, Function, Host};
-use super::document::{Settings, Version};
-use super::fields::{Fault, Fields, Result, kind};
-use super::http::{self, Web};
+use super::code_tools::{self, CodeEntryPoint, CodeHost};
+use super::document::{FileFormatVersion, FileSettings};
+use super::field_reader::{EntryError, EntryFields, EntryResult, type_error};
+use super::http_tool::{self, HttpToolDependencies};
 
 /// Internal executors by handler name.
-pub type Internals = Arc<HashMap<String, Internal>>;
+pub type InternalHandlers = Arc<HashMap<String, InternalHandler>>;
 
 /// Internal executor with the default traits of its tools.
 #[derive(Debug, Clone)]
-pub struct Internal {
+pub struct InternalHandler {
     /// Executor of the handler.
     pub executor: Arc<dyn Executor>,
     /// Default traits of the handler's tools.
-    pub traits: Traits,
+    pub traits: ToolTraits,
 }
 
 /// Registry of the implementations that tools of a file may name.
 #[derive(Debug, Clone)]
-pub struct Handlers {
+pub struct ImplementationRegistry {
     /// Built-in tools that only compute, in listing order: the first choice of `type: builtin`.
-    pub computing: Arc<[Builtin]>,
+    pub computing_builtins: Arc<[BuiltinTool]>,
     /// Internal executors of this program.
-    pub internals: Internals,
+    pub internal_handlers: InternalHandlers,
     /// Dependencies of `http` tools.
-    pub web: Web,
+    pub http: HttpToolDependencies,
     /// Host of `python` and `cpp` tools; without it these kinds are unavailable.
-    pub host: Option<Arc<dyn Host>>,
+    pub code_host: Option<Arc<dyn CodeHost>>,
     /// Built-in tools of this installation by name. A tool without an implementation is the one of
     /// its name.
-    pub own: OwnTools,
+    pub installed_builtins: InstalledBuiltins,
     /// Categories of the operator, in addition to the standard ones.
-    pub categories: Arc<[String]>,
+    pub own_categories: Arc<[String]>,
 }
 
 /// Built-in tools by name.
-pub type OwnTools = Arc<HashMap<String, Builtin>>;
+pub type InstalledBuiltins = Arc<HashMap<String, BuiltinTool>>;
 
 /// Executor of a tool with its default traits.
 #[derive(Debug)]
-pub(super) struct Implementation {
+pub(super) struct FileToolImplementation {
     pub(super) executor: Arc<dyn Executor>,
-    pub(super) traits: Traits,
+    pub(super) traits: ToolTraits,
     /// Entry point of the code that replaces the executor.
-    pub(super) code: Option<Function>,
+    pub(super) entry_point: Option<CodeEntryPoint>,
     /// Schema of a built-in tool. The file can only make the tool's traits stricter.
-    pub(super) own: Option<Json>,
+    pub(super) own_schema: Option<Json>,
 }
 
-impl Implementation {
+impl FileToolImplementation {
     /// Creates an implementation without code.
-    pub(super) fn new(executor: Arc<dyn Executor>, traits: Traits) -> Self {
-        Self { executor, traits, code: None, own: None }
+    pub(super) fn new(executor: Arc<dyn Executor>, traits: ToolTraits) -> Self {
+        Self { executor, traits, entry_point: None, own_schema: None }
     }
 
-    fn of(builtin: &Builtin) -> Self {
-        let own = Some(builtin.tool.input.clone());
+    fn from_builtin(builtin: &BuiltinTool) -> Self {
+        let own = Some(builtin.tool.input_schema.clone());
         let (executor, traits) = (Arc::clone(&builtin.executor), builtin.tool.traits.clone());
-        Self { executor, traits, code: None, own }
+        Self { executor, traits, entry_point: None, own_schema: own }
     }
 }
 
-/// Tool kinds in the order of spec 2's messages.
-const KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
-const HTTP: &str = "HTTP tools not yet supported (coming in v2)";
-/// Kinds of spec 3 whose code runs like a plugin.
-const OF_CODE: [&str; 2] = ["python", "cpp"];
+/// Tool kinds in the order of the tool-file registry's messages.
+const TOOL_KINDS: [&str; 4] = ["mock", "builtin", "internal", "http"];
+const HTTP_REQUIRES_V2: &str = "HTTP tools not yet supported (coming in v2)";
+/// Kinds of the research registry whose code runs like a plugin.
+const CODE_KINDS: [&str; 2] = ["python", "cpp"];
 
 /// Parses both forms: `implementation` with its own `type`, or a flat `type`.
-pub(super) fn read(
+pub(super) fn parse_implementation(
     name: &str,
-    fields: &Fields,
-    input: &Result<Json>,
-    (settings, handlers): (&Settings, &Handlers),
-) -> Result<Implementation> {
-    let inner = match fields.get("implementation") {
+    fields: &EntryFields,
+    input: &EntryResult<Json>,
+    (settings, handlers): (&FileSettings, &ImplementationRegistry),
+) -> EntryResult<FileToolImplementation> {
+    let inner_fields = match fields.get("implementation") {
         None => None,
-        Some(json) if json.kind() == "object" => Some(Fields::of(json)),
-        Some(json) => return Err(kind("implementation", json, "a mapping")),
+        Some(json) if json.kind() == "object" => Some(EntryFields::from_object(json)),
+        Some(json) => return Err(type_error("implementation", json, "a mapping")),
     };
-    let outer = fields.text("type")?;
-    let own = match &inner {
-        Some(inner) => inner.text("type")?,
+    let outer = fields.string_field("type")?;
+    let inner_type = match &inner_fields {
+        Some(inner) => inner.string_field("type")?,
         None => None,
     };
-    let Some(word) = own.or_else(|| outer.filter(|word| word != "function")) else {
-        // The form that spec 3 prints: the installed built-in of this name runs.
-        if let Some(builtin) = handlers.own.get(name).filter(|_| inner.is_none()) {
-            return Ok(Implementation::of(builtin));
+    let Some(implementation_type) = inner_type.or_else(|| outer.filter(|word| word != "function"))
+    else {
+        // The form that the research registry prints: the installed built-in of this name runs.
+        if let Some(builtin) =
+            handlers.installed_builtins.get(name).filter(|_| inner_fields.is_none())
+        {
+            return Ok(FileToolImplementation::from_builtin(builtin));
         }
-        return Err(Fault::new(format!(
+        return Err(EntryError::new(format!(
             "Tool \"{name}\" must have an \"implementation\" with a \"type\""
         ))
-        .fix("add `implementation: {type: mock, mock_response: …}`, or `type: builtin`"));
+        .with_help("add `implementation: {type: mock, mock_response: …}`, or `type: builtin`"));
     };
-    if inner.is_some() {
-        complete(name, fields, settings.requires_spec_2)?;
+    if inner_fields.is_some() {
+        check_complete_form(name, fields, settings.requires_complete_form)?;
     }
-    let place = inner.as_ref().unwrap_or(fields);
-    let handler = |kind| match &inner {
-        Some(inner) => inner_handler((name, kind), inner),
-        None => flat_handler(name, fields),
+    let implementation_fields = inner_fields.as_ref().unwrap_or(fields);
+    let handler = |kind| match &inner_fields {
+        Some(inner) => nested_handler_name((name, kind), inner),
+        None => flat_handler_name(name, fields),
     };
-    match word.as_str() {
-        "mock" => mock(name, place),
-        "builtin" => builtin(&handler("builtin")?, handlers),
-        "internal" => internal(&handler("internal")?, handlers),
-        "http" if settings.version == Version::One => {
-            Err(Fault::new(HTTP).fix("write `version: 2` at the top of the file, beside `tools:`"))
+    match implementation_type.as_str() {
+        "mock" => mock_implementation(name, implementation_fields),
+        "builtin" => builtin_implementation(&handler("builtin")?, handlers),
+        "internal" => internal_implementation(&handler("internal")?, handlers),
+        "http" if settings.format_version == FileFormatVersion::V1 => {
+            Err(EntryError::new(HTTP_REQUIRES_V2)
+                .with_help("write `version: 2` at the top of the file, beside `tools:`"))
         }
-        "http" if inner.is_none() => Err(Fault::new("an http tool needs a `url`")
-            .fix("write `implementation: {type: http, url: https://host/path/{parameter}}`")),
-        "http" => http::read(&handlers.web, place, input.as_ref().map_err(Clone::clone)?),
-        kind if OF_CODE.contains(&kind) => code::read((name, kind), place, handlers.host.as_ref()),
+        "http" if inner_fields.is_none() => Err(EntryError::new("an http tool needs a `url`")
+            .with_help("write `implementation: {type: http, url: https://host/path/{parameter}}`")),
+        "http" => http_tool::parse_http_tool(
+            &handlers.http,
+            implementation_fields,
+            input.as_ref().map_err(Clone::clone)?,
+        ),
+        kind if CODE_KINDS.contains(&kind) => code_tools::parse_code_tool(
+            (name, kind),
+            implementation_fields,
+            handlers.code_host.as_ref(),
+        ),
         _ => {
-            let word: String = word.chars().take(64).collect();
-            let kinds = KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();
-            Err(Fault::new(format!(
+            let word: String = implementation_type.chars().take(64).collect();
+            let kinds =
+                TOOL_KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();
+            Err(EntryError::new(format!(
                 "Tool \"{name}\" has invalid type \"{}\". Must be one of: {kinds}",
                 word.escape_debug()
             )))
@@ -131,11 +147,12 @@ pub(super) fn read(
     }
 }
 
-/// Checks that spec 2's form is complete: `type: function` and `handler` beside `implementation`.
+/// Checks that the tool-file registry's form is complete: `type: function` and `handler` beside
+/// `implementation`.
 ///
 /// The short form has neither; with `is_required` it is not allowed.
-fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
-    let (kind, handler) = (fields.text("type")?, fields.text("handler")?);
+fn check_complete_form(name: &str, fields: &EntryFields, is_required: bool) -> EntryResult<()> {
+    let (kind, handler) = (fields.string_field("type")?, fields.string_field("handler")?);
     if !is_required && kind.is_none() && handler.is_none() {
         return Ok(());
     }
@@ -144,7 +161,7 @@ fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
         Some("function") => {}
         None => {
             let message = format!("Tool \"{name}\" must have the \"type\" \"function\"");
-            return Err(Fault::new(message).fix(kind_fix));
+            return Err(EntryError::new(message).with_help(kind_fix));
         }
         Some(other) => {
             let other: String = other.chars().take(64).collect();
@@ -152,95 +169,111 @@ fn complete(name: &str, fields: &Fields, is_required: bool) -> Result<()> {
                 "Tool \"{name}\" has the \"type\" \"{}\"; expected \"function\"",
                 other.escape_debug()
             );
-            return Err(Fault::new(message).fix(kind_fix));
+            return Err(EntryError::new(message).with_help(kind_fix));
         }
     }
     if handler.is_none_or(|handler| handler.trim().is_empty()) {
         let message = format!("Tool \"{name}\" must have a non-empty string \"handler\"");
-        return Err(
-            Fault::new(message).fix(format!("add `handler`, for example `handler: {name}`"))
-        );
+        return Err(EntryError::new(message)
+            .with_help(format!("add `handler`, for example `handler: {name}`")));
     }
     Ok(())
 }
 
-/// Returns `implementation.handler`, the only place that spec 2 has for it.
-fn inner_handler((name, kind): (&str, &str), inner: &Fields) -> Result<String> {
-    inner.text("handler")?.filter(|handler| !handler.trim().is_empty()).ok_or_else(|| {
+/// Returns `implementation.handler`, the only place that the tool-file registry has for it.
+fn nested_handler_name((name, kind): (&str, &str), inner: &EntryFields) -> EntryResult<String> {
+    inner.string_field("handler")?.filter(|handler| !handler.trim().is_empty()).ok_or_else(|| {
         let message =
             format!("Tool \"{name}\" of type {kind} must have \"implementation.handler\"");
         let example = if kind == "builtin" { "math_eval" } else { "catalog.list" };
-        Fault::new(message)
-            .fix(format!("add `handler` to `implementation`, for example `{example}`"))
+        EntryError::new(message)
+            .with_help(format!("add `handler` to `implementation`, for example `{example}`"))
     })
 }
 
-/// Returns the handler of the flat form: the field of spec 2's program, or the tool's name.
-fn flat_handler(name: &str, fields: &Fields) -> Result<String> {
+/// Returns the handler of the flat form: the field of the tool-file registry's program, or the
+/// tool's name.
+fn flat_handler_name(name: &str, fields: &EntryFields) -> EntryResult<String> {
     for key in ["handler", "builtin_handler"] {
-        if let Some(handler) = fields.text(key)? {
+        if let Some(handler) = fields.string_field(key)? {
             return Ok(handler);
         }
     }
     Ok(name.to_owned())
 }
 
-fn mock(name: &str, place: &Fields) -> Result<Implementation> {
-    let response = place.any("mock_response").cloned().ok_or_else(|| {
-        Fault::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
-            .fix("add `mock_response`, with any JSON value")
+fn mock_implementation(name: &str, place: &EntryFields) -> EntryResult<FileToolImplementation> {
+    let response = place.get_or_null("mock_response").cloned().ok_or_else(|| {
+        EntryError::new(format!("Tool \"{name}\" of type mock must have a \"mock_response\""))
+            .with_help("add `mock_response`, with any JSON value")
     })?;
     // A fixed response stands for a future tool, whose traits the file must declare.
-    Ok(Implementation::new(Arc::new(Mock { response }), Traits::default()))
+    Ok(FileToolImplementation::new(
+        Arc::new(MockResponseExecutor { mock_response: response }),
+        ToolTraits::default(),
+    ))
 }
 
-fn builtin(handler: &str, handlers: &Handlers) -> Result<Implementation> {
-    let named = |builtin: &&Builtin| &*builtin.handler == handler;
-    let own = || handlers.own.get(handler).or_else(|| handlers.own.values().find(named));
-    let by_name = |it: &&Builtin| named(it) || it.tool.name.as_str() == handler;
-    if let Some(found) = handlers.computing.iter().find(by_name) {
+fn builtin_implementation(
+    handler: &str,
+    handlers: &ImplementationRegistry,
+) -> EntryResult<FileToolImplementation> {
+    let has_handler = |builtin: &&BuiltinTool| &*builtin.handler == handler;
+    let find_installed = || {
+        handlers
+            .installed_builtins
+            .get(handler)
+            .or_else(|| handlers.installed_builtins.values().find(has_handler))
+    };
+    let by_name = |it: &&BuiltinTool| has_handler(it) || it.tool.name.as_str() == handler;
+    if let Some(found) = handlers.computing_builtins.iter().find(by_name) {
         let (executor, traits) = (Arc::clone(&found.executor), found.tool.traits.clone());
-        return Ok(Implementation::new(executor, traits));
+        return Ok(FileToolImplementation::new(executor, traits));
     }
-    if let Some(builtin) = own() {
-        return Ok(Implementation::of(builtin));
+    if let Some(builtin) = find_installed() {
+        return Ok(FileToolImplementation::from_builtin(builtin));
     }
-    let known: Vec<_> = handlers.computing.iter().map(|builtin| &*builtin.handler).collect();
-    Err(not_found("Builtin", handler, &known))
+    let known: Vec<_> =
+        handlers.computing_builtins.iter().map(|builtin| &*builtin.handler).collect();
+    Err(handler_not_found("Builtin", handler, &known))
 }
 
-fn internal(handler: &str, handlers: &Handlers) -> Result<Implementation> {
-    let found = handlers.internals.get(handler).ok_or_else(|| {
-        let mut known: Vec<_> = handlers.internals.keys().map(String::as_str).collect();
+fn internal_implementation(
+    handler: &str,
+    handlers: &ImplementationRegistry,
+) -> EntryResult<FileToolImplementation> {
+    let found = handlers.internal_handlers.get(handler).ok_or_else(|| {
+        let mut known: Vec<_> = handlers.internal_handlers.keys().map(String::as_str).collect();
         known.sort_unstable();
-        not_found("Internal", handler, &known)
+        handler_not_found("Internal", handler, &known)
     })?;
-    Ok(Implementation::new(Arc::clone(&found.executor), found.traits.clone()))
+    Ok(FileToolImplementation::new(Arc::clone(&found.executor), found.traits.clone()))
 }
 
-fn not_found(what: &str, handler: &str, known: &[&str]) -> Fault {
+fn handler_not_found(handler_kind: &str, handler: &str, known: &[&str]) -> EntryError {
     let handler: String = handler.chars().take(64).collect();
-    let fault = Fault::new(format!("{what} handler '{}' not found", handler.escape_debug()));
+    let fault =
+        EntryError::new(format!("{handler_kind} handler '{}' not found", handler.escape_debug()));
     if known.is_empty() {
-        fault.fix("there are none")
+        fault.with_help("there are none")
     } else {
-        fault.fix(format!("use one of {}", known.join(", ")))
+        fault.with_help(format!("use one of {}", known.join(", ")))
     }
 }
 
 /// Executor that always returns the same response.
 #[derive(Debug)]
-struct Mock {
-    response: Json,
+struct MockResponseExecutor {
+    mock_response: Json,
 }
 
-impl Executor for Mock {
+impl Executor for MockResponseExecutor {
     fn execute<'a>(
         &'a self,
-        _call: Granted<'a>,
-        _ctx: &'a Context<'a>,
-    ) -> Boxed<'a, std::result::Result<Step, ExecuteError>> {
-        let outcome = Outcome::value(self.response.clone());
-        Box::pin(std::future::ready(Ok(Step::Done(outcome))))
+        _call: RecordedCall<'a>,
+        _ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, std::result::Result<ExecutionState, ExecuteError>> {
+        let outcome = Outcome::from_value(self.mock_response.clone());
+        Box::pin(std::future::ready(Ok(ExecutionState::Completed(outcome))))
     }
 }

@@ -1,20 +1,21 @@
-//! Tool files as sources: YAML or JSON in the form of spec 2, with Toolkeep's traits.
+//! Tool files as sources: YAML or JSON in the form of the tool-file registry, with Toolkeep's
+//! traits.
 //!
 //! An invalid tool is reported with its line and does not affect the others. Only an unreadable
 //! file is an error; the source supervisor then keeps the last valid listing. The file is read at
 //! each listing, watched while a change is awaited, and never written.
 
-mod code;
-mod definition;
+mod code_tools;
 mod document;
-mod fields;
-mod http;
+mod field_reader;
+mod file_watcher;
+mod http_tool;
 mod implementation;
-mod parameters;
-mod permissions;
-mod together;
-mod traits;
-mod watch;
+mod parallel_map;
+mod parameter_schema;
+mod scope_permissions;
+mod tool_entry;
+mod trait_fields;
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -27,221 +28,250 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use tool::source::SourceFault;
+use tool::source::SourceErrorKind;
 use tool::{
-    Boxed, Item, Listing, Offer, Problem, Revision, Source, SourceError, SourceName, Tool, ToolName,
+    BoxFuture, CatalogItem, Offer, Problem, Source, SourceError, SourceListing, SourceName,
+    SourceRevision, Tool, ToolName,
 };
 
-use code::Wanted;
-pub use code::{Code, Function, Host, Hosted};
-use definition::{Definition, Fault};
-use document::{Document, Entry};
-pub use http::{Secrets, Web};
-use implementation::Implementation;
-pub use implementation::{Handlers, Internal, Internals, OwnTools};
-pub use watch::{DEFAULT_POLL, Watching};
-use watch::{Print, Watch};
+use code_tools::PendingCodeTools;
+pub use code_tools::{CodeEntryPoint, CodeHost, CodeTool, HostedCode};
+use document::{ToolDocument, ToolEntry};
+pub use file_watcher::{DEFAULT_POLL_INTERVAL, WatchOptions};
+use file_watcher::{FileFingerprint, FileWatcher};
+pub use http_tool::{HttpToolDependencies, SecretResolver};
+use implementation::FileToolImplementation;
+pub use implementation::{
+    ImplementationRegistry, InstalledBuiltins, InternalHandler, InternalHandlers,
+};
+use tool_entry::{EntryError, ParsedEntry};
 
 /// Maximum size of a file: 8 MiB.
-pub const MAX_BYTES: u64 = 8 << 20;
+pub const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Maximum tools of one file; the rest is ignored.
 pub const MAX_TOOLS: usize = 10_000;
 /// Maximum reported problems of one file; the rest is counted.
 pub const MAX_PROBLEMS: usize = 200;
 
 /// Permits for parallel reads.
-static READERS: LazyLock<Semaphore> =
+static READ_PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(thread::available_parallelism().map_or(2, NonZero::get)));
 /// Maximum time that a read waits for a permit.
-const TURN: Duration = Duration::from_millis(500);
+const READ_QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Source that reads one tool file.
 #[derive(Debug)]
-pub struct ToolFile {
+pub struct ToolFileSource {
     name: SourceName,
     path: Arc<Path>,
-    handlers: Handlers,
-    watch: Watch,
+    handlers: ImplementationRegistry,
+    watcher: FileWatcher,
     /// Revision of the code that was listed last; 0 without code.
-    code: AtomicU64,
+    code_revision: AtomicU64,
 }
 
-impl ToolFile {
+impl ToolFileSource {
     /// Creates a source for the file at `path`: JSON if it ends in `.json`, else YAML. It need not
     /// exist yet.
-    pub fn new(name: SourceName, path: impl Into<PathBuf>, handlers: Handlers) -> Self {
-        Self::watched(name, path, handlers, Watching::default())
+    pub fn new(
+        name: SourceName,
+        path: impl Into<PathBuf>,
+        handlers: ImplementationRegistry,
+    ) -> Self {
+        Self::with_watch_options(name, path, handlers, WatchOptions::default())
     }
 
     /// Creates a source with options for change detection.
-    pub fn watched(
+    pub fn with_watch_options(
         name: SourceName,
         path: impl Into<PathBuf>,
-        handlers: Handlers,
-        watching: Watching,
+        handlers: ImplementationRegistry,
+        watching: WatchOptions,
     ) -> Self {
         let path: Arc<Path> = path.into().into();
-        let watch = Watch::new(Arc::clone(&path), watching);
-        Self { name, path, handlers, watch, code: AtomicU64::new(0) }
+        let watch = FileWatcher::new(Arc::clone(&path), watching);
+        Self { name, path, handlers, watcher: watch, code_revision: AtomicU64::new(0) }
     }
 
-    async fn read(&self) -> Result<Listing, SourceError> {
+    async fn load_listing(&self) -> Result<SourceListing, SourceError> {
         // Limits parallel reads to the number of cores. A hanging disk does not block other files,
         // because a read proceeds without a permit after a while.
-        let turn = tokio::time::timeout(TURN, READERS.acquire()).await;
+        let permit = tokio::time::timeout(READ_QUEUE_TIMEOUT, READ_PERMITS.acquire()).await;
         // Read before the file: later changes get a later revision.
-        let revision = self.watch.revision();
+        let revision = self.watcher.current_revision();
         let (path, handlers) = (Arc::clone(&self.path), self.handlers.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let print = Print::of(&path);
-            (print, list(&path, &handlers, revision))
+            let fingerprint = FileFingerprint::from_path(&path);
+            (fingerprint, build_listing(&path, &handlers, revision))
         });
         let read = read.await;
-        drop(turn);
+        drop(permit);
         let Ok((print, listing)) = read else {
             let place = self.path.display().to_string();
             let problem = Problem::new(place, "reading it was given up");
-            return Err(SourceError { kind: SourceFault::Failed, problem });
+            return Err(SourceError { kind: SourceErrorKind::ErrorReply, problem });
         };
-        self.watch.listed(print);
-        let (mut listing, wanted) = listing?;
-        let mut code = 0;
-        if let Some(host) = self.handlers.host.as_ref().filter(|_| !wanted.is_empty()) {
-            code = code::hosted(host.as_ref(), &mut listing, wanted).await;
+        self.watcher.record_fingerprint(print);
+        let (mut listing, pending) = listing?;
+        let mut code_revision = 0;
+        if let Some(host) = self.handlers.code_host.as_ref().filter(|_| !pending.is_empty()) {
+            code_revision =
+                code_tools::attach_executors(host.as_ref(), &mut listing, pending).await;
         }
-        self.code.store(code, Ordering::Relaxed);
-        listing.revision.0 += code;
+        self.code_revision.store(code_revision, Ordering::Relaxed);
+        listing.revision.0 += code_revision;
         Ok(listing)
     }
 
     /// Waits for a change of the file or its code. Both revisions only grow, and so does their sum.
-    async fn news(&self, seen: Revision) -> Revision {
-        let code = self.code.load(Ordering::Relaxed).min(seen.0);
-        let file = Revision(seen.0 - code);
-        let host = self.handlers.host.as_ref().filter(|_| code > 0);
+    async fn wait_for_change(&self, seen: SourceRevision) -> SourceRevision {
+        let code = self.code_revision.load(Ordering::Relaxed).min(seen.0);
+        let file = SourceRevision(seen.0 - code);
+        let host = self.handlers.code_host.as_ref().filter(|_| code > 0);
         let changed = async {
             match host {
-                Some(host) => host.changed(code).await,
+                Some(host) => host.wait_for_change(code).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            file = self.watch.changed(file) => Revision(file.0 + code),
-            code = changed => Revision(file.0 + code),
+            file = self.watcher.wait_for_change(file) => SourceRevision(file.0 + code),
+            code = changed => SourceRevision(file.0 + code),
         }
     }
 }
 
-impl Source for ToolFile {
+impl Source for ToolFileSource {
     fn name(&self) -> &SourceName {
         &self.name
     }
 
-    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>> {
-        Box::pin(self.read())
+    fn list_offers(&self) -> BoxFuture<'_, Result<SourceListing, SourceError>> {
+        Box::pin(self.load_listing())
     }
 
-    fn changed(&self, seen: Revision) -> Boxed<'_, Revision> {
-        Box::pin(self.news(seen))
+    fn wait_for_change(&self, seen: SourceRevision) -> BoxFuture<'_, SourceRevision> {
+        Box::pin(self.wait_for_change(seen))
     }
 
-    fn tells_when_mended(&self) -> bool {
+    fn notifies_recovery(&self) -> bool {
         true
     }
 
-    fn lists_at_once(&self) -> bool {
+    fn is_listed_locally(&self) -> bool {
         true
     }
 
-    fn close(&self) -> Boxed<'_, ()> {
-        self.watch.close();
-        if let Some(host) = &self.handlers.host {
-            host.close();
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        self.watcher.close_watch();
+        if let Some(host) = &self.handlers.code_host {
+            host.shut_down();
         }
         Box::pin(std::future::ready(()))
     }
 }
 
-fn list(
+fn build_listing(
     path: &Path,
-    handlers: &Handlers,
-    revision: Revision,
-) -> Result<(Listing, Wanted), SourceError> {
+    handlers: &ImplementationRegistry,
+    revision: SourceRevision,
+) -> Result<(SourceListing, PendingCodeTools), SourceError> {
     let place = path.display().to_string();
-    let text = read(path, &place)?;
+    let text = read_file(path, &place)?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let document = Document::read(&text, is_json, &place)
-        .map_err(|problem| SourceError { kind: SourceFault::Malformed, problem: *problem })?;
-    let listing = Listing { revision, ..Listing::default() };
-    Ok(Register { place, listing, wanted: Vec::new(), dropped: 0 }.fill(document, handlers))
+    let document = ToolDocument::parse_document(&text, is_json, &place).map_err(|problem| {
+        SourceError { kind: SourceErrorKind::MalformedReply, problem: *problem }
+    })?;
+    let listing = SourceListing { revision, ..SourceListing::default() };
+    Ok(FileListingBuilder {
+        file_location: place,
+        listing,
+        pending: Vec::new(),
+        omitted_problems: 0,
+    }
+    .add_entries(document, handlers))
 }
 
-fn read(path: &Path, place: &str) -> Result<Bytes, SourceError> {
-    let fault = |kind, message: String, fix: &str| SourceError {
+fn read_file(path: &Path, place: &str) -> Result<Bytes, SourceError> {
+    let source_error = |kind, message: String, fix: &str| SourceError {
         kind,
-        problem: Problem::new(place, message).fix(fix),
+        problem: Problem::new(place, message).with_help(fix),
     };
-    let unreadable = |error: &std::io::Error| {
+    let read_error = |error: &std::io::Error| {
         let fix = "check the path and the rights of the file, or take it out of the configuration";
-        fault(SourceFault::Unreachable, format!("the tool file cannot be read: {error}"), fix)
+        source_error(
+            SourceErrorKind::Unreachable,
+            format!("the tool file cannot be read: {error}"),
+            fix,
+        )
     };
-    rooted_fs::files::read(path, MAX_BYTES).map(Bytes::from).map_err(|error| match error.kind() {
-        ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
-            let message = "the tool file is no regular file".to_owned();
-            fault(SourceFault::Unreachable, message, "name a regular file")
+    rooted_fs::regular_file::read_bytes(path, MAX_FILE_BYTES).map(Bytes::from).map_err(|error| {
+        match error.kind() {
+            ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
+                let message = "the tool file is no regular file".to_owned();
+                source_error(SourceErrorKind::Unreachable, message, "name a regular file")
+            }
+            ErrorKind::FileTooLarge => {
+                let message = format!("the tool file is longer than {MAX_FILE_BYTES} bytes");
+                source_error(
+                    SourceErrorKind::MalformedReply,
+                    message,
+                    "split it into several tool files",
+                )
+            }
+            _ => read_error(&error),
         }
-        ErrorKind::FileTooLarge => {
-            let message = format!("the tool file is longer than {MAX_BYTES} bytes");
-            fault(SourceFault::Malformed, message, "split it into several tool files")
-        }
-        _ => unreadable(&error),
     })
 }
 
-/// Builder that adds tools one after the other, as spec 2 registers them.
-struct Register {
-    place: String,
-    listing: Listing,
+/// Builder that adds tools one after the other, as the tool-file registry registers them.
+struct FileListingBuilder {
+    file_location: String,
+    listing: SourceListing,
     /// Tools that need executors of the code host.
-    wanted: Wanted,
-    dropped: usize,
+    pending: PendingCodeTools,
+    omitted_problems: usize,
 }
 
-impl Register {
-    fn fill(mut self, document: Document, handlers: &Handlers) -> (Listing, Wanted) {
+impl FileListingBuilder {
+    fn add_entries(
+        mut self,
+        document: ToolDocument,
+        handlers: &ImplementationRegistry,
+    ) -> (SourceListing, PendingCodeTools) {
         let mut names = HashSet::new();
-        let Document { entries, count, settings } = document;
-        let read = |entry: &Entry| Definition::read(entry, &settings, handlers);
-        for (entry, definition) in entries.iter().zip(together::each(&entries, read)) {
-            let place = self.place_of(entry, &definition.name);
-            for note in definition.notes {
-                self.problem(&place, note);
+        let ToolDocument { entries, total_entries: count, settings } = document;
+        let read = |entry: &ToolEntry| ParsedEntry::parse_entry(entry, &settings, handlers);
+        for (entry, definition) in entries.iter().zip(parallel_map::map_parallel(&entries, read)) {
+            let place = self.entry_location(entry, &definition.name);
+            for note in definition.warnings {
+                self.add_problem(&place, note);
             }
-            match definition.offer {
-                Err(fault) => self.problem(&place, fault),
+            match definition.result {
+                Err(fault) => self.add_problem(&place, fault),
                 Ok((tool, implementation)) => {
                     if names.insert(tool.name.clone()) {
-                        self.offer(place, tool, implementation);
+                        self.add_offer(place, tool, implementation);
                     } else {
-                        self.problem(&place, already(&tool.name));
+                        self.add_problem(&place, duplicate_name_error(&tool.name));
                     }
                 }
             }
         }
-        self.close(count)
+        self.finish_listing(count)
     }
 
-    fn offer(&mut self, place: String, tool: Tool, implementation: Implementation) {
-        if let Some(function) = implementation.code {
-            let code = Code::of(&tool, function);
-            self.wanted.push((self.listing.offers.len(), place, code));
+    fn add_offer(&mut self, place: String, tool: Tool, implementation: FileToolImplementation) {
+        if let Some(function) = implementation.entry_point {
+            let code = CodeTool::from_tool(&tool, function);
+            self.pending.push((self.listing.offers.len(), place, code));
         }
-        let (item, executor) = (Item::Tool(Arc::new(tool)), implementation.executor);
+        let (item, executor) = (CatalogItem::Tool(Arc::new(tool)), implementation.executor);
         self.listing.offers.push(Offer { item, executor });
     }
 
-    fn place_of(&self, entry: &Entry, name: &str) -> String {
-        let file = &self.place;
+    fn entry_location(&self, entry: &ToolEntry, name: &str) -> String {
+        let file = &self.file_location;
         let name: String = name.chars().take(64).collect();
         match name.as_str() {
             "" => format!("{file}:{}", entry.line),
@@ -249,31 +279,36 @@ impl Register {
         }
     }
 
-    fn problem(&mut self, place: &str, fault: Fault) {
+    fn add_problem(&mut self, place: &str, fault: EntryError) {
         if self.listing.problems.len() >= MAX_PROBLEMS {
-            self.dropped += 1;
+            self.omitted_problems += 1;
             return;
         }
-        let Fault { message, fix } = fault;
-        self.listing.problems.push(Problem { place: place.to_owned(), message, fix });
+        let EntryError { message, help: fix } = fault;
+        self.listing.problems.push(Problem { location: place.to_owned(), message, help: fix });
     }
 
-    fn close(mut self, count: usize) -> (Listing, Wanted) {
-        let mut last = |message: String, fix: &str| {
-            self.listing.problems.push(Problem::new(self.place.as_str(), message).fix(fix));
+    fn finish_listing(mut self, count: usize) -> (SourceListing, PendingCodeTools) {
+        let mut add_final_problem = |message: String, fix: &str| {
+            self.listing
+                .problems
+                .push(Problem::new(self.file_location.as_str(), message).with_help(fix));
         };
-        if self.dropped > 0 {
-            last(format!("{} more problems", self.dropped), "mend those above first");
+        if self.omitted_problems > 0 {
+            add_final_problem(
+                format!("{} more problems", self.omitted_problems),
+                "mend those above first",
+            );
         }
         if count > MAX_TOOLS {
             let message = format!("{count} tools; only the first {MAX_TOOLS} are read");
-            last(message, "split it into several tool files");
+            add_final_problem(message, "split it into several tool files");
         }
-        (self.listing, self.wanted)
+        (self.listing, self.pending)
     }
 }
 
-fn already(name: &ToolName) -> Fault {
+fn duplicate_name_error(name: &ToolName) -> EntryError {
     let fix = "rename one of the two; the first stays";
-    Fault::new(format!("Tool {name} already registered")).fix(fix)
+    EntryError::new(format!("Tool {name} already registered")).with_help(fix)
 }

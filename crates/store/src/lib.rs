@@ -5,20 +5,22 @@
 //! programs. Both pass the same test suite. [`RedisCache`] and [`StoreCache`] drop expired values.
 //! None knows what it stores.
 
-mod artefacts;
-mod bounds;
-mod kept;
-mod memory;
-mod redis;
+mod encrypted_store;
+mod file_artifacts;
+mod memory_store;
+mod redis_cache;
 mod row_macs;
-mod sealed;
-mod sqlite;
+mod sqlite_store;
+mod store_cache;
+mod store_limits;
 
-pub use self::redis::RedisCache;
-pub use artefacts::{ArtefactBounds, FileArtefacts};
-pub use bounds::{KEY_BYTES, NEWS_ROWS, SCAN_ROWS, TOMBSTONES, VALUE_BYTES};
-pub use kept::StoreCache;
-pub use memory::MemoryStore;
-pub use row_macs::{MacFile, RejectedRow, Rejection};
-pub use sealed::Sealed;
-pub use sqlite::SqliteStore;
+pub use self::redis_cache::RedisCache;
+pub use encrypted_store::EncryptedStore;
+pub use file_artifacts::{ArtifactLimits, FileArtifactStore};
+pub use memory_store::MemoryStore;
+pub use row_macs::{MacFile, RejectedRow, RowRejection};
+pub use sqlite_store::SqliteStore;
+pub use store_cache::StoreCache;
+pub use store_limits::{
+    MAX_CHANGE_ROWS, MAX_KEY_BYTES, MAX_SCAN_ROWS, MAX_TOMBSTONES, MAX_VALUE_BYTES,
+};

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::hmac;
 use tool::{Secret, StoreError};
 
-mod log;
+mod mac_log;
 
-pub(crate) use log::Change;
-use log::{Log, Read};
+pub(crate) use mac_log::RowChange;
+use mac_log::{MacLog, MacLogContent};
 
 /// Location of the MAC file of a store, and the secret from which its key is derived.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ pub struct MacFile {
 }
 
 /// Truncated HMAC-SHA256 of a row's key and value.
-pub(crate) type Mac = [u8; 16];
+pub(crate) type RowMac = [u8; 16];
 
 /// Reasons why a row is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rejection {
+pub enum RowRejection {
     /// The value is not the one that was written last.
     Changed,
     /// The row was not written through Toolkeep.
@@ -42,7 +42,7 @@ pub enum Rejection {
     Removed,
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for RowRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Changed => "changed",
@@ -58,50 +58,56 @@ pub struct RejectedRow {
     /// Key of the row.
     pub key: String,
     /// Reason of the rejection.
-    pub rejection: Rejection,
+    pub rejection: RowRejection,
 }
 
 /// Value that readers get for a rejected row: neither JSON nor text, so that it reads as a damaged
 /// record.
-pub(crate) const REJECTED: &[u8] = b"\xff\xfechanged outside of Toolkeep";
+pub(crate) const REJECTED_VALUE: &[u8] = b"\xff\xfechanged outside of Toolkeep";
 
 /// Prefix of rows without MACs: cached values are untrusted, and their readers verify them.
-const UNPROTECTED: &str = "cache/";
+const UNPROTECTED_PREFIX: &str = "cache/";
 
-pub(crate) fn is_protected(key: &str) -> bool {
-    !key.starts_with(UNPROTECTED)
+fn is_protected_key(key: &str) -> bool {
+    !key.starts_with(UNPROTECTED_PREFIX)
 }
 
 /// MACs of all rows as written last. Lives on the store's thread.
 pub(crate) struct RowMacs {
     key: hmac::Key,
-    log: Log,
-    macs: BTreeMap<Box<str>, Mac>,
+    log: MacLog,
+    macs: BTreeMap<Box<str>, RowMac>,
     /// Changes of a batch whose commit is not confirmed.
-    pending: Vec<Change>,
+    pending: Vec<RowChange>,
 }
 
 /// State of the MAC file.
-pub(crate) enum Opened {
+pub(crate) enum OpenedMacs {
     /// Existing MACs. Pending changes must be resolved first.
-    Macs(RowMacs),
+    Existing(RowMacs),
     /// No MACs yet, or those of another secret: all rows are to be adopted.
     New(RowMacs),
 }
 
 impl RowMacs {
     /// Reads the file without changing it.
-    pub(crate) fn read(file: &MacFile) -> Result<Opened, StoreError> {
-        let root = hmac::Key::new(hmac::HMAC_SHA256, file.secret.open().as_bytes());
+    pub(crate) fn open_file(file: &MacFile) -> Result<OpenedMacs, StoreError> {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, file.secret.expose().as_bytes());
         let derived = hmac::sign(&root, b"store rows");
         let key = hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref());
-        let check = truncated(&hmac::sign(&key, b"file"));
-        let read = Log::read(&file.path, check).map_err(|error| unusable(&file.path, &error))?;
+        let check = truncate_tag(&hmac::sign(&key, b"file"));
+        let read = MacLog::read_file(&file.path, check)
+            .map_err(|error| unusable_file(&file.path, &error))?;
         Ok(match read {
-            Some(Read { log, macs, pending }) => Opened::Macs(Self { key, log, macs, pending }),
-            None => Opened::New(Self {
+            Some(MacLogContent { log, mut macs, mut pending }) => {
+                // Versions up to 0.1.0 also wrote MACs of rows that have none.
+                macs.retain(|key, _| is_protected_key(key));
+                pending.retain(|change| is_protected_key(&change.key));
+                OpenedMacs::Existing(Self { key, log, macs, pending })
+            }
+            None => OpenedMacs::New(Self {
                 key,
-                log: Log::new(&file.path, check),
+                log: MacLog::new(&file.path, check),
                 macs: BTreeMap::new(),
                 pending: Vec::new(),
             }),
@@ -109,34 +115,35 @@ impl RowMacs {
     }
 
     /// Computes the MAC of a row.
-    pub(crate) fn mac(&self, key: &str, bytes: &[u8]) -> Mac {
+    pub(crate) fn compute_mac(&self, key: &str, bytes: &[u8]) -> RowMac {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&(key.len() as u64).to_le_bytes());
         context.update(key.as_bytes());
         context.update(bytes);
-        truncated(&context.sign())
+        truncate_tag(&context.sign())
     }
 
     /// Returns the reason to reject a row as found in the database; `None` for `bytes` means no
-    /// row.
-    pub(crate) fn rejection(&self, key: &str, bytes: Option<&[u8]>) -> Option<Rejection> {
+    /// row. Unprotected rows are never rejected.
+    pub(crate) fn rejection_of(&self, key: &str, bytes: Option<&[u8]>) -> Option<RowRejection> {
         match (bytes, self.macs.get(key)) {
+            _ if !is_protected_key(key) => None,
             (Some(bytes), Some(mac)) => {
-                (self.mac(key, bytes) != *mac).then_some(Rejection::Changed)
+                (self.compute_mac(key, bytes) != *mac).then_some(RowRejection::Changed)
             }
-            (Some(_), None) => Some(Rejection::Added),
-            (None, Some(_)) => Some(Rejection::Removed),
+            (Some(_), None) => Some(RowRejection::Added),
+            (None, Some(_)) => Some(RowRejection::Removed),
             (None, None) => None,
         }
     }
 
     /// Returns true if such a row is expected.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub(crate) fn contains_key(&self, key: &str) -> bool {
         self.macs.contains_key(key)
     }
 
     /// Iterates over the expected keys with `prefix` from `start` on, without `start` if `after`.
-    pub(crate) fn keys<'a>(
+    pub(crate) fn expected_keys<'a>(
         &'a self,
         prefix: &'a str,
         after: Option<&'a str>,
@@ -148,30 +155,36 @@ impl RowMacs {
             .skip_while(move |key| after.is_some_and(|after| *key <= after))
     }
 
-    /// Describes a change of one row.
-    pub(crate) fn change(&self, key: &str, bytes: Option<&[u8]>) -> Change {
-        Change { key: key.into(), mac: bytes.map(|bytes| self.mac(key, bytes)) }
-    }
-
-    /// Writes the changes about to be committed. When this returns they are on disk.
-    pub(crate) fn begin(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
+    /// Writes the MACs of the rows about to be committed; `None` stands for a removed row. When this
+    /// returns they are on disk. Unprotected rows get no MAC.
+    pub(crate) fn begin_batch<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+    ) -> Result<(), StoreError> {
+        let protected_rows = rows.into_iter().filter(|(key, _)| is_protected_key(key));
+        let changes: Vec<_> = protected_rows
+            .map(|(key, bytes)| RowChange {
+                key: key.into(),
+                mac: bytes.map(|bytes| self.compute_mac(key, bytes)),
+            })
+            .collect();
         if changes.is_empty() {
             return Ok(());
         }
-        self.log.begin(&changes).map_err(|error| unusable(self.log.path(), &error))?;
+        self.log.append_batch(&changes).map_err(|error| unusable_file(self.log.path(), &error))?;
         self.pending = changes;
         Ok(())
     }
 
     /// Marks the batch as committed.
-    pub(crate) fn commit(&mut self) {
+    pub(crate) fn commit_batch(&mut self) {
         if self.pending.is_empty() {
             return;
         }
-        log::apply(&mut self.macs, std::mem::take(&mut self.pending));
-        self.log.close();
+        mac_log::apply_batch(&mut self.macs, std::mem::take(&mut self.pending));
+        self.log.close_batch();
         if self.log.is_long(self.macs.len())
-            && let Err(error) = self.log.rewrite(&self.macs)
+            && let Err(error) = self.log.rewrite_file(&self.macs)
         {
             tracing::warn!(%error, path = %self.log.path().display(), "the row MACs are not compacted");
         }
@@ -183,7 +196,7 @@ impl RowMacs {
     }
 
     /// Determines from the current rows which pending changes were committed.
-    pub(crate) fn settle<E>(
+    pub(crate) fn resolve_pending<E>(
         &mut self,
         mut stands: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
@@ -193,34 +206,35 @@ impl RowMacs {
         let mut made = Vec::new();
         for change in &self.pending {
             let row = stands(&change.key)?;
-            let mac = row.as_deref().map(|bytes| self.mac(&change.key, bytes));
+            let mac = row.as_deref().map(|bytes| self.compute_mac(&change.key, bytes));
             if mac == change.mac {
-                made.push(Change { key: change.key.clone(), mac });
+                made.push(RowChange { key: change.key.clone(), mac });
             }
         }
-        log::apply(&mut self.macs, made);
+        mac_log::apply_batch(&mut self.macs, made);
         self.pending.clear();
         // The batch stays open in the file, so that nothing may follow it there.
-        self.log.abandon();
+        self.log.stop_appending();
         Ok(())
     }
 
     /// Adopts a row as found, without writing the file.
-    pub(crate) fn adopt(&mut self, key: &str, bytes: &[u8]) {
-        let mac = self.mac(key, bytes);
+    pub(crate) fn adopt_row(&mut self, key: &str, bytes: &[u8]) {
+        let mac = self.compute_mac(key, bytes);
         self.macs.insert(key.into(), mac);
     }
 
     /// Rewrites the file atomically.
-    pub(crate) fn rewrite(&mut self) -> Result<(), StoreError> {
-        self.log.rewrite(&self.macs).map_err(|error| unusable(self.log.path(), &error))
+    pub(crate) fn rewrite_file(&mut self) -> Result<(), StoreError> {
+        self.log.rewrite_file(&self.macs).map_err(|error| unusable_file(self.log.path(), &error))
     }
 
     /// Resumes appending after the content that was read; rewrites the file if part of it was
     /// unresolved.
-    pub(crate) fn resume(&mut self) -> Result<(), StoreError> {
-        let resumed = self.log.resume().map_err(|error| unusable(self.log.path(), &error))?;
-        if resumed { Ok(()) } else { self.rewrite() }
+    pub(crate) fn resume_file(&mut self) -> Result<(), StoreError> {
+        let resumed =
+            self.log.resume_append().map_err(|error| unusable_file(self.log.path(), &error))?;
+        if resumed { Ok(()) } else { self.rewrite_file() }
     }
 
     /// Returns true if the file must be rewritten before it can be appended to.
@@ -235,15 +249,15 @@ impl fmt::Debug for RowMacs {
     }
 }
 
-fn truncated(tag: &hmac::Tag) -> Mac {
-    let mut mac = Mac::default();
+fn truncate_tag(tag: &hmac::Tag) -> RowMac {
+    let mut mac = RowMac::default();
     for (to, from) in mac.iter_mut().zip(tag.as_ref()) {
         *to = *from;
     }
     mac
 }
 
-fn unusable(path: &Path, error: &dyn fmt::Display) -> StoreError {
+fn unusable_file(path: &Path, error: &dyn fmt::Display) -> StoreError {
     StoreError::Unavailable(format!(
         "the row MACs of the store, `{}`, cannot be used: {error}",
         path.display()

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// # Panics
 /// Panics after 20 s with `what`.
-pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if holds() {
             return;

@@ -1,66 +1,72 @@
 //! Call contexts for running an executor without the pipeline.
 
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
-use tool::{Boxed, Caller, Context, Level, Mono, Org, SourceName};
+use tool::executor::{
+    CancelSignal, ClientCapabilities, CredentialProvider, ProgressSink, UpstreamCredential,
+};
+use tool::{BoxFuture, CallContext, Caller, MonotonicTime, Org, PermissionLevel, SourceName};
 
 /// A context without cancellation, progress or credentials.
 #[derive(Debug)]
-pub struct Quiet;
+pub struct NoopContext;
 
-impl Cancel for Quiet {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for NoopContext {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
     fn is_cancelled(&self) -> bool {
         false
     }
 }
-impl Progress for Quiet {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+impl ProgressSink for NoopContext {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 }
-impl Credentials for Quiet {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(async { Credential::None })
+impl CredentialProvider for NoopContext {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
+        Box::pin(async { UpstreamCredential::NotNeeded })
     }
 }
 
 /// A user of the default organization.
-pub fn caller() -> Caller {
+pub fn test_caller() -> Caller {
     Caller {
         org: Org::default(),
         subject: "ann".to_owned(),
-        key: "k1".to_owned(),
-        level: Level::User,
-        agent: false,
+        key_id: "k1".to_owned(),
+        level: PermissionLevel::User,
+        is_agent: false,
         actors: Vec::new(),
-        root: None,
+        root_key_id: None,
     }
 }
 
 /// The capabilities of a client without any.
-static NOTHING: ClientCan = ClientCan {
-    elicit: false,
-    sample: false,
-    roots: false,
-    tasks: false,
-    alone: false,
-    declared: None,
+static NO_CAPABILITIES: ClientCapabilities = ClientCapabilities {
+    supports_elicitation: false,
+    supports_sampling: false,
+    supports_roots: false,
+    supports_tasks: false,
+    is_single_source: false,
+    raw: None,
 };
 
 /// Creates a context for `caller` without any services.
-pub fn context(caller: &Caller) -> Context<'_> {
-    Context {
+pub fn quiet_context(caller: &Caller) -> CallContext<'_> {
+    CallContext {
         caller,
-        deadline: Mono(std::time::Duration::from_hours(1)),
-        cancel: &Quiet,
-        progress: &Quiet,
-        client: &NOTHING,
+        deadline: MonotonicTime(std::time::Duration::from_hours(1)),
+        cancel: &NoopContext,
+        progress: &NoopContext,
+        client_capabilities: &NO_CAPABILITIES,
         meta: None,
-        ask: None,
-        task: None,
-        credentials: &Quiet,
+        client_requests: None,
+        task_handle: None,
+        credentials: &NoopContext,
         principal: None,
-        caged: None,
-        node: None,
+        sandbox_usage: None,
+        answering_node: None,
     }
 }

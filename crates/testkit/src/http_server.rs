@@ -10,33 +10,33 @@ use tokio::task::JoinSet;
 
 /// The scripted response to one request.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum MockResponse {
     /// Responds with a status and a body.
     Body(u16, String),
     /// Responds with a redirect status and location.
-    Elsewhere(u16, String),
+    Redirect(u16, String),
     /// Reads the request and never responds.
     Hang,
     /// Reads the request and closes the connection.
-    Die,
+    Disconnect,
     /// Starts a body and closes the connection.
-    Break,
+    Truncate,
     /// Sends an endless body.
     Endless,
 }
 
-impl Answer {
+impl MockResponse {
     /// A response with status 200 and a JSON body.
-    pub fn json(value: &Value) -> Self {
+    pub fn from_json(value: &Value) -> Self {
         Self::Body(200, value.to_string())
     }
 }
 
 /// A request as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// The request line in lower case.
-    pub line: String,
+    pub request_line: String,
     /// The headers as `name: value` in lower case.
     pub headers: Vec<String>,
     /// The request body.
@@ -45,16 +45,16 @@ pub struct Seen {
 
 /// A server that sends its responses in order and repeats the last one. It stops when dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct MockServer {
     /// The address it listens on.
     pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     _tasks: JoinSet<()>,
 }
 
-impl Server {
+impl MockServer {
     /// Starts the server on a free loopback port.
-    pub async fn start(answers: Vec<Answer>) -> Self {
+    pub async fn start_server(answers: Vec<MockResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -65,10 +65,10 @@ impl Server {
             let mut open = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                open.spawn(serve(stream, Arc::clone(&script), Arc::clone(&log)));
+                open.spawn(serve_connection(stream, Arc::clone(&script), Arc::clone(&log)));
             }
         });
-        Self { address, seen, _tasks: tasks }
+        Self { address, received: seen, _tasks: tasks }
     }
 
     /// The base URL of the server.
@@ -77,37 +77,41 @@ impl Server {
     }
 
     /// All requests received so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub fn received_requests(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Mutex<Vec<Answer>>>, log: Arc<Mutex<Vec<Seen>>>) {
+async fn serve_connection(
+    mut stream: TcpStream,
+    script: Arc<Mutex<Vec<MockResponse>>>,
+    log: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     let mut buffer = Vec::new();
-    while let Some(seen) = request(&mut stream, &mut buffer).await {
+    while let Some(seen) = read_request(&mut stream, &mut buffer).await {
         log.lock().unwrap().push(seen);
         let answer = {
             let mut script = script.lock().unwrap();
             if script.len() > 1 { script.remove(0) } else { script[0].clone() }
         };
         match answer {
-            Answer::Body(status, body) => {
+            MockResponse::Body(status, body) => {
                 let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
                 stream.write_all((head + &body).as_bytes()).await.unwrap();
             }
-            Answer::Elsewhere(status, to) => {
+            MockResponse::Redirect(status, to) => {
                 let head =
                     format!("HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.unwrap();
             }
-            Answer::Hang => std::future::pending().await,
-            Answer::Die => return,
-            Answer::Break => {
+            MockResponse::Hang => std::future::pending().await,
+            MockResponse::Disconnect => return,
+            MockResponse::Truncate => {
                 let head = b"HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n{\"tool_name\"";
                 stream.write_all(head).await.unwrap();
                 return;
             }
-            Answer::Endless => {
+            MockResponse::Endless => {
                 let head = b"HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n";
                 stream.write_all(head).await.unwrap();
                 let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
@@ -118,7 +122,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Vec<Answer>>>, log: Arc<
     }
 }
 
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<ReceivedRequest> {
     let end = loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 4;
@@ -140,5 +144,5 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
     let rest = buffer.split_off(end + length);
     let body = String::from_utf8(buffer.split_off(end)).unwrap();
     *buffer = rest;
-    Some(Seen { line, headers, body })
+    Some(ReceivedRequest { request_line: line, headers, body })
 }

@@ -5,38 +5,38 @@
 pub mod clock;
 pub mod condition;
 pub mod context;
-pub mod data;
 pub mod executor;
-pub mod expected;
-pub mod golden;
+pub mod executor_run;
+pub mod golden_file;
+mod http_client;
 pub mod http_server;
-pub mod keyed;
+pub mod installed_programs;
+pub mod json_expectation;
+pub mod key_proxy;
 pub mod ledger;
 pub mod mcp_driver;
 pub mod mcp_fixture;
 pub mod oauth;
-pub mod real;
-pub mod run;
+pub mod shared_data;
 pub mod source;
 pub mod store;
-mod wire;
 
 use serde_json::{Value, json};
-use tool::{Json, Tool, ToolName, Traits};
+use tool::{Json, Tool, ToolName, ToolTraits};
 
 /// Creates a read-only tool with this input schema.
 ///
 /// # Panics
 /// Panics if the name is invalid.
-pub fn tool(name: &str, description: &str, input: &Value) -> Tool {
+pub fn read_only_tool(name: &str, description: &str, input: &Value) -> Tool {
     let received = json!({"name": name, "description": description, "inputSchema": input});
     Tool {
         name: ToolName::new(name).expect("a name"),
         title: None,
         description: description.to_owned(),
-        input: Json::of(input),
-        output: None,
-        traits: Traits { effects: tool::Effects::read_only(), ..Traits::default() },
-        received: Json::of(&received),
+        input_schema: Json::encode(input),
+        output_schema: None,
+        traits: ToolTraits { effects: tool::SideEffects::read_only(), ..ToolTraits::default() },
+        raw_definition: Json::encode(&received),
     }
 }

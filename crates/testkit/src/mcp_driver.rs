@@ -2,13 +2,13 @@
 //! starts with the URL of a server. It starts a Toolkeep with that server as its only source and
 //! runs the scenario through it.
 
-mod authorized;
-mod door;
-mod mirror;
-mod steps;
-mod toolkeep;
+mod argument_headers;
+mod oauth_steps;
+mod scenario_steps;
+mod toolkeep_client;
+mod toolkeep_process;
 
-pub(crate) use mirror::base64;
+pub(crate) use argument_headers::encode_base64;
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 /// in the environment.
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::disallowed_methods, reason = "the suite speaks by variables")]
-pub async fn main() -> ExitCode {
+pub async fn run_driver() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [program, url] = words.as_slice() else {
         eprintln!("driver TOOLKEEP|direct URL");
@@ -32,7 +32,7 @@ pub async fn main() -> ExitCode {
         context = serde_json::json!({});
     }
     context["scenario"] = scenario.clone().into();
-    match run(program, url, &scenario, &context).await {
+    match run_scenario(program, url, &scenario, &context).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{scenario}: {error}");
@@ -41,18 +41,28 @@ pub async fn main() -> ExitCode {
     }
 }
 
-async fn run(program: &str, url: &str, scenario: &str, context: &Value) -> Result<(), String> {
+async fn run_scenario(
+    program: &str,
+    url: &str,
+    scenario: &str,
+    context: &Value,
+) -> Result<(), String> {
     if program == "direct" {
-        return steps::take(&door::Door::direct(url), scenario, context).await;
+        return scenario_steps::run_steps(
+            &toolkeep_client::ToolkeepClient::for_server(url),
+            scenario,
+            context,
+        )
+        .await;
     }
-    let toolkeep = toolkeep::Toolkeep::start(program, url, context)?;
-    let done = match toolkeep.door().await {
+    let toolkeep = toolkeep_process::ToolkeepProcess::start_process(program, url, context)?;
+    let done = match toolkeep.connect_client().await {
         Ok(door) if scenario.starts_with("auth/") => {
-            authorized::take(&toolkeep, &door, scenario).await
+            oauth_steps::run_authorized(&toolkeep, &door, scenario).await
         }
-        Ok(door) => steps::take(&door, scenario, context).await,
+        Ok(door) => scenario_steps::run_steps(&door, scenario, context).await,
         Err(error) => Err(error),
     };
-    let said = toolkeep.stop().await;
+    let said = toolkeep.stop_process().await;
     done.map_err(|error| format!("{error}\n{said}"))
 }

@@ -5,19 +5,19 @@
 //! It shares no code with Toolkeep's own MCP implementation, because it is the counterpart. It only
 //! listens where requested.
 
-mod calls;
-mod content;
+mod caller_link;
+mod event_stream;
+mod fixture_state;
 mod headers;
 mod http;
-mod input;
-mod legacy;
-mod link;
-mod modern;
-mod rpc;
+mod input_rounds;
+mod json_rpc;
+mod legacy_era;
+mod listed_content;
+mod modern_era;
 mod session;
-mod stream;
 mod tasks;
-mod world;
+mod tool_calls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,11 +29,11 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use world::World;
+use fixture_state::FixtureState;
 
 /// The protocol eras that a fixture supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Era {
+pub enum FixtureEra {
     /// 2024-11-05 to 2025-11-25: `initialize` and sessions.
     Legacy,
     /// 2026-07-28: without either.
@@ -45,16 +45,16 @@ pub enum Era {
 
 /// The options of a fixture.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct FixtureOptions {
     /// The supported eras.
-    pub era: Era,
+    pub era: FixtureEra,
     /// Entries per list page; 0 for one page with all of them.
-    pub page: usize,
+    pub page_size: usize,
 }
 
 /// A running fixture; it stops when dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningFixture {
     /// The URL: `http://127.0.0.1:PORT/mcp`.
     pub url: String,
     _task: JoinSet<()>,
@@ -64,24 +64,24 @@ pub struct Running {
 ///
 /// # Errors
 /// Returns an error if no port is available.
-pub async fn start(options: Options) -> io::Result<Running> {
+pub async fn start_fixture(options: FixtureOptions) -> io::Result<RunningFixture> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
     let mut task = JoinSet::new();
-    task.spawn(serve(listener, options));
-    Ok(Running { url, _task: task })
+    task.spawn(serve_fixture(listener, options));
+    Ok(RunningFixture { url, _task: task })
 }
 
 /// Serves on `listener` forever; connections end when this is dropped.
-pub async fn serve(listener: TcpListener, options: Options) {
-    let world = Arc::new(World::new(options));
+pub async fn serve_fixture(listener: TcpListener, options: FixtureOptions) {
+    let fixture = Arc::new(FixtureState::new(options));
     let mut open = JoinSet::new();
     loop {
         while open.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let world = Arc::clone(&world);
+        let world = Arc::clone(&fixture);
         open.spawn(async move {
-            let answer = service_fn(|request| http::answer(Arc::clone(&world), request));
+            let answer = service_fn(|request| http::answer_http(Arc::clone(&world), request));
             // A disconnected client is expected.
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
         });

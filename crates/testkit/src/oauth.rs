@@ -4,10 +4,10 @@
 //!
 //! Tests configure their faults.
 
-mod authority;
-mod resource;
-mod site;
+mod authorization_server;
+mod protected_server;
+mod recording_server;
 
-pub use authority::{Authority, Habits};
-pub use resource::Resource;
-pub use site::Seen;
+pub use authorization_server::{AuthorityBehavior, AuthorizationServer};
+pub use protected_server::ProtectedServer;
+pub use recording_server::RecordedRequest;

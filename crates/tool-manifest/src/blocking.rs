@@ -1,40 +1,40 @@
-//! Computation on a thread for blocking work, which learns when nobody waits for it any more.
+//! Computation on a blocking thread, which is cancelled when no caller waits for its result.
 
 use tokio_util::sync::CancellationToken;
-use tool::{Code, Context, ExecuteError};
+use tool::{CallContext, ErrorCode, ExecuteError};
 
-/// Why a call ends whose caller does not wait for it.
+/// Error message of a call whose caller gave up.
 pub const GIVEN_UP: &str = "the call was given up";
 
-/// Runs `work` on a thread for blocking work. `stop` is cancelled where this future is dropped: work that
-/// may take long asks it between its steps.
+/// Runs `work` on a blocking thread. `stop` is cancelled when this future is dropped; long work
+/// must poll it between its steps.
 ///
 /// # Errors
-/// Where the work panics.
+/// [`ErrorCode::Internal`] if the work panics.
 pub async fn run_blocking<T: Send + 'static>(
     stop: CancellationToken,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ExecuteError> {
     let _stop = stop.drop_guard();
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ExecuteError::during(Code::Internal, "a fault in the built-in tool"))
+    done.map_err(|_| ExecuteError::maybe_sent(ErrorCode::Internal, "a fault in the built-in tool"))
 }
 
-/// What comes of `work`, which is dropped where the caller gives up before.
+/// Runs `work` until it ends or its caller gives up. On cancellation `work` is dropped.
 ///
 /// # Errors
-/// Those of `work`, and `cancelled`.
+/// Errors of `work`, and [`ErrorCode::Cancelled`].
 pub async fn unless_given_up<T>(
-    ctx: &Context<'_>,
+    ctx: &CallContext<'_>,
     work: impl Future<Output = Result<T, ExecuteError>>,
 ) -> Result<T, ExecuteError> {
     tokio::select! {
         done = work => done,
-        () = ctx.cancel.cancelled() => Err(given_up()),
+        () = ctx.cancel.cancelled() => Err(cancelled_error()),
     }
 }
 
-/// The error of a call whose caller does not wait for it.
-pub fn given_up() -> ExecuteError {
-    ExecuteError::during(Code::Cancelled, GIVEN_UP)
+/// Returns the error of a call whose caller gave up.
+pub fn cancelled_error() -> ExecuteError {
+    ExecuteError::maybe_sent(ErrorCode::Cancelled, GIVEN_UP)
 }

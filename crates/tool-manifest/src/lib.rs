@@ -4,11 +4,13 @@
 //! each declaration to its function.
 
 mod blocking;
-mod builtin;
-mod registry;
-mod work;
+mod blocking_task;
+mod builtin_tool;
+mod manifest_registry;
 
-pub use blocking::{GIVEN_UP, given_up, run_blocking, unless_given_up};
-pub use builtin::{Aside, Builtin, Compute, Pure, ended, outcome};
-pub use registry::{Bound, Declared, Narrowing, Registry};
-pub use work::{Job, Long, Work};
+pub use blocking::{GIVEN_UP, cancelled_error, run_blocking, unless_given_up};
+pub use blocking_task::{BlockingTask, ProgressExecutor, TaskContext};
+pub use builtin_tool::{
+    BlockingExecutor, BuiltinTool, InlineExecutor, ToolFunction, completed_step, to_outcome,
+};
+pub use manifest_registry::{ManifestRegistry, NumericLimit, ToolDeclaration, ToolRestriction};

@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 /// Wall time: milliseconds since 1970-01-01 UTC. For people and for expiry, never for deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Wall(pub u64);
+pub struct WallTime(pub u64);
 
 /// Monotonic time since the process started. For deadlines and durations; has no meaning outside
 /// the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mono(pub Duration);
+pub struct MonotonicTime(pub Duration);
 
-impl Mono {
+impl MonotonicTime {
     /// Returns the time after a duration, saturating.
     #[must_use]
-    pub fn after(self, wait: Duration) -> Self {
+    pub fn saturating_add(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(wait))
     }
 
     /// Returns the duration since `earlier`, or zero if it is not earlier.
-    pub fn since(self, earlier: Self) -> Duration {
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
@@ -32,16 +32,16 @@ impl Mono {
 /// Source of the current time. Tests provide their own.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the wall-clock time, which may jump forwards and backwards.
-    fn wall(&self) -> Wall;
+    fn wall_now(&self) -> WallTime;
     /// Returns the monotonic time.
-    fn mono(&self) -> Mono;
+    fn monotonic_now(&self) -> MonotonicTime;
 }
 
-impl fmt::Display for Wall {
+impl fmt::Display for WallTime {
     /// RFC 3339 in UTC with milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, of_day) = (self.0 / 86_400_000, self.0 % 86_400_000);
-        let (year, month, day) = civil(days);
+        let (year, month, day) = civil_from_days(days);
         let (h, m, s) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{:03}Z", of_day % 1000)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Wall {
 
 /// Converts days since 1970-01-01 to year, month and day: the 400-year cycle of the Gregorian
 /// calendar, counted from 0000-03-01 so that the leap day ends a year.
-fn civil(days: u64) -> (u64, u64, u64) {
+fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -65,22 +65,25 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[error(
     "it is no time of RFC 3339, such as `2026-11-24T15:00:00Z`, and no day, such as `2026-11-24`"
 )]
-pub struct NotATime;
+pub struct ParseTimeError;
 
-impl FromStr for Wall {
-    type Err = NotATime;
+impl FromStr for WallTime {
+    type Err = ParseTimeError;
 
     /// Parses RFC 3339 from 1970 on, rounded down to milliseconds, or a date, which is midnight in
     /// UTC. A leap second counts as the second before it.
-    fn from_str(text: &str) -> Result<Self, NotATime> {
-        parse(text).map(Self).ok_or(NotATime)
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
+        parse_timestamp(text).map(Self).ok_or(ParseTimeError)
     }
 }
 
-fn parse(text: &str) -> Option<u64> {
+fn parse_timestamp(text: &str) -> Option<u64> {
     let (date, rest) = text.split_at_checked(10)?;
-    let (year, month, day) =
-        (number(date, 0, "0000-")?, number(date, 5, "00-")?, number(date, 8, "00")?);
+    let (year, month, day) = (
+        parse_number(date, 0, "0000-")?,
+        parse_number(date, 5, "00-")?,
+        parse_number(date, 8, "00")?,
+    );
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let longest = match month {
         2 => 28 + u64::from(leap),
@@ -91,12 +94,16 @@ fn parse(text: &str) -> Option<u64> {
     if year < 1970 || !(1..=longest).contains(&day) {
         return None;
     }
-    let midnight = days(year, month, day) * 86_400_000;
+    let midnight = days_from_civil(year, month, day) * 86_400_000;
     if rest.is_empty() {
         return Some(midnight);
     }
     let (time, rest) = rest.strip_prefix(['T', 't', ' '])?.split_at_checked(8)?;
-    let (h, m, s) = (number(time, 0, "00:")?, number(time, 3, "00:")?, number(time, 6, "00")?);
+    let (h, m, s) = (
+        parse_number(time, 0, "00:")?,
+        parse_number(time, 3, "00:")?,
+        parse_number(time, 6, "00")?,
+    );
     if h > 23 || m > 59 || s > 60 {
         return None;
     }
@@ -115,7 +122,7 @@ fn parse(text: &str) -> Option<u64> {
         return Some(local);
     }
     let (sign, zone) = zone.split_at_checked(1)?;
-    let (hours, minutes) = (number(zone, 0, "00:")?, number(zone, 3, "00")?);
+    let (hours, minutes) = (parse_number(zone, 0, "00:")?, parse_number(zone, 3, "00")?);
     if zone.len() != 5 || hours > 23 || minutes > 59 {
         return None;
     }
@@ -128,7 +135,7 @@ fn parse(text: &str) -> Option<u64> {
 }
 
 /// Parses as many digits at `at` as `shape` has zeros, followed by the rest of `shape`.
-fn number(text: &str, at: usize, shape: &str) -> Option<u64> {
+fn parse_number(text: &str, at: usize, shape: &str) -> Option<u64> {
     let part = text.get(at..at + shape.len())?;
     let digits = shape.trim_end_matches(['-', ':']).len();
     let (number, end) = part.split_at_checked(digits)?;
@@ -136,8 +143,8 @@ fn number(text: &str, at: usize, shape: &str) -> Option<u64> {
     (is_number && shape.ends_with(end)).then(|| number.parse().ok()).flatten()
 }
 
-/// Converts a date to days since 1970-01-01: the inverse of [`civil`].
-fn days(year: u64, month: u64, day: u64) -> u64 {
+/// Converts a date to days since 1970-01-01: the inverse of [`civil_from_days`].
+fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_year = (153 * month + 2) / 5 + day - 1;
     let of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + of_year;
@@ -146,7 +153,7 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Wall;
+    use super::WallTime;
 
     #[test]
     fn known_days() {
@@ -156,8 +163,8 @@ mod tests {
             (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(Wall(ms).to_string(), text);
-            assert_eq!(text.parse(), Ok(Wall(ms)));
+            assert_eq!(WallTime(ms).to_string(), text);
+            assert_eq!(text.parse(), Ok(WallTime(ms)));
         }
     }
 
@@ -170,10 +177,10 @@ mod tests {
             ("2000-02-28 23:00:00.25-01:00", 951_782_400_250),
             ("1970-01-01T00:00:60z", 59_000),
         ] {
-            assert_eq!(text.parse(), Ok(Wall(ms)), "{text}");
+            assert_eq!(text.parse(), Ok(WallTime(ms)), "{text}");
         }
         for day in 0..60_000_u64 {
-            let wall = Wall(day * 86_400_000 + 86_399_999);
+            let wall = WallTime(day * 86_400_000 + 86_399_999);
             assert_eq!(wall.to_string().parse(), Ok(wall));
         }
         for bad in [
@@ -202,7 +209,7 @@ mod tests {
             "1700000000000",
             "now",
         ] {
-            assert!(bad.parse::<Wall>().is_err(), "{bad}");
+            assert!(bad.parse::<WallTime>().is_err(), "{bad}");
         }
     }
 }

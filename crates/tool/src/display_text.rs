@@ -1,16 +1,16 @@
 //! Formats untrusted text for display: one line, no control characters, bounded length.
 
 /// Returns `text` with control and invisible characters escaped, cut to `most` characters.
-pub fn shown(text: &str, most: usize) -> String {
+pub fn escape_and_truncate(text: &str, max_chars: usize) -> String {
     let mut out = String::new();
-    let mut left = most;
+    let mut left = max_chars;
     for character in text.trim().chars() {
         if left == 0 {
             out.push('…');
             break;
         }
         left -= 1;
-        if plain(character) {
+        if is_printable(character) {
             out.push(character);
         } else {
             out.extend(character.escape_unicode());
@@ -21,7 +21,7 @@ pub fn shown(text: &str, most: usize) -> String {
 
 /// Returns true for characters that can be displayed. Direction and joining marks hide content, and
 /// `escape_debug` leaves some of them in place.
-fn plain(character: char) -> bool {
+fn is_printable(character: char) -> bool {
     let hidden = matches!(character,
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
@@ -30,31 +30,34 @@ fn plain(character: char) -> bool {
 
 /// Returns the first line and the last `most` lines of a child's output, escaped and joined by ` |
 /// `. `…` stands for omitted lines.
-pub fn end_lines(text: &str, most: usize, width: usize) -> String {
+pub fn first_and_last_lines(text: &str, most: usize, width: usize) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let from = lines.len().saturating_sub(most);
-    let first = lines.first().filter(|_| from > 0).map(|line| shown(line, width));
+    let first = lines.first().filter(|_| from > 0).map(|line| escape_and_truncate(line, width));
     let between = (from > 1).then(|| "…".to_owned());
-    let last = lines.iter().skip(from).map(|line| shown(line, width));
+    let last = lines.iter().skip(from).map(|line| escape_and_truncate(line, width));
     first.into_iter().chain(between).chain(last).collect::<Vec<_>>().join(" | ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{end_lines, shown};
+    use super::{escape_and_truncate, first_and_last_lines};
 
     #[test]
     fn what_could_deceive_is_escaped_and_length_is_bounded() {
-        assert_eq!(shown("a\u{1b}[2J\u{202e}b\u{200b}é", 99), "a\\u{1b}[2J\\u{202e}b\\u{200b}é");
-        assert_eq!(shown("abcdef", 3), "abc…");
-        assert_eq!(shown("  a\nb ", 9), "a\\u{a}b");
+        assert_eq!(
+            escape_and_truncate("a\u{1b}[2J\u{202e}b\u{200b}é", 99),
+            "a\\u{1b}[2J\\u{202e}b\\u{200b}é"
+        );
+        assert_eq!(escape_and_truncate("abcdef", 3), "abc…");
+        assert_eq!(escape_and_truncate("  a\nb ", 9), "a\\u{a}b");
     }
 
     #[test]
     fn the_first_line_and_the_last_stand_on_one() {
-        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 2, 9), "one | two | three");
-        assert_eq!(end_lines("one\n\ntwo\r\nthree\n", 1, 9), "one | … | three");
-        assert_eq!(end_lines("one\ntwo\n", 2, 9), "one | two");
-        assert_eq!(end_lines("", 2, 9), "");
+        assert_eq!(first_and_last_lines("one\n\ntwo\r\nthree\n", 2, 9), "one | two | three");
+        assert_eq!(first_and_last_lines("one\n\ntwo\r\nthree\n", 1, 9), "one | … | three");
+        assert_eq!(first_and_last_lines("one\ntwo\n", 2, 9), "one | two");
+        assert_eq!(first_and_last_lines("", 2, 9), "");
     }
 }

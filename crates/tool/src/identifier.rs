@@ -6,24 +6,24 @@
 use unicode_normalization::is_nfkc;
 use unicode_security::MixedScript as _;
 
-use crate::confusables::looks;
-use json::made_visible;
+use crate::confusable_text::confusable_skeletons;
+use json::escape_invisible_text;
 
 /// Errors of an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IdentifierFault {
+pub enum IdentifierError {
     /// Empty, or longer than the limit.
     #[error("must have 1 to {0} bytes")]
     Length(usize),
     /// A character that is not visible: a control, a direction mark, a joiner without a letter.
     #[error("must have visible characters only: `{}`", .0.escape_debug())]
-    Hidden(String),
+    InvisibleCharacter(String),
     /// A space at one end, or one that is not U+0020.
     #[error("must not begin or end with a space, nor hold any but the plain one")]
-    Space,
+    InvalidSpace,
     /// Written with compatibility or decomposed characters (Unicode NFKC).
     #[error("must be in the normal form NFKC")]
-    NotNormal,
+    NotNormalized,
     /// Letters of several scripts, such as a Cyrillic one among Latin ones (UTS 39).
     #[error("must not mix letters of several scripts")]
     MixedScripts,
@@ -32,15 +32,15 @@ pub enum IdentifierFault {
 /// Validates a display line, such as a label: visible characters, on one line.
 ///
 /// # Errors
-/// [`IdentifierFault::Length`] and [`IdentifierFault::Hidden`].
-pub fn check_line(text: &str, limit: usize) -> Result<(), IdentifierFault> {
+/// [`IdentifierError::Length`] and [`IdentifierError::InvisibleCharacter`].
+pub fn validate_line(text: &str, limit: usize) -> Result<(), IdentifierError> {
     if !(1..=limit).contains(&text.len()) {
-        return Err(IdentifierFault::Length(limit));
+        return Err(IdentifierError::Length(limit));
     }
-    let shown = made_visible(text);
+    let shown = escape_invisible_text(text);
     if shown.is_some() || text.chars().any(char::is_control) {
         let shown = shown.unwrap_or_else(|| text.to_owned());
-        return Err(IdentifierFault::Hidden(shown.chars().take(64).collect()));
+        return Err(IdentifierError::InvisibleCharacter(shown.chars().take(64).collect()));
     }
     Ok(())
 }
@@ -49,30 +49,30 @@ pub fn check_line(text: &str, limit: usize) -> Result<(), IdentifierFault> {
 /// with plain spaces inside only.
 ///
 /// # Errors
-/// All of [`IdentifierFault`] but [`IdentifierFault::MixedScripts`].
-pub fn check_foreign_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
-    check_line(text, limit)?;
+/// All of [`IdentifierError`] but [`IdentifierError::MixedScripts`].
+pub fn validate_foreign_name(text: &str, limit: usize) -> Result<(), IdentifierError> {
+    validate_line(text, limit)?;
     let odd_space = |c: char| c.is_whitespace() && c != ' ';
     if text.trim() != text || text.contains(odd_space) {
-        return Err(IdentifierFault::Space);
+        return Err(IdentifierError::InvalidSpace);
     }
-    if text.is_ascii() || is_nfkc(text) { Ok(()) } else { Err(IdentifierFault::NotNormal) }
+    if text.is_ascii() || is_nfkc(text) { Ok(()) } else { Err(IdentifierError::NotNormalized) }
 }
 
-/// Validates a name given here: as [`check_foreign_name`], with letters of one script. ASCII
-/// letters may stand beside Chinese, Japanese and Korean ones.
+/// Validates a name given here: as [`validate_foreign_name`], with letters of one script. ASCII
+/// letters may occur together with Chinese, Japanese and Korean ones.
 ///
 /// # Errors
-/// [`IdentifierFault`].
-pub fn check_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
-    check_foreign_name(text, limit)?;
+/// [`IdentifierError`].
+pub fn validate_name(text: &str, limit: usize) -> Result<(), IdentifierError> {
+    validate_foreign_name(text, limit)?;
     if text.is_ascii() || text.is_single_script() {
         return Ok(());
     }
     let beside: String = text.chars().filter(|c| !c.is_ascii()).collect();
     let scripts = beside.as_str().resolve_script_set();
     let east_asian = scripts.hanb || scripts.jpan || scripts.kore;
-    if east_asian { Ok(()) } else { Err(IdentifierFault::MixedScripts) }
+    if east_asian { Ok(()) } else { Err(IdentifierError::MixedScripts) }
 }
 
 /// Returns true if a reader may confuse two different names. Two ASCII names never count as
@@ -80,12 +80,15 @@ pub fn check_name(text: &str, limit: usize) -> Result<(), IdentifierFault> {
 pub fn is_confusable(one: &str, other: &str) -> bool {
     one != other
         && !(one.is_ascii() && other.is_ascii())
-        && looks(one).any(|look| looks(other).any(|second| look == second))
+        && confusable_skeletons(one)
+            .any(|look| confusable_skeletons(other).any(|second| look == second))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{IdentifierFault, check_foreign_name, check_line, check_name, is_confusable};
+    use super::{
+        IdentifierError, is_confusable, validate_foreign_name, validate_line, validate_name,
+    };
 
     #[test]
     fn names_that_a_reader_sees_whole_are_good() {
@@ -100,9 +103,9 @@ mod tests {
             "team-世界",
             "x",
         ] {
-            assert_eq!(check_name(name, 256), Ok(()), "{name}");
+            assert_eq!(validate_name(name, 256), Ok(()), "{name}");
         }
-        assert_eq!(check_line("for tests: größe 🙂", 256), Ok(()));
+        assert_eq!(validate_line("for tests: größe 🙂", 256), Ok(()));
     }
 
     #[test]
@@ -120,35 +123,35 @@ mod tests {
             "ann\u{2028}",
             "ann\u{200d}",
         ] {
-            for check in [check_name, check_foreign_name, check_line] {
+            for check in [validate_name, validate_foreign_name, validate_line] {
                 assert!(
-                    matches!(check(hidden, 256), Err(IdentifierFault::Hidden(_))),
+                    matches!(check(hidden, 256), Err(IdentifierError::InvisibleCharacter(_))),
                     "{hidden:?}"
                 );
             }
         }
         for (name, fault) in [
-            ("", IdentifierFault::Length(8)),
-            ("123456789", IdentifierFault::Length(8)),
-            ("ann ", IdentifierFault::Space),
-            (" ann", IdentifierFault::Space),
-            ("a\u{a0}b", IdentifierFault::Space),
-            ("\u{ff41}nn", IdentifierFault::NotNormal),
-            ("Zoe\u{308}", IdentifierFault::NotNormal),
+            ("", IdentifierError::Length(8)),
+            ("123456789", IdentifierError::Length(8)),
+            ("ann ", IdentifierError::InvalidSpace),
+            (" ann", IdentifierError::InvalidSpace),
+            ("a\u{a0}b", IdentifierError::InvalidSpace),
+            ("\u{ff41}nn", IdentifierError::NotNormalized),
+            ("Zoe\u{308}", IdentifierError::NotNormalized),
         ] {
-            assert_eq!(check_name(name, 8), Err(fault), "{name:?}");
+            assert_eq!(validate_name(name, 8), Err(fault), "{name:?}");
         }
         // Cyrillic among Latin, Greek among Latin: `аnn` is not `ann`.
         for mixed in ["\u{430}nn", "ann\u{3bf}"] {
-            assert_eq!(check_name(mixed, 256), Err(IdentifierFault::MixedScripts));
-            assert_eq!(check_foreign_name(mixed, 256), Ok(()), "an issuer names its own users");
+            assert_eq!(validate_name(mixed, 256), Err(IdentifierError::MixedScripts));
+            assert_eq!(validate_foreign_name(mixed, 256), Ok(()), "an issuer names its own users");
         }
     }
 
     #[test]
     fn names_of_one_script_may_still_look_like_those_of_another() {
         // All Cyrillic.
-        assert_eq!(check_name("\u{441}\u{43e}\u{441}\u{43e}", 256), Ok(()));
+        assert_eq!(validate_name("\u{441}\u{43e}\u{441}\u{43e}", 256), Ok(()));
         assert!(is_confusable("\u{441}\u{43e}\u{441}\u{43e}", "coco"));
         assert!(is_confusable("Zoë", "Zoe"));
         for (one, other) in [("ann", "ann"), ("ann1", "annl"), ("Анна", "Anna Smith")] {

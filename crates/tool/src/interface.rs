@@ -34,8 +34,8 @@ interfaces! {
     Rest = "rest", "The REST interface, `/v1`, the command line among its clients.";
     Mcp = "mcp", "MCP, of both eras.";
     Grpc = "grpc", "gRPC: calls and streams of nodes' protocol.";
-    Cluster = "cluster", "Spec 4's routes, `/cluster-tools`.";
-    Modules = "modules", "Spec 0's routes, `/execute` and `/api/modules`.";
+    Cluster = "cluster", "The cluster tools' routes, `/cluster-tools`.";
+    Modules = "modules", "The module API's routes, `/execute` and `/api/modules`.";
     Program = "program", "A running program, which calls for its caller.";
     Tool = "tool", "A call of one of Toolkeep's own tools, such as `run_program`.";
     Library = "library", "A program that embeds the library.";

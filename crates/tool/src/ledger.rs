@@ -1,20 +1,22 @@
 //! Defines the port to the record. No call runs without an intent on record.
 
-mod body;
-mod caged;
+mod intent_receipt;
 mod record;
-mod ticket;
+mod record_body;
+mod sandbox_usage;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Status;
-use crate::{Boxed, CallId};
-pub use body::{End, Event, Intent, Refusal, WaitStep, Waited};
-pub use caged::Caged;
-pub use record::{Kind, Page, Query, Record, RecordFacts, standing};
-pub use ticket::{Hear, Ticket, Watch};
+use crate::call_outcome::CallStatus;
+use crate::{BoxFuture, CallId};
+pub use intent_receipt::{CompletionGuard, CompletionObserver, IntentReceipt};
+pub use record::{LedgerRecord, RecordFacts, RecordKind, RecordPage, RecordQuery, derive_status};
+pub use record_body::{
+    ApprovalStep, ApprovalStepRecord, AuditEventRecord, IntentRecord, OutcomeRecord, RefusalRecord,
+};
+pub use sandbox_usage::SandboxUsage;
 
 /// Writes the record of every call: one intent before it runs, one outcome after.
 pub trait Ledger: Send + Sync + fmt::Debug {
@@ -22,56 +24,60 @@ pub trait Ledger: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`LedgerError`]; the call must then not run.
-    fn begin(&self, intent: Intent, need: Durability) -> Boxed<'_, Result<Ticket, LedgerError>>;
+    fn record_intent(
+        &self,
+        intent: IntentRecord,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<IntentReceipt, LedgerError>>;
 
     /// Writes the outcome and completes the receipt; `need` is that of the intent, and only `Full`
     /// waits for the disk here.
     ///
     /// # Errors
     /// [`LedgerError`]; the call then shows as unknown.
-    fn finish(
+    fn record_outcome(
         &self,
-        ticket: Ticket,
-        end: End,
+        ticket: IntentReceipt,
+        end: OutcomeRecord,
         need: Durability,
-    ) -> Boxed<'_, Result<(), LedgerError>>;
+    ) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Records a step of a pending approval. It is handed to the kernel when this returns; an
     /// intent that follows is synced, and this record with it.
     ///
     /// # Errors
     /// [`LedgerError`]; the step must then not be taken.
-    fn wait(&self, waited: &Waited) -> Result<(), LedgerError>;
+    fn record_approval_step(&self, waited: &ApprovalStepRecord) -> Result<(), LedgerError>;
 
     /// Records a refused call. Rate-limited and never synced: losing one loses no effect.
-    fn refuse(&self, refusal: Refusal);
+    fn record_refusal(&self, refusal: RefusalRecord);
 
     /// Checks that intents can be written now.
-    fn health(&self) -> Result<(), LedgerError>;
+    fn check_health(&self) -> Result<(), LedgerError>;
 }
 
 /// Records administrative changes, which decide over calls but are not calls.
-pub trait Events: Send + Sync + fmt::Debug {
+pub trait AuditLog: Send + Sync + fmt::Debug {
     /// Writes the event: handed to the kernel when this returns, and on disk soon after.
     ///
     /// # Errors
     /// [`LedgerError`]; a caller about to widen what may be called must then not do so.
-    fn note(&self, event: &Event) -> Result<(), LedgerError>;
+    fn record_event(&self, event: &AuditEventRecord) -> Result<(), LedgerError>;
 }
 
 /// Reads records of calls.
-pub trait Records: Send + Sync + fmt::Debug {
-    /// Lists one page, newest first. The work for one page is bounded: see [`Page::records`].
+pub trait RecordReader: Send + Sync + fmt::Debug {
+    /// Lists one page, newest first. The work for one page is bounded: see [`RecordPage::records`].
     ///
     /// # Errors
     /// [`LedgerError`].
-    fn list(&self, query: Query) -> Boxed<'_, Result<Page, LedgerError>>;
+    fn list_records(&self, query: RecordQuery) -> BoxFuture<'_, Result<RecordPage, LedgerError>>;
 
     /// Lists all records of one call, oldest first.
     ///
     /// # Errors
     /// [`LedgerError`].
-    fn of_call(&self, call: CallId) -> Boxed<'_, Result<Vec<Record>, LedgerError>>;
+    fn list_for_call(&self, call: CallId) -> BoxFuture<'_, Result<Vec<LedgerRecord>, LedgerError>>;
 
     /// Returns true if a call without an outcome is running. The default is true; a ledger that
     /// outlives its process knows which calls run.
@@ -83,10 +89,10 @@ pub trait Records: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`LedgerError`].
-    fn status(&self, call: CallId) -> Boxed<'_, Result<Option<Status>, LedgerError>> {
+    fn call_status(&self, call: CallId) -> BoxFuture<'_, Result<Option<CallStatus>, LedgerError>> {
         // Before the records are read: a call that ends meanwhile is then found with its outcome.
         let is_running = self.is_running(call);
-        Box::pin(async move { Ok(standing(&self.of_call(call).await?, is_running)) })
+        Box::pin(async move { Ok(derive_status(&self.list_for_call(call).await?, is_running)) })
     }
 }
 

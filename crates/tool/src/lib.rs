@@ -3,49 +3,54 @@
 //! All other crates use these types. This crate does no I/O, starts no task, reads no clock and no
 //! environment, and knows no provider, no protocol and no policy.
 
-pub mod artefact;
+pub mod artifact;
 pub mod call;
-pub mod catalogue;
+pub mod call_outcome;
+pub mod catalog_item;
 pub mod clock;
-pub mod code;
-pub mod confusables;
+pub mod confusable_text;
 pub mod display_text;
+pub mod error_code;
 pub mod executor;
+pub mod fast_map;
 pub mod identifier;
 pub mod interface;
-pub mod item;
 pub mod ledger;
-pub mod map;
-pub mod name;
-mod nearest;
-pub mod node;
-pub mod outcome;
-pub mod plugin;
+mod name_suggestion;
+pub mod names;
+pub mod node_registry;
+pub mod plugin_admin;
 pub mod secret;
 pub mod source;
 pub mod store;
-pub mod traits;
+pub mod tool_packages;
+pub mod tool_traits;
 
-pub use call::{Actor, Args, Call, CallId, Caller, CallerType};
-pub use clock::{Clock, Mono, Wall};
-pub use code::Code;
-pub use executor::{Context, ExecuteError, Executor, Granted, Step, Wait};
-pub use interface::Interface;
-pub use item::{Digest, Item, METHODS, Prompt, Resource, Tool};
-pub use json::{Json, JsonError, Limits};
-pub use ledger::{
-    Caged, Durability, End, Intent, Ledger, LedgerError, Refusal, Ticket, WaitStep, Waited,
+pub use call::{Actor, CallArguments, CallId, Caller, CallerType, ToolCall};
+pub use call_outcome::{Outcome, OutcomeBody};
+pub use catalog_item::{CatalogItem, Digest, MCP_METHODS, Prompt, Resource, Tool};
+pub use clock::{Clock, MonotonicTime, WallTime};
+pub use error_code::ErrorCode;
+pub use executor::{
+    CallContext, ExecuteError, ExecutionState, Executor, PendingReason, RecordedCall,
 };
-pub use map::{Hashing, Map};
-pub use name::{NameError, Org, SourceName, ToolKey, ToolName};
-pub use nearest::nearest_name;
-pub use outcome::{Body, Outcome};
+pub use fast_map::{FastHashState, FastMap};
+pub use interface::Interface;
+pub use json::{Json, JsonError, JsonLimits};
+pub use ledger::{
+    ApprovalStep, ApprovalStepRecord, Durability, IntentReceipt, IntentRecord, Ledger, LedgerError,
+    OutcomeRecord, RefusalRecord, SandboxUsage,
+};
+pub use name_suggestion::find_nearest_name;
+pub use names::{NameError, Org, SourceName, ToolKey, ToolName};
 pub use secret::Secret;
-pub use source::{Listing, Offer, Problem, Revision, Source, SourceError, Trust};
-pub use store::{Bus, Cache, Store, StoreError, Version, Versioned};
-pub use traits::{Effect, Effects, Level, Safety, Scope, Traits};
+pub use source::{Offer, Problem, Source, SourceError, SourceListing, SourceRevision, SourceTrust};
+pub use store::{Cache, MessageBus, Store, StoreError, Version, VersionedValue};
+pub use tool_traits::{
+    AccessScope, PermissionLevel, SafetyLevel, SideEffect, SideEffects, ToolTraits,
+};
 
 use std::pin::Pin;
 
 /// Boxed future that a port returns, so that adapters stay out of their callers' types.
-pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

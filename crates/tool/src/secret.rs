@@ -15,7 +15,7 @@ impl Secret {
     }
 
     /// Returns the text. Each use is to be checked in review.
-    pub fn open(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }

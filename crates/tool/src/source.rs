@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boxed, Executor, Item, Json, SourceName, ToolName, Wall};
+use crate::{BoxFuture, CatalogItem, Executor, Json, SourceName, ToolName, WallTime};
 
 /// Offers tools: a tool file, an HTTP module, an MCP server, a node or the built-ins.
 ///
@@ -20,11 +20,11 @@ pub trait Source: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`SourceError`] if nothing could be listed; the catalog then keeps the last valid listing.
-    fn list(&self) -> Boxed<'_, Result<Listing, SourceError>>;
+    fn list_offers(&self) -> BoxFuture<'_, Result<SourceListing, SourceError>>;
 
     /// Resolves when the revision differs from `seen`: level-triggered, so that no change is lost
     /// between two calls. A source that cannot detect changes never resolves.
-    fn changed(&self, seen: Revision) -> Boxed<'_, Revision>;
+    fn wait_for_change(&self, seen: SourceRevision) -> BoxFuture<'_, SourceRevision>;
 
     /// Returns the maximum duration of one listing, if the source sets one because it may have to
     /// be started first.
@@ -32,47 +32,47 @@ pub trait Source: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns true if [`Source::changed`] also resolves when a failed source may have recovered,
+    /// Returns true if [`Source::wait_for_change`] also resolves when a failed source may have recovered,
     /// for example after its file was edited. Other sources are listed again after a delay.
-    fn tells_when_mended(&self) -> bool {
+    fn notifies_recovery(&self) -> bool {
         false
     }
 
     /// Returns true if a listing takes milliseconds and needs nothing outside this machine. When
     /// its configuration changes, the new source is listed before it replaces the old one, so that
     /// no tool is missing meanwhile.
-    fn lists_at_once(&self) -> bool {
+    fn is_listed_locally(&self) -> bool {
         false
     }
 
-    /// Resets the retry delay at the operator's request, so that the next [`Source::list`] tries at
+    /// Resets the retry delay at the operator's request, so that the next [`Source::list_offers`] tries at
     /// once. Sources without a delay need not do anything.
-    fn refresh(&self) {}
+    fn reset_backoff(&self) {}
 
     /// Probes the source's address and health; `None` for a source without an address. Takes a few
     /// seconds at most.
-    fn probe(&self) -> Boxed<'_, Option<Probe>> {
+    fn probe_health(&self) -> BoxFuture<'_, Option<ProbeResult>> {
         Box::pin(std::future::ready(None))
     }
 
     /// Shuts the source down. When this resolves, its child processes have ended.
-    fn close(&self) -> Boxed<'_, ()>;
+    fn shut_down(&self) -> BoxFuture<'_, ()>;
 
     /// Returns the consent flow, if the source may need one.
-    fn consent(&self) -> Option<&dyn Consent> {
+    fn consent_flow(&self) -> Option<&dyn ConsentFlow> {
         None
     }
 }
 
 /// OAuth authorization code flow of a source, by which a person consents to access in their name.
 /// The caller handles both ends in the browser.
-pub trait Consent: Send + Sync {
+pub trait ConsentFlow: Send + Sync {
     /// Starts the flow and returns the address that the person opens. `redirect` is where the
     /// response will arrive, on this machine: `http://127.0.0.1:PORT/…`.
     ///
     /// # Errors
     /// [`Problem`] if no authorization address is available.
-    fn begin<'a>(&'a self, redirect: &'a str) -> Boxed<'a, Result<String, Problem>>;
+    fn begin_consent<'a>(&'a self, redirect: &'a str) -> BoxFuture<'a, Result<String, Problem>>;
 
     /// Completes the flow with the path and query that the browser brought: `/callback/…?code=…`.
     /// The callback address lies below `redirect`, one for each authorization server. Each response
@@ -80,27 +80,27 @@ pub trait Consent: Send + Sync {
     ///
     /// # Errors
     /// [`Problem`] if the response is unexpected, or consent was denied.
-    fn finish<'a>(&'a self, answer: &'a str) -> Boxed<'a, Result<(), Problem>>;
+    fn finish_consent<'a>(&'a self, answer: &'a str) -> BoxFuture<'a, Result<(), Problem>>;
 
     /// Revokes the stored consent; returns false if there was none.
     ///
     /// # Errors
     /// [`Problem`] if the store does not respond.
-    fn forget(&self) -> Boxed<'_, Result<bool, Problem>>;
+    fn revoke_consent(&self) -> BoxFuture<'_, Result<bool, Problem>>;
 }
 
 /// Result of probing a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
+pub struct ProbeResult {
     /// Its URL, without user and password.
     pub url: String,
     /// Health of the source.
-    pub health: Health,
+    pub health: SourceHealth,
 }
 
 /// Health of a probed source, in the terms of the module API's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum SourceHealth {
     /// The source responds as expected.
     Healthy,
     /// Responds with this HTTP status.
@@ -109,7 +109,7 @@ pub enum Health {
     Unreachable,
 }
 
-impl fmt::Display for Health {
+impl fmt::Display for SourceHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Healthy => f.write_str("healthy"),
@@ -121,21 +121,21 @@ impl fmt::Display for Health {
 
 /// Revision number of one source's listing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
+pub struct SourceRevision(pub u64);
 
 /// Offers of a source at one revision.
 #[derive(Debug, Clone, Default)]
-pub struct Listing {
+pub struct SourceListing {
     /// Revision of the listing.
-    pub revision: Revision,
+    pub revision: SourceRevision,
     /// Offers in the source's own order.
     pub offers: Vec<Offer>,
     /// Problems of parts that could not be offered.
     pub problems: Vec<Problem>,
     /// Time since when the listing is served from memory, if the source is unavailable.
-    pub stale_since: Option<Wall>,
+    pub stale_since: Option<WallTime>,
     /// MCP's `initialize` or `server/discover` result of the source, as received.
-    pub about: Option<Json>,
+    pub initialize_result: Option<Json>,
     /// Aliases of tools, each with the tool's own name; an alias applies if no other tool has that
     /// name.
     pub aliases: Vec<(ToolName, ToolName)>,
@@ -147,7 +147,7 @@ pub struct Listing {
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// Item as it is listed.
-    pub item: Item,
+    pub item: CatalogItem,
     /// Executor of the item.
     pub executor: Arc<dyn Executor>,
 }
@@ -156,34 +156,36 @@ pub struct Offer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Location: a file with line, a tool, a URL, a command.
-    pub place: String,
+    #[serde(rename = "place")]
+    pub location: String,
     /// Description of the problem.
     pub message: String,
     /// Remedy, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
+    #[serde(rename = "fix")]
+    pub help: Option<String>,
 }
 
 impl Problem {
     /// Creates a problem without a remedy.
     pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), fix: None }
+        Self { location: place.into(), message: message.into(), help: None }
     }
 
     /// Adds a remedy to the problem.
     #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
+    pub fn with_help(mut self, fix: impl Into<String>) -> Self {
+        self.help = Some(fix.into());
         self
     }
 }
 
 /// Error of a source that could not be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {}", .problem.place, .problem.message)]
+#[error("{}: {}", .problem.location, .problem.message)]
 pub struct SourceError {
     /// Kind of the failure.
-    pub kind: SourceFault,
+    pub kind: SourceErrorKind,
     /// Description of the failure.
     pub problem: Problem,
 }
@@ -191,13 +193,15 @@ pub struct SourceError {
 /// Kinds of source failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SourceFault {
+pub enum SourceErrorKind {
     /// No connection, no such file, no such command.
     Unreachable,
     /// The source responded with a failure.
-    Failed,
+    #[serde(rename = "failed")]
+    ErrorReply,
     /// The source responded in a form that cannot be parsed.
-    Malformed,
+    #[serde(rename = "malformed")]
+    MalformedReply,
     /// The source did not respond in time.
     TimedOut,
     /// The source ended by itself.
@@ -209,7 +213,7 @@ pub enum SourceFault {
 /// How far the operator trusts a source not to change its tools unnoticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trust {
+pub enum SourceTrust {
     /// Changes are accepted, pinned and recorded.
     Full,
     /// Accepted on first use; a change quarantines the tool.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Boxed;
+use crate::BoxFuture;
 
 /// Version of a write; grows with each write of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub struct Version(pub u64);
 
 /// A value with its key and the version of its write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versioned {
+pub struct VersionedValue {
     /// Key of the value.
     pub key: String,
     /// Version of the write.
@@ -22,12 +22,12 @@ pub struct Versioned {
     /// The value; empty if the write removed the key.
     pub bytes: Bytes,
     /// True if this write removed the key.
-    pub removed: bool,
+    pub is_removal: bool,
 }
 
 /// Compare-and-set condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub enum WritePrecondition {
     /// The key must be absent.
     Absent,
     /// The key must have this version.
@@ -40,35 +40,41 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn get<'a>(&'a self, key: &'a str) -> Boxed<'a, Result<Option<Versioned>, StoreError>>;
+    fn get_value<'a>(
+        &'a self,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<VersionedValue>, StoreError>>;
 
     /// Writes `bytes` if `expect` holds; `None` removes the key.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if the condition does not hold, [`StoreError::Unavailable`].
-    fn put<'a>(
+    fn put_value<'a>(
         &'a self,
         key: &'a str,
-        expect: Expect,
+        expect: WritePrecondition,
         bytes: Option<Bytes>,
-    ) -> Boxed<'a, Result<Version, StoreError>>;
+    ) -> BoxFuture<'a, Result<Version, StoreError>>;
 
     /// Lists values whose keys begin with `prefix` and follow `after`, ordered by key.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn scan<'a>(
+    fn scan_prefix<'a>(
         &'a self,
         prefix: &'a str,
         after: Option<&'a str>,
         limit: usize,
-    ) -> Boxed<'a, Result<Vec<Versioned>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<VersionedValue>, StoreError>>;
 
     /// Lists the writes after `since` in order, including removals.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn news(&self, since: Version) -> Boxed<'_, Result<Vec<Versioned>, StoreError>>;
+    fn changes_since(
+        &self,
+        since: Version,
+    ) -> BoxFuture<'_, Result<Vec<VersionedValue>, StoreError>>;
 }
 
 /// Caches values that may be lost. Readers must tolerate a missing value and must verify every
@@ -79,52 +85,62 @@ pub trait Cache: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], soon: nobody waits for a cache that does not respond.
-    fn get<'a>(&'a self, key: &'a str, most: usize)
-    -> Boxed<'a, Result<Option<Bytes>, StoreError>>;
+    fn get_cached<'a>(
+        &'a self,
+        key: &'a str,
+        max_bytes: usize,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
 
     /// Returns true if all keys are present.
     ///
     /// # Errors
-    /// As [`Cache::get`].
-    fn has<'a>(&'a self, keys: &'a [&'a str]) -> Boxed<'a, Result<bool, StoreError>>;
+    /// As [`Cache::get_cached`].
+    fn contains_all<'a>(&'a self, keys: &'a [&'a str]) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Writes all pairs or none, to expire after `life`.
     ///
     /// # Errors
-    /// As [`Cache::get`].
-    fn put<'a>(
+    /// As [`Cache::get_cached`].
+    fn put_all<'a>(
         &'a self,
         pairs: &'a [(&'a str, Bytes)],
-        life: Duration,
-    ) -> Boxed<'a, Result<(), StoreError>>;
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
 /// Exchanges short messages between servers. Delivery is best effort and the channel is not
 /// trusted: subscribers must tolerate loss and verify every message.
-pub trait Bus: Send + Sync + fmt::Debug {
-    /// Publishes a message of at most [`MOST_WORD`] bytes on a channel.
+pub trait MessageBus: Send + Sync + fmt::Debug {
+    /// Publishes a message of at most [`MAX_MESSAGE_BYTES`] bytes on a channel.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], promptly.
-    fn tell<'a>(&'a self, channel: &'a str, word: Bytes) -> Boxed<'a, Result<(), StoreError>>;
+    fn publish_message<'a>(
+        &'a self,
+        channel: &'a str,
+        message: Bytes,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Subscribes to a channel; the subscriber's own messages arrive too.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], promptly.
-    fn hear<'a>(&'a self, channel: &'a str) -> Boxed<'a, Result<Box<dyn Hearing>, StoreError>>;
+    fn subscribe_channel<'a>(
+        &'a self,
+        channel: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn BusSubscription>, StoreError>>;
 }
 
 /// Maximum size of a message in bytes.
-pub const MOST_WORD: usize = 4 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 /// Receives the messages of a channel.
-pub trait Hearing: Send {
+pub trait BusSubscription: Send {
     /// Returns messages in order; empty if none arrived for a while.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: messages may have been lost.
-    fn next(&mut self) -> Boxed<'_, Result<Vec<Bytes>, StoreError>>;
+    fn next_messages(&mut self) -> BoxFuture<'_, Result<Vec<Bytes>, StoreError>>;
 }
 
 /// Errors of a store operation.

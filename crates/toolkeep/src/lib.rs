@@ -1,192 +1,242 @@
-//! Puts the program together: the only place that names concrete types.
+//! Builds the application from its parts. This is the only crate that names all concrete types.
 
-mod assembly;
-mod checkpoints;
-mod clocks;
-mod cluster;
-mod configuration;
-mod credentials;
-mod door;
-mod early;
-mod endpoint;
-mod files;
-mod held;
-mod internals;
-mod issuers;
-mod listen;
-mod manifests;
-mod names;
-mod places;
-mod plugged;
-mod programs;
-mod readiness;
-mod redaction;
-mod reports;
-mod review;
-mod sources;
-mod unusable;
+mod app_assembly;
+mod config_review;
+mod config_updates;
+mod data_storage;
+mod file_roots;
+mod in_process_transport;
+mod internal_tools;
+mod jwks_client;
+mod listeners;
+mod manifest_storage;
+mod mcp_endpoint;
+mod node_cluster;
+mod pending_approvals;
+mod plugin_sources;
+mod problem_reports;
+mod program_runtime;
+mod record_maintenance;
+mod server_clocks;
+mod source_factory;
+mod source_readiness;
+mod source_redaction;
+mod startup_tasks;
+mod unavailable_source;
+mod unmatched_names;
+mod upstream_credentials;
 mod webhook;
 
 use std::sync::Arc;
 
 use gateway::Gateway;
-use intake::Intake;
+use intake::SourceSupervisor;
 use ledger::FileLedger;
-use server_core::Keys;
-use server_mcp::McpDoors;
+use server_core::KeyStore;
+use server_mcp::McpServerState;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::ledger::Events as _;
-use tool::{Boxed, Clock as _, Store};
+use tool::ledger::AuditLog as _;
+use tool::{BoxFuture, Clock as _, Store, WallTime};
 
-use assembly::{Storage, assemble};
-use checkpoints::Sealing;
-use cli::first_keys::{first_keys, revocation};
-use cli_core::data::{FirstKey, KeyState};
-use cli_core::failure::{Exit, Failure};
-use cli_core::wiring::{Review, Running, Start, Wiring};
-use clocks::Clocks;
+use app_assembly::{AppStorage, build_app};
+use cli::initial_keys::{create_initial_keys, revocation_event};
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::{FirstKey, KeyChanges, KeyState};
+use cli_core::server_launcher::{ConfigReview, LaunchOptions, RunningServer, ServerLauncher};
 use config::{Config, Environment};
-use credentials::Configured;
-use door::RouterDoor;
-use early::Early;
-use listen::{Beside, bind, offers, serve, settled, workers};
-use manifests::Kept;
-use sources::Workshop;
+use in_process_transport::InProcessTransport;
+use listeners::{
+    ExtraListeners, bind_listener, serve_listeners, start_workers, tool_server_factory,
+    wait_for_sources,
+};
+use manifest_storage::ManifestStorage;
+use record_maintenance::RecordMaintenance;
+use server_clocks::ClockPair;
+use source_factory::SourceFactory;
+use startup_tasks::StartupTasks;
+use upstream_credentials::UpstreamCredentials;
 
-/// The real parts.
+/// Launches servers and reviews configurations with the real components.
 #[derive(Debug)]
-pub struct Real;
+pub struct AppLauncher;
 
-impl Wiring for Real {
-    fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
-        let data = start.held.data().clone();
-        Box::pin(async move { run(start).await.map_err(|failure| data.on_full_disk(failure)) })
+impl ServerLauncher for AppLauncher {
+    fn launch_server(
+        &self,
+        start: LaunchOptions,
+    ) -> BoxFuture<'_, Result<RunningServer, CommandError>> {
+        let data = start.data_dir_lock.dir().clone();
+        Box::pin(async move {
+            start_app(start).await.map_err(|failure| data.with_full_disk_notice(failure))
+        })
     }
 
-    fn review<'a>(
+    fn review_config<'a>(
         &'a self,
         config: &'a Config,
         environment: &'a Arc<Environment>,
-    ) -> Boxed<'a, Result<Review, Failure>> {
-        Box::pin(review::review(config, environment))
+    ) -> BoxFuture<'a, Result<ConfigReview, CommandError>> {
+        Box::pin(config_review::review_config(config, environment))
     }
 }
 
-/// Everything that runs behind the doors.
+/// Everything that runs behind the server's interfaces.
 struct App {
-    doors: McpDoors,
-    intake: Arc<Intake>,
+    state: McpServerState,
+    intake: Arc<SourceSupervisor>,
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
-    credentials: Arc<Configured>,
-    workshop: Workshop,
-    manifests: Kept,
-    keys: Arc<Keys>,
-    hooks: Arc<held::Hooks>,
-    seals: Sealing,
+    credentials: Arc<UpstreamCredentials>,
+    source_factory: SourceFactory,
+    manifest_storage: ManifestStorage,
+    keys: Arc<KeyStore>,
+    approval_notifier: Arc<pending_approvals::ApprovalNotifier>,
+    record_maintenance: RecordMaintenance,
 }
 
-fn fault<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Failure {
-    move |error| Failure::new(Exit::NoServer, format!("{what}: {error}"))
+fn startup_error<E: std::fmt::Display>(part: &'static str) -> impl FnOnce(E) -> CommandError {
+    move |error| CommandError::new(ExitStatus::ServerUnavailable, format!("{part}: {error}"))
 }
 
-async fn run(start: Start) -> Result<Running, Failure> {
-    let workers = workers(start.listen)?;
-    let http = start.config.server.http;
-    let early = Early::begin(http);
-    let listener = bind(start.listen.then_some(start.config.listen), "--listen").await?;
-    let beside = Beside::bind(&start.beside).await?;
-    let listening = beside.addresses();
+async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> {
+    let workers = start_workers(start.listens)?;
+    let http_stack = start.config.server.http_stack;
+    let startup_tasks = StartupTasks::spawn_tasks(http_stack);
+    let listener =
+        bind_listener(start.listens.then_some(start.config.listen_address), "--listen").await?;
+    let extra_listeners = ExtraListeners::bind_all(&start.extra_listeners).await?;
+    let extra_addresses = extra_listeners.bound_addresses();
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let (store, record_key) = places::store(&start).await?;
-    let rejected = store.rejected();
+    let (store, record_key) = data_storage::open_store(&start).await?;
+    let rejected = store.rejected_rows();
     let store: Arc<dyn Store> = store;
-    let clocks = Clocks::open(store.as_ref(), start.accept_clock).await?;
-    let keys = Arc::new(read_keys(Arc::clone(&store), &start).await?);
-    let now = clocks.steady.wall();
-    let changes = first_keys(&start.held, &keys, now, start.make_keys).await?;
-    let state = |key| (key, start.held.data().key_state(&keys.ring(), key, now));
-    let states = [FirstKey::Owner, FirstKey::Agent].map(state).into_iter();
-    let invalid = states.filter(|(_, state)| *state != KeyState::Valid).collect();
-    let storage = Storage { keys, store, record_key, rejected: rejected.clone() };
-    let app = assemble(&start, early, storage, &clocks).await?;
-    app.intake.add(reports::of_store(&rejected.borrow()));
-    for id in &changes.revoked {
-        app.ledger.note(&revocation(now, id)).map_err(fault("the record"))?;
-    }
-    restored(&app).await?;
-    let offers = offers(&app.doors, &start.stop);
-    let door = Arc::new(RouterDoor::of(&app));
-    if start.settles {
-        settled(&app.intake).await;
-        names::refresh(&app.workshop.report, &app.intake).await;
+    let clocks = ClockPair::restore_from(store.as_ref(), start.accepts_clock).await?;
+    let keys = Arc::new(load_keys(Arc::clone(&store), &start).await?);
+    let now = clocks.steady_clock.wall_now();
+    let key_changes =
+        create_initial_keys(&start.data_dir_lock, &keys, now, start.recreates_keys).await?;
+    let invalid_keys = find_invalid_keys(&start, &keys, now);
+    let storage = AppStorage { keys, store, record_key, rejected: rejected.clone() };
+    let app = build_app(&start, startup_tasks, storage, &clocks).await?;
+    app.intake.add_source(problem_reports::store_problems(&rejected.borrow()));
+    record_revocations(&app, &key_changes, now)?;
+    restore_pending_work(&app).await?;
+    let tool_server_factory = tool_server_factory(&app.state, &start.stop);
+    let transport = Arc::new(InProcessTransport::from_app(&app));
+    if start.waits_for_sources {
+        app.wait_until_listed().await;
     }
     let stop = start.stop.clone();
     let tasks = TaskTracker::new();
-    let mut said = start.config.policy_said;
-    let news = config::watch(start.setting, &start.reading, &tasks, stop.clone());
-    tend(&tasks, app.doors.clone(), stop.clone());
-    let held = start.held;
-    let ended = Box::pin(async move {
+    let mut had_policy = start.config.has_policy_section;
+    let updates = config::spawn_watcher(start.load_options, &start.reading, &tasks, stop.clone());
+    spawn_interface_upkeep(&tasks, app.state.clone(), stop.clone());
+    let data_dir_lock = start.data_dir_lock;
+    let completion = Box::pin(async move {
         tokio::select! {
-            () = serve(&app, (listener, beside), http, &workers, stop) => {}
-            () = configuration::follow(&app, news, &mut said) => {}
-            () = names::follow(&app) => {}
-            () = app.manifests.manifests.tend() => {}
-            () = app.gateway.tend() => {}
-            () = clocks.steady.tend(app.keys.store()) => {}
-            () = app.hooks.run() => {}
-            () = app.seals.tend() => {}
-            () = app.workshop.cluster.follow(&app.intake) => {}
-            () = app.workshop.programs.tend() => {}
-            () = app.workshop.plugged.follow() => {}
-            () = reports::follow(rejected, &app.intake) => {}
-            () = reports::follow_cache(app.manifests.manifests.outage(), &app.intake) => {}
+            () = serve_listeners(&app, (listener, extra_listeners), http_stack, &workers, stop) => {}
+            () = config_updates::apply_updates(&app, updates, &mut had_policy) => {}
+            () = app.run_background_tasks() => {}
+            () = clocks.steady_clock.store_periodically(app.keys.store()) => {}
+            () = problem_reports::watch_rejected_rows(rejected, &app.intake) => {}
         }
-        app.end().await;
-        // Sources may have something that runs there: theirs comes to its end first.
-        drop(workers);
-        drop(held);
+        app.shut_down().await;
+        // After the sources, which may have tasks on these threads.
+        drop((workers, data_dir_lock));
         Ok(())
     });
-    Ok(Running { address, beside: listening, door, offers, keys: changes, invalid, ended })
+    Ok(RunningServer {
+        address,
+        extra_addresses,
+        transport,
+        tool_server_factory,
+        key_changes,
+        invalid_keys,
+        completion,
+    })
 }
 
-/// Takes up what waited when the process before ended.
-async fn restored(app: &App) -> Result<(), Failure> {
-    held::restored(&app.gateway).await?;
-    programs::restored(&app.workshop.programs).await
+/// Returns the first keys whose file does not hold a valid key.
+fn find_invalid_keys(
+    start: &LaunchOptions,
+    keys: &KeyStore,
+    now: WallTime,
+) -> Vec<(FirstKey, KeyState)> {
+    let state = |key| (key, start.data_dir_lock.dir().key_state(&keys.key_ring(), key, now));
+    let states = [FirstKey::Owner, FirstKey::Agent].map(state).into_iter();
+    states.filter(|(_, state)| *state != KeyState::Valid).collect()
 }
 
-/// Looks after the doors, by itself: a command without a server never waits for anything else.
-fn tend(tasks: &TaskTracker, doors: McpDoors, stopped: CancellationToken) {
+fn record_revocations(
+    app: &App,
+    key_changes: &KeyChanges,
+    now: WallTime,
+) -> Result<(), CommandError> {
+    for id in &key_changes.revoked {
+        app.ledger.record_event(&revocation_event(now, id)).map_err(startup_error("the record"))?;
+    }
+    Ok(())
+}
+
+/// Restores the pending calls and programs of the previous process.
+async fn restore_pending_work(app: &App) -> Result<(), CommandError> {
+    pending_approvals::restore_pending_calls(&app.gateway).await?;
+    program_runtime::restore_programs(&app.source_factory.programs).await
+}
+
+/// Spawns the upkeep of the interfaces as its own task: a command without a server polls nothing
+/// else.
+fn spawn_interface_upkeep(tasks: &TaskTracker, state: McpServerState, stop: CancellationToken) {
     drop(tasks.spawn(async move {
         tokio::select! {
-            () = doors.tend() => {}
-            () = stopped.cancelled() => {}
+            () = state.watch_key_store() => {}
+            () = stop.cancelled() => {}
         }
     }));
 }
 
-async fn read_keys(store: Arc<dyn Store>, start: &Start) -> Result<Keys, Failure> {
-    let (keys, problems) = Keys::read(store, start.open).await.map_err(fault("the keys"))?;
+async fn load_keys(store: Arc<dyn Store>, start: &LaunchOptions) -> Result<KeyStore, CommandError> {
+    let (keys, problems) =
+        KeyStore::load(store, start.anonymous_level).await.map_err(startup_error("the keys"))?;
     for problem in problems {
-        tracing::warn!(place = problem.place, "{}", problem.message);
+        tracing::warn!(place = problem.location, "{}", problem.message);
     }
     Ok(keys)
 }
 
 impl App {
-    /// Ends: calls first, then sources with their children, then the record.
-    async fn end(self) {
-        self.workshop.programs.drain().await;
-        self.gateway.drain().await;
-        self.intake.close().await;
-        self.workshop.plugged.close().await;
+    /// Runs the periodic tasks of the components. Returns when one of them ends.
+    async fn run_background_tasks(&self) {
+        let (sources, manifests) = (&self.source_factory, &self.manifest_storage.manifest_cache);
+        tokio::select! {
+            () = unmatched_names::watch_catalog(self) => {}
+            () = manifests.run_rewriter() => {}
+            () = self.gateway.run_maintenance() => {}
+            () = self.approval_notifier.run_webhook() => {}
+            () = self.record_maintenance.run_schedule() => {}
+            () = sources.node_cluster.run_updates(&self.intake) => {}
+            () = sources.programs.run_resumption_loop() => {}
+            () = sources.plugin_sources.run_updates() => {}
+            () = problem_reports::watch_cache_outage(manifests.watch_outage(), &self.intake) => {}
+        }
+    }
+
+    /// Waits until every source has answered or reached its start limit.
+    async fn wait_until_listed(&self) {
+        wait_for_sources(&self.intake).await;
+        unmatched_names::refresh_report(&self.source_factory.config_report, &self.intake).await;
+    }
+
+    /// Shuts down in order: calls, sources with their processes, the record.
+    async fn shut_down(self) {
+        self.source_factory.programs.drain_tasks().await;
+        self.gateway.drain_calls().await;
+        self.intake.shut_down().await;
+        self.source_factory.plugin_sources.stop_processes().await;
         let ledger = self.ledger;
-        // Waits for the last sync.
-        drop(tokio::task::spawn_blocking(move || ledger.close()).await);
-        self.seals.end().await;
+        // Waits until the last records are synced.
+        drop(tokio::task::spawn_blocking(move || ledger.close_ledger()).await);
+        self.record_maintenance.shut_down().await;
     }
 }

@@ -1,14 +1,14 @@
-//! The webhook: told of held calls, signed, in order, a few times each, and never waited for.
+//! Sends approval events to the webhook: signed, in order, with retries, without blocking calls.
 //!
-//! It is told what waits and for whom, and not the arguments: those may be confidential.
+//! Arguments are left out because they may be confidential.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use egress::{Class, Egress, HttpLimits, Origin};
-use gateway::{Event, Heard, Herald};
+use egress::{EgressClient, Origin, RequestLimits, UrlTrust};
+use gateway::{ApprovalEvent, ApprovalEventKind, ApprovalObserver};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{Request, header};
 use serde_json::{Value, json};
@@ -18,93 +18,95 @@ use tool::{Clock, Secret};
 
 use config::WebhookConfig;
 
-/// News that wait to be told; what is more is lost, and said so in the log.
-const NEWS: usize = 256;
-/// Before each try after the first.
-const AGAIN: [Duration; 3] =
+/// Maximum number of queued events; further events are dropped and logged.
+const QUEUE_CAPACITY: usize = 256;
+/// Delay before each retry.
+const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(5), Duration::from_secs(20)];
-/// Bytes of an answer that are read.
-const ANSWER: usize = 64 << 10;
+/// Largest response that is read, in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// Takes news.
+/// The bounded queue of events for the webhook.
 #[derive(Debug)]
-pub(crate) struct Webhook(mpsc::Sender<Value>);
+pub(crate) struct WebhookQueue(mpsc::Sender<Value>);
 
-/// Tells them.
+/// Delivers queued events to the webhook.
 #[derive(Debug)]
-pub(crate) struct Teller {
-    news: mpsc::Receiver<Value>,
+pub(crate) struct WebhookSender {
+    events: mpsc::Receiver<Value>,
     url: String,
-    class: Class,
+    class: UrlTrust,
     secret: Secret,
-    egress: Egress,
+    egress: EgressClient,
     clock: Arc<dyn Clock>,
 }
 
-/// A webhook, and what tells it.
-pub(crate) fn new(
+/// Creates a webhook's queue and its sender.
+pub(crate) fn webhook_channel(
     config: &WebhookConfig,
-    egress: &Egress,
+    egress: &EgressClient,
     clock: &Arc<dyn Clock>,
-) -> Result<(Webhook, Teller), String> {
-    let (sender, news) = mpsc::channel(NEWS);
+) -> Result<(WebhookQueue, WebhookSender), String> {
+    let (sender, events) = mpsc::channel(QUEUE_CAPACITY);
     let origin = Origin::parse(config.url.as_str()).map_err(|error| error.to_string())?;
-    let teller = Teller {
-        news,
+    let webhook_sender = WebhookSender {
+        events,
         url: config.url.to_string(),
-        class: Class::Operator { origin },
+        class: UrlTrust::Configured { origin },
         secret: config.secret.clone(),
-        egress: egress.apart(),
+        egress: egress.with_separate_pool(),
         clock: Arc::clone(clock),
     };
-    Ok((Webhook(sender), teller))
+    Ok((WebhookQueue(sender), webhook_sender))
 }
 
-impl Herald for Webhook {
-    fn tell(&self, event: &Event) {
-        let word = match event.heard {
-            Heard::Held => "approval.held",
-            Heard::Changed => "approval.changed",
+impl ApprovalObserver for WebhookQueue {
+    fn notify_event(&self, event: &ApprovalEvent) {
+        let word = match event.kind {
+            ApprovalEventKind::Requested => "approval.held",
+            ApprovalEventKind::Changed => "approval.changed",
         };
-        let mut shown = serde_json::to_value(&event.shown).unwrap_or_default();
+        let mut shown = serde_json::to_value(&event.approval).unwrap_or_default();
         if let Some(shown) = shown.as_object_mut() {
             shown.shift_remove("arguments");
         }
         let news = json!({ "event": word, "approval": shown });
         if self.0.try_send(news).is_err() {
-            tracing::warn!(call = %event.shown.id, "the webhook is behind: it is not told of this");
+            tracing::warn!(call = %event.approval.id, "webhook queue is full; event dropped");
         }
     }
 }
 
-impl Teller {
-    /// Tells all news as they come; never ends.
-    pub(crate) async fn run(&mut self) {
-        while let Some(news) = self.news.recv().await {
-            let body = Bytes::from(news.to_string());
-            if let Err(why) = self.told(&body).await {
-                tracing::warn!("the webhook was not told: {why}");
+impl WebhookSender {
+    /// Delivers queued events in order; never returns.
+    pub(crate) async fn deliver_events(&mut self) {
+        while let Some(event) = self.events.recv().await {
+            let body = Bytes::from(event.to_string());
+            if let Err(why) = self.deliver_with_retries(&body).await {
+                tracing::warn!("cannot deliver an event to the webhook: {why}");
             }
         }
         std::future::pending::<()>().await;
     }
 
-    async fn told(&self, body: &Bytes) -> Result<(), String> {
-        let mut waits = AGAIN.iter();
+    async fn deliver_with_retries(&self, body: &Bytes) -> Result<(), String> {
+        let mut delays = RETRY_DELAYS.iter();
         loop {
-            let why = match self.send(body).await {
+            let why = match self.send_once(body).await {
                 Ok(()) => return Ok(()),
                 Err(why) => why,
             };
-            let Some(wait) = waits.next() else { return Err(why) };
+            let Some(wait) = delays.next() else { return Err(why) };
             tokio::time::sleep(*wait).await;
         }
     }
 
-    async fn send(&self, body: &Bytes) -> Result<(), String> {
-        // Signed anew each time, so that an old request can be told by its time.
-        let time = (self.clock.wall().0 / 1_000).to_string();
-        let signature = sign(&self.secret, &time, body).ok_or("it cannot be signed")?;
+    async fn send_once(&self, body: &Bytes) -> Result<(), String> {
+        // Each attempt has its own signature and timestamp, so that the receiver can reject old
+        // requests.
+        let time = (self.clock.wall_now().0 / 1_000).to_string();
+        let signature =
+            sign_payload(&self.secret, &time, body).ok_or("the request cannot be signed")?;
         let request = Request::post(self.url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header("toolkeep-timestamp", time)
@@ -112,21 +114,25 @@ impl Teller {
             .body(body.clone())
             .map_err(|error| error.to_string())?;
         let second = Duration::from_secs(1);
-        let limits = HttpLimits {
-            connect: 5 * second,
-            headers: 10 * second,
-            idle: 5 * second,
-            body: ANSWER,
+        let limits = RequestLimits {
+            connect_timeout: 5 * second,
+            header_timeout: 10 * second,
+            body_idle_timeout: 5 * second,
+            max_body_bytes: MAX_RESPONSE_BYTES,
         };
-        let sent = self.egress.send(&self.class, request, limits).await;
+        let sent = self.egress.send_request(&self.class, request, limits).await;
         let status = sent.map_err(|error| error.to_string())?.status();
-        if status.is_success() { Ok(()) } else { Err(format!("it answered {}", status.as_u16())) }
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(format!("the webhook responded with {}", status.as_u16()))
+        }
     }
 }
 
-/// `v1=` and HMAC-SHA256 over time, a dot and the body, in hexadecimal.
-fn sign(secret: &Secret, time: &str, body: &[u8]) -> Option<String> {
-    let mut hmac = Hmac::<Sha256>::new_from_slice(secret.open().as_bytes()).ok()?;
+/// Signs a payload: `v1=` and the hexadecimal HMAC-SHA256 of timestamp, a dot and the body.
+fn sign_payload(secret: &Secret, time: &str, body: &[u8]) -> Option<String> {
+    let mut hmac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).ok()?;
     hmac.update(time.as_bytes());
     hmac.update(b".");
     hmac.update(body);
@@ -144,7 +150,8 @@ mod tests {
     /// By `printf '%s' '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef`.
     #[test]
     fn the_signature_is_what_others_compute() {
-        let signed = super::sign(&Secret::new("0123456789abcdef"), "1700000000", b"{}").unwrap();
+        let signed =
+            super::sign_payload(&Secret::new("0123456789abcdef"), "1700000000", b"{}").unwrap();
         assert_eq!(signed, EXPECTED);
     }
 

@@ -1,1 +1,1 @@
-"""The import path of spec 4's package: `from sdk.register import register_tool`."""
+"""The import path of the cluster tools' package: `from sdk.register import register_tool`."""

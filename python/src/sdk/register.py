@@ -1,4 +1,4 @@
-"""What spec 4's `sdk.register` has, from `toolkeep_node`."""
+"""What the cluster tools' `sdk.register` has, from `toolkeep_node`."""
 
 from toolkeep_node import ClusterLocalTools, register_tool, registry
 

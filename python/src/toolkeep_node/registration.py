@@ -103,7 +103,7 @@ class Registration:
                 self.register()
 
     def _tell(self, state: str) -> Optional[str]:
-        """`unknown` where the registry does not know this node. Registries of spec 4 have no such route."""
+        """`unknown` where the registry does not know this node. Registries of the cluster tools have no such route."""
         if not self._node_id or not self._beats:
             return None
         path = f"/v1/nodes/{_quoted(self._node_id)}/heartbeat"
@@ -140,7 +140,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 def _said(answer: str) -> str:
-    """The words of an error, of spec 4's shape and of Toolkeep's own."""
+    """The words of an error, of the cluster tools' shape and of Toolkeep's own."""
     try:
         error = json.loads(answer)["error"]
     except (ValueError, LookupError, TypeError):

@@ -32,7 +32,7 @@ LOOK = 0.05
 
 
 class Executor(rpc_service_pb2_grpc.ToolExecutorServicer):
-    """Spec 4's calls. What went wrong is told in words, and its trace stays in this process's log."""
+    """The cluster tools' calls. What went wrong is told in words, and its trace stays in this process's log."""
 
     def __init__(self, tools: ToolSet, node_id: str) -> None:
         self._tools, self._node_id = tools, node_id

@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 
 @dataclass
 class ClusterLocalTools:
-    """A tool of spec 4. `func` takes the input's bytes and returns the output's."""
+    """A tool of the cluster tools. `func` takes the input's bytes and returns the output's."""
 
     name: str
     func: Callable[[bytes], bytes]

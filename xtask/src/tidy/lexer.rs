@@ -1,66 +1,67 @@
-//! Tells Rust code, comments and strings apart, as far as searching for words needs it.
+//! Lexer that separates Rust code, comments and string literals, precisely enough for word
+//! searches.
 
-/// The same text twice, each with the other's characters blanked and all lines kept.
+/// One text as two masks: code and comments. Other characters are blanks, and all lines remain.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Masked {
-    /// Without comments and without what stands in strings.
+pub(crate) struct MaskedSource {
+    /// The code without comments and string contents.
     pub(crate) code: String,
-    /// Only comments.
+    /// The comments only.
     pub(crate) comments: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Code,
     Comment,
-    Quoted,
+    StringLiteral,
 }
 
-/// Splits `text`.
-pub(crate) fn mask(text: &str) -> Masked {
-    let mut masked = Masked {
+/// Splits `text` into its code and its comments.
+pub(crate) fn mask_source(text: &str) -> MaskedSource {
+    let mut masked = MaskedSource {
         code: String::with_capacity(text.len()),
         comments: String::with_capacity(text.len()),
     };
     let mut rest = text;
-    let mut before = ' ';
+    let mut previous_char = ' ';
     while !rest.is_empty() {
-        let (kind, length) = token(rest, before);
+        let (kind, length) = scan_token(rest, previous_char);
         let (this, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
         for letter in this.chars() {
             let blank = if letter == '\n' { '\n' } else { ' ' };
-            masked.code.push(if kind == Kind::Code { letter } else { blank });
-            masked.comments.push(if kind == Kind::Comment { letter } else { blank });
+            masked.code.push(if kind == TokenKind::Code { letter } else { blank });
+            masked.comments.push(if kind == TokenKind::Comment { letter } else { blank });
         }
-        before = this.chars().next_back().unwrap_or(' ');
+        previous_char = this.chars().next_back().unwrap_or(' ');
         rest = after;
     }
     masked
 }
 
-/// What `rest` begins with, and how many bytes of it.
-fn token(rest: &str, before: char) -> (Kind, usize) {
+/// Returns the kind and the length in bytes of the first token.
+fn scan_token(rest: &str, previous_char: char) -> (TokenKind, usize) {
     if rest.starts_with("//") {
-        return (Kind::Comment, rest.find('\n').unwrap_or(rest.len()));
+        return (TokenKind::Comment, rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return (Kind::Comment, block(rest));
+        return (TokenKind::Comment, block_comment_len(rest));
     }
-    let in_word = before.is_alphanumeric() || before == '_';
-    if !in_word && let Some(length) = raw(rest) {
-        return (Kind::Quoted, length);
+    let in_word = previous_char.is_alphanumeric() || previous_char == '_';
+    if !in_word && let Some(length) = raw_string_len(rest) {
+        return (TokenKind::StringLiteral, length);
     }
     if rest.starts_with('"') {
-        return (Kind::Quoted, quoted(rest, '"'));
+        return (TokenKind::StringLiteral, quoted_len(rest, '"'));
     }
-    if rest.starts_with('\'') && is_char(rest) {
-        return (Kind::Quoted, quoted(rest, '\''));
+    if rest.starts_with('\'') && is_char_literal(rest) {
+        return (TokenKind::StringLiteral, quoted_len(rest, '\''));
     }
-    (Kind::Code, rest.chars().next().map_or(1, char::len_utf8))
+    (TokenKind::Code, rest.chars().next().map_or(1, char::len_utf8))
 }
 
-/// A block comment, which may hold others.
-fn block(rest: &str) -> usize {
+/// Returns the length of a block comment, including nested ones.
+fn block_comment_len(rest: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(ahead) = rest.get(at..).filter(|ahead| !ahead.is_empty()) {
         let step = if ahead.starts_with("/*") {
@@ -81,7 +82,7 @@ fn block(rest: &str) -> usize {
 }
 
 /// A raw string: `r"…"`, `br#"…"#` and so on.
-fn raw(rest: &str) -> Option<usize> {
+fn raw_string_len(rest: &str) -> Option<usize> {
     let body = rest.strip_prefix('b').or_else(|| rest.strip_prefix('c')).unwrap_or(rest);
     let body = body.strip_prefix('r')?;
     let marks = body.len() - body.trim_start_matches('#').len();
@@ -91,7 +92,7 @@ fn raw(rest: &str) -> Option<usize> {
     Some(rest.len() - text.len() + end)
 }
 
-fn quoted(rest: &str, quote: char) -> usize {
+fn quoted_len(rest: &str, quote: char) -> usize {
     let mut letters = rest.char_indices().skip(1);
     while let Some((at, letter)) = letters.next() {
         if letter == '\\' {
@@ -104,7 +105,7 @@ fn quoted(rest: &str, quote: char) -> usize {
 }
 
 /// Whether a quote begins a character and not a lifetime.
-fn is_char(rest: &str) -> bool {
+fn is_char_literal(rest: &str) -> bool {
     let mut letters = rest.chars().skip(1);
     match (letters.next(), letters.next()) {
         (Some('\\'), _) => true,
@@ -114,7 +115,7 @@ fn is_char(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::mask;
+    use super::mask_source;
 
     #[test]
     fn each_letter_is_in_one_of_them() {
@@ -129,7 +130,7 @@ mod tests {
             ("'\\'' // é", "     ", "     // é"),
             ("\"open", "", ""),
         ] {
-            let masked = mask(text);
+            let masked = mask_source(text);
             assert_eq!(masked.code.trim_end(), code.trim_end(), "{text}");
             assert_eq!(masked.comments.trim_end(), comments.trim_end(), "{text}");
             assert_eq!(masked.code.chars().count(), text.chars().count(), "{text}");

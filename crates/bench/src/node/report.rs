@@ -1,33 +1,33 @@
-//! The table.
+//! Report of the node benchmark: docs/reference/benchmarks-nodes.md.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::fleet::Fleet;
-use crate::goal;
-use crate::histogram::Histogram;
+use super::registry_scale::RegistryResults;
+use crate::histogram::LatencyHistogram;
 use crate::report::median;
+use crate::target_check;
 
-/// What the tools through the server are.
-const KINDS: [&str; 2] = ["may have effects", "only reads"];
+/// Kinds of tools that are called through the server.
+const TOOL_KINDS: [&str; 2] = ["may have effects", "only reads"];
 
-/// One number of callers: slices of all ways, in turn.
+/// Slices of all paths at one number of callers.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct NodeCallRow {
     pub(super) callers: usize,
-    pub(super) straight: Vec<(f64, Histogram)>,
-    /// For each of [`KINDS`].
-    pub(super) through: Vec<Vec<(f64, Histogram)>>,
+    pub(super) direct: Vec<(f64, LatencyHistogram)>,
+    /// For each of [`TOOL_KINDS`].
+    pub(super) proxied: Vec<Vec<(f64, LatencyHistogram)>>,
 }
 
-/// All of it.
-pub(super) struct Report {
-    pub(super) calls: Vec<Row>,
-    pub(super) fleet: Fleet,
+/// The complete report of one run.
+pub(super) struct NodeReport {
+    pub(super) calls: Vec<NodeCallRow>,
+    pub(super) registry: RegistryResults,
     pub(super) machine: String,
 }
 
-const HEAD: &str = "\
+const REPORT_HEAD: &str = "\
 # What a call of a node's tool costs
 
 Written by `cargo xtask bench node --write`; not by hand. A call through the server is gRPC on both sides: a key is
@@ -39,34 +39,34 @@ machine: a server that did nothing but pass the call on would have both sides of
 them once.
 ";
 
-fn merged(slices: &[(f64, Histogram)]) -> Histogram {
-    let mut all = Histogram::default();
+fn merge_latencies(slices: &[(f64, LatencyHistogram)]) -> LatencyHistogram {
+    let mut all = LatencyHistogram::default();
     for (_, latencies) in slices {
         all.merge(latencies);
     }
     all
 }
 
-fn ms(time: Duration) -> String {
+fn format_ms(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-fn of(times: &[Duration], percent: usize) -> Duration {
+fn percentile(times: &[Duration], percent: usize) -> Duration {
     let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
     times.get(at).copied().unwrap_or_default()
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{HEAD}\nMachine: {}.\n", self.machine)?;
+        writeln!(f, "{REPORT_HEAD}\nMachine: {}.\n", self.machine)?;
         writeln!(
             f,
             "| callers | the tool | straight, calls/s | through, calls/s | ratio | to be | straight p50 | through p50 | through p99 |"
         )?;
         writeln!(f, "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
-        for Row { callers, straight, through } in &self.calls {
-            for (kind, through) in KINDS.iter().zip(through) {
-                let rates = |all: &[(f64, Histogram)]| {
+        for NodeCallRow { callers, direct: straight, proxied: through } in &self.calls {
+            for (kind, through) in TOOL_KINDS.iter().zip(through) {
+                let rates = |all: &[(f64, LatencyHistogram)]| {
                     median(&all.iter().map(|(rate, _)| *rate).collect::<Vec<_>>())
                 };
                 let pairs = straight.iter().zip(through);
@@ -74,26 +74,26 @@ impl fmt::Display for Report {
                     &pairs.map(|((one, _), (other, _))| other / one.max(1e-9)).collect::<Vec<_>>(),
                 );
                 let goal = match callers {
-                    16 => goal::at_least(ratio, 0.5, ""),
-                    _ => goal::OPEN.to_owned(),
+                    16 => target_check::at_least_target(ratio, 0.5, ""),
+                    _ => target_check::NO_TARGET.to_owned(),
                 };
-                let (direct, served) = (merged(straight), merged(through));
+                let (direct, served) = (merge_latencies(straight), merge_latencies(through));
                 writeln!(
                     f,
                     "| {callers} | {kind} | {:.0} | {:.0} | {ratio:.2} | {goal} | {} | {} | {} |",
                     rates(straight),
                     rates(through),
-                    ms(direct.quantile(0.5)),
-                    ms(served.quantile(0.5)),
-                    ms(served.quantile(0.99)),
+                    format_ms(direct.quantile(0.5)),
+                    format_ms(served.quantile(0.5)),
+                    format_ms(served.quantile(0.99)),
                 )?;
             }
         }
-        write!(f, "{}", self.fleet)
+        write!(f, "{}", self.registry)
     }
 }
 
-impl fmt::Display for Fleet {
+impl fmt::Display for RegistryResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, tools, swaps, changes, merges, resolves, memory } = self;
         writeln!(f, "\n## {nodes} nodes with {tools} tools\n")?;
@@ -106,26 +106,26 @@ impl fmt::Display for Fleet {
             f,
             "| a shelf of {} tools swapped in, median | {} | {} |",
             tools / nodes.max(&1),
-            ms(of(changes, 50)),
-            goal::within(of(changes, 50), Duration::from_millis(5))
+            format_ms(percentile(changes, 50)),
+            target_check::within_target(percentile(changes, 50), Duration::from_millis(5))
         )?;
-        writeln!(f, "| … longest | {} | – |", ms(of(changes, 100)))?;
+        writeln!(f, "| … longest | {} | – |", format_ms(percentile(changes, 100)))?;
         writeln!(
             f,
             "| all shelves merged anew, as at the start, median | {} | – |",
-            ms(of(merges, 50))
+            format_ms(percentile(merges, 50))
         )?;
         writeln!(
             f,
             "| from a registration's answer until it is listed, median | {} | – |",
-            ms(of(swaps, 50))
+            format_ms(percentile(swaps, 50))
         )?;
-        writeln!(f, "| … longest | {} | – |", ms(of(swaps, 100)))?;
-        writeln!(f, "| a name resolved, median | {} | – |", ms(of(resolves, 50)))?;
-        let resolved = of(resolves, 99);
-        let goal = goal::within(resolved, Duration::from_millis(1));
-        writeln!(f, "| a name resolved, 99 of 100 within | {} | {goal} |", ms(resolved))?;
-        let goal = goal::below(*memory, 476.0, "MiB");
+        writeln!(f, "| … longest | {} | – |", format_ms(percentile(swaps, 100)))?;
+        writeln!(f, "| a name resolved, median | {} | – |", format_ms(percentile(resolves, 50)))?;
+        let resolved = percentile(resolves, 99);
+        let goal = target_check::within_target(resolved, Duration::from_millis(1));
+        writeln!(f, "| a name resolved, 99 of 100 within | {} | {goal} |", format_ms(resolved))?;
+        let goal = target_check::below_target(*memory, 476.0, "MiB");
         writeln!(f, "| memory of registry, sources and catalog | {memory:.0} MiB | {goal} |")
     }
 }

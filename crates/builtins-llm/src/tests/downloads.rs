@@ -1,35 +1,36 @@
-//! Downloads from a server of this machine with the paths of the public hub.
+//! Tests of downloads from a local server with the paths of the public hub.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use egress::{Egress, EgressSettings};
+use egress::{EgressClient, EgressOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::download::{Hub, PinnedFile, PinnedModel, Progress};
-use crate::model::Installed;
+use crate::embedding_model::InstalledModel;
 use crate::tests::cages;
 use crate::tests::small_model::{Shape, tokenizer, weights};
 
 const REVISION: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What the server does with a path.
+/// Response of the test server for a path.
 #[derive(Debug, Clone)]
 enum Page {
     Whole(Vec<u8>),
-    /// Announces all, and ends the connection after so many bytes; a request for a part is answered.
+    /// Announces the whole size but closes the connection after this many bytes. Answers range
+    /// requests.
     Broken(Vec<u8>, usize),
-    /// Answers each request with all of it.
+    /// Answers each request with the whole content.
     NoRanges(Vec<u8>),
     Redirect(String),
 }
 
-/// The path of a request, and where its range begins.
+/// Path of a request and the start of its range.
 type Asked = (String, Option<u64>);
 
-/// A server, and the paths and ranges that it was asked for.
+/// Test server with the paths and ranges that were requested.
 struct Server {
     base: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -60,7 +61,7 @@ async fn serve(pages: impl IntoIterator<Item = (String, Page)>) -> Server {
                 seen.lock().unwrap().push((path.clone(), from));
                 let (head, body) = answer(pages.get(&path), from);
                 stream.write_all(head.as_bytes()).await.unwrap();
-                // A reader that goes away in the middle is a test's own.
+                // A reader that disconnects midway is part of a test.
                 let _gone = stream.write_all(&body).await;
             });
         }
@@ -115,8 +116,8 @@ fn tokenizer_page() -> (String, Page) {
     (format!("/org/small/resolve/{REVISION}/tokenizer.json"), Page::Whole(tokenizer()))
 }
 
-async fn install(server: &Server, models: &std::path::Path) -> Result<Installed, String> {
-    let egress = Egress::new(EgressSettings::default()).unwrap();
+async fn install(server: &Server, models: &std::path::Path) -> Result<InstalledModel, String> {
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
     let hub = Hub::new(egress, Some(&server.base)).unwrap();
     let mut last = (String::new(), 0);
     let mut progress = |at: Progress<'_>| {
@@ -141,7 +142,7 @@ async fn a_model_is_downloaded_checked_and_installed() {
         assert_eq!(found.facts().label(), "small, 4 dimensions");
         let source = found.facts().source.clone().unwrap();
         assert_eq!(source, format!("{}/org/small/tree/{REVISION}", server.base));
-        assert_eq!(found.vectors(&["cat"]).await.unwrap()[0].len(), 4);
+        assert_eq!(found.embed_texts(&["cat"]).await.unwrap()[0].len(), 4);
         assert_eq!(names(models.path()), ["embedding"]);
     }
     assert_eq!(server.asked.lock().unwrap().len(), 4);
@@ -160,9 +161,9 @@ async fn another_file_is_not_installed_and_not_kept() {
         let why = install(&server, models.path()).await.unwrap_err();
         let fine = why.contains(says) || why.contains("more than the");
         assert!(fine && why.contains("model_quantized.onnx"), "{why}");
-        assert!(Installed::find(models.path(), &cages()).is_none());
+        assert!(InstalledModel::locate_model(models.path(), &cages()).is_none());
     }
-    // The control: the same place takes the right file, and nothing of the wrong ones is continued.
+    // Control: the same place accepts the right file and does not resume a wrong one.
     let server =
         serve([(weights_path(), Page::Whole(weights(Shape::PUBLIC))), tokenizer_page()]).await;
     install(&server, models.path()).await.unwrap();
@@ -175,11 +176,11 @@ async fn a_download_that_breaks_off_is_continued() {
     let server = serve([(weights_path(), Page::Broken(all.clone(), 100)), tokenizer_page()]).await;
     let why = install(&server, models.path()).await.unwrap_err();
     assert!(why.contains("broke off") && why.contains("100 of"), "{why}");
-    assert!(Installed::find(models.path(), &cages()).is_none());
+    assert!(InstalledModel::locate_model(models.path(), &cages()).is_none());
     install(&server, models.path()).await.unwrap();
     let asked = server.asked.lock().unwrap().clone();
     assert_eq!(asked[..2], [(weights_path(), None), (weights_path(), Some(100))]);
-    // A server that knows no ranges sends all of it again.
+    // A server without range support sends the whole file again.
     let models = tempfile::tempdir().unwrap();
     let parts = models.path().join(".download");
     std::fs::create_dir_all(&parts).unwrap();
@@ -193,7 +194,7 @@ async fn a_download_that_breaks_off_is_continued() {
 #[tokio::test]
 async fn a_redirect_stays_at_the_mirror_or_leads_to_a_public_address() {
     let all = weights(Shape::PUBLIC);
-    // Within the mirror: the control, which shows that redirects are followed.
+    // Control: redirects within the mirror are followed.
     let pages = [
         (weights_path(), Page::Redirect("/store/w".to_owned())),
         ("/store/w".to_owned(), Page::Whole(all.clone())),
@@ -208,7 +209,7 @@ async fn a_redirect_stays_at_the_mirror_or_leads_to_a_public_address() {
     assert!(why.contains("blocked") && why.contains("127.0.0.1"), "{why}");
     assert!(
         other.asked.lock().unwrap().is_empty()
-            && Installed::find(models.path(), &cages()).is_none()
+            && InstalledModel::locate_model(models.path(), &cages()).is_none()
     );
 }
 
@@ -221,8 +222,10 @@ async fn what_is_missing_is_named_and_the_model_before_stays() {
     let empty = serve([]).await;
     let why = install(&empty, models.path()).await.unwrap_err();
     assert!(why.contains("404") && why.contains("model_quantized.onnx"), "{why}");
-    assert!(Installed::find(models.path(), &cages()).unwrap().load().await.is_ok());
-    let egress = Egress::new(EgressSettings::default()).unwrap();
+    assert!(
+        InstalledModel::locate_model(models.path(), &cages()).unwrap().load_model().await.is_ok()
+    );
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
     for wrong in ["ftp://x", "no address", "http://x/?a=b"] {
         assert!(Hub::new(egress.clone(), Some(wrong)).is_err(), "{wrong}");
     }

@@ -1,16 +1,16 @@
 //! Tests of the inputs and outputs that a model may have.
 
-use crate::model::{Installed, install};
+use crate::embedding_model::{InstalledModel, install_model};
+use crate::embedding_vector::cosine_similarity;
 use crate::model_worker::message;
 use crate::tests::cages;
 use crate::tests::small_model::{Costs, Shape, WIDTH, write};
-use crate::vector::likeness;
 
-async fn installed(shape: Shape) -> Result<Installed, String> {
+async fn installed(shape: Shape) -> Result<InstalledModel, String> {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(&from.path().join("small-export"), shape);
-    let found = install(&from.path().join("small-export"), to.path(), &cages()).await?;
-    found.load().await.map_err(message)?;
+    let found = install_model(&from.path().join("small-export"), to.path(), &cages()).await?;
+    found.load_model().await.map_err(message)?;
     Ok(found)
 }
 
@@ -36,12 +36,12 @@ async fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
         own,
         Shape::COSTLY,
     ];
-    // By hand: the sum of [CLS], cat, [SEP], with length 1.
+    // Computed by hand: the sum of [CLS], cat, [SEP], scaled to length 1.
     let length = (1.0_f64 + 0.01 + 0.0004).sqrt();
     for shape in shapes {
         let found = installed(shape).await.unwrap_or_else(|why| panic!("{shape:?}: {why}"));
         assert_eq!(found.facts().label(), "small-export, 4 dimensions");
-        let vector = found.vectors(&["cat"]).await.unwrap().remove(0);
+        let vector = found.embed_texts(&["cat"]).await.unwrap().remove(0);
         assert_eq!(vector.len(), WIDTH);
         for (got, wanted) in vector.iter().zip([1.0, 0.1, 0.02, 0.0]) {
             assert!((f64::from(*got) - wanted / length).abs() < 1e-6, "{shape:?}: {vector:?}");
@@ -64,7 +64,7 @@ async fn other_names_are_refused_with_what_the_file_has_and_what_is_needed() {
             assert!(why.contains(words), "{words}: {why}");
         }
     }
-    // A vector for each token under a name that promises one for the text.
+    // A vector per token under a name that promises one per text.
     let why = installed(Shape { output: "sentence_embedding", ..Shape::PUBLIC }).await.unwrap_err();
     assert!(why.contains("another shape than its name says"), "{why}");
 }
@@ -85,16 +85,16 @@ async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_the
     write(&repository.join("onnx"), Shape::PUBLIC);
     std::fs::rename(repository.join("onnx/tokenizer.json"), repository.join("tokenizer.json"))
         .unwrap();
-    // The place of earlier versions, which had no facts.
+    // Folder of earlier versions, without a facts file.
     write(&to.path().join("all-MiniLM-L6-v2"), Shape::PUBLIC);
-    let earlier = Installed::find(to.path(), &cages()).unwrap();
+    let earlier = InstalledModel::locate_model(to.path(), &cages()).unwrap();
     assert_eq!(earlier.facts().label(), "all-MiniLM-L6-v2, 384 dimensions");
-    assert!(message(earlier.load().await.unwrap_err()).contains("the model has 4"));
+    assert!(message(earlier.load_model().await.unwrap_err()).contains("the model has 4"));
     for _ in 0..2 {
-        let found = install(&repository, to.path(), &cages()).await.unwrap();
+        let found = install_model(&repository, to.path(), &cages()).await.unwrap();
         assert_eq!(found.facts().name, "org-model");
-        let vectors = found.vectors(&["a cat", "kitten"]).await.unwrap();
-        assert!(likeness(&vectors[0], &vectors[1]) > 0.9);
+        let vectors = found.embed_texts(&["a cat", "kitten"]).await.unwrap();
+        assert!(cosine_similarity(&vectors[0], &vectors[1]) > 0.9);
     }
     let left: Vec<_> =
         std::fs::read_dir(to.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -105,11 +105,11 @@ async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_the
 async fn a_name_in_the_facts_is_a_name_alone() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(from.path(), Shape::PUBLIC);
-    let found = install(from.path(), to.path(), &cages()).await.unwrap();
+    let found = install_model(from.path(), to.path(), &cages()).await.unwrap();
     let lie = r#"{"name": "x. Ignore\nall <b>", "dimensions": 4}"#;
     std::fs::write(found.folder().join("model.json"), lie).unwrap();
     assert_eq!(
-        Installed::find(to.path(), &cages()).unwrap().facts().label(),
+        InstalledModel::locate_model(to.path(), &cages()).unwrap().facts().label(),
         "x.Ignoreallb, 4 dimensions"
     );
 }

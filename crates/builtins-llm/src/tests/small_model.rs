@@ -1,12 +1,13 @@
-//! A model of eight words as an ONNX file, written byte by byte, with the inputs and outputs that a test wants.
+//! Model of eight words as an ONNX file, encoded by hand, with the inputs and outputs that a test
+//! needs.
 
 use std::path::Path;
 
 const FLOAT: u64 = 1;
 const INT64: u64 = 7;
-/// Numbers of a vector.
+/// Dimensions of a vector.
 pub(crate) const WIDTH: usize = 4;
-/// Each word piece and its vector; the number of a piece is its place.
+/// Word pieces with their vectors; the id of a piece is its index.
 const PIECES: [(&str, [f32; WIDTH]); 12] = [
     ("[PAD]", [0.0; WIDTH]),
     ("[UNK]", [0.0; WIDTH]),
@@ -22,26 +23,26 @@ const PIECES: [(&str, [f32; WIDTH]); 12] = [
     ("a", [0.0, 0.0, 0.01, 0.0]),
 ];
 
-/// What a file is to have.
+/// Inputs, output and costs of a test model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) ids: &'static str,
-    /// Its name, and whether it takes floats.
+    /// Name, and whether it takes floats.
     pub(crate) mask: Option<(&'static str, bool)>,
     pub(crate) types: Option<&'static str>,
     pub(crate) output: &'static str,
-    /// Whether the graph takes the mean itself.
+    /// Whether the graph computes the mean itself.
     pub(crate) is_pooled: bool,
     pub(crate) costs: Costs,
 }
 
-/// What computing a vector takes, beside the little that it needs.
+/// Additional cost of computing a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Costs {
     Nothing,
-    /// `boom` takes more memory than there is, `slow` some seconds, and `some` some milliseconds.
+    /// `boom` exceeds the available memory, `slow` takes seconds, and `some` takes milliseconds.
     ByWord,
-    /// The last piece, which is computed when the model is loaded, takes more memory than there is.
+    /// The last piece, computed when the model is loaded, exceeds the available memory.
     AtLoad,
 }
 
@@ -63,7 +64,7 @@ impl Costs {
 const STEPS: usize = 400;
 
 impl Shape {
-    /// As public exports of BERT models have it.
+    /// Shape of public BERT exports.
     pub(crate) const PUBLIC: Self = Self {
         ids: "input_ids",
         mask: Some(("attention_mask", false)),
@@ -72,7 +73,7 @@ impl Shape {
         is_pooled: false,
         costs: Costs::Nothing,
     };
-    /// The same with words that cost something.
+    /// Public shape with words that cost something.
     pub(crate) const COSTLY: Self = Self { costs: Costs::ByWord, ..Self::PUBLIC };
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn weights(shape: Shape) -> Vec<u8> {
     block(&mut graph, 11, &value(shape.ids, INT64, &["batch", "tokens"]));
     let mut last = "words";
     if let Some(types) = shape.types {
-        // The second kind of text would turn every vector around.
+        // The second token type would invert every vector.
         block(
             &mut graph,
             5,
@@ -150,13 +151,13 @@ pub(crate) fn weights(shape: Shape) -> Vec<u8> {
     model
 }
 
-/// Adds zero to `last`, which is computed from as many numbers as the text's pieces cost.
+/// Adds zero to `last`, computed from as many numbers as the pieces of the text cost.
 fn costly(graph: &mut Vec<u8>, shape: Shape, last: &str) -> &'static str {
     let sizes: Vec<i64> = (0..PIECES.len()).map(|piece| shape.costs.of(piece)).collect();
     block(graph, 5, &integers("sizes", &sizes));
     block(graph, 1, &node("Gather", &["sizes", shape.ids], "each", &[]));
     let rows = [list("axes", &[0]), attribute("keepdims", 0)];
-    // As many axes as the text has pieces.
+    // One axis per piece of the text.
     block(graph, 1, &node("ReduceMax", &["each"], "extents", &rows));
     block(graph, 1, &node("ConstantOfShape", &["extents"], "zeros0", &[]));
     for step in 0..STEPS {

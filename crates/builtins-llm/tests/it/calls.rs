@@ -1,22 +1,22 @@
-//! The model of the shared data, installed, and calls of the tools.
+//! Installs the model of the shared data and calls the tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use builtins::Cages;
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use builtins::SandboxProvider;
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 use serde_json::Value;
-use testkit::context::{caller, context};
+use testkit::context::{quiet_context, test_caller};
 use tool::{
-    Args, Body, Call, CallId, Context, ExecuteError, Granted, Org, Outcome, SourceName, Step,
-    Ticket, ToolKey,
+    CallArguments, CallContext, CallId, ExecuteError, ExecutionState, IntentReceipt, Org, Outcome,
+    OutcomeBody, RecordedCall, SourceName, ToolCall, ToolKey,
 };
-use tool_manifest::Builtin;
+use tool_manifest::BuiltinTool;
 
-/// Where the model is, as `TOOLKEEP_DATA` says.
+/// Returns the folder of the model below `TOOLKEEP_DATA`.
 pub(crate) fn given() -> PathBuf {
-    let models = testkit::data::folder().join("models");
+    let models = testkit::shared_data::data_folder().join("models");
     assert!(
         models.join("tokenizer.json").is_file(),
         "{} has no model: say with TOOLKEEP_DATA where the shared data is, or leave these tests out: \
@@ -26,54 +26,62 @@ pub(crate) fn given() -> PathBuf {
     models
 }
 
-/// The binary that has the worker.
+/// Binary that contains the worker.
 pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_language-launch");
 
-/// Cages in which the worker runs.
-pub(crate) fn cages() -> Arc<Cages> {
-    let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
-    Arc::new(Cages::new(launcher, None, Tier::Fenced))
+/// Sandboxes for the worker.
+pub(crate) fn cages() -> Arc<SandboxProvider> {
+    let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+    Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces))
 }
 
-/// The tools, with the model installed as the command line does it.
-pub(crate) async fn tools() -> (tempfile::TempDir, Vec<Builtin>) {
+/// Returns the tools with the model, installed as the CLI does it.
+pub(crate) async fn tools() -> (tempfile::TempDir, Vec<BuiltinTool>) {
     let home = tempfile::tempdir().unwrap();
-    builtins_llm::install(&given(), home.path(), &cages()).await.unwrap();
+    builtins_llm::install_model(&given(), home.path(), &cages()).await.unwrap();
     let tools = builtins_llm::all(home.path(), &cages()).await.tools;
     (home, tools)
 }
 
-/// The tools as they are on the first day: no model is installed.
-pub(crate) async fn first_day() -> Vec<Builtin> {
+/// Returns the tools without an installed model.
+pub(crate) async fn first_day() -> Vec<BuiltinTool> {
     builtins_llm::all(std::path::Path::new("/no-such-folder"), &cages()).await.tools
 }
 
-pub(crate) async fn call(tools: &[Builtin], name: &str, args: &Value) -> Outcome {
-    let caller = caller();
-    tried(tools, (name, args), &context(&caller)).await.unwrap()
+pub(crate) async fn call(tools: &[BuiltinTool], name: &str, args: &Value) -> Outcome {
+    let caller = test_caller();
+    tried(tools, (name, args), &quiet_context(&caller)).await.unwrap()
 }
 
-/// The same in a context of the test's own.
+/// Calls a tool in the test's own context.
 pub(crate) async fn tried(
-    tools: &[Builtin],
+    tools: &[BuiltinTool],
     (name, args): (&str, &Value),
-    context: &Context<'_>,
+    context: &CallContext<'_>,
 ) -> Result<Outcome, ExecuteError> {
     let builtin = tools.iter().find(|it| it.tool.name.as_str() == name).unwrap();
     let source = SourceName::new("builtin").unwrap();
     let key = ToolKey { org: Org::default(), source, name: builtin.tool.name.clone() };
     let id = CallId(uuid::Uuid::nil());
     let tool = Arc::clone(&builtin.tool);
-    let args = Args::check(args.to_string()).unwrap();
-    let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
-    let ticket = Ticket::issue(id, drop);
-    let granted = Granted::of(&call, &ticket).unwrap();
+    let args = CallArguments::parse(args.to_string()).unwrap();
+    let call = ToolCall {
+        id,
+        parent_id: None,
+        resumption: None,
+        unsolicited_input: None,
+        tool_key: key,
+        tool,
+        arguments: args,
+    };
+    let ticket = IntentReceipt::with_abandon_hook(id, drop);
+    let granted = RecordedCall::from_receipt(&call, &ticket).unwrap();
     let step = builtin.executor.execute(granted, context).await?;
-    let Step::Done(outcome) = step else { panic!("it waits") };
+    let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
     Ok(outcome)
 }
 
 pub(crate) fn value(outcome: &Outcome) -> Value {
-    let (Body::Value(json) | Body::Mcp(json)) = &outcome.body;
-    json.value()
+    let (OutcomeBody::Value(json) | OutcomeBody::Mcp(json)) = &outcome.body;
+    json.to_value()
 }

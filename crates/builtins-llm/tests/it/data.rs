@@ -1,10 +1,10 @@
-//! Answers of the tools with the model of the shared data.
+//! Tests of the tools with the model of the shared data.
 
 use std::sync::OnceLock;
 
 use serde_json::json;
-use testkit::context::{caller, context};
-use tool::Context;
+use testkit::context::{quiet_context, test_caller};
+use tool::CallContext;
 
 use crate::calls::{cages, call, given, tools, tried, value};
 use crate::examples::every_example_holds;
@@ -70,18 +70,18 @@ async fn categories_have_scores_and_the_shares_make_one() {
 async fn what_is_installed_is_there_again_and_can_be_replaced() {
     let home = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let found = builtins_llm::install(&given(), home.path(), &cages()).await.unwrap();
+        let found = builtins_llm::install_model(&given(), home.path(), &cages()).await.unwrap();
         assert!(found.folder().join("model.onnx").is_file());
     }
-    let found = builtins_llm::Installed::find(home.path(), &cages()).unwrap();
-    assert_eq!(found.vectors(&["a"]).await.unwrap()[0].len(), 384);
-    // A file that is none is said when it is needed, and takes nothing else down.
+    let found = builtins_llm::InstalledModel::locate_model(home.path(), &cages()).unwrap();
+    assert_eq!(found.embed_texts(&["a"]).await.unwrap()[0].len(), 384);
+    // An invalid file is reported when it is needed, and affects nothing else.
     std::fs::write(found.folder().join("model.onnx"), b"broken").unwrap();
-    let broken = builtins_llm::Installed::find(home.path(), &cages()).unwrap();
-    assert!(broken.load().await.unwrap_err().into_message().contains("model.onnx"));
+    let broken = builtins_llm::InstalledModel::locate_model(home.path(), &cages()).unwrap();
+    assert!(broken.load_model().await.unwrap_err().into_message().contains("model.onnx"));
 }
 
-/// KiB of this process in memory.
+/// Returns the resident KiB of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -99,8 +99,8 @@ async fn the_worker_has_the_model_in_memory_and_this_process_has_not() {
         std::fs::copy(given().join(from), place.join(name)).unwrap();
     }
     let tools = builtins_llm::all(home.path(), &cages()).await.tools;
-    let (caller, took) = (caller(), OnceLock::new());
-    let context = Context { caged: Some(&took), ..context(&caller) };
+    let (caller, took) = (test_caller(), OnceLock::new());
+    let context = CallContext { sandbox_usage: Some(&took), ..quiet_context(&caller) };
     let before = resident();
     let args = json!({ "text": "The quick brown fox." });
     let outcome = tried(&tools, ("embed_text", &args), &context).await.unwrap();
@@ -111,9 +111,11 @@ async fn the_worker_has_the_model_in_memory_and_this_process_has_not() {
     assert!(after < before + (12 << 10), "{before} KiB before, {after} KiB after");
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     assert!(!maps.contains("model.onnx"), "{maps}");
-    // The control: parsed here it would be here.
+    // Control: a model parsed in this process is resident here.
     let file = |name: &str| std::fs::read(place.join(name)).unwrap();
-    let here = builtins_llm::Sentences::parse(&file("tokenizer.json"), file("model.onnx")).unwrap();
+    let here =
+        builtins_llm::SentenceModel::parse_model(&file("tokenizer.json"), file("model.onnx"))
+            .unwrap();
     assert_eq!(here.dimensions(), 384);
     assert!(resident() > after + (23 << 10), "{after} KiB before, {} KiB after", resident());
 }

@@ -1,4 +1,4 @@
-//! Answers of the tools before a model is installed.
+//! Tests of the tools without an installed model.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The tools with the model that they are made for, and without one.
+//! Tests of the tools with their model and without one.
 
 #[cfg(test)]
 mod calls;

@@ -1,18 +1,18 @@
-//! What onnxruntime makes of the same texts with the same weights, cut by Hugging Face's tokenizers.
+//! Compares with onnxruntime on the same texts and weights, tokenized by Hugging Face's tokenizers.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use testkit::real::installed;
+use testkit::installed_programs::installed_file;
 
 use crate::calls::{cages, given};
 
 fn authority(args: &[&str], input: &Value) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/vectors.py");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
-    let mut python = Command::new(installed("venv-math/bin/python"));
+    let mut python = Command::new(installed_file("venv-math/bin/python"));
     python.arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = python.env("HF_HUB_OFFLINE", "1").spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -28,22 +28,22 @@ fn authority(args: &[&str], input: &Value) -> Value {
 async fn vectors_are_those_of_onnxruntime() {
     let models = given();
     let home = tempfile::tempdir().unwrap();
-    let installed = builtins_llm::install(&models, home.path(), &cages()).await.unwrap();
+    let installed = builtins_llm::install_model(&models, home.path(), &cages()).await.unwrap();
     let tokenizer = std::fs::read(installed.folder().join("tokenizer.json")).unwrap();
     let weights = std::fs::read(installed.folder().join("model.onnx")).unwrap();
-    // For the pieces, which the worker does not answer.
-    let sentences = builtins_llm::Sentences::parse(&tokenizer, weights).unwrap();
+    // For the token ids, which the worker does not return.
+    let sentences = builtins_llm::SentenceModel::parse_model(&tokenizer, weights).unwrap();
     let texts: Vec<String> = serde_json::from_value(authority(&["cases"], &json!(null))).unwrap();
     assert!(texts.len() >= 220);
     let mut vectors = Vec::new();
     for texts in texts.chunks(100) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        vectors.extend(installed.vectors(&texts).await.unwrap());
+        vectors.extend(installed.embed_texts(&texts).await.unwrap());
     }
     let made: Vec<Value> = texts
         .iter()
         .zip(vectors)
-        .map(|(text, vector)| json!([text, sentences.numbers(text), vector]))
+        .map(|(text, vector)| json!([text, sentences.tokenize_text(text), vector]))
         .collect();
     let verdict = authority(&["judge", models.to_str().unwrap()], &json!(made));
     println!("{} texts: {verdict}", texts.len());

@@ -1,32 +1,32 @@
-//! The worker of the language model: what it may do, how it ends, and who gets it when.
+//! Tests of the language model worker: its restrictions, its end and its fair use.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use builtins::{Cages, Job, WorkerCounts, WorkerError};
-use builtins_llm::{Language, install};
+use builtins::{SandboxProvider, WorkerCounts, WorkerError, WorkerJob};
+use builtins_llm::{Language, install_model};
 use bytes::Bytes;
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 use serde_json::{Value, json};
-use testkit::condition::eventually;
-use testkit::context::{caller, context};
+use testkit::condition::wait_until;
+use testkit::context::{quiet_context, test_caller};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tool::executor::Cancel;
-use tool::{Boxed, Caller, Code, Context, ExecuteError, Outcome};
-use tool_manifest::Builtin;
+use tool::executor::CancelSignal;
+use tool::{BoxFuture, CallContext, Caller, ErrorCode, ExecuteError, Outcome};
+use tool_manifest::BuiltinTool;
 
 use crate::calls::{BIN, cages, call, tried, value};
 use crate::small_model::{Costs, Shape, write};
 
-/// The tools with a model of a few words, which costs what `shape` says.
+/// Returns the tools with a model of a few words, with the costs of `shape`.
 async fn tools(shape: Shape) -> (tempfile::TempDir, Language) {
     let home = tempfile::tempdir().unwrap();
     write(&home.path().join("given"), shape);
-    install(&home.path().join("given"), home.path(), &cages()).await.unwrap();
+    install_model(&home.path().join("given"), home.path(), &cages()).await.unwrap();
     let language = builtins_llm::all(home.path(), &cages()).await;
     assert_eq!(language.problem, None);
     (home, language)
@@ -36,14 +36,14 @@ fn counts(language: &Language) -> WorkerCounts {
     language.model.as_ref().unwrap().process().counts()
 }
 
-async fn embedded(tools: &[Builtin], text: &str) -> Outcome {
+async fn embedded(tools: &[BuiltinTool], text: &str) -> Outcome {
     call(tools, "embed_text", &json!({ "text": text })).await
 }
 
 struct Token(CancellationToken);
 
-impl Cancel for Token {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for Token {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.cancelled())
     }
     fn is_cancelled(&self) -> bool {
@@ -51,10 +51,10 @@ impl Cancel for Token {
     }
 }
 
-/// Cancels a call of `text` once its request is with the worker.
+/// Cancels a call of `text` once its request is in the worker.
 async fn cancelled(language: &Language, text: &str) -> Result<Outcome, ExecuteError> {
-    let (caller, token) = (caller(), Token(CancellationToken::new()));
-    let context = Context { cancel: &token, ..context(&caller) };
+    let (caller, token) = (test_caller(), Token(CancellationToken::new()));
+    let context = CallContext { cancel: &token, ..quiet_context(&caller) };
     let args = json!({ "text": text });
     let before = counts(language).requests;
     let (ended, ()) =
@@ -77,7 +77,7 @@ async fn a_text_that_takes_all_memory_ends_the_worker_and_nothing_else() {
         let told = value(&told);
         assert!(told.as_str().unwrap().contains("took more memory than it may"), "{told}");
         assert_eq!(counts(&language).starts, starts);
-        // The next call starts another one, with the same model.
+        // The next call starts another worker with the same model.
         assert_eq!(value(&embedded(&language.tools, "cat").await), cat);
         assert_eq!(counts(&language).starts, starts + 1);
     }
@@ -102,19 +102,21 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
     let language = builtins_llm::all(home.path(), &cages()).await;
     let first = embedded(&language.tools, "cat").await;
     assert!(first.is_error && value(&first).as_str().unwrap().contains("memory"), "{first:?}");
-    let (caller, args) = (caller(), json!({ "text": "cat" }));
+    let (caller, args) = (test_caller(), json!({ "text": "cat" }));
     let again = || async {
-        tried(&language.tools, ("embed_text", &args), &context(&caller)).await.map(|it| value(&it))
+        tried(&language.tools, ("embed_text", &args), &quiet_context(&caller))
+            .await
+            .map(|it| value(&it))
     };
-    // At once: no other is started.
+    // Immediately afterwards no other worker is started.
     for _ in 0..10 {
         let busy = again().await.unwrap_err();
-        assert_eq!(busy.code, Code::Busy);
+        assert_eq!(busy.code, ErrorCode::Busy);
         assert!(busy.message.contains("the last 1 starts of the worker failed"), "{busy:?}");
         assert!(busy.message.contains("memory") && busy.message.ends_with("again in 1 s"));
     }
     assert_eq!(counts(&language).starts, 1);
-    // Later one is, and the time to the next is longer.
+    // Later one is started, and the next delay is longer.
     while counts(&language).starts == 1 {
         tokio::time::sleep(Duration::from_millis(20)).await;
         let _either = again().await;
@@ -124,7 +126,7 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
     // Such a model is not installed.
     let given = home.path().join("embedding");
     let to = tempfile::tempdir().unwrap();
-    let why = install(&given, to.path(), &cages()).await.unwrap_err();
+    let why = install_model(&given, to.path(), &cages()).await.unwrap_err();
     assert!(
         why.contains("model.onnx: the worker that tried it ended: it took more memory"),
         "{why}"
@@ -147,16 +149,16 @@ async fn a_model_that_is_refused_is_refused_for_good_and_starts_one_worker() {
 #[tokio::test]
 async fn the_worker_opens_no_file_reaches_no_net_and_starts_nothing() {
     let (_home, language) = tools(Shape::PUBLIC).await;
-    let escape = Job::new(b'X', Duration::from_secs(10));
+    let escape = WorkerJob::new(b'X', Duration::from_secs(10));
     let process = language.model.as_ref().unwrap().process();
-    let turn = process.enter("k").await.unwrap();
-    let done = turn.request(escape, &Bytes::new()).await.unwrap();
+    let turn = process.acquire_turn("k").await.unwrap();
+    let done = turn.run_job(escape, &Bytes::new()).await.unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&done).unwrap(), json!([]));
     drop(turn);
-    // The worker that was asked is the one that has the model.
+    // The worker that attempted the escapes is the one with the model.
     assert!(!embedded(&language.tools, "cat").await.is_error);
     assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 2 });
-    // The control: without the cage all of it is done.
+    // Control: all attempts succeed without the sandbox.
     #[expect(clippy::disallowed_methods, reason = "the control is a program without a cage")]
     let control = std::process::Command::new(BIN).arg("__escape").output().unwrap();
     let all = [
@@ -175,12 +177,12 @@ async fn the_worker_opens_no_file_reaches_no_net_and_starts_nothing() {
 async fn a_caller_who_gives_up_ends_a_long_request_and_not_a_short_one() {
     let (_home, language) = tools(Shape::COSTLY).await;
     assert!(!embedded(&language.tools, "cat").await.is_error);
-    // Its answer comes before another worker could be there: the worker stays.
+    // Its answer arrives before another worker could start, so the worker stays.
     let _either = cancelled(&language, "some").await;
     assert!(!embedded(&language.tools, "cat").await.is_error);
     assert_eq!(counts(&language).starts, 1);
     let ended = cancelled(&language, "slow").await;
-    assert_eq!(ended.unwrap_err().code, Code::Cancelled);
+    assert_eq!(ended.unwrap_err().code, ErrorCode::Cancelled);
     assert!(!embedded(&language.tools, "cat").await.is_error);
     assert_eq!(counts(&language).starts, 2);
 }
@@ -188,10 +190,10 @@ async fn a_caller_who_gives_up_ends_a_long_request_and_not_a_short_one() {
 #[tokio::test]
 async fn a_request_over_its_time_limit_ends_the_worker_and_the_next_call_starts_another() {
     let (_home, language) = tools(Shape::PUBLIC).await;
-    let endless = Job::new(b'E', Duration::from_millis(300));
+    let endless = WorkerJob::new(b'E', Duration::from_millis(300));
     let process = language.model.as_ref().unwrap().process();
-    let turn = process.enter("k").await.unwrap();
-    let error = turn.request(endless, &Bytes::new()).await.unwrap_err();
+    let turn = process.acquire_turn("k").await.unwrap();
+    let error = turn.run_job(endless, &Bytes::new()).await.unwrap_err();
     let WorkerError::Ended(why) = &error else { panic!("{error:?}") };
     assert!(why.starts_with("it took longer than") && why.ends_with("ask for less"), "{why}");
     drop(turn);
@@ -205,21 +207,21 @@ async fn a_worker_that_dies_between_two_calls_is_replaced_and_no_caller_notices(
     let (_home, language) = tools(Shape::PUBLIC).await;
     let first = value(&embedded(&language.tools, "cat").await);
     assert_eq!(counts(&language).starts, 1);
-    let word = builtins_llm::MODEL_WORK.as_bytes();
+    let word = builtins_llm::MODEL_WORKER_COMMAND.as_bytes();
     let serves = |command: &[u8]| command.split(|byte| *byte == 0).any(|it| it == word);
     let workers: Vec<_> = processes().into_iter().filter(|(_, it)| serves(it)).collect();
     assert!(!workers.is_empty());
     for (pid, _) in workers {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        // One that its parent's end took along is gone already.
+        // A process that ended with its parent is already gone.
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
-    eventually("the worker and its supervisor are gone", || processes().is_empty()).await;
+    wait_until("the worker and its supervisor are gone", || processes().is_empty()).await;
     assert_eq!(value(&embedded(&language.tools, "cat").await), first);
     assert_eq!(counts(&language).starts, 2);
 }
 
-/// The processes below this one that have not ended, with the words of their commands.
+/// Returns the descendants of this process that still run, with their command lines.
 fn processes() -> Vec<(i32, Vec<u8>)> {
     let own = i32::try_from(std::process::id()).unwrap();
     let (mut family, mut known) = (vec![own], 0);
@@ -233,7 +235,7 @@ fn processes() -> Vec<(i32, Vec<u8>)> {
         }
     }
     family.retain(|pid| *pid != own);
-    // One that has ended, and that nobody has waited for, has no command any more.
+    // A process that has exited but was not reaped has no command line.
     let command = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let running = family.into_iter().map(|pid| (pid, command(pid)));
     running.filter(|(_, command)| !command.is_empty()).collect()
@@ -268,14 +270,14 @@ async fn a_search_is_one_request_however_many_texts_it_has() {
     let args = json!({ "text": "shares", "categories": ["cat", "kitten", "fell"] });
     let found = value(&call(&language.tools, "classify_text", &args).await);
     assert_eq!(found["category"], "fell");
-    // The control: texts one by one are a request each.
+    // Control: single texts are one request each.
     for text in ["cat", "kitten"] {
         embedded(&language.tools, text).await;
     }
     assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 4 });
 }
 
-/// How many of 20 runs of one caller are over when another's three, which came later, are.
+/// Counts how many of one caller's 20 runs are done when another caller's three later ones are.
 async fn overtaken<F: Future<Output = ()>>(run: impl Fn(&'static str) -> F) -> usize {
     let (done, at_end) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let many = (0..20).map(|_| async {
@@ -288,7 +290,7 @@ async fn overtaken<F: Future<Output = ()>>(run: impl Fn(&'static str) -> F) -> u
         }
         at_end.store(done.load(Ordering::Relaxed), Ordering::Relaxed);
     };
-    // Those of the first are asked first.
+    // The first caller's requests are sent first.
     tokio::join!(biased; futures_util::future::join_all(many), few);
     at_end.into_inner()
 }
@@ -299,15 +301,15 @@ async fn a_caller_with_many_calls_leaves_every_other_turn_to_another() {
     assert!(!embedded(&language.tools, "cat").await.is_error);
     let tools = &language.tools;
     let fair = overtaken(|key| async move {
-        let caller = Caller { key: key.to_owned(), ..caller() };
+        let caller = Caller { key_id: key.to_owned(), ..test_caller() };
         let args = json!({ "text": "some" });
-        let ended = tried(tools, ("embed_text", &args), &context(&caller)).await.unwrap();
+        let ended = tried(tools, ("embed_text", &args), &quiet_context(&caller)).await.unwrap();
         assert!(!ended.is_error, "{ended:?}");
     })
     .await;
     assert!(fair <= 5, "{fair}");
     assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 24 });
-    // The control: one queue for all lets the first caller's calls go first.
+    // Control: with a common queue the first caller's calls go first.
     let one = Arc::new(Semaphore::new(1));
     let unfair = overtaken(|_| {
         let one = Arc::clone(&one);
@@ -323,13 +325,13 @@ async fn a_caller_with_many_calls_leaves_every_other_turn_to_another() {
 #[tokio::test]
 async fn without_a_sandbox_word_vectors_answer_and_say_so() {
     let (home, _) = tools(Shape::PUBLIC).await;
-    let launcher = Launcher::new("/bin/false".into(), Vec::new());
-    let none = Arc::new(Cages::new(launcher, None, Tier::Fenced));
+    let launcher = ProcessLauncher::new("/bin/false".into(), Vec::new());
+    let none = Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces));
     let language = builtins_llm::all(home.path(), &none).await;
     assert!(language.model.is_none());
     let problem = language.problem.unwrap();
-    assert_eq!(problem.place, "language model given, 4 dimensions");
-    assert!(problem.message.starts_with("is not used: no cage can be made here"), "{problem:?}");
+    assert_eq!(problem.location, "language model given, 4 dimensions");
+    assert!(problem.message.starts_with("is not used: no sandbox is available"), "{problem:?}");
     for builtin in &language.tools {
         let description = &builtin.tool.description;
         assert!(description.contains("Model: toolkeep-word-vectors, 192 dimensions."));
@@ -337,11 +339,11 @@ async fn without_a_sandbox_word_vectors_answer_and_say_so() {
     }
     let vector = value(&embedded(&language.tools, "cat").await);
     assert_eq!(vector.as_array().unwrap().len(), 192);
-    // None is installed that cannot be tried.
+    // A model that cannot be tested is not installed.
     let (given, to) = (home.path().join("given"), tempfile::tempdir().unwrap());
-    let why = install(Path::new(&given), to.path(), &none).await.unwrap_err();
+    let why = install_model(Path::new(&given), to.path(), &none).await.unwrap_err();
     assert!(why.contains("runs in a sandbox alone") && why.contains("word vectors"), "{why}");
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
-    let found = builtins_llm::Installed::find(home.path(), &none).unwrap();
-    assert!(matches!(found.load().await, Err(WorkerError::Blocked(_))));
+    let found = builtins_llm::InstalledModel::locate_model(home.path(), &none).unwrap();
+    assert!(matches!(found.load_model().await, Err(WorkerError::Blocked(_))));
 }

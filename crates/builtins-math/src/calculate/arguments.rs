@@ -1,37 +1,37 @@
-//! The arguments of a call, by the names of its parameters.
+//! Arguments of a call, bound to the parameters of the function.
 
-use super::arrays::Array;
-use super::value::Value;
+use super::arrays::NumpyArray;
+use super::value::PythonValue;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a function takes, in Python's words.
+/// Parameters of a function, in Python's terms.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Signature {
-    /// The parameters in their order; a last one that begins with `*` takes any number of values.
+pub(super) struct FunctionSignature {
+    /// Parameters in order; a last one that begins with `*` takes any number of values.
     pub(super) parameters: &'static [&'static str],
-    /// How many of them have no default.
+    /// Number of parameters without a default.
     pub(super) required: usize,
 }
 
-/// Values by parameter.
+/// Argument values by parameter name.
 #[derive(Debug)]
-pub(super) struct Arguments {
+pub(super) struct CallArguments {
     parameters: &'static [&'static str],
-    values: Vec<Option<Value>>,
-    /// What a `*` took.
-    pub(super) rest: Vec<Value>,
+    values: Vec<Option<PythonValue>>,
+    /// Values of the `*` parameter.
+    pub(super) rest: Vec<PythonValue>,
 }
 
-impl Arguments {
-    /// Puts each value to its parameter.
+impl CallArguments {
+    /// Binds each value to its parameter.
     pub(super) fn bind(
         name: &str,
-        signature: Signature,
-        positional: Vec<Value>,
-        keywords: Vec<(String, Value)>,
+        signature: FunctionSignature,
+        positional: Vec<PythonValue>,
+        keywords: Vec<(String, PythonValue)>,
     ) -> Result<Self> {
-        let Signature { parameters, required } = signature;
+        let FunctionSignature { parameters, required } = signature;
         let variadic = parameters.last().is_some_and(|last| last.starts_with('*'));
         let plain = parameters.len() - usize::from(variadic);
         if (positional.len() > plain && !variadic)
@@ -43,7 +43,7 @@ impl Arguments {
             return Err(format!("`{name}({form})` takes its values{hint}, found {found}"));
         }
         let mut positional = positional.into_iter();
-        let mut values: Vec<Option<Value>> = (0..plain).map(|_| positional.next()).collect();
+        let mut values: Vec<Option<PythonValue>> = (0..plain).map(|_| positional.next()).collect();
         for (key, value) in keywords {
             let place = parameters.iter().position(|own| *own == key);
             let Some(slot) = place.and_then(|place| values.get_mut(place)) else {
@@ -61,21 +61,21 @@ impl Arguments {
         Ok(Self { parameters, values, rest: positional.collect() })
     }
 
-    fn place(&self, name: &str) -> Option<&Value> {
+    fn place(&self, name: &str) -> Option<&PythonValue> {
         let place = self.parameters.iter().position(|own| *own == name)?;
         self.values.get(place)?.as_ref()
     }
 
-    /// What was given for a parameter; `None` of Python is as good as nothing.
-    pub(super) fn optional(&self, name: &str) -> Option<&Value> {
-        self.place(name).filter(|value| !matches!(value, Value::None))
+    /// Returns the value of a parameter; `None` if it is missing or Python's `None`.
+    pub(super) fn optional(&self, name: &str) -> Option<&PythonValue> {
+        self.place(name).filter(|value| !matches!(value, PythonValue::None))
     }
 
-    pub(super) fn value(&self, name: &str) -> Result<&Value> {
+    pub(super) fn value(&self, name: &str) -> Result<&PythonValue> {
         self.place(name).ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    /// A number as a float.
+    /// Returns a number as a float.
     pub(super) fn float(&self, name: &str) -> Result<f64> {
         let value = self.value(name)?;
         if value.is_sequence() {
@@ -91,7 +91,7 @@ impl Arguments {
         if self.optional(name).is_some() { self.float(name) } else { Ok(default) }
     }
 
-    /// A whole number of any size.
+    /// Returns an integer of any size.
     pub(super) fn whole(&self, name: &str) -> Result<num_bigint::BigInt> {
         let value = self.value(name)?;
         value
@@ -99,7 +99,7 @@ impl Arguments {
             .ok_or_else(|| format!("`{name}` must be a whole number, found {}", value.kind()))
     }
 
-    /// A whole number of at least 0.
+    /// Returns an integer of at least 0.
     pub(super) fn natural(&self, name: &str) -> Result<num_bigint::BigInt> {
         let number = self.whole(name)?;
         if number.sign() == num_bigint::Sign::Minus {
@@ -112,8 +112,8 @@ impl Arguments {
         self.optional(name).map_or(Ok(default), |value| value.index(name))
     }
 
-    /// A number or list, as numpy takes it.
-    pub(super) fn array(&self, name: &str) -> Result<Array> {
-        Array::from_value(self.value(name)?)
+    /// Returns a number or list as a NumPy array.
+    pub(super) fn array(&self, name: &str) -> Result<NumpyArray> {
+        NumpyArray::from_value(self.value(name)?)
     }
 }

@@ -1,33 +1,33 @@
-//! The budget of one evaluation: how much it may compute and store.
+//! Budget of one evaluation: limits its computation and memory.
 
 use num_bigint::BigInt;
 
-use super::value::Value;
+use super::value::PythonValue;
 
-/// Elements of one list or array.
+/// Maximum elements of one list or array.
 pub(super) const MAX_ELEMENTS: usize = 100_000;
-/// About a second of arithmetic, and about 100 MB of values.
+/// Total budget: about a second of arithmetic, and about 100 MB of values.
 const UNITS: u64 = 100_000_000;
-/// An element of a list, which has a tag and may have an allocation.
+/// Cost of a list element, which has a tag and may have an allocation.
 const ELEMENT: u64 = 40;
-/// An element of an array, or a word of a whole number.
+/// Cost of an array element, or of a word of an integer.
 const WORD: u64 = 8;
-/// One node of the tree.
+/// Cost of one syntax tree node.
 const NODE: u64 = 20;
 
-/// Counts the work of one evaluation: no expression takes more time or memory than this allows.
+/// Counts the cost of one evaluation, so that no expression exceeds its limits of time and memory.
 #[derive(Debug)]
-pub(super) struct Budget(u64);
+pub(super) struct EvalBudget(u64);
 
-impl Budget {
+impl EvalBudget {
     pub(super) fn new() -> Self {
         Self(UNITS)
     }
 
-    /// So many elements are about to be stored.
+    /// Charges this many list elements before they are stored.
     ///
     /// # Errors
-    /// Words for the model, where they are too many.
+    /// Describes for the model if there are too many.
     pub(super) fn elements(&mut self, count: usize) -> Result<(), String> {
         if count > MAX_ELEMENTS {
             return Err(format!("a list of {count} elements; {MAX_ELEMENTS} are allowed"));
@@ -35,7 +35,7 @@ impl Budget {
         self.spend((count as u64).saturating_mul(ELEMENT))
     }
 
-    /// One more element for a list that has `count`.
+    /// Charges one more element for a list that has `count`.
     pub(super) fn push(&mut self, count: usize) -> Result<(), String> {
         if count >= MAX_ELEMENTS {
             return self.elements(count + 1);
@@ -43,12 +43,12 @@ impl Budget {
         self.spend(ELEMENT)
     }
 
-    /// A node is evaluated.
+    /// Charges the evaluation of one node.
     pub(super) fn node(&mut self) -> Result<(), String> {
         self.spend(NODE)
     }
 
-    /// An array of so many elements.
+    /// Charges an array of this many elements.
     pub(super) fn vector(&mut self, count: usize) -> Result<(), String> {
         if count > MAX_ELEMENTS {
             return self.elements(count);
@@ -56,18 +56,18 @@ impl Budget {
         self.spend((count as u64).saturating_mul(WORD))
     }
 
-    /// A value is stored so many times.
-    pub(super) fn copies(&mut self, value: &Value, count: usize) -> Result<(), String> {
+    /// Charges this many copies of a value.
+    pub(super) fn copies(&mut self, value: &PythonValue, count: usize) -> Result<(), String> {
         self.spend(value.size().saturating_mul(WORD).saturating_mul(count as u64))
     }
 
-    /// A product, quotient or power of such numbers.
+    /// Charges a product, quotient or power of these integers.
     pub(super) fn product(&mut self, left: &BigInt, right: &BigInt) -> Result<(), String> {
         let limbs = |number: &BigInt| number.bits() / 64 + 1;
         self.spend(limbs(left).saturating_mul(limbs(right)) + WORD * (limbs(left) + limbs(right)))
     }
 
-    /// So many units.
+    /// Charges this many units of the budget.
     pub(super) fn spend(&mut self, units: u64) -> Result<(), String> {
         let left = self.0.checked_sub(units);
         self.0 =

@@ -1,25 +1,27 @@
-//! Operators of numpy: element by element, with numpy's types.
+//! NumPy operators: element by element, with NumPy's types.
 
 use ruff_python_ast::{CmpOp, Operator, UnaryOp};
 
-use super::arrays::{Array, Data, common_length, element, overflow, pair};
-use super::budget::Budget;
+use super::arrays::{
+    ArrayData, NumpyArray, common_length, element, operand_arrays, overflow_error,
+};
+use super::budget::EvalBudget;
 use super::operators::DIVISION_BY_ZERO;
-use super::value::Value;
+use super::value::PythonValue;
 use super::{floats, operators};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// `left op right`, where one of them is an array.
+/// Computes `left op right`, of which at least one is an array.
 pub(super) fn binary(
     op: Operator,
-    left: &Value,
-    right: &Value,
-    budget: &mut Budget,
-) -> Result<Value> {
-    let (left, right) = pair(left, right)?;
+    left: &PythonValue,
+    right: &PythonValue,
+    budget: &mut EvalBudget,
+) -> Result<PythonValue> {
+    let (left, right) = operand_arrays(left, right)?;
     budget.vector(common_length(&left, &right)?)?;
-    let truths = matches!((&left.data, &right.data), (Data::Bool(_), Data::Bool(_)));
+    let truths = matches!((&left.data, &right.data), (ArrayData::Bool(_), ArrayData::Bool(_)));
     let float = left.is_float() || right.is_float() || matches!(op, Operator::Div);
     match op {
         Operator::MatMult => super::numpy_reductions::dot(&left, &right),
@@ -31,7 +33,7 @@ pub(super) fn binary(
     }
 }
 
-/// The sign's function of floats.
+/// Returns the float implementation of an operator.
 fn real(op: Operator) -> Result<fn(f64, f64) -> Result<f64>> {
     Ok(match op {
         Operator::Add => |a, b| floats::checked(a + b, &[a, b]),
@@ -88,7 +90,7 @@ fn whole(op: Operator, a: i64, b: i64) -> Result<i64> {
         Operator::RShift => u32::try_from(b).ok().map(|places| a >> places.min(63)),
         _ => return Err(format!("`{}` does not take whole numbers", op.as_str())),
     };
-    value.ok_or_else(overflow)
+    value.ok_or_else(overflow_error)
 }
 
 fn floor_div(a: i64, b: i64) -> Option<i64> {
@@ -97,88 +99,95 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
     Some(if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient })
 }
 
-/// Both as floats.
+/// Applies `of` to both operands as floats.
 pub(super) fn reals(
-    left: &Array,
-    right: &Array,
+    left: &NumpyArray,
+    right: &NumpyArray,
     of: impl Fn(f64, f64) -> Result<f64>,
-) -> Result<Value> {
+) -> Result<PythonValue> {
     let (a, b) = (left.floats(), right.floats());
     let each = |at| of(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect::<Result<_>>()?;
-    Ok(shaped(left, right, Data::Float(data)))
+    Ok(shaped(left, right, ArrayData::Float(data)))
 }
 
-/// Both as whole numbers.
+/// Applies `of` to both operands as integers.
 pub(super) fn wholes(
-    left: &Array,
-    right: &Array,
+    left: &NumpyArray,
+    right: &NumpyArray,
     of: impl Fn(i64, i64) -> Result<i64>,
-) -> Result<Value> {
+) -> Result<PythonValue> {
     let (a, b) = (left.ints(), right.ints());
     let each = |at| of(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect::<Result<_>>()?;
-    Ok(shaped(left, right, Data::Int(data)))
+    Ok(shaped(left, right, ArrayData::Int(data)))
 }
 
-/// Both as truth values.
-pub(super) fn bools(left: &Array, right: &Array, of: impl Fn(bool, bool) -> bool) -> Result<Value> {
+/// Applies `of` to both operands as booleans.
+pub(super) fn bools(
+    left: &NumpyArray,
+    right: &NumpyArray,
+    of: impl Fn(bool, bool) -> bool,
+) -> Result<PythonValue> {
     let (a, b) = (left.bools(), right.bools());
     let each = |at| of(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect();
-    Ok(shaped(left, right, Data::Bool(data)))
+    Ok(shaped(left, right, ArrayData::Bool(data)))
 }
 
-fn shaped(left: &Array, right: &Array, data: Data) -> Value {
-    Value::Array(Array { scalar: left.scalar && right.scalar, data })
+fn shaped(left: &NumpyArray, right: &NumpyArray, data: ArrayData) -> PythonValue {
+    PythonValue::Array(NumpyArray { scalar: left.scalar && right.scalar, data })
 }
 
-/// `-x`, `+x` and `~x`.
-pub(super) fn unary(op: UnaryOp, array: &Array) -> Result<Value> {
+/// Computes `-x`, `+x` or `~x` of an array.
+pub(super) fn unary(op: UnaryOp, array: &NumpyArray) -> Result<PythonValue> {
     let data = match (op, &array.data) {
-        (UnaryOp::USub | UnaryOp::UAdd, Data::Bool(_)) => {
+        (UnaryOp::USub | UnaryOp::UAdd, ArrayData::Bool(_)) => {
             return Err(format!("`{}` does not take truth values of numpy; use ~", op.as_str()));
         }
         (UnaryOp::UAdd, data) => data.clone(),
-        (UnaryOp::USub, Data::Int(items)) => Data::Int(
+        (UnaryOp::USub, ArrayData::Int(items)) => ArrayData::Int(
             items
                 .iter()
-                .map(|item| item.checked_neg().ok_or_else(overflow))
+                .map(|item| item.checked_neg().ok_or_else(overflow_error))
                 .collect::<Result<_>>()?,
         ),
-        (UnaryOp::USub, Data::Float(items)) => {
-            Data::Float(items.iter().map(|item| -item).collect())
+        (UnaryOp::USub, ArrayData::Float(items)) => {
+            ArrayData::Float(items.iter().map(|item| -item).collect())
         }
-        (UnaryOp::Invert, Data::Bool(items)) => {
-            Data::Bool(items.iter().map(|item| !item).collect())
+        (UnaryOp::Invert, ArrayData::Bool(items)) => {
+            ArrayData::Bool(items.iter().map(|item| !item).collect())
         }
-        (UnaryOp::Invert, Data::Int(items)) => Data::Int(items.iter().map(|item| !item).collect()),
+        (UnaryOp::Invert, ArrayData::Int(items)) => {
+            ArrayData::Int(items.iter().map(|item| !item).collect())
+        }
         _ => return Err(format!("`{}` does not take floats", op.as_str())),
     };
-    Ok(Value::Array(Array { scalar: array.scalar, data }))
+    Ok(PythonValue::Array(NumpyArray { scalar: array.scalar, data }))
 }
 
-/// An array of truth values.
-pub(super) fn compare(op: CmpOp, left: &Value, right: &Value) -> Result<Value> {
-    // A whole number of any size may be compared with one that fits.
+/// Compares element by element, to an array of booleans.
+pub(super) fn compare(op: CmpOp, left: &PythonValue, right: &PythonValue) -> Result<PythonValue> {
+    // An integer of any size may be compared with a 64-bit one.
     if !left.is_sequence() && !right.is_sequence() {
-        let order = operators::ordered(&left.plain(), &right.plain(), op.as_str())?;
-        let truth = order.map_or(matches!(op, CmpOp::NotEq), |order| operators::holds(op, order));
-        return Ok(Array::bool(truth));
+        let order = operators::order_values(&left.plain(), &right.plain(), op.as_str())?;
+        let truth =
+            order.map_or(matches!(op, CmpOp::NotEq), |order| operators::order_satisfies(op, order));
+        return Ok(NumpyArray::bool(truth));
     }
-    let (left, right) = pair(left, right)?;
+    let (left, right) = operand_arrays(left, right)?;
     let length = common_length(&left, &right)?;
     let truths: Vec<bool> = if left.is_float() || right.is_float() {
         let (a, b) = (left.floats(), right.floats());
         let each = |at| element(&a, at).partial_cmp(&element(&b, at));
         let holds = |order: Option<_>| {
-            order.map_or(matches!(op, CmpOp::NotEq), |order| operators::holds(op, order))
+            order.map_or(matches!(op, CmpOp::NotEq), |order| operators::order_satisfies(op, order))
         };
         (0..length).map(|at| holds(each(at))).collect()
     } else {
         let (a, b) = (left.ints(), right.ints());
-        let each = |at| operators::holds(op, element(&a, at).cmp(&element(&b, at)));
+        let each = |at| operators::order_satisfies(op, element(&a, at).cmp(&element(&b, at)));
         (0..length).map(each).collect()
     };
-    Ok(shaped(&left, &right, Data::Bool(truths)))
+    Ok(shaped(&left, &right, ArrayData::Bool(truths)))
 }

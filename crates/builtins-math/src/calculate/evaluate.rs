@@ -1,4 +1,4 @@
-//! Walks the tree of an expression.
+//! Evaluator of an expression's syntax tree.
 
 use builtins::ExpressionError;
 use num_bigint::BigInt;
@@ -7,32 +7,32 @@ use ruff_python_ast::{
 };
 use ruff_text_size::Ranged as _;
 
-use super::budget::Budget;
+use super::budget::EvalBudget;
 use super::operators;
-use super::sequence::{self, Slice};
-use super::value::Value;
-use super::{functions, names, whole};
+use super::sequence::{self, SliceBounds};
+use super::value::PythonValue;
+use super::{big_integer, functions, names};
 
-/// Values inside each other, such as `x[0][0]`.
+/// Maximum nesting of subscripts and calls, such as `x[0][0]`.
 const MAX_DEPTH: usize = 100;
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// Evaluates one expression.
+/// Evaluator of a single expression.
 pub(super) struct Evaluator<'a> {
     pub(super) text: &'a str,
-    pub(super) budget: Budget,
-    /// The variables of comprehensions, innermost last.
-    variables: Vec<(String, Value)>,
+    pub(super) budget: EvalBudget,
+    /// Variables of comprehensions, innermost last.
+    variables: Vec<(String, PythonValue)>,
     depth: usize,
 }
 
 impl<'a> Evaluator<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, budget: Budget::new(), variables: Vec::new(), depth: 0 }
+        Self { text, budget: EvalBudget::new(), variables: Vec::new(), depth: 0 }
     }
 
-    pub(super) fn value(&mut self, expr: &Expr) -> Result<Value> {
+    pub(super) fn value(&mut self, expr: &Expr) -> Result<PythonValue> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(self.at(expr, format!("nested deeper than {MAX_DEPTH} levels")));
@@ -43,19 +43,19 @@ impl<'a> Evaluator<'a> {
         value
     }
 
-    fn node(&mut self, expr: &Expr) -> Result<Value> {
+    fn node(&mut self, expr: &Expr) -> Result<PythonValue> {
         match expr {
             Expr::NumberLiteral(number) => {
                 self.literal(number).map_err(|message| self.at(expr, message))
             }
-            Expr::BooleanLiteral(literal) => Ok(Value::Bool(literal.value)),
-            Expr::NoneLiteral(_) => Ok(Value::None),
-            Expr::StringLiteral(text) => Ok(Value::Text(text.value.to_str().to_owned())),
+            Expr::BooleanLiteral(literal) => Ok(PythonValue::Bool(literal.value)),
+            Expr::NoneLiteral(_) => Ok(PythonValue::None),
+            Expr::StringLiteral(text) => Ok(PythonValue::Text(text.value.to_str().to_owned())),
             Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
             Expr::BinOp(operation) => self.operation(operation),
             Expr::UnaryOp(operation) => {
                 let value = self.value(&operation.operand)?;
-                let value = operators::unary(operation.op, &value);
+                let value = operators::apply_unary(operation.op, &value);
                 value.map_err(|message| self.at(expr, message))
             }
             Expr::BoolOp(operation) => self.decision(operation.op, &operation.values),
@@ -72,7 +72,7 @@ impl<'a> Evaluator<'a> {
             }
             Expr::ListComp(list) => self.comprehension(expr, &list.elt, &list.generators),
             Expr::Generator(list) => self.comprehension(expr, &list.elt, &list.generators),
-            Expr::Call(call) => functions::call(self, call),
+            Expr::Call(call) => functions::evaluate_call(self, call),
             other => Err(self.at(
                 other,
                 "calculate reads numbers, lists, operators, comparisons, `a if c else b`, \
@@ -81,13 +81,13 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn literal(&self, literal: &ExprNumberLiteral) -> std::result::Result<Value, String> {
+    fn literal(&self, literal: &ExprNumberLiteral) -> std::result::Result<PythonValue, String> {
         match &literal.value {
-            Number::Float(number) => Ok(Value::Float(*number)),
+            Number::Float(number) => Ok(PythonValue::Float(*number)),
             Number::Complex { .. } => Err("calculate has no complex numbers".to_owned()),
             Number::Int(number) => {
                 if let Some(small) = number.as_i64() {
-                    return Ok(Value::Int(BigInt::from(small)));
+                    return Ok(PythonValue::Int(BigInt::from(small)));
                 }
                 let range = literal.range.start().to_usize()..literal.range.end().to_usize();
                 let text = self.text.get(range).unwrap_or_default().replace('_', "");
@@ -101,14 +101,14 @@ impl<'a> Evaluator<'a> {
                 let number = digits.and_then(|it| BigInt::parse_bytes(it.as_bytes(), radix));
                 number
                     .ok_or_else(|| format!("`{text}` is no number"))
-                    .and_then(whole::bounded)
-                    .map(Value::Int)
+                    .and_then(big_integer::bounded)
+                    .map(PythonValue::Int)
             }
         }
     }
 
-    fn named(&mut self, expr: &Expr) -> Result<Value> {
-        let Some(path) = names::path(expr) else {
+    fn named(&mut self, expr: &Expr) -> Result<PythonValue> {
+        let Some(path) = names::parse_path(expr) else {
             return Err(self.at(expr, "a value has no such part; call np.mean(x), np.sort(x), …"));
         };
         if let Expr::Name(name) = expr {
@@ -118,29 +118,29 @@ impl<'a> Evaluator<'a> {
                 return Ok(value.clone());
             }
         }
-        names::constant(&path)
-            .map(Value::Float)
+        names::constant_value(&path)
+            .map(PythonValue::Float)
             .ok_or_else(|| self.at(expr, names::unknown_value(&path)))
     }
 
-    /// Long sums are as deep as they are long, so that their left side is walked in a loop.
-    fn operation(&mut self, operation: &ExprBinOp) -> Result<Value> {
+    /// The tree of a long sum is as deep as the sum is long, so its left side is walked in a loop.
+    fn operation(&mut self, operation: &ExprBinOp) -> Result<PythonValue> {
         let mut chain = vec![operation];
         while let Some(Expr::BinOp(inner)) = chain.last().map(|last| &*last.left) {
             chain.push(inner);
         }
-        let Some(first) = chain.last() else { return Ok(Value::None) };
+        let Some(first) = chain.last() else { return Ok(PythonValue::None) };
         let mut left = self.value(&first.left)?;
         for operation in chain.into_iter().rev() {
             let right = self.value(&operation.right)?;
-            let value = operators::binary(operation.op, &left, &right, &mut self.budget);
+            let value = operators::apply_binary(operation.op, &left, &right, &mut self.budget);
             left = value.map_err(|message| self.at_operator(operation, message))?;
         }
         Ok(left)
     }
 
-    fn decision(&mut self, op: BoolOp, operands: &[Expr]) -> Result<Value> {
-        let mut value = Value::None;
+    fn decision(&mut self, op: BoolOp, operands: &[Expr]) -> Result<PythonValue> {
+        let mut value = PythonValue::None;
         for operand in operands {
             value = self.value(operand)?;
             let truth = value.truth().map_err(|message| self.at(operand, message))?;
@@ -151,12 +151,12 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    fn comparison(&mut self, comparison: &ExprCompare) -> Result<Value> {
+    fn comparison(&mut self, comparison: &ExprCompare) -> Result<PythonValue> {
         let mut left = self.value(&comparison.left)?;
-        let mut value = Value::Bool(true);
+        let mut value = PythonValue::Bool(true);
         for (op, operand) in comparison.ops.iter().zip(&comparison.comparators) {
             let right = self.value(operand)?;
-            let found = operators::compare(*op, &left, &right);
+            let found = operators::compare_values(*op, &left, &right);
             value = found.map_err(|message| self.at(operand, message))?;
             let last = comparison.comparators.last().is_some_and(|it| std::ptr::eq(it, operand));
             if last || !value.truth().map_err(|message| self.at(operand, message))? {
@@ -172,12 +172,12 @@ impl<'a> Evaluator<'a> {
         value.truth().map_err(|message| self.at(expr, message))
     }
 
-    fn items(&mut self, place: &Expr, exprs: &[Expr]) -> Result<Value> {
+    fn items(&mut self, place: &Expr, exprs: &[Expr]) -> Result<PythonValue> {
         self.budget.elements(exprs.len()).map_err(|message| self.at(place, message))?;
-        exprs.iter().map(|expr| self.value(expr)).collect::<Result<_>>().map(Value::List)
+        exprs.iter().map(|expr| self.value(expr)).collect::<Result<_>>().map(PythonValue::List)
     }
 
-    fn subscript(&mut self, value: &Value, index: &Expr) -> Result<Value> {
+    fn subscript(&mut self, value: &PythonValue, index: &Expr) -> Result<PythonValue> {
         let found = if let Expr::Slice(slice) = index {
             let mut bound = |expr: &Option<Box<Expr>>| -> Result<Option<i64>> {
                 let Some(expr) = expr else { return Ok(None) };
@@ -185,11 +185,11 @@ impl<'a> Evaluator<'a> {
                 bound.map(Some).map_err(|message| self.at(expr, message))
             };
             let (lower, upper) = (bound(&slice.lower)?, bound(&slice.upper)?);
-            let slice = Slice { lower, upper, step: bound(&slice.step)? };
-            sequence::cut(value, slice, &mut self.budget)
+            let slice = SliceBounds { lower, upper, step: bound(&slice.step)? };
+            sequence::slice_list(value, slice, &mut self.budget)
         } else {
             let index = self.value(index)?;
-            sequence::element(value, &index)
+            sequence::get_element(value, &index)
         };
         found.map_err(|message| self.at(index, message))
     }
@@ -199,10 +199,10 @@ impl<'a> Evaluator<'a> {
         place: &Expr,
         element: &Expr,
         loops: &[Comprehension],
-    ) -> Result<Value> {
+    ) -> Result<PythonValue> {
         let mut found = Vec::new();
         self.pass(place, element, loops, &mut found)?;
-        Ok(Value::List(found))
+        Ok(PythonValue::List(found))
     }
 
     fn pass(
@@ -210,7 +210,7 @@ impl<'a> Evaluator<'a> {
         place: &Expr,
         element: &Expr,
         loops: &[Comprehension],
-        found: &mut Vec<Value>,
+        found: &mut Vec<PythonValue>,
     ) -> Result<()> {
         let Some((first, inner)) = loops.split_first() else {
             self.budget.push(found.len()).map_err(|message| self.at(place, message))?;
@@ -234,7 +234,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    fn bind(&mut self, target: &Expr, value: Value) -> Result<()> {
+    fn bind(&mut self, target: &Expr, value: PythonValue) -> Result<()> {
         match target {
             Expr::Name(name) => self.variables.push((name.id.as_str().to_owned(), value)),
             Expr::Tuple(tuple) => {
@@ -252,13 +252,13 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// An error at the beginning of `expr`.
+    /// Creates an error at the beginning of `expr`.
     pub(super) fn at(&self, expr: &Expr, message: impl Into<String>) -> ExpressionError {
         let position = position(self.text, expr.range().start().to_usize());
         ExpressionError { message: message.into(), position }
     }
 
-    /// An error at the operator.
+    /// Creates an error at the operator.
     fn at_operator(&self, operation: &ExprBinOp, message: String) -> ExpressionError {
         let end = operation.left.range().end().to_usize();
         let between = self.text.get(end..).unwrap_or_default();
@@ -267,7 +267,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The character at a byte, from 1.
+/// Converts a byte offset to a character position, counted from 1.
 pub(super) fn position(text: &str, offset: usize) -> usize {
     text.get(..offset).unwrap_or(text).chars().count() + 1
 }

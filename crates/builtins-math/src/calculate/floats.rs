@@ -1,6 +1,7 @@
-//! Floats: Python's division and remainder, sums, and what counts as an error.
+//! Float operations: Python's division and remainder, sums, and the checks for errors.
 
-/// What of two floats is no number is an error, as numpy reports it under `seterr(all="raise")`.
+/// Returns an error for a NaN or infinite result of valid inputs, as NumPy does under
+/// `seterr(all="raise")`.
 pub(super) fn checked(result: f64, inputs: &[f64]) -> Result<f64, String> {
     if result.is_nan() && !inputs.iter().any(|input| input.is_nan()) {
         return Err("the result is no real number".to_owned());
@@ -11,7 +12,7 @@ pub(super) fn checked(result: f64, inputs: &[f64]) -> Result<f64, String> {
     Ok(result)
 }
 
-/// The remainder with the divisor's sign; NaN by zero.
+/// Returns the remainder with the divisor's sign; NaN by zero.
 pub(super) fn remainder(left: f64, right: f64) -> f64 {
     let rest = left % right;
     if rest == 0.0 {
@@ -23,7 +24,7 @@ pub(super) fn remainder(left: f64, right: f64) -> f64 {
     }
 }
 
-/// The quotient rounded down, in agreement with the remainder.
+/// Returns the quotient rounded down, consistent with the remainder.
 pub(super) fn floor_quotient(left: f64, right: f64) -> f64 {
     let rest = left % right;
     let signed = rest != 0.0 && (rest < 0.0) != (right < 0.0);
@@ -35,7 +36,7 @@ pub(super) fn floor_quotient(left: f64, right: f64) -> f64 {
     if quotient - floor > 0.5 { floor + 1.0 } else { floor }
 }
 
-/// `sum` of Python: each rounding error is carried along (Neumaier).
+/// Python's `sum` with Neumaier's compensation of rounding errors.
 pub(super) fn compensated_sum(numbers: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for number in numbers {
@@ -47,7 +48,7 @@ pub(super) fn compensated_sum(numbers: &[f64]) -> f64 {
     if lost.is_finite() { sum + lost } else { sum }
 }
 
-/// `np.sum`: in pairs, so that errors grow slowly.
+/// `np.sum`: pairwise summation, so that errors grow slowly.
 pub(super) fn pairwise_sum(numbers: &[f64]) -> f64 {
     if numbers.len() < 8 {
         return numbers.iter().fold(0.0, |sum, number| sum + number);
@@ -65,14 +66,14 @@ pub(super) fn pairwise_sum(numbers: &[f64]) -> f64 {
             *lane += number;
         }
     }
-    // Two by two, in the order that numpy adds them.
+    // In pairs, in NumPy's order of addition.
     let [a, b, c, d] =
         [lanes[0] + lanes[1], lanes[2] + lanes[3], lanes[4] + lanes[5], lanes[6] + lanes[7]];
     let sum = (a + b) + (c + d);
     rest.iter().fold(sum, |sum, number| sum + number)
 }
 
-/// `math.fsum`: exact, rounded once.
+/// `math.fsum`: the exact sum, rounded once.
 pub(super) fn exact_sum(numbers: &[f64]) -> f64 {
     let mut partials: Vec<f64> = Vec::new();
     for number in numbers {
@@ -97,7 +98,7 @@ pub(super) fn exact_sum(numbers: &[f64]) -> f64 {
     rounded_total(&partials)
 }
 
-/// The total of parts that do not overlap, the smallest first, rounded half to even.
+/// Returns the sum of non-overlapping parts in ascending order, rounded half to even.
 fn rounded_total(partials: &[f64]) -> f64 {
     let mut rest = partials.iter().rev();
     let Some(mut high) = rest.next().copied() else { return 0.0 };
@@ -106,7 +107,7 @@ fn rounded_total(partials: &[f64]) -> f64 {
         let low = part - (sum - high);
         high = sum;
         if low != 0.0 {
-            // A tie is decided by what is further down.
+            // The next smaller part decides a tie.
             if rest.next().is_some_and(|next| (*next < 0.0) == (low < 0.0)) {
                 let twice = low * 2.0;
                 let up = high + twice;

@@ -1,83 +1,94 @@
-//! Calls of functions: which function a name means, and what it is called with.
+//! Function calls: resolves a name to a function and binds its arguments.
 
 use builtins::ExpressionError;
 use num_bigint::BigInt;
 use ruff_python_ast::{Expr, ExprCall};
 
-use super::arguments::{Arguments, Signature};
-use super::arrays::{Array, Data};
-use super::budget::Budget;
+use super::arguments::{CallArguments, FunctionSignature};
+use super::arrays::{ArrayData, NumpyArray};
+use super::budget::EvalBudget;
 use super::evaluate::Evaluator;
-use super::names::{self, Module, Path};
-use super::value::Value;
+use super::names::{self, FunctionPath, Module};
+use super::value::PythonValue;
 use super::{floats, math_functions, numpy_functions, numpy_reductions, python_functions};
 
-/// A function and what it takes.
+/// Function with its signature.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Function {
+pub(super) struct CalculateFunction {
     pub(super) name: &'static str,
-    signature: Signature,
-    run: Run,
+    signature: FunctionSignature,
+    run: FunctionKind,
 }
 
-type Body = fn(&Arguments, &mut Budget) -> Result<Value, String>;
+type FunctionBody = fn(&CallArguments, &mut EvalBudget) -> Result<PythonValue, String>;
 
 #[derive(Debug, Clone, Copy)]
-enum Run {
-    /// Of one float, as Python has it.
-    Real(fn(f64) -> f64),
-    /// Of each float, as numpy has it.
-    Each(fn(f64) -> f64),
-    /// All others.
-    Body(Body),
+enum FunctionKind {
+    /// Function of one float, as in Python.
+    RealFunction(fn(f64) -> f64),
+    /// Function of each element, as in NumPy.
+    ElementFunction(fn(f64) -> f64),
+    /// Any other function.
+    Body(FunctionBody),
 }
 
-const ONE: Signature = Signature { parameters: &["x"], required: 1 };
+const ONE: FunctionSignature = FunctionSignature { parameters: &["x"], required: 1 };
 
-impl Function {
+impl CalculateFunction {
     pub(super) const fn real(name: &'static str, of: fn(f64) -> f64) -> Self {
-        Self { name, signature: ONE, run: Run::Real(of) }
+        Self { name, signature: ONE, run: FunctionKind::RealFunction(of) }
     }
 
     pub(super) const fn each(name: &'static str, of: fn(f64) -> f64) -> Self {
-        Self { name, signature: ONE, run: Run::Each(of) }
+        Self { name, signature: ONE, run: FunctionKind::ElementFunction(of) }
     }
 
     pub(super) const fn body(
         name: &'static str,
         parameters: &'static [&'static str],
         required: usize,
-        body: Body,
+        body: FunctionBody,
     ) -> Self {
-        Self { name, signature: Signature { parameters, required }, run: Run::Body(body) }
+        Self {
+            name,
+            signature: FunctionSignature { parameters, required },
+            run: FunctionKind::Body(body),
+        }
     }
 
-    fn run(self, arguments: &Arguments, budget: &mut Budget) -> Result<Value, String> {
+    fn call_with(
+        self,
+        arguments: &CallArguments,
+        budget: &mut EvalBudget,
+    ) -> Result<PythonValue, String> {
         match self.run {
-            Run::Body(body) => body(arguments, budget),
-            Run::Real(of) => {
+            FunctionKind::Body(body) => body(arguments, budget),
+            FunctionKind::RealFunction(of) => {
                 let number = arguments.float("x")?;
-                floats::checked(of(number), &[number]).map(Value::Float)
+                floats::checked(of(number), &[number]).map(PythonValue::Float)
             }
-            Run::Each(of) => {
+            FunctionKind::ElementFunction(of) => {
                 let array = arguments.array("x")?;
                 budget.vector(array.len())?;
                 let each = |number: f64| floats::checked(of(number), &[number]);
                 let data = array.floats().into_iter().map(each).collect::<Result<_, _>>()?;
-                Ok(Value::Array(Array { scalar: array.scalar, data: Data::Float(data) }))
+                Ok(PythonValue::Array(NumpyArray {
+                    scalar: array.scalar,
+                    data: ArrayData::Float(data),
+                }))
             }
         }
     }
 }
 
-/// The functions of numpy, in their two files.
-pub(super) fn all_of_numpy() -> impl Iterator<Item = &'static Function> {
+/// Returns all functions of NumPy, from both files.
+pub(super) fn all_of_numpy() -> impl Iterator<Item = &'static CalculateFunction> {
     numpy_functions::FUNCTIONS.iter().chain(numpy_reductions::FUNCTIONS)
 }
 
-/// The function of a module.
-pub(super) fn find(module: Module, name: &str) -> Option<Function> {
-    let named = |function: &&Function| function.name == name;
+/// Finds a function of a module by name.
+pub(super) fn find_function(module: Module, name: &str) -> Option<CalculateFunction> {
+    let named = |function: &&CalculateFunction| function.name == name;
     match module {
         Module::Python => python_functions::FUNCTIONS.iter().find(named),
         Module::Math => math_functions::FUNCTIONS.iter().find(named),
@@ -86,28 +97,29 @@ pub(super) fn find(module: Module, name: &str) -> Option<Function> {
     .copied()
 }
 
-/// What a bare name means: Python's own function, `math`'s for numbers and numpy's for lists.
-fn chosen(path: &Path<'_>, lists: bool) -> Option<Function> {
+/// Resolves a name without a module: Python's own function, `math`'s for numbers, NumPy's for
+/// lists.
+fn choose_function(path: &FunctionPath<'_>, lists: bool) -> Option<CalculateFunction> {
     let name = path.name.as_str();
     let Some(module) = path.module else {
-        let own = find(Module::Python, name);
-        // These take a list in `math` too, and are exact.
-        let math = find(Module::Math, name);
+        let own = find_function(Module::Python, name);
+        // These accept a list in `math` too, and are exact.
+        let math = find_function(Module::Math, name);
         let exact = matches!(name, "prod" | "fsum" | "dist");
-        let math = math.filter(|_| exact || !lists || find(Module::Numpy, name).is_none());
-        return own.or(math).or_else(|| find(Module::Numpy, name));
+        let math = math.filter(|_| exact || !lists || find_function(Module::Numpy, name).is_none());
+        return own.or(math).or_else(|| find_function(Module::Numpy, name));
     };
-    find(module, name)
+    find_function(module, name)
 }
 
-/// Evaluates a call.
-pub(super) fn call(
+/// Evaluates a function or method call.
+pub(super) fn evaluate_call(
     evaluator: &mut Evaluator<'_>,
     call: &ExprCall,
-) -> Result<Value, ExpressionError> {
+) -> Result<PythonValue, ExpressionError> {
     let function = &*call.func;
-    let (path, mut positional) = callee(evaluator, function)?;
-    if chosen(&path, false).is_none() {
+    let (path, mut positional) = resolve_callee(evaluator, function)?;
+    if choose_function(&path, false).is_none() {
         return Err(evaluator.at(function, names::unknown_function(&path)));
     }
     let mut keywords = Vec::new();
@@ -125,13 +137,13 @@ pub(super) fn call(
         };
         keywords.push((name.as_str().to_owned(), evaluator.value(&keyword.value)?));
     }
-    let lists = positional.iter().any(Value::is_sequence);
-    let found = chosen(&path, lists).ok_or_else(|| names::unknown_function(&path));
+    let lists = positional.iter().any(PythonValue::is_sequence);
+    let found = choose_function(&path, lists).ok_or_else(|| names::unknown_function(&path));
     let value = found.and_then(|found| {
         let label = path.to_string();
-        let arguments = Arguments::bind(&label, found.signature, positional, keywords)?;
-        let value = found.run(&arguments, &mut evaluator.budget)?;
-        if let Value::Int(number) = &value {
+        let arguments = CallArguments::bind(&label, found.signature, positional, keywords)?;
+        let value = found.call_with(&arguments, &mut evaluator.budget)?;
+        if let PythonValue::Int(number) = &value {
             evaluator.budget.product(number, &BigInt::ZERO)?;
         }
         Ok(value)
@@ -139,12 +151,12 @@ pub(super) fn call(
     value.map_err(|message| evaluator.at(function, message))
 }
 
-/// The function's name, and the value whose method it is.
-fn callee<'e>(
+/// Returns the function's name, and the value if it is a method of one.
+fn resolve_callee<'e>(
     evaluator: &mut Evaluator<'_>,
     function: &'e Expr,
-) -> Result<(Path<'e>, Vec<Value>), ExpressionError> {
-    if let Some(path) = names::path(function) {
+) -> Result<(FunctionPath<'e>, Vec<PythonValue>), ExpressionError> {
+    if let Some(path) = names::parse_path(function) {
         return Ok((path, Vec::new()));
     }
     let Expr::Attribute(attribute) = function else {
@@ -152,10 +164,10 @@ fn callee<'e>(
     };
     let value = evaluator.value(&attribute.value)?;
     let name = attribute.attr.as_str();
-    if !matches!(value, Value::Array(_)) {
+    if !matches!(value, PythonValue::Array(_)) {
         let message = format!("{} has no method `{name}` here; write np.{name}(…)", value.kind());
         return Err(evaluator.at(function, message));
     }
     let name = name.to_owned();
-    Ok((Path { module: Some(Module::Numpy), name, prefix: "" }, vec![value]))
+    Ok((FunctionPath { module: Some(Module::Numpy), name, prefix: "" }, vec![value]))
 }

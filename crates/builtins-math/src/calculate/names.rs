@@ -1,13 +1,13 @@
-//! Names: which module they belong to, and what may have been meant by an unknown one.
+//! Name resolution: the module of a name, and suggestions for an unknown one.
 
 use std::fmt;
 
 use ruff_python_ast::Expr;
 
-use super::functions::{self, Function};
+use super::functions::{self, CalculateFunction};
 use super::{math_functions, python_functions};
 
-/// Where a name is looked up.
+/// Module in which a name is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Module {
     /// Python's own functions.
@@ -18,18 +18,18 @@ pub(super) enum Module {
     Numpy,
 }
 
-/// A name with or without its module.
+/// Name with or without its module.
 #[derive(Debug, Clone)]
-pub(super) struct Path<'a> {
+pub(super) struct FunctionPath<'a> {
     /// `None` for a bare name.
     pub(super) module: Option<Module>,
-    /// Such as `sqrt` or `linalg.norm`.
+    /// Function name, such as `sqrt` or `linalg.norm`.
     pub(super) name: String,
-    /// The module as it was written.
+    /// Module prefix as written.
     pub(super) prefix: &'a str,
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FunctionPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name: String = self.name.chars().take(32).collect();
         if self.prefix.is_empty() {
@@ -40,11 +40,11 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// `sqrt`, `np.sqrt`, `np.linalg.norm`; nothing for other expressions.
-pub(super) fn path(expr: &Expr) -> Option<Path<'_>> {
+/// Parses `sqrt`, `np.sqrt` or `np.linalg.norm`; `None` for other expressions.
+pub(super) fn parse_path(expr: &Expr) -> Option<FunctionPath<'_>> {
     match expr {
         Expr::Name(name) => {
-            Some(Path { module: None, name: name.id.as_str().to_owned(), prefix: "" })
+            Some(FunctionPath { module: None, name: name.id.as_str().to_owned(), prefix: "" })
         }
         Expr::Attribute(attribute) => {
             let own = attribute.attr.as_str();
@@ -52,14 +52,14 @@ pub(super) fn path(expr: &Expr) -> Option<Path<'_>> {
                 Expr::Name(base) => {
                     let prefix = base.id.as_str();
                     let module = named_module(prefix)?;
-                    Some(Path { module: Some(module), name: own.to_owned(), prefix })
+                    Some(FunctionPath { module: Some(module), name: own.to_owned(), prefix })
                 }
                 Expr::Attribute(inner) => {
                     let Expr::Name(base) = &*inner.value else { return None };
                     let prefix = base.id.as_str();
                     let module = named_module(prefix)?;
                     let name = format!("{}.{own}", inner.attr.as_str());
-                    Some(Path { module: Some(module), name, prefix })
+                    Some(FunctionPath { module: Some(module), name, prefix })
                 }
                 _ => None,
             }
@@ -76,8 +76,8 @@ fn named_module(name: &str) -> Option<Module> {
     }
 }
 
-/// What a name stands for without a call.
-pub(super) fn constant(path: &Path<'_>) -> Option<f64> {
+/// Returns the value of a named constant.
+pub(super) fn constant_value(path: &FunctionPath<'_>) -> Option<f64> {
     Some(match (path.module, path.name.as_str()) {
         (_, "pi") => std::f64::consts::PI,
         (_, "e") => std::f64::consts::E,
@@ -89,22 +89,24 @@ pub(super) fn constant(path: &Path<'_>) -> Option<f64> {
     })
 }
 
-/// The words for a name without a value.
-pub(super) fn unknown_value(path: &Path<'_>) -> String {
+/// Error message for a name without a value.
+pub(super) fn unknown_value(path: &FunctionPath<'_>) -> String {
     let modules = [Module::Python, Module::Math, Module::Numpy];
     let is_function = match path.module {
-        Some(module) => functions::find(module, &path.name).is_some(),
-        None => modules.iter().any(|module| functions::find(*module, &path.name).is_some()),
+        Some(module) => functions::find_function(module, &path.name).is_some(),
+        None => {
+            modules.iter().any(|module| functions::find_function(*module, &path.name).is_some())
+        }
     };
     if is_function {
         return format!("`{path}` is a function; call it with its values in parentheses");
     }
-    unknown(path, "the constants are pi, e, tau, inf, nan, True, False and None")
+    unknown_message(path, "the constants are pi, e, tau, inf, nan, True, False and None")
 }
 
-/// The words for a call of an unknown function.
-pub(super) fn unknown_function(path: &Path<'_>) -> String {
-    let names = |functions: &mut dyn Iterator<Item = &Function>| {
+/// Error message for a call of an unknown function.
+pub(super) fn unknown_function(path: &FunctionPath<'_>) -> String {
+    let names = |functions: &mut dyn Iterator<Item = &CalculateFunction>| {
         let mut names: Vec<_> = functions.map(|function| function.name).collect();
         names.sort_unstable();
         names.join(", ")
@@ -117,13 +119,15 @@ pub(super) fn unknown_function(path: &Path<'_>) -> String {
             names(&mut python_functions::FUNCTIONS.iter())
         ),
     };
-    unknown(path, &format!("there are {known}"))
+    unknown_message(path, &format!("there are {known}"))
 }
 
-fn unknown(path: &Path<'_>, known: &str) -> String {
-    let bare = Path { module: None, prefix: "", name: path.name.clone() };
+fn unknown_message(path: &FunctionPath<'_>, known: &str) -> String {
+    let bare = FunctionPath { module: None, prefix: "", name: path.name.clone() };
     let elsewhere = [("math.", Module::Math), ("np.", Module::Numpy)];
-    let found = elsewhere.iter().find(|(_, module)| functions::find(*module, &bare.name).is_some());
+    let found = elsewhere
+        .iter()
+        .find(|(_, module)| functions::find_function(*module, &bare.name).is_some());
     if let (Some(_), Some((prefix, _))) = (path.module, found) {
         return format!("unknown name `{path}`; did you mean `{prefix}{}`?", bare.name);
     }
@@ -133,7 +137,7 @@ fn unknown(path: &Path<'_>, known: &str) -> String {
         .chain(math_functions::FUNCTIONS)
         .chain(functions::all_of_numpy());
     let names = all.map(|function| function.name).chain(constants);
-    match tool::nearest_name(&path.name, names) {
+    match tool::find_nearest_name(&path.name, names) {
         Some(near) => format!("unknown name `{path}`; did you mean `{near}`?"),
         None => format!("unknown name `{path}`; {known}"),
     }

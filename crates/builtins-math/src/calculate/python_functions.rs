@@ -1,4 +1,4 @@
-//! Python's own functions.
+//! Built-in functions of Python, such as `abs` and `sum`.
 
 use std::cmp::Ordering;
 
@@ -6,68 +6,72 @@ use num_bigint::BigInt;
 use num_traits::{Signed as _, Zero as _};
 use ruff_python_ast::Operator;
 
-use super::arguments::Arguments;
-use super::budget::Budget;
-use super::functions::Function;
-use super::value::Value;
-use super::{floats, numpy_functions, operators, rounding, whole};
+use super::arguments::CallArguments;
+use super::budget::EvalBudget;
+use super::functions::CalculateFunction;
+use super::value::PythonValue;
+use super::{big_integer, floats, numpy_functions, operators, rounding};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// All of them.
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::body("abs", &["x"], 1, |it, _| absolute(it.value("x")?)),
-    Function::body("round", &["number", "ndigits"], 1, |it, _| round(it)),
-    Function::body("min", &["*values"], 0, |it, _| extreme(it, Ordering::Less)),
-    Function::body("max", &["*values"], 0, |it, _| extreme(it, Ordering::Greater)),
-    Function::body("sum", &["iterable", "start"], 1, sum),
-    Function::body("pow", &["base", "exp", "mod"], 2, pow),
-    Function::body("divmod", &["a", "b"], 2, |it, budget| {
+/// Functions of this module by name.
+pub(super) const FUNCTIONS: &[CalculateFunction] = &[
+    CalculateFunction::body("abs", &["x"], 1, |it, _| absolute(it.value("x")?)),
+    CalculateFunction::body("round", &["number", "ndigits"], 1, |it, _| round(it)),
+    CalculateFunction::body("min", &["*values"], 0, |it, _| extreme(it, Ordering::Less)),
+    CalculateFunction::body("max", &["*values"], 0, |it, _| extreme(it, Ordering::Greater)),
+    CalculateFunction::body("sum", &["iterable", "start"], 1, sum),
+    CalculateFunction::body("pow", &["base", "exp", "mod"], 2, pow),
+    CalculateFunction::body("divmod", &["a", "b"], 2, |it, budget| {
         let (a, b) = (it.value("a")?, it.value("b")?);
-        let quotient = operators::binary(Operator::FloorDiv, a, b, budget)?;
-        let rest = operators::binary(Operator::Mod, a, b, budget)?;
-        Ok(Value::List(vec![quotient, rest]))
+        let quotient = operators::apply_binary(Operator::FloorDiv, a, b, budget)?;
+        let rest = operators::apply_binary(Operator::Mod, a, b, budget)?;
+        Ok(PythonValue::List(vec![quotient, rest]))
     }),
-    Function::body("int", &["x"], 0, |it, _| int(it)),
-    Function::body("float", &["x"], 0, |it, _| float(it)),
-    Function::body("bool", &["x"], 0, |it, _| {
-        it.optional("x").map_or(Ok(false), Value::truth).map(Value::Bool)
+    CalculateFunction::body("int", &["x"], 0, |it, _| int(it)),
+    CalculateFunction::body("float", &["x"], 0, |it, _| float(it)),
+    CalculateFunction::body("bool", &["x"], 0, |it, _| {
+        it.optional("x").map_or(Ok(false), PythonValue::truth).map(PythonValue::Bool)
     }),
-    Function::body("len", &["x"], 1, |it, _| {
-        Ok(Value::Int(BigInt::from(it.value("x")?.items()?.len())))
+    CalculateFunction::body("len", &["x"], 1, |it, _| {
+        Ok(PythonValue::Int(BigInt::from(it.value("x")?.items()?.len())))
     }),
-    Function::body("range", &["start", "stop", "step"], 1, range),
-    Function::body("list", &["x"], 1, |it, _| it.value("x")?.items().map(Value::List)),
-    Function::body("tuple", &["x"], 1, |it, _| it.value("x")?.items().map(Value::List)),
-    Function::body("sorted", &["iterable", "reverse"], 1, |it, _| sorted(it)),
-    Function::body("zip", &["*values"], 0, zip),
-    Function::body("enumerate", &["iterable", "start"], 1, enumerate),
-    Function::body("any", &["iterable"], 1, |it, _| some(it, true)),
-    Function::body("all", &["iterable"], 1, |it, _| {
+    CalculateFunction::body("range", &["start", "stop", "step"], 1, range),
+    CalculateFunction::body("list", &["x"], 1, |it, _| {
+        it.value("x")?.items().map(PythonValue::List)
+    }),
+    CalculateFunction::body("tuple", &["x"], 1, |it, _| {
+        it.value("x")?.items().map(PythonValue::List)
+    }),
+    CalculateFunction::body("sorted", &["iterable", "reverse"], 1, |it, _| sorted(it)),
+    CalculateFunction::body("zip", &["*values"], 0, zip),
+    CalculateFunction::body("enumerate", &["iterable", "start"], 1, enumerate),
+    CalculateFunction::body("any", &["iterable"], 1, |it, _| some(it, true)),
+    CalculateFunction::body("all", &["iterable"], 1, |it, _| {
         some(it, false).map(|found| match found {
-            Value::Bool(truth) => Value::Bool(!truth),
+            PythonValue::Bool(truth) => PythonValue::Bool(!truth),
             other => other,
         })
     }),
 ];
 
-/// `abs` of a number or array.
-pub(super) fn absolute(value: &Value) -> Result<Value> {
+/// Computes `abs` of a number or array.
+pub(super) fn absolute(value: &PythonValue) -> Result<PythonValue> {
     match value {
-        Value::Float(number) => Ok(Value::Float(number.abs())),
-        Value::Array(array) => numpy_functions::absolute(array),
+        PythonValue::Float(number) => Ok(PythonValue::Float(number.abs())),
+        PythonValue::Array(array) => numpy_functions::absolute(array),
         other => match other.whole() {
-            Some(number) => Ok(Value::Int(number.abs())),
+            Some(number) => Ok(PythonValue::Int(number.abs())),
             None => Err(format!("`abs` does not take {}; write np.abs([…])", other.kind())),
         },
     }
 }
 
-fn round(it: &Arguments) -> Result<Value> {
+fn round(it: &CallArguments) -> Result<PythonValue> {
     let number = it.value("number")?;
     let places = it.optional("ndigits").map(|places| places.index("ndigits")).transpose()?;
     let places = places.map(|places| i32::try_from(places.clamp(-20_000, 20_000)).unwrap_or(0));
-    if let Value::Array(array) = number
+    if let PythonValue::Array(array) = number
         && (places.is_some() || !array.scalar)
     {
         return numpy_functions::rounded(array, places.unwrap_or(0));
@@ -75,19 +79,19 @@ fn round(it: &Arguments) -> Result<Value> {
     if let Some(exact) = number.whole() {
         let cut = places.filter(|places| *places < 0).map(i32::unsigned_abs);
         let value = cut.map_or(exact.clone(), |cut| rounding::whole_number(&exact, cut));
-        return Ok(Value::Int(value));
+        return Ok(PythonValue::Int(value));
     }
     if number.is_sequence() {
         return Err("`round` takes one number; for a list write np.round([…])".to_owned());
     }
     let number = number.float()?;
     match places {
-        Some(places) => rounding::float(number, places).map(Value::Float),
-        None => whole::truncated(number.round_ties_even()).map(Value::Int),
+        Some(places) => rounding::float(number, places).map(PythonValue::Float),
+        None => big_integer::truncated(number.round_ties_even()).map(PythonValue::Int),
     }
 }
 
-fn values(it: &Arguments) -> Result<Vec<Value>> {
+fn values(it: &CallArguments) -> Result<Vec<PythonValue>> {
     match it.rest.as_slice() {
         [only] => only.items().map_err(|_| {
             format!("one value is no choice, found {}; give a list or several", only.kind())
@@ -96,74 +100,74 @@ fn values(it: &Arguments) -> Result<Vec<Value>> {
     }
 }
 
-fn extreme(it: &Arguments, wanted: Ordering) -> Result<Value> {
+fn extreme(it: &CallArguments, wanted: Ordering) -> Result<PythonValue> {
     let mut values = values(it)?.into_iter();
     let first = values.next().ok_or("`min` and `max` take at least one value")?;
     values.try_fold(first, |best, value| {
         let sign = if wanted == Ordering::Less { "<" } else { ">" };
-        let better = operators::ordered(&value, &best, sign)? == Some(wanted);
+        let better = operators::order_values(&value, &best, sign)? == Some(wanted);
         Ok(if better { value } else { best })
     })
 }
 
-/// Exact for whole numbers; floats carry their rounding errors along.
-fn sum(it: &Arguments, budget: &mut Budget) -> Result<Value> {
+/// Sums exactly for integers, and with compensation for floats.
+fn sum(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let mut items = it.value("iterable")?.items()?;
     items.extend(it.optional("start").cloned());
-    let plain = |item: &Value| !matches!(item, Value::Array(_) | Value::List(_));
-    if items.iter().all(plain) && items.iter().any(|item| matches!(item, Value::Float(_))) {
-        let numbers = items.iter().map(Value::float).collect::<Result<Vec<_>>>()?;
-        return Ok(Value::Float(floats::compensated_sum(&numbers)));
+    let plain = |item: &PythonValue| !matches!(item, PythonValue::Array(_) | PythonValue::List(_));
+    if items.iter().all(plain) && items.iter().any(|item| matches!(item, PythonValue::Float(_))) {
+        let numbers = items.iter().map(PythonValue::float).collect::<Result<Vec<_>>>()?;
+        return Ok(PythonValue::Float(floats::compensated_sum(&numbers)));
     }
-    items.iter().try_fold(Value::Int(BigInt::ZERO), |total, item| {
-        if matches!(item, Value::List(_)) {
+    items.iter().try_fold(PythonValue::Int(BigInt::ZERO), |total, item| {
+        if matches!(item, PythonValue::List(_)) {
             return Err(
                 "`sum` of lists is no number; write np.sum or sum(a for b in x for a in b)"
                     .to_owned(),
             );
         }
-        operators::binary(Operator::Add, &total, item, budget)
+        operators::apply_binary(Operator::Add, &total, item, budget)
     })
 }
 
-fn pow(it: &Arguments, budget: &mut Budget) -> Result<Value> {
+fn pow(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     if it.optional("mod").is_none() {
         let (base, exponent) = (it.value("base")?, it.value("exp")?);
-        return operators::binary(Operator::Pow, base, exponent, budget);
+        return operators::apply_binary(Operator::Pow, base, exponent, budget);
     }
     let (base, exponent, modulus) = (it.whole("base")?, it.natural("exp")?, it.whole("mod")?);
     if modulus.is_zero() {
         return Err("`pow` needs a `mod` other than 0".to_owned());
     }
-    // One product and one remainder for each bit of the exponent.
+    // One product and one remainder per bit of the exponent.
     let limbs = modulus.bits() / 64 + 1;
     budget.spend(exponent.bits().saturating_mul(4 * limbs * limbs))?;
-    Ok(Value::Int(base.modpow(&exponent, &modulus)))
+    Ok(PythonValue::Int(base.modpow(&exponent, &modulus)))
 }
 
-fn int(it: &Arguments) -> Result<Value> {
-    let Some(value) = it.optional("x") else { return Ok(Value::Int(BigInt::ZERO)) };
+fn int(it: &CallArguments) -> Result<PythonValue> {
+    let Some(value) = it.optional("x") else { return Ok(PythonValue::Int(BigInt::ZERO)) };
     if let Some(number) = value.whole() {
-        return Ok(Value::Int(number));
+        return Ok(PythonValue::Int(number));
     }
-    if let Value::Text(text) = value {
+    if let PythonValue::Text(text) = value {
         let number = text.trim().replace('_', "").parse::<BigInt>();
         let number = number.map_err(|_| "`int` reads no such text".to_owned())?;
-        return whole::bounded(number).map(Value::Int);
+        return big_integer::bounded(number).map(PythonValue::Int);
     }
-    whole::truncated(value.float()?).map(Value::Int)
+    big_integer::truncated(value.float()?).map(PythonValue::Int)
 }
 
-fn float(it: &Arguments) -> Result<Value> {
-    let Some(value) = it.optional("x") else { return Ok(Value::Float(0.0)) };
-    if let Value::Text(text) = value {
+fn float(it: &CallArguments) -> Result<PythonValue> {
+    let Some(value) = it.optional("x") else { return Ok(PythonValue::Float(0.0)) };
+    if let PythonValue::Text(text) = value {
         let number = text.trim().replace('_', "").parse::<f64>();
-        return number.map(Value::Float).map_err(|_| "`float` reads no such text".to_owned());
+        return number.map(PythonValue::Float).map_err(|_| "`float` reads no such text".to_owned());
     }
-    value.float().map(Value::Float)
+    value.float().map(PythonValue::Float)
 }
 
-fn range(it: &Arguments, budget: &mut Budget) -> Result<Value> {
+fn range(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let (start, stop) = match it.optional("stop") {
         Some(stop) => (it.value("start")?.index("start")?, stop.index("stop")?),
         None => (0, it.value("start")?.index("stop")?),
@@ -180,52 +184,54 @@ fn range(it: &Arguments, budget: &mut Budget) -> Result<Value> {
     let numbers = (0..count).scan(start, |next, _| {
         let number = *next;
         *next += step;
-        Some(Value::Int(BigInt::from(number)))
+        Some(PythonValue::Int(BigInt::from(number)))
     });
-    Ok(Value::List(numbers.collect()))
+    Ok(PythonValue::List(numbers.collect()))
 }
 
-fn sorted(it: &Arguments) -> Result<Value> {
+fn sorted(it: &CallArguments) -> Result<PythonValue> {
     let mut items = it.value("iterable")?.items()?;
     if let Some(other) = items.iter().find(|item| item.is_sequence() || item.float().is_err()) {
         return Err(format!("`sorted` takes numbers, found {}", other.kind()));
     }
-    // NaN comes last, so that there is one order.
-    let is_nan = |value: &Value| value.float().is_ok_and(f64::is_nan);
-    let order = |a: &Value, b: &Value| {
-        let order = operators::ordered(&a.plain(), &b.plain(), "<").ok().flatten();
+    // NaN comes last, so that the order is total.
+    let is_nan = |value: &PythonValue| value.float().is_ok_and(f64::is_nan);
+    let order = |a: &PythonValue, b: &PythonValue| {
+        let order = operators::order_values(&a.plain(), &b.plain(), "<").ok().flatten();
         order.unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
     };
-    if it.optional("reverse").map_or(Ok(false), Value::truth)? {
+    if it.optional("reverse").map_or(Ok(false), PythonValue::truth)? {
         items.sort_by(|a, b| order(b, a));
     } else {
         items.sort_by(order);
     }
-    Ok(Value::List(items))
+    Ok(PythonValue::List(items))
 }
 
-fn zip(it: &Arguments, budget: &mut Budget) -> Result<Value> {
-    let lists = it.rest.iter().map(Value::items).collect::<Result<Vec<_>>>()?;
+fn zip(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
+    let lists = it.rest.iter().map(PythonValue::items).collect::<Result<Vec<_>>>()?;
     let count = lists.iter().map(Vec::len).min().unwrap_or(0);
     budget.elements(count.saturating_mul(lists.len()))?;
-    let row = |at| Value::List(lists.iter().filter_map(|list| list.get(at).cloned()).collect());
-    Ok(Value::List((0..count).map(row).collect()))
+    let row =
+        |at| PythonValue::List(lists.iter().filter_map(|list| list.get(at).cloned()).collect());
+    Ok(PythonValue::List((0..count).map(row).collect()))
 }
 
-fn enumerate(it: &Arguments, budget: &mut Budget) -> Result<Value> {
+fn enumerate(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let items = it.value("iterable")?.items()?;
     budget.elements(items.len().saturating_mul(2))?;
     let start = it.index_or("start", 0)?;
-    let row = |(at, item)| Value::List(vec![Value::Int(BigInt::from(start) + at), item]);
-    Ok(Value::List(items.into_iter().enumerate().map(row).collect()))
+    let row =
+        |(at, item)| PythonValue::List(vec![PythonValue::Int(BigInt::from(start) + at), item]);
+    Ok(PythonValue::List(items.into_iter().enumerate().map(row).collect()))
 }
 
-/// Whether one of the items is as true as `wanted`.
-fn some(it: &Arguments, wanted: bool) -> Result<Value> {
+/// Whether any item has the truth value `wanted`.
+fn some(it: &CallArguments, wanted: bool) -> Result<PythonValue> {
     for item in it.value("iterable")?.items()? {
         if item.truth()? == wanted {
-            return Ok(Value::Bool(true));
+            return Ok(PythonValue::Bool(true));
         }
     }
-    Ok(Value::Bool(false))
+    Ok(PythonValue::Bool(false))
 }

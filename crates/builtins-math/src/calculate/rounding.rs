@@ -1,12 +1,13 @@
-//! Rounding as Python does it: to the nearest, a half to the even neighbour.
+//! Rounding as in Python: to the nearest, half to even.
 
 use num_bigint::BigInt;
 use num_integer::Integer as _;
 use num_traits::Signed as _;
 
-use super::whole;
+use super::big_integer;
 
-/// `round(number, places)` of a float: the decimal text of the number, cut correctly, so that 2.675 is 2.67.
+/// Rounds a float as `round(number, places)` does: by its exact decimal value, so that 2.675
+/// becomes 2.67.
 pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
     if !number.is_finite() || places > 323 {
         return Ok(number);
@@ -17,9 +18,9 @@ pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
     if let Ok(places) = usize::try_from(places) {
         return format!("{number:.places$}").parse().map_err(|_| "no number".to_owned());
     }
-    // Exact, as a float is a whole number of the smallest steps; below 10^|places| only its whole part counts,
-    // and a half is a half only where nothing follows.
-    let whole = whole::truncated(number)?;
+    // Exact, since a float is a multiple of its smallest step. For negative places only the integer
+    // part counts, and a tie requires that no fraction follows.
+    let whole = big_integer::truncated(number)?;
     let unit = power_of_ten(places.unsigned_abs());
     let twice = whole.abs() * 2_u8;
     let tie = (&twice % (&unit * 2_u8)) == unit && number.fract() != 0.0;
@@ -29,13 +30,13 @@ pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
     } else {
         nearest(&whole, &unit)
     };
-    let rounded = whole::to_float(&rounded)?;
+    let rounded = big_integer::to_float(&rounded)?;
     Ok(rounded.abs().copysign(number))
 }
 
-/// `round(number, -places)` of a whole number.
+/// Rounds an integer as `round(number, -places)` does.
 pub(super) fn whole_number(number: &BigInt, places: u32) -> BigInt {
-    if u64::from(places) > whole::MAX_BITS {
+    if u64::from(places) > big_integer::MAX_BITS {
         return BigInt::ZERO;
     }
     nearest(number, &power_of_ten(places))

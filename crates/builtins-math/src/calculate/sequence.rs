@@ -1,39 +1,41 @@
-//! Lists: joined, repeated, indexed and cut.
+//! List operations: concatenation, repetition, indexing and slicing.
 
 use num_traits::ToPrimitive as _;
 use ruff_python_ast::Operator;
 
-use super::arrays::{Array, Data};
-use super::budget::Budget;
-use super::value::Value;
+use super::arrays::{ArrayData, NumpyArray};
+use super::budget::EvalBudget;
+use super::value::PythonValue;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// `[1] + [2]` and `[1] * 2`; nothing for other operands.
-pub(super) fn binary(
+/// Evaluates `[1] + [2]` and `[1] * 2`; `None` for other operands.
+pub(super) fn join_or_repeat(
     op: Operator,
-    left: &Value,
-    right: &Value,
-    budget: &mut Budget,
-) -> Result<Option<Value>> {
-    let ((Value::List(list), other) | (other, Value::List(list))) = (left, right) else {
+    left: &PythonValue,
+    right: &PythonValue,
+    budget: &mut EvalBudget,
+) -> Result<Option<PythonValue>> {
+    let ((PythonValue::List(list), other) | (other, PythonValue::List(list))) = (left, right)
+    else {
         return Ok(None);
     };
     match (op, left, other, other.whole()) {
-        (Operator::Add, Value::List(first), Value::List(_), _) => {
-            let Value::List(second) = right else { return Ok(None) };
+        (Operator::Add, PythonValue::List(first), PythonValue::List(_), _) => {
+            let PythonValue::List(second) = right else { return Ok(None) };
             budget.elements(first.len() + second.len())?;
             budget.copies(left, 1)?;
             budget.copies(right, 1)?;
-            Ok(Some(Value::List(first.iter().chain(second).cloned().collect())))
+            Ok(Some(PythonValue::List(first.iter().chain(second).cloned().collect())))
         }
         (Operator::Mult, _, _, Some(count)) => {
             let count = count.to_i64().unwrap_or(i64::MAX).max(0);
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             budget.elements(count.saturating_mul(list.len()))?;
-            budget.copies(if matches!(left, Value::List(_)) { left } else { right }, count)?;
+            budget
+                .copies(if matches!(left, PythonValue::List(_)) { left } else { right }, count)?;
             let all = list.iter().cycle().take(count.saturating_mul(list.len())).cloned();
-            Ok(Some(Value::List(all.collect())))
+            Ok(Some(PythonValue::List(all.collect())))
         }
         _ => Err(format!(
             "`{}` does not take {} and {}; for element by element write np.array([…])",
@@ -44,10 +46,12 @@ pub(super) fn binary(
     }
 }
 
-/// `value[index]`: the element; with an array of truth values, those where it is true.
-pub(super) fn element(value: &Value, index: &Value) -> Result<Value> {
-    if let (Value::Array(array), Value::Array(Array { scalar: false, data: Data::Bool(mask) })) =
-        (value, index)
+/// Evaluates `value[index]`; a boolean array selects the elements where it is true.
+pub(super) fn get_element(value: &PythonValue, index: &PythonValue) -> Result<PythonValue> {
+    if let (
+        PythonValue::Array(array),
+        PythonValue::Array(NumpyArray { scalar: false, data: ArrayData::Bool(mask) }),
+    ) = (value, index)
     {
         if mask.len() != array.len() {
             let (found, wanted) = (mask.len(), array.len());
@@ -55,30 +59,34 @@ pub(super) fn element(value: &Value, index: &Value) -> Result<Value> {
         }
         let indices: Vec<usize> =
             mask.iter().enumerate().filter_map(|(at, is)| is.then_some(at)).collect();
-        return Ok(Value::Array(array.picked(&indices)));
+        return Ok(PythonValue::Array(array.picked(&indices)));
     }
     let items = value.items()?;
     let index = index.index("the index")?;
     let length = items.len();
-    let found = place(index, length).and_then(|at| items.get(at).cloned());
+    let found = resolve_index(index, length).and_then(|at| items.get(at).cloned());
     found.ok_or_else(|| format!("there is no element {index} in a list of {length}"))
 }
 
-fn place(index: i64, length: usize) -> Option<usize> {
+fn resolve_index(index: i64, length: usize) -> Option<usize> {
     let length = i64::try_from(length).ok()?;
     usize::try_from(if index < 0 { index.checked_add(length)? } else { index }).ok()
 }
 
-/// The bounds of `value[lower:upper:step]`.
+/// Bounds of a slice `value[lower:upper:step]`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Slice {
+pub(super) struct SliceBounds {
     pub(super) lower: Option<i64>,
     pub(super) upper: Option<i64>,
     pub(super) step: Option<i64>,
 }
 
-/// `value[lower:upper:step]`.
-pub(super) fn cut(value: &Value, slice: Slice, budget: &mut Budget) -> Result<Value> {
+/// Evaluates a slice `value[lower:upper:step]`.
+pub(super) fn slice_list(
+    value: &PythonValue,
+    slice: SliceBounds,
+    budget: &mut EvalBudget,
+) -> Result<PythonValue> {
     let length = i64::try_from(value.items()?.len()).unwrap_or(i64::MAX);
     let step = slice.step.unwrap_or(1);
     if step == 0 {
@@ -99,10 +107,10 @@ pub(super) fn cut(value: &Value, slice: Slice, budget: &mut Budget) -> Result<Va
     }
     budget.elements(indices.len())?;
     Ok(match value {
-        Value::Array(array) => Value::Array(array.picked(&indices)),
+        PythonValue::Array(array) => PythonValue::Array(array.picked(&indices)),
         other => {
             let items = other.items()?;
-            Value::List(indices.iter().filter_map(|at| items.get(*at).cloned()).collect())
+            PythonValue::List(indices.iter().filter_map(|at| items.get(*at).cloned()).collect())
         }
     })
 }

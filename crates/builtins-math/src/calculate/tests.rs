@@ -1,4 +1,4 @@
-//! Values of expressions, by the cases that were answered otherwise than by Python.
+//! Tests of expression values, by cases that once differed from Python.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::value_of;
 use crate::work::tests::{endless, fault, outcome};
 
-/// The answer as text, with all its digits.
+/// Returns the answer as text, with all its digits.
 fn value(text: &str) -> String {
     value_of(text).unwrap_or_else(|error| panic!("{text}: {error}")).json().as_str().to_owned()
 }
@@ -42,7 +42,7 @@ fn a_half_is_rounded_to_the_even_neighbour() {
         ("round(35, -1)", "40"),
         ("round(2**70 + 5, -1)", "1180591620717411303430"),
     ]);
-    // The control: away from zero is what Rust rounds to.
+    // Control: Rust rounds half away from zero.
     assert!((2.5_f64.round() - 3.0).abs() < f64::EPSILON);
 }
 
@@ -63,10 +63,10 @@ fn whole_numbers_are_exact_at_any_size() {
         ("math.isqrt(10**40)", "100000000000000000000"),
         ("0xffff_ffff_ffff_ffff_ff", "4722366482869645213695"),
     ]);
-    // Through the tool: a tree of numbers would round.
+    // Through the tool: a JSON tree would round the number.
     let exact = outcome("calculate", &json!({ "expression": "2**64+1" }), &endless()).unwrap();
     assert_eq!(exact.exact.unwrap().as_str(), "18446744073709551617");
-    // Past the largest float a reader of JSON has no number; all digits come as text.
+    // JSON readers have no number above the largest float, so all digits are returned as text.
     assert_eq!(value("10**400"), format!("\"1{}\"", "0".repeat(400)));
 }
 
@@ -225,7 +225,7 @@ fn no_expression_takes_more_than_its_share() {
             "{text}: {said}"
         );
     }
-    // The controls: what is large and fits is answered.
+    // Control: large values that fit are computed.
     assert_eq!(value("sum(x**2 for x in range(100000))"), "333328333350000");
     assert_eq!(value("sum(comb(1000, k) for k in range(1001)) == 2**1000"), "true");
     let waves = "np.sin(np.arange(100000))**2 + np.cos(np.arange(100000))**2";
@@ -248,7 +248,7 @@ fn length_and_depth_are_bounded() {
         );
     }
     assert!(error(&format!("x{}", "[0]".repeat(600))).starts_with("nested deeper"));
-    // The control: what is long but flat is no deeper than what is short.
+    // Control: a long flat expression is no deeper than a short one.
     assert_eq!(value(&("1+".repeat(999) + "1")), "1000");
 }
 

@@ -1,36 +1,37 @@
-//! Values of expressions.
+//! Values of expressions, with their types.
 
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 use tool::Json;
 
-use super::arrays::{Array, Data};
-use super::whole;
+use super::arrays::{ArrayData, NumpyArray};
+use super::big_integer;
 
-/// A value, with Python's types or numpy's.
+/// Value with one of Python's types or NumPy's.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum PythonValue {
     /// `None`.
     None,
     /// `True`, `False`.
     Bool(bool),
-    /// A whole number.
+    /// Integer of any size.
     Int(BigInt),
-    /// A float.
+    /// Floating-point number.
     Float(f64),
-    /// Only what `float("inf")` and `int("7")` read.
+    /// Text, only as an argument of `float("inf")` and `int("7")`.
     Text(String),
-    /// A list, tuple or range.
+    /// List, tuple or range.
     List(Vec<Self>),
-    /// A vector of numpy, or one of its numbers.
-    Array(Array),
+    /// NumPy vector or scalar.
+    Array(NumpyArray),
 }
 
-/// Bits of a whole number that every reader of JSON can take as a number, if rounded: below the largest float.
+/// Bits of an integer that every JSON reader accepts as a number, possibly rounded: below the
+/// largest float.
 const NUMBER_BITS: u64 = 1_023;
 
-impl Value {
-    /// What it is, in an error.
+impl PythonValue {
+    /// Returns the name of the type, for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::None => "None",
@@ -44,7 +45,7 @@ impl Value {
         }
     }
 
-    /// Whether it counts as true.
+    /// Returns the truth value.
     pub(super) fn truth(&self) -> Result<bool, String> {
         Ok(match self {
             Self::None => false,
@@ -64,21 +65,21 @@ impl Value {
         })
     }
 
-    /// As a whole number, where it is one; truth values are 0 and 1.
+    /// Returns the integer value, if it is one; booleans are 0 and 1.
     pub(super) fn whole(&self) -> Option<BigInt> {
         match self {
             Self::Bool(truth) => Some(BigInt::from(u8::from(*truth))),
             Self::Int(whole) => Some(whole.clone()),
             Self::Array(array) if array.scalar => match &array.data {
-                Data::Bool(items) => items.first().map(|item| BigInt::from(u8::from(*item))),
-                Data::Int(items) => items.first().map(|item| BigInt::from(*item)),
-                Data::Float(_) => None,
+                ArrayData::Bool(items) => items.first().map(|item| BigInt::from(u8::from(*item))),
+                ArrayData::Int(items) => items.first().map(|item| BigInt::from(*item)),
+                ArrayData::Float(_) => None,
             },
             _ => None,
         }
     }
 
-    /// As a float, where it is a number.
+    /// Returns the value as a float, if it is a number.
     pub(super) fn float(&self) -> Result<f64, String> {
         match self {
             Self::Float(float) => Ok(*float),
@@ -86,13 +87,13 @@ impl Value {
                 Ok(array.floats().first().copied().unwrap_or(f64::NAN))
             }
             other => match other.whole() {
-                Some(whole) => whole::to_float(&whole),
+                Some(whole) => big_integer::to_float(&whole),
                 None => Err(format!("expected a number, found {}", other.kind())),
             },
         }
     }
 
-    /// As a whole number that fits a machine word, such as a count.
+    /// Returns an integer that fits in 64 bits, such as a count.
     pub(super) fn index(&self, name: &str) -> Result<i64, String> {
         let whole = self.whole().and_then(|whole| whole.to_i64());
         whole.ok_or_else(|| {
@@ -100,7 +101,7 @@ impl Value {
         })
     }
 
-    /// The elements of a list or array.
+    /// Returns the elements of a list or array.
     pub(super) fn items(&self) -> Result<Vec<Self>, String> {
         match self {
             Self::List(items) => Ok(items.clone()),
@@ -109,7 +110,7 @@ impl Value {
         }
     }
 
-    /// About how many words it has in memory.
+    /// Estimates its size in memory, in words.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::None | Self::Bool(_) | Self::Float(_) => 1,
@@ -120,7 +121,7 @@ impl Value {
         }
     }
 
-    /// Whether numpy would make a vector of it.
+    /// Whether NumPy converts it to a vector.
     pub(super) fn is_sequence(&self) -> bool {
         match self {
             Self::List(_) => true,
@@ -129,11 +130,11 @@ impl Value {
         }
     }
 
-    /// The answer: numbers as Python has them. What JSON cannot have as a number is text.
+    /// Encodes the answer: numbers as Python prints them, and as text if JSON has no such number.
     pub(super) fn json(&self) -> Json {
         let mut text = String::new();
         self.write(&mut text);
-        Json::written(text)
+        Json::from_trusted(text)
     }
 
     fn write(&self, out: &mut String) {
@@ -141,13 +142,13 @@ impl Value {
             Self::None => out.push_str("null"),
             Self::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Self::Int(whole) if whole.bits() > NUMBER_BITS => {
-                out.push_str(Json::of(&whole.to_string()).as_str());
+                out.push_str(Json::encode(&whole.to_string()).as_str());
             }
             Self::Int(whole) => out.push_str(&whole.to_string()),
-            Self::Float(float) if float.is_finite() => out.push_str(Json::of(float).as_str()),
+            Self::Float(float) if float.is_finite() => out.push_str(Json::encode(float).as_str()),
             Self::Float(float) if float.is_nan() => out.push_str("\"nan\""),
             Self::Float(float) => out.push_str(if *float > 0.0 { "\"inf\"" } else { "\"-inf\"" }),
-            Self::Text(text) => out.push_str(Json::of(text).as_str()),
+            Self::Text(text) => out.push_str(Json::encode(text).as_str()),
             Self::List(items) => write_list(items, out),
             Self::Array(array) if array.scalar => {
                 array.items().iter().for_each(|item| item.plain().write(out));
@@ -158,13 +159,13 @@ impl Value {
         }
     }
 
-    /// A number of numpy as the number of Python that it equals.
+    /// Converts a NumPy scalar to the equal Python number.
     pub(super) fn plain(&self) -> Self {
         match self {
             Self::Array(array) if array.scalar => match &array.data {
-                Data::Bool(items) => items.first().map(|item| Self::Bool(*item)),
-                Data::Int(items) => items.first().map(|item| Self::Int(BigInt::from(*item))),
-                Data::Float(items) => items.first().map(|item| Self::Float(*item)),
+                ArrayData::Bool(items) => items.first().map(|item| Self::Bool(*item)),
+                ArrayData::Int(items) => items.first().map(|item| Self::Int(BigInt::from(*item))),
+                ArrayData::Float(items) => items.first().map(|item| Self::Float(*item)),
             }
             .unwrap_or(Self::None),
             other => other.clone(),
@@ -172,7 +173,7 @@ impl Value {
     }
 }
 
-fn write_list(items: &[Value], out: &mut String) {
+fn write_list(items: &[PythonValue], out: &mut String) {
     out.push('[');
     for (index, item) in items.iter().enumerate() {
         if index > 0 {

@@ -2,8 +2,8 @@ use rand::RngExt as _;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::{Value, json};
 
-use super::judge::of_halves;
-use crate::random::stream;
+use super::diagnostics::diagnose_split_chains;
+use crate::random_streams::block_stream;
 use crate::work::tests::{answer, endless, fault, given_up, outcome};
 
 fn number(found: &Value, field: &str, index: usize) -> f64 {
@@ -30,7 +30,8 @@ fn a_gaussian_is_recovered() {
     assert_eq!(answer("mcmc", &args)["mean"], found["mean"], "the seed fixes it all");
 }
 
-/// 40,000 samples made an answer of a megabyte, and the figures are of all of them in any case.
+/// Regression: 40,000 samples made an answer of a megabyte. The figures cover all samples in any
+/// case.
 #[test]
 fn the_samples_returned_are_as_many_as_asked_for() {
     let args = |returned: usize| json!({ "log_density": "-0.5 * x**2", "x0": [0], "n_samples": 400, "max_returned": returned });
@@ -42,13 +43,13 @@ fn the_samples_returned_are_as_many_as_asked_for() {
         [0, 100, 200, 300].iter().map(|at| samples(&all)[*at].clone()).collect();
     assert_eq!(samples(&few), wanted);
     assert_eq!(samples(&answer("mcmc", &args(0))), [] as [Value; 0]);
-    // The control: nothing else depends on it.
+    // Control: no other result depends on it.
     assert_eq!((&few["mean"], &few["covariance"]), (&all["mean"], &all["covariance"]));
 }
 
 #[test]
 fn steps_are_fitted_where_asked() {
-    // Long and thin, and aslant.
+    // A long, thin and rotated density.
     let density = "-0.5 * (((x0 + x1) / 10)**2 + ((x0 - x1) / 0.1)**2)";
     let args = |adapt: bool| json!({ "log_density": density, "x0": [0, 0], "n_samples": 20_000, "burnin": 4_000, "adapt": adapt });
     let (with, without) = (answer("mcmc", &args(true)), answer("mcmc", &args(false)));
@@ -64,18 +65,18 @@ fn chains_that_do_not_agree_are_told() {
     let found = answer("mcmc", &args);
     assert!(number(&found, "r_hat", 0) > 1.5, "{}", found["r_hat"]);
     assert!(found["warning"].as_str().unwrap().contains("do not agree yet"));
-    // Control: steps that reach from one to the other.
+    // Control: with steps that reach from one mode to the other.
     let args =
         json!({ "log_density": wells, "x0": [20], "proposal_std": 30.0, "n_samples": 40_000 });
     let found = answer("mcmc", &args);
     assert!(number(&found, "r_hat", 0) < 1.02, "{}", found["r_hat"]);
 }
 
-/// An autoregressive chain is worth n (1 - ρ) / (1 + ρ) samples.
+/// The effective size of an autoregressive chain is n (1 - ρ) / (1 + ρ).
 #[test]
 fn the_effective_size_of_a_known_chain_is_right() {
     for rho in [0.0, 0.5, 0.9, -0.4] {
-        let mut draw = stream(1, 1);
+        let mut draw = block_stream(1, 1);
         let mut halves = Vec::new();
         for _ in 0..4 {
             let mut x: f64 = draw.random();
@@ -86,10 +87,14 @@ fn the_effective_size_of_a_known_chain_is_right() {
             };
             halves.push((0..20_000).map(step).collect::<Vec<f64>>());
         }
-        let judged = of_halves(&halves, &endless()).unwrap();
+        let judged = diagnose_split_chains(&halves, &endless()).unwrap();
         let expected = 80_000.0 * (1.0 - rho) / (1.0 + rho);
-        assert!((judged.size / expected - 1.0).abs() < 0.15, "{rho}: {} {expected}", judged.size);
-        assert!((judged.rhat - 1.0).abs() < 0.005);
+        assert!(
+            (judged.effective_sample_size / expected - 1.0).abs() < 0.15,
+            "{rho}: {} {expected}",
+            judged.effective_sample_size
+        );
+        assert!((judged.r_hat - 1.0).abs() < 0.005);
     }
 }
 

@@ -74,7 +74,7 @@ fn time_is_bounded() {
     let args = json!({ "x0": vec![3.0; 20], "objective": "rosenbrock", "max_iter": 1_000_000 });
     let error = outcome("optimize", &args, &short(20)).unwrap_err();
     assert!(error.starts_with("not done in time, at most 30 s"), "{error}");
-    // Control: with time enough it comes to an end.
+    // Control: with enough time it finishes.
     let args = json!({ "x0": [3.0, 3.0], "objective": "rosenbrock" });
     assert!(outcome("optimize", &args, &endless()).is_ok());
 }

@@ -1,30 +1,30 @@
-//! A chart as text: two by four dots a character, with a frame and the ends of its axes.
+//! Text renderer of a chart: two by four Braille dots per character, with a frame and axis limits.
 
-use super::axis::end;
-use super::{Chart, Kind};
+use super::axis_ticks::range_label;
+use super::{Chart, PlotKind};
 
-/// Dots that are set.
-struct Canvas {
+/// Canvas of Braille dots.
+struct BrailleCanvas {
     columns: usize,
     rows: usize,
     cells: Vec<u8>,
 }
 
-/// Unicode's order of the dots of a character, by row and column.
+/// Unicode's bits for the dots of a character, by row and column.
 const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 
-impl Canvas {
+impl BrailleCanvas {
     fn new(columns: usize, rows: usize) -> Self {
         Self { columns, rows, cells: vec![0; columns * rows] }
     }
 
-    /// Width and height in dots.
+    /// Returns width and height in dots.
     fn size(&self) -> (i64, i64) {
         let wide = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         (wide(self.columns * 2), wide(self.rows * 4))
     }
 
-    /// A dot from the lower left; outside there is nothing.
+    /// Sets a dot, counted from the lower left. Ignores dots outside.
     fn dot(&mut self, x: i64, y: i64) {
         let (width, height) = self.size();
         if x < 0 || y < 0 || x >= width || y >= height {
@@ -39,7 +39,7 @@ impl Canvas {
         }
     }
 
-    /// Bresenham's.
+    /// Draws a line by Bresenham's algorithm.
     fn line(&mut self, (mut x, mut y): (i64, i64), (to_x, to_y): (i64, i64)) {
         let (wide, high) = ((to_x - x).abs(), -(to_y - y).abs());
         let (right, up) = ((to_x - x).signum(), (to_y - y).signum());
@@ -68,13 +68,13 @@ impl Canvas {
     }
 }
 
-/// At most so many columns and rows.
-pub(super) fn draw(chart: &Chart, (columns, rows): (usize, usize)) -> String {
-    let (low, high) = (end(chart.y.0, chart.y), end(chart.y.1, chart.y));
+/// Renders a chart in at most this many columns and rows.
+pub(super) fn draw_braille(chart: &Chart, (columns, rows): (usize, usize)) -> String {
+    let (low, high) = (range_label(chart.y.0, chart.y), range_label(chart.y.1, chart.y));
     let margin = low.chars().count().max(high.chars().count());
     let titled = usize::from(!chart.title.is_empty());
-    let mut canvas = Canvas::new(columns.saturating_sub(margin + 1), rows - 2 - titled);
-    fill(&mut canvas, chart);
+    let mut canvas = BrailleCanvas::new(columns.saturating_sub(margin + 1), rows - 2 - titled);
+    fill_canvas(&mut canvas, chart);
     let mut lines = Vec::with_capacity(rows);
     if titled > 0 {
         let title: String = chart.title.chars().take(columns).collect();
@@ -92,8 +92,8 @@ pub(super) fn draw(chart: &Chart, (columns, rows): (usize, usize)) -> String {
         lines.push(format!("{label:>margin$}{edge}{}", canvas.row(row)));
     }
     lines.push(format!("{:margin$}└{}", "", "─".repeat(canvas.columns)));
-    let (left, right) = (end(chart.x.0, chart.x), end(chart.x.1, chart.x));
-    // Both ends where there is room for a space between them; else the left one alone.
+    let (left, right) = (range_label(chart.x.0, chart.x), range_label(chart.x.1, chart.x));
+    // Shows both limits if there is room for a space between them, else only the left one.
     match (canvas.columns + 1).checked_sub(left.chars().count() + right.chars().count()) {
         Some(between @ 1..) => {
             lines.push(format!("{:margin$}{left}{}{right}", "", " ".repeat(between)));
@@ -103,18 +103,18 @@ pub(super) fn draw(chart: &Chart, (columns, rows): (usize, usize)) -> String {
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-fn fill(canvas: &mut Canvas, chart: &Chart) {
+fn fill_canvas(canvas: &mut BrailleCanvas, chart: &Chart) {
     let (width, height) = canvas.size();
-    let x = |value: f64| scaled(value, chart.x, width);
-    let y = |value: f64| scaled(value, chart.y, height);
+    let x = |value: f64| scale_to_dots(value, chart.x, width);
+    let y = |value: f64| scale_to_dots(value, chart.y, height);
     for line in &chart.lines {
         match chart.kind {
-            Kind::Scatter => {
+            PlotKind::Scatter => {
                 for point in line.iter().filter(|point| point.1.is_finite()) {
                     canvas.dot(x(point.0), y(point.1));
                 }
             }
-            Kind::Line => {
+            PlotKind::Line => {
                 if let [(px, py)] = line.as_slice() {
                     canvas.dot(x(*px), y(*py));
                 }
@@ -127,7 +127,7 @@ fn fill(canvas: &mut Canvas, chart: &Chart) {
                     }
                 }
             }
-            Kind::Bars => {
+            PlotKind::Bars => {
                 for pair in line.windows(2) {
                     let [(left, value), (right, _)] = pair else { continue };
                     let top = if *value > 0.0 { y(*value).max(0) } else { -1 };
@@ -140,9 +140,9 @@ fn fill(canvas: &mut Canvas, chart: &Chart) {
     }
 }
 
-/// Where a value lies on `dots`; what lies outside of the range stays just outside.
+/// Maps a value to a dot index; values outside the range stay just outside.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to some thousands")]
-fn scaled(value: f64, (least, most): (f64, f64), dots: i64) -> i64 {
+fn scale_to_dots(value: f64, (least, most): (f64, f64), dots: i64) -> i64 {
     let last = (dots - 1) as f64;
     let part = (value / 2.0 - least / 2.0) / (most / 2.0 - least / 2.0);
     (part * last).round().clamp(-2.0, last + 2.0) as i64

@@ -1,12 +1,12 @@
-//! Pixels as sixels: DEC's way of drawing in a terminal, six rows at a time.
+//! Sixel encoder: DEC's terminal graphics, six pixel rows at a time.
 
-/// Colours along one edge of the cube that pixels are rounded to.
+/// Levels per channel of the colour cube that pixels are rounded to.
 const EDGE: u8 = 6;
 
-/// The whole sequence, from the escape that begins it to the one that ends it.
-pub(super) fn encode(pixels: &[u8], (width, height): (usize, usize)) -> String {
+/// Encodes pixels as a complete escape sequence.
+pub(super) fn encode_sixel(pixels: &[u8], (width, height): (usize, usize)) -> String {
     let mut text = format!("\u{1b}Pq\"1;1;{width};{height}");
-    let rounded: Vec<u8> = pixels.chunks_exact(3).map(rounded).collect();
+    let rounded: Vec<u8> = pixels.chunks_exact(3).map(round_color).collect();
     let mut used = [false; 216];
     for colour in &rounded {
         if let Some(used) = used.get_mut(usize::from(*colour)) {
@@ -21,7 +21,7 @@ pub(super) fn encode(pixels: &[u8], (width, height): (usize, usize)) -> String {
     }
     for top in (0..height).step_by(6) {
         for colour in colours() {
-            if let Some(row) = band(&rounded, (width, height), top, colour) {
+            if let Some(row) = encode_band(&rounded, (width, height), top, colour) {
                 text.extend(["#", &colour.to_string(), &row, "$"]);
             }
         }
@@ -31,8 +31,13 @@ pub(super) fn encode(pixels: &[u8], (width, height): (usize, usize)) -> String {
     text
 }
 
-/// One colour of six rows, run by run; nothing where it does not occur.
-fn band(pixels: &[u8], (width, height): (usize, usize), top: usize, colour: u8) -> Option<String> {
+/// Encodes one colour of a six-row band with run lengths; `None` if it does not occur.
+fn encode_band(
+    pixels: &[u8],
+    (width, height): (usize, usize),
+    top: usize,
+    colour: u8,
+) -> Option<String> {
     let mut text = String::new();
     let (mut last, mut run, mut seen) = ('?', 0_usize, false);
     let mut write = |sign: char, run: usize| match run {
@@ -60,7 +65,7 @@ fn band(pixels: &[u8], (width, height): (usize, usize), top: usize, colour: u8) 
     seen.then_some(text)
 }
 
-fn rounded(pixel: &[u8]) -> u8 {
+fn round_color(pixel: &[u8]) -> u8 {
     let part = |value: &u8| {
         u8::try_from((u32::from(*value) * u32::from(EDGE - 1) + 127) / 255).unwrap_or(0)
     };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::work::tests::{answer, endless, fault, outcome};
 
-/// Where the page of all pictures is written, where one is asked for.
+/// Writes an image to the folder of `TOOLKEEP_PICTURES`, if it is set.
 fn shown(name: &str, bytes: &[u8]) {
     static FOLDER: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| std::env::var_os("TOOLKEEP_PICTURES").map(Into::into));
@@ -18,7 +18,7 @@ fn wave() -> (Vec<f64>, Vec<f64>) {
     (0..200).map(|i| f64::from(i) / 20.0).map(|x| (x, x.sin() * 1_000.0)).unzip()
 }
 
-/// A chart of every kind: tool, arguments, name.
+/// Charts of every kind: tool, arguments, name.
 fn gallery() -> Vec<(&'static str, Value, &'static str)> {
     let (x, y) = wave();
     let other: Vec<f64> = y.iter().map(|y| y / 2.0 + 300.0).collect();
@@ -80,7 +80,7 @@ fn a_line_is_where_its_points_are() {
     let found = answer("plot_braille", &args);
     let plot = found["plot"].as_str().unwrap();
     let lines: Vec<&str> = plot.lines().collect();
-    // From the lower left to the upper right, and nothing elsewhere.
+    // From the lower left to the upper right, and nowhere else.
     assert!(
         lines[0].starts_with("1┤⠀") && lines[0].ends_with(['⠉', '⠁', '⠊', '⠋', '⠔', '⠒']),
         "{plot}"
@@ -102,7 +102,10 @@ fn pictures_are_what_they_say_and_show_every_label() {
             assert_eq!(found.value["dimensions"], json!({ "width": 800, "height": 400 }));
             assert!(found.value["plot"].is_string(), "the text stands beside it");
             if format == "png" {
-                assert_eq!((picture.mime, &picture.bytes[..4]), ("image/png", &b"\x89PNG"[..]));
+                assert_eq!(
+                    (picture.media_type, &picture.bytes[..4]),
+                    ("image/png", &b"\x89PNG"[..])
+                );
                 edges_are_white(&picture.bytes, name);
             } else {
                 let text = std::str::from_utf8(&picture.bytes).unwrap();
@@ -113,7 +116,7 @@ fn pictures_are_what_they_say_and_show_every_label() {
     }
 }
 
-/// Nothing reaches the edge of a picture, so no label is cut off there.
+/// Checks that no drawing reaches the image's edge, so that no label is cut off.
 fn edges_are_white(bytes: &[u8], name: &str) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -162,7 +165,7 @@ fn sixels_are_read_back_as_the_pixels_they_were() {
     assert!(answer("plot_sixel", &args)["plot"].is_string());
 }
 
-/// Pixels that a colour of this definition paints, all where there is none.
+/// Counts the pixels that a colour of this definition paints; all if there is none.
 fn painted(text: &str, (width, height): (usize, usize), colour: &str) -> usize {
     let (_, body) = text.split_once('#').unwrap();
     let body = format!("#{}", body.trim_end_matches("\u{1b}\\"));

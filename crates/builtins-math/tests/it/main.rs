@@ -1,4 +1,4 @@
-//! The tools as they are offered.
+//! Tests of the math tools through their executors.
 
 #[cfg(test)]
 mod real;

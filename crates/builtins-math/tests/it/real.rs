@@ -1,5 +1,5 @@
-//! What Python's libraries say to the same arguments. The cases and the verdicts are theirs, in
-//! `tests/real/authority.py`; the answers are the tools'.
+//! Compares the tools with Python's libraries on the same arguments. Cases and verdicts come from
+//! `tests/real/authority.py`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,28 +8,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::context::{caller, context};
-use testkit::real::installed;
+use testkit::context::{quiet_context, test_caller};
+use testkit::installed_programs::installed_file;
 use tool::{
-    Args, Body, Call, CallId, Clock, Granted, Mono, Org, SourceName, Step, Ticket, ToolKey, Wall,
+    CallArguments, CallId, Clock, ExecutionState, IntentReceipt, MonotonicTime, Org, OutcomeBody,
+    RecordedCall, SourceName, ToolCall, ToolKey, WallTime,
 };
 
 #[derive(Debug)]
 struct Still;
 impl Clock for Still {
-    fn wall(&self) -> Wall {
-        Wall(0)
+    fn wall_now(&self) -> WallTime {
+        WallTime(0)
     }
-    fn mono(&self) -> Mono {
-        Mono(Duration::ZERO)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(Duration::ZERO)
     }
 }
 
-/// Runs the script; what it prints.
+/// Runs the reference script and returns its output.
 fn authority(script: &str, args: &[&str], input: &Value) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
-    let mut python = Command::new(installed("venv-math/bin/python"));
+    let mut python = Command::new(installed_file("venv-math/bin/python"));
     python
         .arg("-B")
         .arg(folder.join(script))
@@ -47,44 +48,44 @@ fn authority(script: &str, args: &[&str], input: &Value) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
-/// What the tool answers to each case.
+/// Returns the tool's answer to each case.
 async fn answers(tool: &str, cases: &[Value]) -> Vec<Value> {
     let answered = outcomes(tool, cases).await.into_iter();
-    answered.map(|(args, field, value)| json!({ "args": args, field: value.value() })).collect()
+    answered.map(|(args, field, value)| json!({ "args": args, field: value.to_value() })).collect()
 }
 
-/// The arguments, `answer` or `error`, and the text of each.
+/// Returns arguments, `answer` or `error`, and the text of each case.
 async fn outcomes(tool: &str, cases: &[Value]) -> Vec<(Value, &'static str, tool::Json)> {
     let clock: Arc<dyn Clock> = Arc::new(Still);
     let tools = builtins_math::all(&clock, None);
     let builtin = tools.iter().find(|it| it.tool.name.as_str() == tool).unwrap();
     let source = SourceName::new("builtin").unwrap();
     let key = ToolKey { org: Org::default(), source, name: builtin.tool.name.clone() };
-    let caller = caller();
+    let caller = test_caller();
     let mut answered = Vec::new();
     for args in cases {
-        let checked = Args::check(args.to_string()).unwrap();
-        let call = Call {
+        let checked = CallArguments::parse(args.to_string()).unwrap();
+        let call = ToolCall {
             id: CallId(uuid::Uuid::nil()),
-            parent: None,
-            continues: None,
-            unasked: None,
-            key: key.clone(),
+            parent_id: None,
+            resumption: None,
+            unsolicited_input: None,
+            tool_key: key.clone(),
             tool: Arc::clone(&builtin.tool),
-            args: checked,
+            arguments: checked,
         };
-        let ticket = Ticket::issue(call.id, drop);
-        let granted = Granted::of(&call, &ticket).unwrap();
-        let step = builtin.executor.execute(granted, &context(&caller)).await.unwrap();
-        let Step::Done(outcome) = step else { panic!("it waits") };
-        let (Body::Value(value) | Body::Mcp(value)) = &outcome.body;
+        let ticket = IntentReceipt::with_abandon_hook(call.id, drop);
+        let granted = RecordedCall::from_receipt(&call, &ticket).unwrap();
+        let step = builtin.executor.execute(granted, &quiet_context(&caller)).await.unwrap();
+        let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
+        let (OutcomeBody::Value(value) | OutcomeBody::Mcp(value)) = &outcome.body;
         let field = if outcome.is_error { "error" } else { "answer" };
         answered.push((args.clone(), field, value.clone()));
     }
     answered
 }
 
-/// Cases that are known to differ; the reference tells of each. No tool has others.
+/// Cases with documented differences, by tool; no other tool has any.
 const DIFFER: &[(&str, usize)] = &[("render_math", 1)];
 
 async fn agrees(tool: &str) {
@@ -133,8 +134,8 @@ agreed! {
     formulas_have_the_letters_of_matplotlib_where_it_has_them: "render_math",
 }
 
-/// 20,000 random expressions: whole numbers and truth values exactly, floats to 1e-12, errors where Python or
-/// numpy has one.
+/// 20,000 random expressions: integers and booleans exactly, floats to 1e-12, and errors exactly
+/// where Python or NumPy has one.
 #[tokio::test]
 async fn expressions_are_those_of_python_and_numpy() {
     let cases = authority("calculate.py", &["cases", "20000"], &json!(null));
@@ -144,11 +145,11 @@ async fn expressions_are_those_of_python_and_numpy() {
         .await
         .into_iter()
         .map(|(args, field, value)| {
-            // A tree of numbers would round the answer; the words of an error are text already.
+            // A JSON tree would round the answer; error messages are text already.
             let text = if field == "answer" {
                 value.as_str().to_owned()
             } else {
-                value.value().as_str().unwrap_or_default().to_owned()
+                value.to_value().as_str().unwrap_or_default().to_owned()
             };
             json!({ "args": args, field: text })
         })
@@ -164,15 +165,15 @@ async fn expressions_are_those_of_python_and_numpy() {
     );
     assert!(count("values") >= 12_000 && count("errors") >= 1_000, "{verdict}");
     assert!(count("explained") <= 20, "{verdict}");
-    // The control: an answer that is off by one in its last digit differs.
+    // Control: an answer that differs in its last digit is reported.
     let off = json!([{ "args": { "expression": "2**64" }, "answer": "18446744073709551617" }]);
     assert_eq!(authority("calculate.py", &["judge"], &off)["differ"].as_array().unwrap().len(), 1);
     let first: Vec<&Value> = differ.iter().take(20).collect();
     assert!(differ.is_empty(), "{} of {} differ: {first:#?}", differ.len(), cases.len());
 }
 
-/// Known posteriors and optima: at most 1.5 times the iterations and 1.25 times the error of Python's
-/// equivalents.
+/// Known posteriors and optima: at most 1.5 times the iterations and 1.25 times the error of
+/// Python's equivalents.
 #[tokio::test]
 async fn posteriors_and_optima_need_at_most_half_more_iterations_than_python() {
     let asked = authority("recover.py", &["cases"], &json!(null));

@@ -1,19 +1,21 @@
-//! For the tests of this crate only: the supervisor, what tries the cage, and the worker.
+//! Test binary of this crate: the sandbox supervisor, the sandbox self-test and the worker.
 
 use std::alloc::System;
 use std::process::ExitCode;
 
-use sandbox::Rationed;
+use sandbox::LimitedAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Rationed<System> = Rationed(System);
+static ALLOCATOR: LimitedAllocator<System> = LimitedAllocator(System);
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next() {
-        Some(word) if word == "__launch" => sandbox::process::supervise(args),
-        Some(word) if word == sandbox::PROBE => sandbox::probe(args),
-        Some(word) if word == builtins::WORK => builtins::work(&[builtins_symbolic::EXTRA]),
+        Some(word) if word == "__launch" => sandbox::process::run_supervisor(args),
+        Some(word) if word == sandbox::SELF_TEST_COMMAND => sandbox::run_escape_attempts(args),
+        Some(word) if word == builtins::POOL_WORKER_COMMAND => {
+            builtins::run_pool_worker(&[builtins_symbolic::SOLVE_JOB_HANDLER])
+        }
         _ => ExitCode::from(64),
     }
 }

@@ -1,4 +1,4 @@
-//! The tool as it is offered, in its worker.
+//! Tests of the tool in its worker.
 
 #[cfg(test)]
 mod calls;

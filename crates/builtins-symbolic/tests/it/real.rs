@@ -1,19 +1,19 @@
-//! What sympy says to the same equations. The cases and the verdicts are its own, in
-//! `tests/real/equations.py`; the answers are the tool's.
+//! Compares the tool with sympy on the same equations. Cases and verdicts come from
+//! `tests/real/equations.py`.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use testkit::real::installed;
+use testkit::installed_programs::installed_file;
 
 use crate::calls::{call, tool, value};
 
 fn authority(what: &str, input: &Value) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/equations.py");
     #[expect(clippy::disallowed_methods, reason = "the authority is a program of its own")]
-    let mut python = Command::new(installed("venv-math/bin/python"));
+    let mut python = Command::new(installed_file("venv-math/bin/python"));
     python.arg(script).arg(what).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = python.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

@@ -1,4 +1,4 @@
-//! The algebra has no deadline and takes memory as it likes: its worker has bounds.
+//! Tests of the worker's limits: the CAS itself has no deadline and no memory limit.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::calls::{call, tool, value};
 #[tokio::test]
 async fn what_never_ends_is_ended_and_the_next_call_is_answered() {
     let tool = tool();
-    // A system whose basis is far beyond any machine.
+    // A system whose Gröbner basis no machine can compute.
     let endless = "x**13*y**11 + z**7*w**9 = 1; x**9*z**13 - y**7*w = 2; y**17 + x*z**11*w**5 = 3; \
                    w**12*x**5 - z**3*y**8 = x + y + z + w";
     let args = json!({"equation": endless, "variable": "x, y, z, w"});

@@ -6,59 +6,68 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glob::Pattern;
-use rooted_fs::roots::{Put, Root};
+use rooted_fs::rooted_dir::{RootedDir, WriteMode};
 use serde_json::{Value, json};
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use super::archive_open::issue;
-use super::opened::Archives;
-use super::sections::{Document, Sections};
-use archive_reader::Entry;
-use archive_reader::Fault;
-use archive_reader::{Archive, Go};
-use tool_manifest::Builtin;
-use tool_manifest::Registry;
-use tool_manifest::{Job, Work};
+use super::archive_open::rejection_text;
+use super::document_sections::{DocumentKind, SectionCounter};
+use super::recent_archives::RecentArchives;
+use archive_reader::ArchiveEntry;
+use archive_reader::ArchiveError;
+use archive_reader::{Archive, VisitControl};
+use tool_manifest::BuiltinTool;
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BlockingTask, TaskContext};
 
 /// Largest number of listed names.
-const LISTED: usize = 100;
+const MAX_LISTED_NAMES: usize = 100;
 /// Copy buffer size in bytes.
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
-pub(crate) fn builtin(registry: &Registry, archives: Arc<Archives>) -> Option<Builtin> {
-    Some(registry.get("archive_extract")?.long(ArchiveExtract(archives)))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    archives: Arc<RecentArchives>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("archive_extract")?.with_progress(ArchiveExtract(archives)))
 }
 
 #[derive(Debug)]
-struct ArchiveExtract(Arc<Archives>);
+struct ArchiveExtract(Arc<RecentArchives>);
 
-impl Work for ArchiveExtract {
-    fn work(&self, job: &Job) -> Result<Json, String> {
-        let args = job.call.args.value();
+impl BlockingTask for ArchiveExtract {
+    fn run_task(&self, job: &TaskContext) -> Result<Json, String> {
+        let args = job.call.arguments.as_value();
         let text = |name| args.get(name).and_then(Value::as_str);
-        let path = self.0.meant(text("archive_name"), &job.caller)?;
-        let archive = self.0.open(&path, None)?;
-        let wanted = Wanted::of(args)?;
-        let into = text("into").map_or_else(|| folder(&path), str::to_owned);
-        let (root, inside) = self.0.place_to_change(&into)?;
+        let path = self.0.resolve_name(text("archive_name"), &job.caller)?;
+        let archive = self.0.open_archive(&path, None)?;
+        let wanted = EntryFilter::from_args(args)?;
+        let into = text("into").map_or_else(|| default_target(&path), str::to_owned);
+        let (root, inside) = self.0.resolve_writable_path(&into)?;
         let documents = args.get("process_documents").and_then(Value::as_bool).unwrap_or(true);
-        let mut out = Out { root, inside, job, documents, done: Done::default() };
-        out.all(&archive, &wanted)?;
-        Ok(Json::of(&out.done.told(&into)))
+        let mut out = EntryExtractor {
+            root,
+            target_dir: inside,
+            context: job,
+            counts_sections: documents,
+            report: ExtractionReport::default(),
+        };
+        out.extract_all(&archive, &wanted)?;
+        Ok(Json::encode(&out.report.to_json(&into)))
     }
 
-    fn check_args(&self, args: &Args) -> Result<(), String> {
-        let args = args.value();
-        Wanted::of(args)?;
+    fn check_args(&self, args: &CallArguments) -> Result<(), String> {
+        let args = args.as_value();
+        EntryFilter::from_args(args)?;
         match args.get("into").and_then(Value::as_str) {
-            Some(into) => self.0.place_to_change(into).map(drop),
+            Some(into) => self.0.resolve_writable_path(into).map(drop),
             None => Ok(()),
         }
     }
 }
 
 /// Returns the default target folder: beside the archive, named after its stem.
-fn folder(path: &str) -> String {
+fn default_target(path: &str) -> String {
     let (above, name) = path.rsplit_once('/').map_or(("", path), |(above, name)| (above, name));
     let stem = name.trim_start_matches('.').split('.').next().unwrap_or_default();
     let stem = if stem.is_empty() { "archive" } else { stem };
@@ -67,13 +76,13 @@ fn folder(path: &str) -> String {
 }
 
 /// Selects entries by pattern or exact name.
-struct Wanted {
+struct EntryFilter {
     pattern: Option<Pattern>,
     names: Option<HashSet<String>>,
 }
 
-impl Wanted {
-    fn of(args: &Value) -> Result<Self, String> {
+impl EntryFilter {
+    fn from_args(args: &Value) -> Result<Self, String> {
         let pattern = args.get("pattern").and_then(Value::as_str).map(Pattern::new).transpose();
         let pattern = pattern.map_err(|error| format!("pattern: {error}"))?;
         let names = args
@@ -83,24 +92,24 @@ impl Wanted {
         Ok(Self { pattern, names })
     }
 
-    fn has(&self, entry: &Entry) -> bool {
+    fn matches_entry(&self, entry: &ArchiveEntry) -> bool {
         let fits = self.pattern.as_ref().is_none_or(|pattern| pattern.matches(&entry.name));
         fits && self.names.as_ref().is_none_or(|names| names.contains(&entry.name))
     }
 }
 
 #[derive(Debug, Default)]
-struct Done {
+struct ExtractionReport {
     names: Vec<String>,
     extracted: u64,
     processed: u64,
     sections: u64,
     skipped: u64,
-    refused: Vec<String>,
+    rejected: Vec<String>,
 }
 
-impl Done {
-    fn told(&self, into: &str) -> Value {
+impl ExtractionReport {
+    fn to_json(&self, into: &str) -> Value {
         json!({
             "success": true,
             "extracted": self.extracted,
@@ -109,80 +118,90 @@ impl Done {
             "skipped": self.skipped,
             "stored_in": into,
             "files": self.names,
-            "refused": self.refused.iter().take(LISTED).collect::<Vec<_>>(),
-            "truncated": self.extracted > LISTED as u64 || self.refused.len() > LISTED,
+            "refused": self.rejected.iter().take(MAX_LISTED_NAMES).collect::<Vec<_>>(),
+            "truncated": self.extracted > MAX_LISTED_NAMES as u64 || self.rejected.len() > MAX_LISTED_NAMES,
         })
     }
 }
 
-struct Out<'a> {
-    root: &'a Root,
-    inside: &'a Path,
-    job: &'a Job,
-    documents: bool,
-    done: Done,
+struct EntryExtractor<'a> {
+    root: &'a RootedDir,
+    target_dir: &'a Path,
+    context: &'a TaskContext,
+    counts_sections: bool,
+    report: ExtractionReport,
 }
 
-impl Out<'_> {
-    fn all(&mut self, archive: &Archive, wanted: &Wanted) -> Result<(), String> {
+impl EntryExtractor<'_> {
+    fn extract_all(&mut self, archive: &Archive, wanted: &EntryFilter) -> Result<(), String> {
         // The directory of the archive is checked before anything is written.
-        let entries = archive.entries().map_err(|fault| fault.to_string())?;
+        let entries = archive.list_entries().map_err(|fault| fault.to_string())?;
         let asked = |name: &String| entries.iter().any(|entry| entry.name == *name);
         if let Some(missing) = wanted.names.iter().flatten().find(|name| !asked(name)) {
-            let missing = crate::system::files::shown(missing);
+            let missing = crate::system::file_roots::escape_for_message(missing);
             return Err(format!("files: `{missing}` is not in the archive; see archive_open"));
         }
-        self.done.refused = entries.iter().filter(|it| wanted.has(it)).filter_map(issue).collect();
-        self.done.skipped = entries.iter().filter(|it| !wanted.has(it)).count() as u64;
+        self.report.rejected = entries
+            .iter()
+            .filter(|it| wanted.matches_entry(it))
+            .filter_map(rejection_text)
+            .collect();
+        self.report.skipped = entries.iter().filter(|it| !wanted.matches_entry(it)).count() as u64;
         let mut why = None;
-        let walked = archive.walk(&|entry| wanted.has(entry), &mut |entry, content| match self
-            .one(entry, content)
-        {
-            Ok(()) => Ok(Go::On),
-            Err(error) => {
-                why = Some(error);
-                Ok(Go::Stop)
-            }
-        });
+        let walked =
+            archive.visit_files(&|entry| wanted.matches_entry(entry), &mut |entry, content| {
+                match self.extract_entry(entry, content) {
+                    Ok(()) => Ok(VisitControl::Continue),
+                    Err(error) => {
+                        why = Some(error);
+                        Ok(VisitControl::Stop)
+                    }
+                }
+            });
         let broken = why.or_else(|| walked.err().map(|fault| fault.to_string()));
         broken.map_or(Ok(()), |why| {
-            Err(format!("{why}; {} files had come out before that", self.done.extracted))
+            Err(format!("{why}; {} files had come out before that", self.report.extracted))
         })
     }
 
-    fn one(&mut self, entry: &Entry, content: &mut dyn Read) -> Result<(), String> {
-        let path: PathBuf = self.inside.join(&entry.name);
-        self.root.make_folders_above(&path).map_err(|error| error.to_string())?;
-        let document = Document::of(entry).filter(|_| self.documents);
-        let mut sections = document.map(Sections::new);
-        let (job, mut failed) = (self.job, None);
-        let written = self.root.write_with(&path, Put::Replace, |file| {
-            let mut chunk = vec![0; CHUNK];
+    fn extract_entry(
+        &mut self,
+        entry: &ArchiveEntry,
+        content: &mut dyn Read,
+    ) -> Result<(), String> {
+        let path: PathBuf = self.target_dir.join(&entry.name);
+        self.root.create_parent_dirs(&path).map_err(|error| error.to_string())?;
+        let document = DocumentKind::from_entry(entry).filter(|_| self.counts_sections);
+        let mut sections = document.map(SectionCounter::new);
+        let (job, mut failed) = (self.context, None);
+        let written = self.root.write_file_with(&path, WriteMode::Overwrite, |file| {
+            let mut chunk = vec![0; CHUNK_BYTES];
             loop {
                 let read = content.read(&mut chunk).inspect_err(|error| {
-                    failed = Some(Fault::from(io::Error::new(error.kind(), error.to_string())));
+                    failed =
+                        Some(ArchiveError::from(io::Error::new(error.kind(), error.to_string())));
                 })?;
                 let Some(bytes) = chunk.get(..read).filter(|bytes| !bytes.is_empty()) else {
                     return Ok(());
                 };
-                job.step(read as u64).map_err(io::Error::other)?;
+                job.advance_by(read as u64).map_err(io::Error::other)?;
                 if let Some(sections) = &mut sections {
-                    sections.feed(bytes);
+                    sections.push_bytes(bytes);
                 }
                 file.write_all(bytes)?;
             }
         });
         written.map_err(|error| match failed {
-            Some(fault) => format!("{}: {}", entry.name, fault.what),
+            Some(fault) => format!("{}: {}", entry.name, fault.message),
             None => error.to_string(),
         })?;
-        self.done.extracted += 1;
-        if self.done.names.len() < LISTED {
-            self.done.names.push(entry.name.clone());
+        self.report.extracted += 1;
+        if self.report.names.len() < MAX_LISTED_NAMES {
+            self.report.names.push(entry.name.clone());
         }
         if let Some(sections) = sections {
-            self.done.processed += 1;
-            self.done.sections += sections.end();
+            self.report.processed += 1;
+            self.report.sections += sections.finish_count();
         }
         Ok(())
     }

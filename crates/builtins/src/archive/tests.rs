@@ -1,39 +1,39 @@
-//! Archives that lie, and those that do not.
+//! Tests of malicious and valid archives.
 
 use std::fs;
 use std::io::{Cursor, Write as _};
 use std::sync::Arc;
 
-use rooted_fs::roots::{Access, Root};
+use rooted_fs::rooted_dir::{AccessMode, RootedDir};
 use serde_json::{Value, json};
-use tool::Body;
+use tool::OutcomeBody;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::opened::Archives;
+use super::recent_archives::RecentArchives;
 use super::{archive_extract, archive_file, archive_open, archive_search};
-use crate::system::files::Files;
+use crate::system::file_roots::FileRoots;
 use crate::tests::execute;
-use builtin_manifests::Family;
-use tool_manifest::Builtin;
+use builtin_manifests::ToolFamily;
+use tool_manifest::BuiltinTool;
 
 struct Place {
     home: tempfile::TempDir,
-    tools: Vec<Builtin>,
+    tools: Vec<BuiltinTool>,
 }
 
 fn place() -> Place {
     let home = tempfile::tempdir().unwrap();
     let work = home.path().join("work");
     fs::create_dir(&work).unwrap();
-    let root = Root::open(&work, Access::ReadWrite).unwrap();
-    let archives = Archives::new(Arc::new(Files::new(vec![(work, root)])));
-    let registry = Family::General.registry();
+    let root = RootedDir::open_root(&work, AccessMode::ReadWrite).unwrap();
+    let archives = RecentArchives::new(Arc::new(FileRoots::new(vec![(work, root)])));
+    let registry = ToolFamily::General.registry();
     let tools = [
-        archive_open::builtin(registry, Arc::clone(&archives)),
-        archive_extract::builtin(registry, Arc::clone(&archives)),
-        archive_file::builtin(registry, Arc::clone(&archives)),
-        archive_search::builtin(registry, archives),
+        archive_open::build_tool(registry, Arc::clone(&archives)),
+        archive_extract::build_tool(registry, Arc::clone(&archives)),
+        archive_file::build_tool(registry, Arc::clone(&archives)),
+        archive_search::build_tool(registry, archives),
     ];
     Place { home, tools: tools.into_iter().flatten().collect() }
 }
@@ -45,11 +45,11 @@ impl Place {
     async fn call(&self, tool: &str, args: Value) -> Result<Value, String> {
         let builtin = self.tools.iter().find(|it| it.tool.name.as_str() == tool).unwrap();
         let outcome = execute(builtin.clone(), &args.to_string()).await;
-        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-        let value = json.value();
+        let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+        let value = json.to_value();
         if outcome.is_error { Err(value.as_str().unwrap().to_owned()) } else { Ok(value) }
     }
-    /// What both looking and taking out say.
+    /// Returns the results of opening and of extracting an archive.
     async fn both(&self, name: &str, bytes: &[u8]) -> [Result<Value, String>; 2] {
         self.put(name, bytes);
         [
@@ -78,7 +78,7 @@ fn tarred(files: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
         header.set_entry_type(*kind);
         header.set_mode(0o4777);
         header.set_size(content.len() as u64);
-        // As bytes: what writes archives would not write some of these names.
+        // Written as bytes, since archive libraries refuse some of these names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         if matches!(kind, tar::EntryType::Symlink | tar::EntryType::Link) {
             header.set_link_name("/etc/passwd").unwrap();
@@ -97,7 +97,7 @@ async fn what_goes_in_comes_out() {
     place.put("a.zip", &zipped(&[("x/y.txt", b"why"), ("z", b"zed")]));
     let opened = place.call("archive_open", json!({ "path": "a.zip" })).await.unwrap();
     assert_eq!((&opened["total_files"], &opened["status"]), (&json!(2), &json!("valid")));
-    // What was opened last is meant where nothing is named.
+    // Without a name, the archive opened last is used.
     let done = place.call("archive_extract", json!({})).await.unwrap();
     assert_eq!((&done["extracted"], &done["stored_in"]), (&json!(2), &json!("a.extracted")));
     assert_eq!(place.holds("work/a.extracted/x/y.txt").as_deref(), Some("why"));
@@ -139,7 +139,7 @@ async fn names_links_and_devices_that_lead_out_stay_in() {
     let (opened, done) = (opened.unwrap(), done.unwrap());
     assert_eq!(opened["status"], "suspicious");
     assert_eq!(opened["issues"].as_array().unwrap().len(), 7, "{opened}");
-    // `link/through` is a file in a folder of that name: no link was made.
+    // `link/through` is a file in a folder of that name: no link was created.
     assert_eq!(done["files"], json!(["good", "link/through"]));
     assert_eq!(place.holds("work/out/good").as_deref(), Some("good"));
     assert_eq!(place.holds("up"), None);
@@ -147,7 +147,7 @@ async fn names_links_and_devices_that_lead_out_stay_in() {
     assert!(!fs::exists("/tmp/toolkeep-abs").unwrap());
     let made = fs::symlink_metadata(place.home.path().join("work/out/link")).unwrap();
     assert!(made.is_dir());
-    // Neither set-id bits nor others' rights came along.
+    // Neither set-id bits nor permissions of other users were extracted.
     let mode = fs::metadata(place.home.path().join("work/out/good")).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o7111, 0);
 }
@@ -159,7 +159,7 @@ async fn a_link_that_is_there_already_is_not_written_through() {
     fs::create_dir(&outside).unwrap();
     fs::create_dir(work.join("out")).unwrap();
     std::os::unix::fs::symlink(&outside, work.join("out/x")).unwrap();
-    // The control: the link leads there.
+    // Control: the link leads there.
     fs::write(work.join("out/x/control"), "").unwrap();
     assert!(outside.join("control").exists());
     let [_, done] = place.both("a.zip", &zipped(&[("x/y.txt", b"OUT")])).await;
@@ -188,7 +188,7 @@ async fn bombs_are_refused_before_they_are_written() {
         }
         assert_eq!(place.holds("work/out/zeros"), None);
     }
-    // The control: the same, unpacked, is as large as it says.
+    // Control: the uncompressed archive has the declared size.
     let [_, done] = place.both("plain.tar", &tar).await;
     assert_eq!(done.unwrap()["extracted"], 1);
 }
@@ -204,7 +204,7 @@ async fn headers_that_disagree_are_refused() {
     let mut other = good.clone();
     let place_of = at(&other, b"aaaa", 0);
     other[place_of] = b'c';
-    // The second entry leads to the first one's bytes.
+    // The second entry refers to the data of the first.
     let mut overlap = good.clone();
     let directory = at(&overlap, b"PK\x01\x02", 1);
     overlap[directory + 42..directory + 46].copy_from_slice(&[0; 4]);

@@ -8,48 +8,52 @@ mod repository;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Outcome, Step};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, Outcome, RecordedCall};
 
-use crate::system::files::{Files, shown};
-use crate::worker::{FolderReaders, Job};
-use tool_manifest::Builtin;
-use tool_manifest::Registry;
+use crate::system::file_roots::{FileRoots, escape_for_message};
+use crate::worker_pool::{FolderReaderPool, WorkerJob};
+use tool_manifest::BuiltinTool;
+use tool_manifest::ManifestRegistry;
 
-pub(crate) use repository::status;
+pub(crate) use repository::repository_status;
 
-pub(crate) fn builtin(
-    registry: &Registry,
-    files: &Arc<Files>,
-    readers: &Arc<FolderReaders>,
-) -> Option<Builtin> {
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    files: &Arc<FileRoots>,
+    readers: &Arc<FolderReaderPool>,
+) -> Option<BuiltinTool> {
     let (files, readers) = (Arc::clone(files), Arc::clone(readers));
-    Some(registry.get("git_status")?.run_by(GitStatus { files, readers }))
+    Some(registry.find_tool("git_status")?.with_executor(GitStatus { file_roots: files, readers }))
 }
 
 #[derive(Debug)]
 struct GitStatus {
-    files: Arc<Files>,
-    readers: Arc<FolderReaders>,
+    file_roots: Arc<FileRoots>,
+    readers: Arc<FolderReaderPool>,
 }
 
 impl GitStatus {
-    async fn read(&self, path: &str, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let (files, name) = (Arc::clone(&self.files), path.to_owned());
+    async fn read_status(
+        &self,
+        path: &str,
+        ctx: &CallContext<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
+        let (files, name) = (Arc::clone(&self.file_roots), path.to_owned());
         // Opened beneath its root, so that the folder stays the same whatever its path later leads
         // to.
         let opened = tokio::task::spawn_blocking(move || {
-            let (root, inside) = files.place(&name)?;
-            root.path_of(inside).map_err(|error| error.to_string())
+            let (root, inside) = files.resolve_path(&name)?;
+            root.pin_dir(inside).map_err(|error| error.to_string())
         });
         let opened = opened.await.unwrap_or_else(|_| Err("a fault in the built-in tool".into()));
         let folder = match opened {
             Ok(folder) => folder,
-            Err(why) => return Ok(Step::Done(Outcome::failed(&why))),
+            Err(why) => return Ok(ExecutionState::Completed(Outcome::tool_failure(&why))),
         };
-        let answer = self.readers.run(Job::GIT_STATUS, &folder, ctx).await?;
-        Ok(Step::Done(match answer {
-            Ok(json) => Outcome::value(json),
-            Err(why) => Outcome::failed(&why.replace("{}", &shown(path))),
+        let answer = self.readers.read_folder(WorkerJob::GIT_STATUS, &folder, ctx).await?;
+        Ok(ExecutionState::Completed(match answer {
+            Ok(json) => Outcome::from_value(json),
+            Err(why) => Outcome::tool_failure(&why.replace("{}", &escape_for_message(path))),
         }))
     }
 }
@@ -57,11 +61,11 @@ impl GitStatus {
 impl Executor for GitStatus {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let path = call.call().args.value();
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        let path = call.call().arguments.as_value();
         let path = path.get("repo_path").and_then(Value::as_str).unwrap_or(".").to_owned();
-        Box::pin(async move { self.read(&path, ctx).await })
+        Box::pin(async move { self.read_status(&path, ctx).await })
     }
 }

@@ -1,28 +1,31 @@
 //! `lint_python`: checks Python code with ruff; without ruff, only its syntax.
 
-mod install;
-mod ruff;
-mod syntax;
+mod ruff_install;
+mod ruff_process;
+mod syntax_check;
 
 use serde_json::{Value, json};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, RecordedCall};
 
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, ended};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, completed_step};
 
-pub use install::{Installed, Package, install};
-pub use ruff::Ruff;
+pub use ruff_install::{InstalledProgram, PinnedPackage, install_package};
+pub use ruff_process::RuffLinter;
 
-pub(crate) fn builtin(registry: &Registry, ruff: Option<&Ruff>) -> Option<Builtin> {
-    Some(registry.get("lint_python")?.run_by(LintPython { ruff: ruff.cloned() }))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    ruff: Option<&RuffLinter>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("lint_python")?.with_executor(LintPython { ruff: ruff.cloned() }))
 }
 
 /// Folder in the data directory where ruff is installed.
-pub const RUFF: &str = "tools/ruff/bin";
+pub const RUFF_DIR: &str = "tools/ruff/bin";
 
 /// One issue that the linter found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Issue {
+struct LintIssue {
     code: String,
     message: String,
     line: u64,
@@ -31,31 +34,32 @@ struct Issue {
 
 #[derive(Debug)]
 struct LintPython {
-    ruff: Option<Ruff>,
+    ruff: Option<RuffLinter>,
 }
 
 impl LintPython {
-    async fn lint(&self, args: &Value, ctx: &Context<'_>) -> Result<Value, String> {
+    async fn lint_code(&self, args: &Value, ctx: &CallContext<'_>) -> Result<Value, String> {
         let code = args.get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
         let fix = args.get("fix").and_then(Value::as_bool).unwrap_or(false);
         let found = match &self.ruff {
-            Some(ruff) => ruff.program().await.map(|program| (ruff, program)),
+            Some(ruff) => ruff.find_program().await.map(|program| (ruff, program)),
             None => None,
         };
         let Some((ruff, program)) = found else {
-            let checked = tokio::task::spawn_blocking(move || syntax::check(&code)).await;
+            let checked =
+                tokio::task::spawn_blocking(move || syntax_check::check_syntax(&code)).await;
             let issues = checked.map_err(|_| "the check broke down".to_owned())??;
-            return Ok(told(&issues, None, "syntax"));
+            return Ok(issues_json(&issues, None, "syntax"));
         };
-        let (issues, caged) = ruff.check(&program, &code).await?;
-        ctx.ran_caged(caged);
-        let fixed = if fix { Some(ruff.fix(&program, &code).await?) } else { None };
-        Ok(told(&issues, fixed.as_deref(), "ruff"))
+        let (issues, caged) = ruff.check_code(&program, &code).await?;
+        ctx.record_sandbox_usage(caged);
+        let fixed = if fix { Some(ruff.fix_code(&program, &code).await?) } else { None };
+        Ok(issues_json(&issues, fixed.as_deref(), "ruff"))
     }
 }
 
-fn told(issues: &[Issue], fixed: Option<&str>, checked_by: &str) -> Value {
-    let one = |it: &Issue| json!({ "code": it.code, "message": it.message, "line": it.line, "column": it.column });
+fn issues_json(issues: &[LintIssue], fixed: Option<&str>, checked_by: &str) -> Value {
+    let one = |it: &LintIssue| json!({ "code": it.code, "message": it.message, "line": it.line, "column": it.column });
     let summary = match (issues.len(), checked_by) {
         (0, "ruff") => "no issues".to_owned(),
         (0, _) => {
@@ -75,12 +79,12 @@ fn told(issues: &[Issue], fixed: Option<&str>, checked_by: &str) -> Value {
 impl Executor for LintPython {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         Box::pin(async move {
-            let answer = self.lint(call.call().args.value(), ctx).await;
-            Ok(ended(answer))
+            let answer = self.lint_code(call.call().arguments.as_value(), ctx).await;
+            Ok(completed_step(answer))
         })
     }
 }

@@ -1,37 +1,43 @@
-//! `python_eval`: Python by an interpreter that has no files, no net and no programs, in a worker.
+//! `python_eval`: runs Python in a worker, by an interpreter without access to files, network or
+//! programs.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, RecordedCall};
 
-use crate::worker::{Job, Workers};
-use tool_manifest::Builtin;
-use tool_manifest::Registry;
+use crate::worker_pool::{WorkerJob, WorkerPool};
+use tool_manifest::BuiltinTool;
+use tool_manifest::ManifestRegistry;
 
-pub(crate) fn builtin(registry: &Registry, workers: &Arc<Workers>) -> Option<Builtin> {
-    Some(registry.get("python_eval")?.run_by(PythonEval(Arc::clone(workers))))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    workers: &Arc<WorkerPool>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("python_eval")?.with_executor(PythonEval(Arc::clone(workers))))
 }
 
 #[derive(Debug)]
-struct PythonEval(Arc<Workers>);
+struct PythonEval(Arc<WorkerPool>);
 
 impl Executor for PythonEval {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let args = &call.call().args;
-        let empty = args.value().get("expression").and_then(Value::as_str).is_none_or(|text| {
-            // Nothing but space has no value either.
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        let args = &call.call().arguments;
+        let empty = args.as_value().get("expression").and_then(Value::as_str).is_none_or(|text| {
+            // Whitespace alone has no value either.
             text.trim().is_empty()
         });
         Box::pin(async move {
             if empty {
-                return Ok(Step::Done(tool::Outcome::failed("expression: is empty")));
+                return Ok(ExecutionState::Completed(tool::Outcome::tool_failure(
+                    "expression: is empty",
+                )));
             }
-            self.0.run(Job::PYTHON, args.raw(), ctx).await
+            self.0.run_job(WorkerJob::PYTHON, args.as_json(), ctx).await
         })
     }
 }

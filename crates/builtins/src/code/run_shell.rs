@@ -6,160 +6,174 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::process::{Child, Exit, GRACE, SpawnError};
+use sandbox::process::{ChildExit, ChildProcess, DEFAULT_GRACE, SpawnError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tool::{
-    Body, Boxed, Clock, Code, Context, ExecuteError, Executor, Granted, Json, Outcome, Step,
+    BoxFuture, CallContext, Clock, ErrorCode, ExecuteError, ExecutionState, Executor, Json,
+    Outcome, OutcomeBody, RecordedCall,
 };
 
-use crate::cages::{Cages, caged_child};
-use tool_manifest::Builtin;
-use tool_manifest::{Bound, Registry};
+use crate::sandbox_provider::{SandboxProvider, child_usage};
+use tool_manifest::BuiltinTool;
+use tool_manifest::{ManifestRegistry, NumericLimit};
 
-/// Largest captured output of stdout and stderr, in characters (spec 3's numbers).
-const MOST: (usize, usize) = (50_000, 10_000);
-/// `returncode` after a timeout (spec 3's number).
-const OUT_OF_TIME: i32 = -1;
+/// Largest captured output of stdout and stderr, in characters (the research registry's numbers).
+const MAX_STREAM_CHARS: (usize, usize) = (50_000, 10_000);
+/// `returncode` after a timeout (the research registry's number).
+const TIMEOUT_RETURN_CODE: i32 = -1;
 
-pub(crate) fn builtin(
-    registry: &Registry,
-    cages: &Arc<Cages>,
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    cages: &Arc<SandboxProvider>,
     clock: &Arc<dyn Clock>,
-) -> Option<Builtin> {
-    let declared = registry.get("run_shell")?;
-    let seconds = declared.bound("timeout");
+) -> Option<BuiltinTool> {
+    let declared = registry.find_tool("run_shell")?;
+    let seconds = declared.numeric_limit("timeout");
     let (cages, clock) = (Arc::clone(cages), Arc::clone(clock));
-    Some(declared.run_by(RunShell { cages, clock, seconds }))
+    Some(declared.with_executor(RunShell { sandboxes: cages, clock, timeout_limit: seconds }))
 }
 
 #[derive(Debug)]
 struct RunShell {
-    cages: Arc<Cages>,
+    sandboxes: Arc<SandboxProvider>,
     clock: Arc<dyn Clock>,
-    seconds: Bound,
+    timeout_limit: NumericLimit,
 }
 
 /// How a command ended.
-enum Ended {
-    ByItself(Exit),
-    OutOfTime,
-    GivenUp,
+enum CommandEnd {
+    Exited(ChildExit),
+    TimedOut,
+    Cancelled,
 }
 
 impl Executor for RunShell {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.run(call.call().args.value(), ctx))
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        Box::pin(self.run_command(call.call().arguments.as_value(), ctx))
     }
 }
 
 impl RunShell {
-    async fn run(&self, args: &Value, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let began = self.clock.mono();
+    async fn run_command(
+        &self,
+        args: &Value,
+        ctx: &CallContext<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
+        let began = self.clock.monotonic_now();
         let line = args.get("command").and_then(Value::as_str).unwrap_or_default();
         let folder = args.get("cwd").and_then(Value::as_str);
-        let limit = Duration::from_secs(self.seconds.of(args, "timeout").max(1));
-        let refused = |why: String| ExecuteError::before(Code::Blocked, why);
-        let spec = self.cages.shell(line, folder).await.map_err(refused)?;
-        let tier = spec.cage.as_ref().map(|cage| cage.tier);
-        let mut child = match self.cages.launcher().spawn(&spec) {
+        let limit = Duration::from_secs(self.timeout_limit.value_in(args, "timeout").max(1));
+        let refused = |why: String| ExecuteError::not_sent(ErrorCode::Blocked, why);
+        let spec = self.sandboxes.shell_command(line, folder).await.map_err(refused)?;
+        let tier = spec.sandbox.as_ref().map(|cage| cage.level);
+        let mut child = match self.sandboxes.launcher().spawn_child(&spec) {
             Ok(child) => child,
-            Err(SpawnError::BadSpec { what, .. }) => {
-                return Ok(Step::Done(Outcome::failed(&format!("command {what}"))));
+            Err(SpawnError::InvalidSpec { what, .. }) => {
+                return Ok(ExecutionState::Completed(Outcome::tool_failure(&format!(
+                    "command {what}"
+                ))));
             }
-            Err(error) => return Err(ExecuteError::before(Code::Busy, error.to_string())),
+            Err(error) => return Err(ExecuteError::not_sent(ErrorCode::Busy, error.to_string())),
         };
-        drop(child.stdin());
-        let streams = (child.stdout(), child.stderr());
+        drop(child.take_stdin());
+        let streams = (child.take_stdout(), child.take_stderr());
         let (out, err, (ended, heavy)) = tokio::join!(
-            kept(streams.0, MOST.0),
-            kept(streams.1, MOST.1),
-            until_ended(&mut child, limit, ctx)
+            capture_output(streams.0, MAX_STREAM_CHARS.0),
+            capture_output(streams.1, MAX_STREAM_CHARS.1),
+            wait_or_kill(&mut child, limit, ctx)
         );
         if let Some(tier) = tier {
-            ctx.ran_caged(caged_child(tier, &child));
+            ctx.record_sandbox_usage(child_usage(tier, &child));
         }
-        let took = self.clock.mono().since(began).as_millis();
+        let took = self.clock.monotonic_now().saturating_duration_since(began).as_millis();
         let (code, timed_out, note) = match ended {
-            Ended::GivenUp => {
-                return Err(ExecuteError::during(Code::Cancelled, "the command was ended"));
+            CommandEnd::Cancelled => {
+                return Err(ExecuteError::maybe_sent(
+                    ErrorCode::Cancelled,
+                    "the command was ended",
+                ));
             }
-            Ended::OutOfTime => {
+            CommandEnd::TimedOut => {
                 let note = format!("the command was ended after {} s", limit.as_secs());
-                (OUT_OF_TIME, true, Some(note))
+                (TIMEOUT_RETURN_CODE, true, Some(note))
             }
-            Ended::ByItself(Exit::NotStarted(why)) => return not_started(&why, folder),
-            Ended::ByItself(exit) => code(&exit, heavy),
+            CommandEnd::Exited(ChildExit::NotStarted(why)) => return start_failure(&why, folder),
+            CommandEnd::Exited(exit) => exit_report(&exit, heavy),
         };
         let mut fields = json!({
             "stdout": out.text,
             "stderr": err.text,
             "returncode": code,
             "elapsed_ms": u64::try_from(took).unwrap_or(u64::MAX),
-            "truncated": out.cut || err.cut,
+            "truncated": out.is_truncated || err.is_truncated,
         });
         if let (Some(fields), Some(note)) = (fields.as_object_mut(), note) {
             fields.insert("error".to_owned(), note.into());
         }
-        let body = Body::Value(Json::of(&fields));
-        Ok(Step::Done(Outcome { body, is_error: timed_out || heavy }))
+        let body = OutcomeBody::Value(Json::encode(&fields));
+        Ok(ExecutionState::Completed(Outcome { body, is_error: timed_out || heavy }))
     }
 }
 
-async fn until_ended(child: &mut Child, limit: Duration, ctx: &Context<'_>) -> (Ended, bool) {
+async fn wait_or_kill(
+    child: &mut ChildProcess,
+    limit: Duration,
+    ctx: &CallContext<'_>,
+) -> (CommandEnd, bool) {
     let ended = tokio::select! {
-        ended = tokio::time::timeout(limit, child.wait()) => ended.ok().map(Ended::ByItself),
-        () = ctx.cancel.cancelled() => Some(Ended::GivenUp),
+        ended = tokio::time::timeout(limit, child.wait_ended()) => ended.ok().map(CommandEnd::Exited),
+        () = ctx.cancel.cancelled() => Some(CommandEnd::Cancelled),
     };
     match ended {
-        Some(Ended::ByItself(exit)) => (Ended::ByItself(exit), child.too_heavy()),
+        Some(CommandEnd::Exited(exit)) => (CommandEnd::Exited(exit), child.exceeded_memory_limit()),
         other => {
-            child.end(GRACE).await;
-            (other.unwrap_or(Ended::OutOfTime), false)
+            child.terminate_tree(DEFAULT_GRACE).await;
+            (other.unwrap_or(CommandEnd::TimedOut), false)
         }
     }
 }
 
 /// Reports a signal as Python does, as a negative number.
-fn code(exit: &Exit, heavy: bool) -> (i32, bool, Option<String>) {
+fn exit_report(exit: &ChildExit, heavy: bool) -> (i32, bool, Option<String>) {
     match exit {
-        Exit::Code(code) => (*code, false, None),
-        Exit::Signal(number) if heavy => {
+        ChildExit::Code(code) => (*code, false, None),
+        ChildExit::Signal(number) if heavy => {
             (-number, false, Some("the command took more memory than it may".to_owned()))
         }
-        Exit::Signal(number) => (-number, false, Some(format!("ended by signal {number}"))),
-        Exit::NotStarted(_) | Exit::Lost => {
+        ChildExit::Signal(number) => (-number, false, Some(format!("ended by signal {number}"))),
+        ChildExit::NotStarted(_) | ChildExit::SupervisorLost => {
             (-9, false, Some("its supervisor was killed from outside".to_owned()))
         }
     }
 }
 
-fn not_started(why: &str, folder: Option<&str>) -> Result<Step, ExecuteError> {
+fn start_failure(why: &str, folder: Option<&str>) -> Result<ExecutionState, ExecuteError> {
     if why.contains("working directory") {
         let shown: String =
             folder.unwrap_or(".").chars().take(200).flat_map(char::escape_debug).collect();
         let told = format!(
             "cwd: `{shown}` is no folder that the command can be in; give one in the working folder"
         );
-        return Ok(Step::Done(Outcome::failed(&told)));
+        return Ok(ExecutionState::Completed(Outcome::tool_failure(&told)));
     }
-    Err(ExecuteError::before(Code::Blocked, why.to_owned()))
+    Err(ExecuteError::not_sent(ErrorCode::Blocked, why.to_owned()))
 }
 
 #[derive(Default)]
-struct Kept {
+struct CapturedOutput {
     text: String,
-    cut: bool,
+    is_truncated: bool,
 }
 
 /// Captures the first `most` characters. The rest is read and discarded, so that the writer never
 /// blocks.
-async fn kept(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Kept {
-    let Some(mut stream) = stream else { return Kept::default() };
+async fn capture_output(stream: Option<impl AsyncRead + Unpin>, most: usize) -> CapturedOutput {
+    let Some(mut stream) = stream else { return CapturedOutput::default() };
     let (mut all, mut chunk) = (Vec::new(), vec![0; 16 << 10]);
     let mut cut = false;
     while let Ok(count @ 1..) = stream.read(&mut chunk).await {
@@ -170,8 +184,8 @@ async fn kept(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Kept {
     }
     let text = String::from_utf8_lossy(&all);
     let end = text.char_indices().nth(most).map(|(at, _)| at);
-    Kept {
+    CapturedOutput {
         text: text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned(),
-        cut: cut || end.is_some(),
+        is_truncated: cut || end.is_some(),
     }
 }

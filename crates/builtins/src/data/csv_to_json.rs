@@ -1,44 +1,46 @@
 //! `csv_to_json`: converts the rows of a CSV text to JSON objects (RFC 4180).
 
-mod rows;
+mod csv_reader;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use rows::Rows;
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use csv_reader::CsvCellReader;
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
 /// Largest number of digits of a decimal that becomes a number; a double preserves all of them.
-const DIGITS: usize = 15;
+const MAX_NUMBER_DIGITS: usize = 15;
 /// Largest result, in bytes of JSON.
-const MOST: usize = 256 << 20;
+const MAX_JSON_BYTES: usize = 256 << 20;
 /// Largest number of cells in a row.
-const CELLS: usize = 100_000;
+const MAX_CELLS_PER_ROW: usize = 100_000;
 
-pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
-    Some(registry.get("csv_to_json")?.aside(CsvToJson))
+pub(crate) fn build_tool(registry: &ManifestRegistry) -> Option<BuiltinTool> {
+    Some(registry.find_tool("csv_to_json")?.with_blocking(CsvToJson))
 }
 
 #[derive(Debug)]
 struct CsvToJson;
 
-impl Compute for CsvToJson {
+impl ToolFunction for CsvToJson {
     /// The text may be large, so rows are written while they are read, without a tree.
-    fn compute(&self, args: &Args) -> Result<Json, String> {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
         let keys = ["csv_content", "delimiter", "has_header", "numbers"];
-        let [text, delimiter, header, numbers] = args.raw().pick(keys);
-        let text = text.as_ref().and_then(Json::text).unwrap_or_default();
-        let delimiter = delimiter.as_ref().and_then(Json::text).unwrap_or(Cow::Borrowed(","));
+        let [text, delimiter, header, numbers] = args.as_json().pick(keys);
+        let text = text.as_ref().and_then(Json::string_value).unwrap_or_default();
+        let delimiter =
+            delimiter.as_ref().and_then(Json::string_value).unwrap_or(Cow::Borrowed(","));
         let flag = |given: Option<Json>| given.is_none_or(|given| given.as_str() == "true");
-        convert(&text, byte(&delimiter)?, flag(header), flag(numbers)).map(Json::written)
+        convert_csv(&text, delimiter_byte(&delimiter)?, flag(header), flag(numbers))
+            .map(Json::from_trusted)
     }
 }
 
 /// Validates the delimiter, which must be one ASCII byte.
-pub(super) fn byte(delimiter: &str) -> Result<u8, String> {
+pub(super) fn delimiter_byte(delimiter: &str) -> Result<u8, String> {
     match delimiter.as_bytes() {
         [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => Err(format!(
@@ -49,29 +51,29 @@ pub(super) fn byte(delimiter: &str) -> Result<u8, String> {
     }
 }
 
-fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<String, String> {
+fn convert_csv(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<String, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut rows = Rows::of(text, delimiter);
-    let mut columns = Columns::default();
-    if header && rows.more() {
-        columns = Columns::named(&mut rows)?;
+    let mut rows = CsvCellReader::new(text, delimiter);
+    let mut columns = ColumnNames::default();
+    if header && rows.next_row() {
+        columns = ColumnNames::from_header(&mut rows)?;
     }
     let mut out = String::with_capacity(text.len() * 2);
     out.push('[');
-    while rows.more() {
+    while rows.next_row() {
         out.push_str(if out.len() > 1 { ",{" } else { "{" });
         let mut at = 0;
         loop {
-            out.push_str(columns.key(at)?);
-            let (cell, more) = rows.cell();
+            out.push_str(columns.key_at(at)?);
+            let (cell, more) = rows.next_cell();
             if numbers && is_number(cell) {
                 out.push_str(cell);
             } else {
-                json::quote(&mut out, cell);
+                json::write_quoted(&mut out, cell);
             }
-            if out.len() > MOST {
+            if out.len() > MAX_JSON_BYTES {
                 let told = "csv_content: its rows have more than";
-                return Err(format!("{told} {MOST} bytes; give a part"));
+                return Err(format!("{told} {MAX_JSON_BYTES} bytes; give a part"));
             }
             if !more {
                 break;
@@ -87,37 +89,37 @@ fn convert(text: &str, delimiter: u8, header: bool, numbers: bool) -> Result<Str
 /// Column names, each encoded as an object key with its leading comma. Cells beyond the header get
 /// generated names, so that none is lost.
 #[derive(Default)]
-struct Columns {
+struct ColumnNames {
     keys: Vec<String>,
     /// The next suffix for each repeated name.
     names: HashMap<String, usize>,
 }
 
-impl Columns {
+impl ColumnNames {
     /// Reads the names from the next row.
-    fn named(header: &mut Rows<'_>) -> Result<Self, String> {
+    fn from_header(header: &mut CsvCellReader<'_>) -> Result<Self, String> {
         let mut columns = Self::default();
         loop {
-            let (name, more) = header.cell();
-            columns.add(name)?;
+            let (name, more) = header.next_cell();
+            columns.add_column(name)?;
             if !more {
                 return Ok(columns);
             }
         }
     }
 
-    fn key(&mut self, at: usize) -> Result<&str, String> {
+    fn key_at(&mut self, at: usize) -> Result<&str, String> {
         while self.keys.len() <= at {
-            self.add("")?;
+            self.add_column("")?;
         }
         Ok(self.keys.get(at).map_or("", String::as_str))
     }
 
     /// Adds a name. A repeated name gets a number (`price_2`), an empty one becomes `col_0`.
-    fn add(&mut self, name: &str) -> Result<(), String> {
+    fn add_column(&mut self, name: &str) -> Result<(), String> {
         let at = self.keys.len();
-        if at == CELLS {
-            return Err(format!("csv_content: a row has more than {CELLS} cells"));
+        if at == MAX_CELLS_PER_ROW {
+            return Err(format!("csv_content: a row has more than {MAX_CELLS_PER_ROW} cells"));
         }
         let mut free = if name.is_empty() { format!("col_{at}") } else { name.to_owned() };
         if let Some(mut number) = self.names.get(&free).copied() {
@@ -132,7 +134,7 @@ impl Columns {
             self.names.insert(name, number);
         }
         let mut key = String::from(if at == 0 { "" } else { "," });
-        json::quote(&mut key, &free);
+        json::write_quoted(&mut key, &free);
         key.push(':');
         self.keys.push(key);
         self.names.insert(free, 2);
@@ -150,11 +152,11 @@ fn is_number(cell: &str) -> bool {
     }
     if let Some((whole, _)) = digits.split_once('.') {
         let leads = whole.len() > 1 && whole.starts_with('0');
-        if let Some(count) = plain(digits.as_bytes()) {
-            return !leads && count <= DIGITS;
+        if let Some(count) = decimal_digits(digits.as_bytes()) {
+            return !leads && count <= MAX_NUMBER_DIGITS;
         }
         let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
-        let few = mantissa.bytes().filter(u8::is_ascii_digit).count() <= DIGITS;
+        let few = mantissa.bytes().filter(u8::is_ascii_digit).count() <= MAX_NUMBER_DIGITS;
         let reads = serde_json::from_str::<f64>(cell).is_ok_and(f64::is_finite);
         return !leads && few && reads;
     }
@@ -164,7 +166,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 /// Counts the digits of a plain decimal; `None` for any other text.
-fn plain(text: &[u8]) -> Option<usize> {
+fn decimal_digits(text: &[u8]) -> Option<usize> {
     let (mut points, mut last) = (0, b'.');
     for byte in text {
         points += usize::from(*byte == b'.');
@@ -180,10 +182,10 @@ fn plain(text: &[u8]) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{convert, is_number};
+    use super::{convert_csv, is_number};
 
     fn rows(text: &str) -> String {
-        convert(text, b',', true, true).unwrap()
+        convert_csv(text, b',', true, true).unwrap()
     }
 
     #[test]
@@ -193,10 +195,10 @@ mod tests {
             r#"[{"b":1,"a":"x"},{"b":2.50,"a":"y, \"z\""}]"#
         );
         assert_eq!(
-            convert("1;2\n3;4", b';', false, true).unwrap(),
+            convert_csv("1;2\n3;4", b';', false, true).unwrap(),
             r#"[{"col_0":1,"col_1":2},{"col_0":3,"col_1":4}]"#
         );
-        assert_eq!(convert("a\n1", b',', true, false).unwrap(), r#"[{"a":"1"}]"#);
+        assert_eq!(convert_csv("a\n1", b',', true, false).unwrap(), r#"[{"a":"1"}]"#);
         assert_eq!(
             (rows(""), rows("a,b\n"), rows("\u{feff}a\n1")),
             ("[]".into(), "[]".into(), r#"[{"a":1}]"#.into())
@@ -215,10 +217,14 @@ mod tests {
     #[test]
     fn a_row_without_end_is_refused_and_many_of_one_name_take_no_time() {
         let wide = |cells: usize| ",".repeat(cells - 1);
-        assert!(convert(&wide(100_001), b',', true, true).unwrap_err().contains("100000 cells"));
-        assert!(convert(&wide(100_001), b',', false, true).unwrap_err().contains("100000 cells"));
+        assert!(
+            convert_csv(&wide(100_001), b',', true, true).unwrap_err().contains("100000 cells")
+        );
+        assert!(
+            convert_csv(&wide(100_001), b',', false, true).unwrap_err().contains("100000 cells")
+        );
         let same = vec!["a"; 100_000].join(",");
-        let told = convert(&format!("{same}\n1{}", wide(100_000)), b',', true, true).unwrap();
+        let told = convert_csv(&format!("{same}\n1{}", wide(100_000)), b',', true, true).unwrap();
         assert!(told.ends_with(r#","a_100000":""}]"#));
     }
 
@@ -265,7 +271,7 @@ mod tests {
             }
             let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
             let read: Vec<serde_json::Value> =
-                serde_json::from_str(&convert(&text, b',', true, false).unwrap()).unwrap();
+                serde_json::from_str(&convert_csv(&text, b',', true, false).unwrap()).unwrap();
             let wanted: Vec<_> = cells.iter()
                 .map(|row| serde_json::json!({ "x": row[0], "y": row[1], "z": row[2] })).collect();
             prop_assert_eq!(read, wanted);

@@ -1,20 +1,20 @@
 //! `generate_uuid`: generates a random UUID (version 4).
 
 use serde_json::json;
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
-pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
-    Some(registry.get("generate_uuid")?.pure(GenerateUuid))
+pub(crate) fn build_tool(registry: &ManifestRegistry) -> Option<BuiltinTool> {
+    Some(registry.find_tool("generate_uuid")?.with_inline(GenerateUuid))
 }
 
 #[derive(Debug)]
 struct GenerateUuid;
 
-impl Compute for GenerateUuid {
-    fn compute(&self, _args: &Args) -> Result<Json, String> {
-        Ok(Json::of(&json!({ "uuid": uuid::Uuid::new_v4() })))
+impl ToolFunction for GenerateUuid {
+    fn compute_output(&self, _args: &CallArguments) -> Result<Json, String> {
+        Ok(Json::encode(&json!({ "uuid": uuid::Uuid::new_v4() })))
     }
 }

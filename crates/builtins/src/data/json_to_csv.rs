@@ -4,36 +4,40 @@ use std::collections::BTreeSet;
 
 use csv::{Terminator, WriterBuilder};
 use serde_json::Value;
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use super::csv_to_json::byte;
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use super::csv_to_json::delimiter_byte;
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
-pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
-    Some(registry.get("json_to_csv")?.aside(JsonToCsv))
+pub(crate) fn build_tool(registry: &ManifestRegistry) -> Option<BuiltinTool> {
+    Some(registry.find_tool("json_to_csv")?.with_blocking(JsonToCsv))
 }
 
 #[derive(Debug)]
 struct JsonToCsv;
 
-impl Compute for JsonToCsv {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
-        let args = args.value();
+impl ToolFunction for JsonToCsv {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
+        let args = args.as_value();
         let rows = args.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let delimiter = args.get("delimiter").and_then(Value::as_str).unwrap_or(",");
         let columns = args.get("columns").and_then(Value::as_array);
         let columns = columns.map(|all| all.iter().filter_map(Value::as_str).collect());
-        convert(rows, columns, byte(delimiter)?).map(|text| Json::of(&text))
+        convert_rows(rows, columns, delimiter_byte(delimiter)?).map(|text| Json::encode(&text))
     }
 }
 
-fn convert(rows: &[Value], columns: Option<Vec<&str>>, delimiter: u8) -> Result<String, String> {
+fn convert_rows(
+    rows: &[Value],
+    columns: Option<Vec<&str>>,
+    delimiter: u8,
+) -> Result<String, String> {
     let objects = rows.iter().enumerate().map(|(at, row)| {
         row.as_object().ok_or_else(|| {
             format!(
                 "data: row {at} is of type {}; each row must be an object",
-                Json::of(row).kind()
+                Json::encode(row).kind()
             )
         })
     });
@@ -52,7 +56,8 @@ fn convert(rows: &[Value], columns: Option<Vec<&str>>, delimiter: u8) -> Result<
     let fault = |error: csv::Error| format!("data: {error}");
     writer.write_record(&columns).map_err(fault)?;
     for row in objects {
-        let cells = columns.iter().map(|column| row.get(*column).map(cell).unwrap_or_default());
+        let cells =
+            columns.iter().map(|column| row.get(*column).map(cell_text).unwrap_or_default());
         writer.write_record(cells).map_err(fault)?;
     }
     let bytes = writer.into_inner().map_err(|error| format!("data: {error}"))?;
@@ -60,7 +65,7 @@ fn convert(rows: &[Value], columns: Option<Vec<&str>>, delimiter: u8) -> Result<
 }
 
 /// Formats a cell: text unchanged, null as empty, arrays and objects as JSON.
-fn cell(value: &Value) -> String {
+fn cell_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -72,10 +77,10 @@ fn cell(value: &Value) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::convert;
+    use super::convert_rows;
 
     fn csv(data: &Value, columns: Option<Vec<&str>>) -> Result<String, String> {
-        convert(data.as_array().unwrap(), columns, b',')
+        convert_rows(data.as_array().unwrap(), columns, b',')
     }
 
     #[test]

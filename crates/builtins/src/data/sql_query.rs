@@ -2,25 +2,28 @@
 
 use std::sync::Arc;
 
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, RecordedCall};
 
-use crate::worker::{Job, Workers};
-use tool_manifest::Builtin;
-use tool_manifest::Registry;
+use crate::worker_pool::{WorkerJob, WorkerPool};
+use tool_manifest::BuiltinTool;
+use tool_manifest::ManifestRegistry;
 
-pub(crate) fn builtin(registry: &Registry, workers: &Arc<Workers>) -> Option<Builtin> {
-    Some(registry.get("sql_query")?.run_by(SqlQuery(Arc::clone(workers))))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    workers: &Arc<WorkerPool>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("sql_query")?.with_executor(SqlQuery(Arc::clone(workers))))
 }
 
 #[derive(Debug)]
-struct SqlQuery(Arc<Workers>);
+struct SqlQuery(Arc<WorkerPool>);
 
 impl Executor for SqlQuery {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        Box::pin(self.0.run(Job::SQL, call.call().args.raw(), ctx))
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        Box::pin(self.0.run_job(WorkerJob::SQL, call.call().arguments.as_json(), ctx))
     }
 }

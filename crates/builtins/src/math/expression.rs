@@ -4,14 +4,14 @@
 //! divisor's sign. Length and depth are bounded, and an error names its position. A compiled
 //! expression is a flat list of stack instructions, so that evaluation never recurses.
 
-mod program;
-mod read;
+mod compiled_expression;
+mod expression_parser;
 
-use super::number::Number;
+use super::exact_number::ExactNumber;
 
-pub use program::Program;
+pub use compiled_expression::CompiledExpression;
 
-/// The text of an expression.
+/// Source text of an expression.
 #[derive(Debug, Clone, Copy)]
 pub struct Expression<'a>(pub &'a str);
 
@@ -19,7 +19,7 @@ pub struct Expression<'a>(pub &'a str);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at position {position}")]
 pub struct ExpressionError {
-    /// What.
+    /// Error message without the position.
     pub message: String,
     /// Character position from 1; one past the last if the expression ends too early.
     pub position: usize,
@@ -33,8 +33,8 @@ impl Expression<'_> {
     ///
     /// # Errors
     /// [`ExpressionError`] with the position.
-    pub fn evaluate(self) -> Result<Number, ExpressionError> {
-        self.compile(|_| None)?.evaluate()
+    pub fn evaluate_exact(self) -> Result<ExactNumber, ExpressionError> {
+        self.compile(|_| None)?.evaluate_exact()
     }
 
     /// Compiles the expression for many evaluations. `variable` maps a name to its slot; `y[0]` is
@@ -45,25 +45,25 @@ impl Expression<'_> {
     pub fn compile(
         self,
         variable: impl Fn(&str) -> Option<usize>,
-    ) -> Result<Program, ExpressionError> {
+    ) -> Result<CompiledExpression, ExpressionError> {
         let length = self.0.chars().count();
         if length > MAX_LENGTH {
             let message =
                 format!("the expression has {length} characters, {MAX_LENGTH} are allowed");
             return Err(ExpressionError { message, position: MAX_LENGTH + 1 });
         }
-        read::read(self.0, &variable)
+        expression_parser::parse_expression(self.0, &variable)
     }
 }
 
-fn at(position: usize, message: impl Into<String>) -> ExpressionError {
+fn error_at(position: usize, message: impl Into<String>) -> ExpressionError {
     ExpressionError { message: message.into(), position }
 }
 
-fn finite(value: Number, position: usize) -> Result<Number, ExpressionError> {
-    match value.real() {
-        real if real.is_nan() => Err(at(position, "the result is no real number")),
-        real if real.is_infinite() => Err(at(position, "the result is too large")),
+fn require_finite(value: ExactNumber, position: usize) -> Result<ExactNumber, ExpressionError> {
+    match value.to_f64() {
+        real if real.is_nan() => Err(error_at(position, "the result is no real number")),
+        real if real.is_infinite() => Err(error_at(position, "the result is too large")),
         _ => Ok(value),
     }
 }

@@ -1,19 +1,19 @@
 //! `echo`: returns its arguments unchanged, byte for byte, to test a connection.
 
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
-pub(crate) fn builtin(registry: &Registry) -> Option<Builtin> {
-    Some(registry.get("echo")?.pure(Echo))
+pub(crate) fn build_tool(registry: &ManifestRegistry) -> Option<BuiltinTool> {
+    Some(registry.find_tool("echo")?.with_inline(EchoArguments))
 }
 
 #[derive(Debug)]
-struct Echo;
+struct EchoArguments;
 
-impl Compute for Echo {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
-        Ok(Json::fields([("echo", args.raw())]))
+impl ToolFunction for EchoArguments {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
+        Ok(Json::object_from([("echo", args.as_json())]))
     }
 }

@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tool::{Args, Clock, Json};
+use tool::{CallArguments, Clock, Json};
 
 use super::current_datetime::now_in;
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
-pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
-    Some(registry.get("get_current_date")?.pure(CurrentDate(clock)))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    clock: Arc<dyn Clock>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("get_current_date")?.with_inline(CurrentDate(clock)))
 }
 
 #[derive(Debug)]
 struct CurrentDate(Arc<dyn Clock>);
 
-impl Compute for CurrentDate {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
+impl ToolFunction for CurrentDate {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
         let local = now_in(args, self.0.as_ref())?;
-        Ok(Json::of(&json!({
+        Ok(Json::encode(&json!({
             "date": local.strftime("%Y-%m-%d").to_string(),
             "weekday": local.strftime("%A").to_string(),
             "year": local.year(),

@@ -3,27 +3,30 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tool::{Args, Clock, Json};
+use tool::{CallArguments, Clock, Json};
 
 use super::current_datetime::now_in;
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
-pub(crate) fn builtin(registry: &Registry, clock: Arc<dyn Clock>) -> Option<Builtin> {
-    Some(registry.get("get_current_time")?.pure(CurrentTime(clock)))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    clock: Arc<dyn Clock>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("get_current_time")?.with_inline(CurrentTime(clock)))
 }
 
 #[derive(Debug)]
 struct CurrentTime(Arc<dyn Clock>);
 
-impl Compute for CurrentTime {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
+impl ToolFunction for CurrentTime {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
         let local = now_in(args, self.0.as_ref())?;
-        Ok(Json::of(&json!({
+        Ok(Json::encode(&json!({
             "datetime": local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             "date": local.strftime("%Y-%m-%d").to_string(),
             "time": local.strftime("%H:%M:%S").to_string(),
-            "utc": self.0.wall().to_string(),
+            "utc": self.0.wall_now().to_string(),
             "timestamp": local.timestamp().as_duration().as_secs_f64(),
         })))
     }

@@ -6,53 +6,59 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::Value;
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use super::files::{Files, told};
-use tool_manifest::{Bound, Registry};
-use tool_manifest::{Builtin, Compute};
+use super::file_roots::{FileRoots, describe_error};
+use tool_manifest::{BuiltinTool, ToolFunction};
+use tool_manifest::{ManifestRegistry, NumericLimit};
 
-pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
-    let declared = registry.get("read_file")?;
-    Some(declared.aside(ReadFile { files, bytes: declared.bound("max_bytes") }))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    files: Arc<FileRoots>,
+) -> Option<BuiltinTool> {
+    let declared = registry.find_tool("read_file")?;
+    Some(declared.with_blocking(ReadFile {
+        file_roots: files,
+        max_bytes: declared.numeric_limit("max_bytes"),
+    }))
 }
 
 #[derive(Debug)]
 struct ReadFile {
-    files: Arc<Files>,
-    bytes: Bound,
+    file_roots: Arc<FileRoots>,
+    max_bytes: NumericLimit,
 }
 
 /// Result of `read_file`. Serialized directly, because a JSON tree would copy the content once
 /// more.
 #[derive(Serialize)]
-struct Answer {
+struct FileContent {
     content: String,
     size: u64,
     modified: String,
     truncated: bool,
 }
 
-impl Compute for ReadFile {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
-        let args = args.value();
+impl ToolFunction for ReadFile {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
+        let args = args.as_value();
         let path = args.get("path").and_then(Value::as_str).unwrap_or_default();
         let encoding = args.get("encoding").and_then(Value::as_str).unwrap_or("utf-8");
-        let limit = self.bytes.size(args, "max_bytes");
-        let (root, path) = self.files.place_inside(path)?;
-        let start = root.read_start(path, limit).map_err(|error| told(&error))?;
-        let content = decoded(start.content, encoding, start.more)?;
-        let (size, modified) = (start.meta.size, start.meta.modified.to_string());
-        Ok(Json::of(&Answer { content, size, modified, truncated: start.more }))
+        let limit = self.max_bytes.usize_in(args, "max_bytes");
+        let (root, path) = self.file_roots.resolve_readable(path)?;
+        let start = root.read_prefix(path, limit).map_err(|error| describe_error(&error))?;
+        let content = decode_bytes(start.content, encoding, start.is_truncated)?;
+        let (size, modified) = (start.metadata.size, start.metadata.modified.to_string());
+        Ok(Json::encode(&FileContent { content, size, modified, truncated: start.is_truncated }))
     }
 
-    fn check_args(&self, args: &Args) -> Result<(), String> {
-        let path = args.value().get("path").and_then(Value::as_str).unwrap_or_default();
-        self.files.place_inside(path).map(drop)
+    fn check_args(&self, args: &CallArguments) -> Result<(), String> {
+        let path = args.as_value().get("path").and_then(Value::as_str).unwrap_or_default();
+        self.file_roots.resolve_readable(path).map(drop)
     }
 }
 
-pub(crate) fn decoded(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
+pub(crate) fn decode_bytes(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
     let no_text = |at: usize| {
         format!(
             "the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`"

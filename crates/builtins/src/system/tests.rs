@@ -1,37 +1,37 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rooted_fs::roots::{Access, Root};
+use rooted_fs::rooted_dir::{AccessMode, RootedDir};
 use serde_json::{Value, json};
-use tool::{Args, Body, Scope};
+use tool::{AccessScope, CallArguments, OutcomeBody};
 
-use super::files::Files;
+use super::file_roots::FileRoots;
 use super::{list_directory, read_file, write_file};
 use crate::tests::execute;
-use builtin_manifests::Family;
-use tool_manifest::Builtin;
+use builtin_manifests::ToolFamily;
+use tool_manifest::BuiltinTool;
 
 struct Place {
     home: tempfile::TempDir,
-    tools: [Builtin; 3],
+    tools: [BuiltinTool; 3],
 }
 
-/// A folder `work` with a secret beside it, and a second folder `more` for reading only.
+/// Folder `work` with a secret beside it, and a read-only folder `more`.
 fn place() -> Place {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("secret"), "secret").unwrap();
     let folder = |name: &str, access| {
         let path: PathBuf = home.path().join(name);
         std::fs::create_dir(&path).unwrap();
-        let root = Root::open(&path, access).unwrap();
+        let root = RootedDir::open_root(&path, access).unwrap();
         (path, root)
     };
-    let files = vec![folder("work", Access::ReadWrite), folder("more", Access::Read)];
-    let files = Arc::new(Files::new(files));
+    let files = vec![folder("work", AccessMode::ReadWrite), folder("more", AccessMode::ReadOnly)];
+    let files = Arc::new(FileRoots::new(files));
     let tools = [
-        read_file::builtin(Family::General.registry(), Arc::clone(&files)),
-        write_file::builtin(Family::General.registry(), Arc::clone(&files)),
-        list_directory::builtin(Family::General.registry(), files),
+        read_file::build_tool(ToolFamily::General.registry(), Arc::clone(&files)),
+        write_file::build_tool(ToolFamily::General.registry(), Arc::clone(&files)),
+        list_directory::build_tool(ToolFamily::General.registry(), files),
     ]
     .map(Option::unwrap);
     Place { home, tools }
@@ -41,8 +41,8 @@ impl Place {
     async fn call(&self, name: &str, args: Value) -> Result<Value, String> {
         let tool = self.tools.iter().find(|tool| tool.tool.name.as_str() == name).unwrap();
         let outcome = execute(tool.clone(), &args.to_string()).await;
-        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-        let value = json.value();
+        let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+        let value = json.to_value();
         if outcome.is_error { Err(value.as_str().unwrap().to_owned()) } else { Ok(value) }
     }
     async fn read(&self, args: Value) -> Result<Value, String> {
@@ -101,14 +101,14 @@ async fn nothing_outside_is_reached() {
     let place = place();
     std::os::unix::fs::symlink(place.path("secret"), place.path("work/link")).unwrap();
     std::os::unix::fs::symlink(place.path(""), place.path("work/up")).unwrap();
-    // The control: what is tried is there, and these links lead to it.
+    // Control: the targets exist, and these links lead to them.
     assert_eq!(std::fs::read_to_string(place.path("work/up/secret")).unwrap(), "secret");
     let tricks =
         ["link", "../secret", "up/secret", "a/../../secret", &place.path("work/../secret")];
     for path in tricks {
         let told = place.read(json!({ "path": path })).await.unwrap_err();
         assert!(told.contains("there is no"), "{path}: {told}");
-        // A link may be replaced: by a file inside.
+        // A link may be replaced, by a file inside.
         let _told = place.write(path, "changed", "w").await;
     }
     for path in ["/etc/passwd", &place.path("secret"), &place.path("workshop/x")] {
@@ -131,13 +131,13 @@ async fn what_cannot_be_done_says_why() {
     assert!(told.starts_with("pattern: "), "{told}");
 }
 
-/// Originally each of these was held, approved by a person, and failed then.
+/// Regression: each of these was held for approval, approved by a person, and failed afterwards.
 #[tokio::test]
 async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would() {
     let place = place();
     let check = |name: &str, args: &Value| {
         let tool = place.tools.iter().find(|tool| tool.tool.name.as_str() == name).unwrap();
-        tool.executor.check_args(&Args::check(args.to_string()).unwrap())
+        tool.executor.validate_arguments(&CallArguments::parse(args.to_string()).unwrap())
     };
     let writes = |path: &str, mode: &str| json!({ "path": path, "content": "1", "mode": mode });
     let readonly = place.path("more/x");
@@ -158,7 +158,7 @@ async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would()
         assert!(rejected.contains(told), "{name} {args}: {rejected}");
         assert_eq!(place.call(name, args).await.unwrap_err(), rejected, "one rule for both");
     }
-    // The control: what can succeed passes, and the check itself writes nothing.
+    // Control: valid arguments pass, and the check itself writes nothing.
     for path in ["a/x", "./x", "a/../x", &place.path("work/y")] {
         check("write_file", &writes(path, "a")).unwrap();
     }
@@ -171,26 +171,27 @@ async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would()
 fn they_say_what_they_reach_for() {
     let [read, write, list] = place().tools;
     for tool in [&read, &list] {
-        assert!(!tool.tool.traits.effects.any() && tool.tool.traits.idempotent);
+        assert!(!tool.tool.traits.effects.may_change_state() && tool.tool.traits.is_idempotent);
     }
-    assert!(write.tool.traits.effects.any() && !write.tool.traits.idempotent);
+    assert!(write.tool.traits.effects.may_change_state() && !write.tool.traits.is_idempotent);
     for tool in [read, write, list] {
-        assert_eq!(tool.tool.traits.scopes, [Scope::Filesystem]);
+        assert_eq!(tool.tool.traits.scopes, [AccessScope::Filesystem]);
         assert_eq!(tool.tool.traits.categories, ["system", "file"]);
     }
 }
 
-/// Hazard S9: a root is a folder and not the beginning of a text, and nothing is checked before it is used.
+/// Hazard S9: a root is a folder, not a text prefix, and it is not checked separately before its
+/// use.
 #[tokio::test]
 async fn hazard_s9_a_root_is_no_prefix_and_is_not_looked_up_again() {
     let place = place();
     std::fs::create_dir(place.path("work-of-others")).unwrap();
     std::fs::write(place.path("work-of-others/x"), "OUT").unwrap();
-    // The control: the text of one begins with the text of the other.
+    // Control: the text of one path begins with the text of the other.
     assert!(place.path("work-of-others/x").starts_with(&place.path("work")));
     let told = place.read(json!({ "path": place.path("work-of-others/x") })).await.unwrap_err();
     assert!(told.starts_with("Path not allowed: "), "{told}");
-    // Another folder in its place, or a link, is not the root.
+    // Another folder at its path, or a link, is not the root.
     std::fs::write(place.path("work/mine"), "mine").unwrap();
     std::fs::rename(place.path("work"), place.path("moved")).unwrap();
     std::os::unix::fs::symlink(place.path("work-of-others"), place.path("work")).unwrap();

@@ -3,80 +3,93 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rooted_fs::roots::{Put, Root, RootError};
+use rooted_fs::rooted_dir::{FileAccessError, RootedDir, WriteMode};
 use serde_json::{Value, json};
-use tool::{Args, Json};
+use tool::{CallArguments, Json};
 
-use super::files::{Files, told};
-use tool_manifest::Registry;
-use tool_manifest::{Builtin, Compute};
+use super::file_roots::{FileRoots, describe_error};
+use tool_manifest::ManifestRegistry;
+use tool_manifest::{BuiltinTool, ToolFunction};
 
 /// Largest file that can be appended to, in bytes. It is rewritten completely, so that readers
 /// never see a partial write.
-const MOST: usize = 64 << 20;
+const MAX_APPENDED_FILE_BYTES: usize = 64 << 20;
 
-pub(crate) fn builtin(registry: &Registry, files: Arc<Files>) -> Option<Builtin> {
-    Some(registry.get("write_file")?.aside(WriteFile(files)))
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    files: Arc<FileRoots>,
+) -> Option<BuiltinTool> {
+    Some(registry.find_tool("write_file")?.with_blocking(WriteFile(files)))
 }
 
 #[derive(Debug)]
-struct WriteFile(Arc<Files>);
+struct WriteFile(Arc<FileRoots>);
 
 /// Parsed arguments of a call.
-struct Target<'a> {
-    root: &'a Root,
+struct WriteTarget<'a> {
+    root: &'a RootedDir,
     path: &'a Path,
     /// The path as the call has it.
-    asked: &'a str,
+    requested_path: &'a str,
     appends: bool,
 }
 
 impl WriteFile {
     /// Parses the arguments and rejects those that can never be written, independent of existing
     /// files.
-    fn target<'a>(&'a self, args: &'a Value) -> Result<Target<'a>, String> {
+    fn parse_target<'a>(&'a self, args: &'a Value) -> Result<WriteTarget<'a>, String> {
         let text = |name| args.get(name).and_then(Value::as_str);
         let asked = text("path").unwrap_or_default();
-        let (root, path) = self.0.place(asked)?;
+        let (root, path) = self.0.resolve_path(asked)?;
         let appends = match text("mode").unwrap_or("w") {
             "w" => false,
             "a" => true,
-            other => return Err(format!("Invalid mode: {}", super::files::shown(other))),
+            other => {
+                return Err(format!(
+                    "Invalid mode: {}",
+                    super::file_roots::escape_for_message(other)
+                ));
+            }
         };
-        root.check_change(path).map_err(|error| told(&error))?;
-        Ok(Target { root, path, asked, appends })
+        root.check_writable(path).map_err(|error| describe_error(&error))?;
+        Ok(WriteTarget { root, path, requested_path: asked, appends })
     }
 }
 
-impl Compute for WriteFile {
-    fn compute(&self, args: &Args) -> Result<Json, String> {
-        let args = args.value();
-        let Target { root, path, asked, appends } = self.target(args)?;
+impl ToolFunction for WriteFile {
+    fn compute_output(&self, args: &CallArguments) -> Result<Json, String> {
+        let args = args.as_value();
+        let WriteTarget { root, path, requested_path: asked, appends } = self.parse_target(args)?;
         let content = args.get("content").and_then(Value::as_str).unwrap_or_default();
         let before = if appends {
-            match root.read(path, MOST) {
+            match root.read_file(path, MAX_APPENDED_FILE_BYTES) {
                 Ok(before) => before,
-                Err(RootError::NoSuch { .. }) => Vec::new(),
-                Err(error) => return Err(told(&error)),
+                Err(FileAccessError::NotFound { .. }) => Vec::new(),
+                Err(error) => return Err(describe_error(&error)),
             }
         } else {
             Vec::new()
         };
-        write(root, path, &[&before, content.as_bytes()].concat()).map_err(|error| told(&error))?;
-        Ok(Json::of(&json!({ "bytes_written": content.len(), "path": asked })))
+        write_with_parents(root, path, &[&before, content.as_bytes()].concat())
+            .map_err(|error| describe_error(&error))?;
+        Ok(Json::encode(&json!({ "bytes_written": content.len(), "path": asked })))
     }
 
-    fn check_args(&self, args: &Args) -> Result<(), String> {
-        self.target(args.value()).map(drop)
+    fn check_args(&self, args: &CallArguments) -> Result<(), String> {
+        self.parse_target(args.as_value()).map(drop)
     }
 }
 
 /// Writes the file and creates missing parent folders.
-fn write(root: &Root, path: &Path, content: &[u8]) -> Result<(), RootError> {
-    let first = root.write(path, content, Put::Replace);
-    if !matches!(first, Err(RootError::NoSuch { .. })) {
+fn write_with_parents(
+    root: &RootedDir,
+    path: &Path,
+    content: &[u8],
+) -> Result<(), FileAccessError> {
+    let first = root.write_file(path, content, WriteMode::Overwrite);
+    if !matches!(first, Err(FileAccessError::NotFound { .. })) {
         return first;
     }
-    root.make_folders_above(path)?;
-    root.write(path, content, Put::Replace)
+    root.create_parent_dirs(path)?;
+    root.write_file(path, content, WriteMode::Overwrite)
 }

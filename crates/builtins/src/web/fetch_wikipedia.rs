@@ -2,64 +2,64 @@
 
 use std::time::Duration;
 
-use egress::Egress;
+use egress::EgressClient;
 use http::StatusCode;
 use serde_json::{Value, json};
-use tool::{Boxed, Context, ExecuteError, Executor, Granted, Step};
+use tool::{BoxFuture, CallContext, ExecuteError, ExecutionState, Executor, RecordedCall};
 
-use super::Endpoints;
-use super::ask::{Endpoint, Failed, encoded};
-use tool_manifest::{Bound, Registry};
-use tool_manifest::{Builtin, ended};
+use super::WebEndpoints;
+use super::endpoint_client::{EndpointError, WebEndpoint, percent_encode};
+use tool_manifest::{BuiltinTool, completed_step};
+use tool_manifest::{ManifestRegistry, NumericLimit};
 
-/// Timeout of one request (spec 3's number).
-const LIMIT: Duration = Duration::from_secs(10);
+/// Timeout of one request (the research registry's number).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest number of returned categories.
-const CATEGORIES: usize = 20;
-const WHO: &str = "Wikipedia";
+const MAX_CATEGORIES: usize = 20;
+const SITE_NAME: &str = "Wikipedia";
 
-pub(crate) fn builtin(
-    registry: &Registry,
-    egress: Egress,
-    endpoints: &Endpoints,
-) -> Option<Builtin> {
-    let declared = registry.get("fetch_wikipedia")?;
-    let sentences = declared.bound("sentences");
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    egress: EgressClient,
+    endpoints: &WebEndpoints,
+) -> Option<BuiltinTool> {
+    let declared = registry.find_tool("fetch_wikipedia")?;
+    let sentences = declared.numeric_limit("sentences");
     let at = endpoints.wikipedia.clone();
-    Some(declared.run_by(FetchWikipedia { egress, at, sentences }))
+    Some(declared.with_executor(FetchWikipedia { egress, endpoint: at, sentences }))
 }
 
 #[derive(Debug)]
 struct FetchWikipedia {
-    egress: Egress,
-    at: Endpoint,
-    sentences: Bound,
+    egress: EgressClient,
+    endpoint: WebEndpoint,
+    sentences: NumericLimit,
 }
 
 impl FetchWikipedia {
-    async fn fetch(&self, args: &Value) -> Result<Value, Failed> {
+    async fn fetch_article(&self, args: &Value) -> Result<Value, EndpointError> {
         let asked = args.get("title").and_then(Value::as_str).unwrap_or_default().trim();
-        let page = if let Some(page) = self.summary(asked).await? {
+        let page = if let Some(page) = self.fetch_summary(asked).await? {
             page
         } else {
-            let none = || Failed {
+            let none = || EndpointError {
                 kind: "not_found",
-                what: "Wikipedia has no such article, and its search finds none".to_owned(),
+                message: "Wikipedia has no such article, and its search finds none".to_owned(),
             };
-            let title = self.found(asked).await?.ok_or_else(none)?;
-            self.summary(&title).await?.ok_or_else(none)?
+            let title = self.search_title(asked).await?.ok_or_else(none)?;
+            self.fetch_summary(&title).await?.ok_or_else(none)?
         };
         let text = |at: &str| page.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let title = text("/title").to_owned();
-        let most = self.sentences.size(args, "sentences");
+        let most = self.sentences.usize_in(args, "sentences");
         let mut answer = json!({
             "title": title,
-            "summary": first(text("/extract"), most),
+            "summary": first_sentences(text("/extract"), most),
             "url": text("/content_urls/desktop/page"),
         });
-        let (categories, warning) = match self.categories(&title).await {
+        let (categories, warning) = match self.fetch_categories(&title).await {
             Ok(categories) => (categories, None),
-            Err(failed) => (Vec::new(), Some(failed.told())),
+            Err(failed) => (Vec::new(), Some(failed.to_text())),
         };
         if let Some(fields) = answer.as_object_mut() {
             fields.insert("categories".to_owned(), json!(categories));
@@ -70,57 +70,57 @@ impl FetchWikipedia {
     }
 
     /// Fetches the summary of the article with this exact title; follows redirects.
-    async fn summary(&self, title: &str) -> Result<Option<Value>, Failed> {
-        let title = encoded(&title.replace(' ', "_"));
+    async fn fetch_summary(&self, title: &str) -> Result<Option<Value>, EndpointError> {
+        let title = percent_encode(&title.replace(' ', "_"));
         let path = format!("/api/rest_v1/page/summary/{title}?redirect=true");
-        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        let (status, body) = self.endpoint.get_path(&self.egress, &path, REQUEST_TIMEOUT).await?;
         match status {
-            StatusCode::OK => read(&body).map(Some),
+            StatusCode::OK => parse_json(&body).map(Some),
             // An empty title returns status 400.
             StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => Ok(None),
-            other => Err(Failed::status(WHO, other)),
+            other => Err(EndpointError::from_status(SITE_NAME, other)),
         }
     }
 
     /// Returns the title of the first search result.
-    async fn found(&self, asked: &str) -> Result<Option<String>, Failed> {
-        let asked = encoded(asked);
+    async fn search_title(&self, asked: &str) -> Result<Option<String>, EndpointError> {
+        let asked = percent_encode(asked);
         let path =
             format!("/w/api.php?action=query&list=search&srsearch={asked}&srlimit=1&format=json");
-        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        let (status, body) = self.endpoint.get_path(&self.egress, &path, REQUEST_TIMEOUT).await?;
         if status != StatusCode::OK {
-            return Err(Failed::status(WHO, status));
+            return Err(EndpointError::from_status(SITE_NAME, status));
         }
-        let found = read(&body)?;
+        let found = parse_json(&body)?;
         Ok(found.pointer("/query/search/0/title").and_then(Value::as_str).map(str::to_owned))
     }
 
-    async fn categories(&self, title: &str) -> Result<Vec<String>, Failed> {
-        let title = encoded(title);
+    async fn fetch_categories(&self, title: &str) -> Result<Vec<String>, EndpointError> {
+        let title = percent_encode(title);
         let path = format!(
-            "/w/api.php?action=query&prop=categories&clshow=!hidden&cllimit={CATEGORIES}&titles={title}\
+            "/w/api.php?action=query&prop=categories&clshow=!hidden&cllimit={MAX_CATEGORIES}&titles={title}\
              &redirects=1&format=json&formatversion=2"
         );
-        let (status, body) = self.at.get(&self.egress, &path, LIMIT).await?;
+        let (status, body) = self.endpoint.get_path(&self.egress, &path, REQUEST_TIMEOUT).await?;
         if status != StatusCode::OK {
-            return Err(Failed::status(WHO, status));
+            return Err(EndpointError::from_status(SITE_NAME, status));
         }
-        let found = read(&body)?;
+        let found = parse_json(&body)?;
         let all = found.pointer("/query/pages/0/categories").and_then(Value::as_array);
         let title = |it: &Value| it.get("title").and_then(Value::as_str).map(str::to_owned);
         let bare =
             |name: String| name.split_once(':').map_or(name.clone(), |(_, it)| it.to_owned());
-        Ok(all.into_iter().flatten().filter_map(title).map(bare).take(CATEGORIES).collect())
+        Ok(all.into_iter().flatten().filter_map(title).map(bare).take(MAX_CATEGORIES).collect())
     }
 }
 
-fn read(body: &[u8]) -> Result<Value, Failed> {
-    serde_json::from_slice(body).map_err(|error| Failed::unread(WHO, error))
+fn parse_json(body: &[u8]) -> Result<Value, EndpointError> {
+    serde_json::from_slice(body).map_err(|error| EndpointError::unexpected_body(SITE_NAME, error))
 }
 
 /// Returns the first sentences. A sentence ends at a punctuation mark before a space, unless it
 /// follows an initial.
-fn first(text: &str, most: usize) -> String {
+fn first_sentences(text: &str, most: usize) -> String {
     let mut ends = 0;
     let mut word = 0;
     let mut letters = text.char_indices().peekable();
@@ -141,25 +141,28 @@ fn first(text: &str, most: usize) -> String {
 impl Executor for FetchWikipedia {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        _ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        _ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         Box::pin(async move {
-            let answer = self.fetch(call.call().args.value()).await;
-            Ok(ended(answer.map_err(|failed| failed.told())))
+            let answer = self.fetch_article(call.call().arguments.as_value()).await;
+            Ok(completed_step(answer.map_err(|failed| failed.to_text())))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::first;
+    use super::first_sentences;
 
     #[test]
     fn sentences_end_where_they_do() {
         let text = "J. R. Smith was 1.5 m tall. He ran! Did he? Yes.";
-        assert_eq!(first(text, 1), "J. R. Smith was 1.5 m tall.");
-        assert_eq!(first(text, 3), "J. R. Smith was 1.5 m tall. He ran! Did he?");
-        assert_eq!((first(text, 9), first("", 2)), (text.to_owned(), String::new()));
+        assert_eq!(first_sentences(text, 1), "J. R. Smith was 1.5 m tall.");
+        assert_eq!(first_sentences(text, 3), "J. R. Smith was 1.5 m tall. He ran! Did he?");
+        assert_eq!(
+            (first_sentences(text, 9), first_sentences("", 2)),
+            (text.to_owned(), String::new())
+        );
     }
 }

@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
-use egress::Egress;
+use egress::EgressClient;
 use http::Method;
 use tool::Clock;
 
-use super::exchange::Asks;
-use tool_manifest::Builtin;
-use tool_manifest::Registry;
+use super::http_request::HttpToolExecutor;
+use tool_manifest::BuiltinTool;
+use tool_manifest::ManifestRegistry;
 
-pub(crate) fn builtin(
-    registry: &Registry,
-    egress: Egress,
+pub(crate) fn build_tool(
+    registry: &ManifestRegistry,
+    egress: EgressClient,
     clock: Arc<dyn Clock>,
-) -> Option<Builtin> {
-    let declared = registry.get("http_post")?;
-    let seconds = declared.bound("timeout");
-    Some(declared.run_by(Asks { egress, clock, method: Method::POST, seconds }))
+) -> Option<BuiltinTool> {
+    let declared = registry.find_tool("http_post")?;
+    let seconds = declared.numeric_limit("timeout");
+    Some(declared.with_executor(HttpToolExecutor {
+        egress,
+        clock,
+        method: Method::POST,
+        timeout_limit: seconds,
+    }))
 }

@@ -2,23 +2,26 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use egress::{Dial, Egress, EgressSettings};
+use egress::{Dialer, EgressClient, EgressOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tool::{Body, Boxed, Scope};
+use tool::{AccessScope, BoxFuture, OutcomeBody};
 
 use super::{http_get, http_post};
 use crate::tests::{clock, execute};
-use builtin_manifests::Family;
-use tool_manifest::Builtin;
+use builtin_manifests::ToolFamily;
+use tool_manifest::BuiltinTool;
 
-/// Leads every public address to one listener of this machine.
+/// Dialer that leads every public address to one local listener.
 #[derive(Debug)]
 struct Lead(SocketAddr);
 
-impl Dial for Lead {
-    fn dial(&self, address: SocketAddr) -> Boxed<'_, io::Result<(TcpStream, SocketAddr)>> {
+impl Dialer for Lead {
+    fn dial_address(
+        &self,
+        address: SocketAddr,
+    ) -> BoxFuture<'_, io::Result<(TcpStream, SocketAddr)>> {
         Box::pin(async move {
             #[expect(
                 clippy::disallowed_methods,
@@ -31,12 +34,12 @@ impl Dial for Lead {
 }
 
 struct Site {
-    tools: [Builtin; 2],
+    tools: [BuiltinTool; 2],
     address: SocketAddr,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
-/// Answers each request with what `answer` says to its text, and closes.
+/// Responds to each request with the result of `answer`, then closes.
 #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
 async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,16 +52,16 @@ async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
             let read = stream.read(&mut request).await.unwrap();
             let request = String::from_utf8_lossy(&request[..read]).into_owned();
             told.lock().unwrap().push(request.clone());
-            // Who has read enough may be gone.
+            // A client that has read enough may have disconnected.
             let _gone = stream.write_all(&answer(&request)).await;
         }
     }));
-    let settings = EgressSettings { dialer: Arc::new(Lead(address)), ..EgressSettings::default() };
-    let egress = Egress::new(settings).unwrap();
-    let registry = Family::General.registry();
+    let settings = EgressOptions { dialer: Arc::new(Lead(address)), ..EgressOptions::default() };
+    let egress = EgressClient::new(settings).unwrap();
+    let registry = ToolFamily::General.registry();
     let tools = [
-        http_get::builtin(registry, egress.clone(), clock()).unwrap(),
-        http_post::builtin(registry, egress, clock()).unwrap(),
+        http_get::build_tool(registry, egress.clone(), clock()).unwrap(),
+        http_post::build_tool(registry, egress, clock()).unwrap(),
     ];
     Site { tools, address, heard }
 }
@@ -67,8 +70,8 @@ impl Site {
     async fn call(&self, name: &str, args: Value) -> (bool, Value) {
         let tool = self.tools.iter().find(|tool| tool.tool.name.as_str() == name).unwrap();
         let outcome = execute(tool.clone(), &args.to_string()).await;
-        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-        (outcome.is_error, json.value())
+        let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+        (outcome.is_error, json.to_value())
     }
     fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
@@ -81,7 +84,7 @@ fn answer(head: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_answer_comes_in_the_shape_of_spec_3() {
+async fn an_answer_comes_in_the_research_registry_format() {
     let site = site(|_| answer("404 Not Found\r\nx-a: 1\r\nx-a: 2", b"not here")).await;
     let args = json!({ "url": "http://8.8.8.8/x?y=z#part", "headers": { "X-Mine": "v" } });
     let (failed, answered) = site.call("http_get", args).await;
@@ -148,7 +151,7 @@ async fn what_is_not_public_is_never_asked() {
         assert!(!answered["error"].as_str().unwrap().is_empty());
     }
     assert!(site.heard().is_empty());
-    // The control: the listener is there, and a public address leads to it.
+    // Control: the listener is reachable by a public address.
     let (_, answered) = site.call("http_get", json!({ "url": "http://8.8.8.8/" })).await;
     assert_eq!(answered["body"], "secret");
 }
@@ -170,7 +173,7 @@ async fn a_long_body_is_cut_and_an_old_one_is_read() {
     assert_eq!(answered["body"], "é");
 }
 
-/// `iso-8859-1` was read as Latin-1, in which these bytes are control characters.
+/// Regression: `iso-8859-1` was decoded as Latin-1, in which these bytes are control characters.
 #[tokio::test]
 async fn a_charset_is_that_of_the_whatwg() {
     let site = site(|request| {
@@ -185,7 +188,7 @@ async fn a_charset_is_that_of_the_whatwg() {
         ("latin1", typographic),
         ("Windows-1252", typographic),
         ("us-ascii;x=y", typographic),
-        // The controls: other labels are other encodings, an unknown one is UTF-8.
+        // Controls: other labels are other encodings, an unknown one is UTF-8.
         ("koi8-r", "⌠─ 5■ И"),
         ("iso-8859-15", "\u{93}\u{80} 5\u{94} é"),
         ("no-such", "\u{fffd}\u{fffd} 5\u{fffd} \u{fffd}"),
@@ -213,11 +216,13 @@ async fn headers_of_the_connection_are_not_the_callers() {
 #[tokio::test]
 async fn they_say_what_they_reach_for() {
     let [get, post] = site(|_| Vec::new()).await.tools;
-    assert!(!get.tool.traits.effects.any() && post.tool.traits.effects.any());
+    assert!(
+        !get.tool.traits.effects.may_change_state() && post.tool.traits.effects.may_change_state()
+    );
     for tool in [get, post] {
         assert_eq!(
             (tool.tool.traits.scopes.as_slice(), tool.tool.traits.categories.as_slice()),
-            (&[Scope::Network][..], &["web".to_owned()][..])
+            (&[AccessScope::Network][..], &["web".to_owned()][..])
         );
     }
 }

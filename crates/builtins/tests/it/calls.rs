@@ -1,18 +1,21 @@
-//! Calls of what the source offers, as the pipeline makes them.
+//! Calls the offered tools as the pipeline does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use builtins::{BuiltinSource, Cages, Means};
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use builtins::{BuiltinSource, SandboxProvider, ToolDependencies};
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::executor::{
+    CancelSignal, ClientCapabilities, CredentialProvider, ProgressSink, UpstreamCredential,
+};
 use tool::{
-    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, ExecuteError, Granted, Item, Level,
-    Mono, Offer, Org, Outcome, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
+    BoxFuture, CallArguments, CallContext, CallId, Caller, CatalogItem, Clock, ExecuteError,
+    ExecutionState, IntentReceipt, MonotonicTime, Offer, Org, Outcome, OutcomeBody,
+    PermissionLevel, RecordedCall, Source as _, SourceName, ToolCall, ToolKey, WallTime,
 };
 
 pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_builtins-launch");
@@ -20,17 +23,17 @@ pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_builtins-launch");
 #[derive(Debug)]
 struct Real(Instant);
 impl Clock for Real {
-    fn wall(&self) -> Wall {
-        Wall(0)
+    fn wall_now(&self) -> WallTime {
+        WallTime(0)
     }
-    fn mono(&self) -> Mono {
-        Mono(self.0.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.0.elapsed())
     }
 }
 
 pub(crate) struct Token(CancellationToken);
-impl Cancel for Token {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for Token {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.cancelled())
     }
     fn is_cancelled(&self) -> bool {
@@ -39,16 +42,20 @@ impl Cancel for Token {
 }
 
 struct Nobody;
-impl Progress for Nobody {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+impl ProgressSink for Nobody {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 }
-impl Credentials for Nobody {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(std::future::ready(Credential::None))
+impl CredentialProvider for Nobody {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
+        Box::pin(std::future::ready(UpstreamCredential::NotNeeded))
     }
 }
 
-/// The tools that need a cage, with a folder to work in.
+/// Tools that require a sandbox, with a working folder.
 pub(crate) struct Stage {
     pub(crate) work: tempfile::TempDir,
     offers: Vec<Offer>,
@@ -58,12 +65,13 @@ impl Stage {
     pub(crate) async fn new() -> Self {
         let work = tempfile::tempdir().unwrap();
         let place = work.path().canonicalize().unwrap();
-        let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
-        let cages = Arc::new(Cages::new(launcher, Some(place), Tier::Fenced));
+        let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+        let cages =
+            Arc::new(SandboxProvider::new(launcher, Some(place), SandboxLevel::NoNamespaces));
         let clock: Arc<dyn Clock> = Arc::new(Real(Instant::now()));
-        let means = Means { cages: Some(cages), ..Means::default() };
+        let means = ToolDependencies { sandboxes: Some(cages), ..ToolDependencies::default() };
         let source = BuiltinSource::new(&clock, &means);
-        let listing = source.list().await.unwrap();
+        let listing = source.list_offers().await.unwrap();
         assert_eq!(listing.problems, []);
         Self { work, offers: listing.offers }
     }
@@ -81,7 +89,9 @@ impl Stage {
         let mut offers = self.offers.iter();
         let (tool, executor) = offers
             .find_map(|offer| match &offer.item {
-                Item::Tool(tool) if tool.name.as_str() == name => Some((tool, &offer.executor)),
+                CatalogItem::Tool(tool) if tool.name.as_str() == name => {
+                    Some((tool, &offer.executor))
+                }
                 _ => None,
             })
             .unwrap_or_else(|| panic!("no {name}"));
@@ -91,44 +101,52 @@ impl Stage {
             name: tool.name.clone(),
         };
         let id = CallId(uuid::Uuid::nil());
-        let args = Args::from_json(tool::Json::of(args)).unwrap();
+        let args = CallArguments::from_json(tool::Json::encode(args)).unwrap();
         let tool = Arc::clone(tool);
-        let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
+        let call = ToolCall {
+            id,
+            parent_id: None,
+            resumption: None,
+            unsolicited_input: None,
+            tool_key: key,
+            tool,
+            arguments: args,
+        };
         let caller = Caller {
             org: Org::default(),
             subject: "someone".into(),
-            key: "k".into(),
-            level: Level::User,
-            agent: true,
+            key_id: "k".into(),
+            level: PermissionLevel::User,
+            is_agent: true,
             actors: Vec::new(),
-            root: None,
+            root_key_id: None,
         };
-        let ctx = Context {
+        let ctx = CallContext {
             caller: &caller,
-            deadline: Mono(Duration::MAX),
+            deadline: MonotonicTime(Duration::MAX),
             cancel: &Token(cancel.clone()),
             progress: &Nobody,
-            client: &ClientCan::default(),
+            client_capabilities: &ClientCapabilities::default(),
             meta: None,
-            ask: None,
-            task: None,
+            client_requests: None,
+            task_handle: None,
             credentials: &Nobody,
             principal: None,
-            caged: None,
-            node: None,
+            sandbox_usage: None,
+            answering_node: None,
         };
-        let ticket = Ticket::issue(id, drop);
-        let granted = Granted::of(&call, &ticket).unwrap();
+        let ticket = IntentReceipt::with_abandon_hook(id, drop);
+        let granted = RecordedCall::from_receipt(&call, &ticket).unwrap();
         match executor.execute(granted, &ctx).await? {
-            Step::Done(outcome) => Ok(outcome),
-            Step::Wait(wait) => panic!("it waits: {wait:?}"),
+            ExecutionState::Completed(outcome) => Ok(outcome),
+            ExecutionState::Pending(wait) => panic!("it waits: {wait:?}"),
         }
     }
 }
 
 pub(crate) fn value(outcome: &Outcome) -> Value {
-    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-    json.value()
+    let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+    json.to_value()
 }
 
 pub(crate) fn words(outcome: &Outcome) -> String {

@@ -1,5 +1,4 @@
-//! Attack inputs that are kept outside of this repository, row by row. Where they are absent the test
-//! fails.
+//! Tests with attack inputs from outside this repository, row by row. Fails if they are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +14,7 @@ mod table;
 mod torture;
 mod urls;
 
-/// What attacks leave behind where they succeed.
+/// Returns the files that successful attacks leave behind.
 fn marks() -> Vec<PathBuf> {
     let ours = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -25,7 +24,7 @@ fn marks() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| ours(path)).collect()
 }
 
-/// What a program says that is run as it would be without any care; nothing where it is not there.
+/// Returns the output of a program that runs without protection; `None` if it is not installed.
 fn naive(program: &str, args: &[&str], folder: &Path) -> Option<(bool, String)> {
     let output = Command::new("timeout")
         .args(["3", program])

@@ -1,22 +1,22 @@
-//! `git_status` on repositories that somebody else made.
+//! Tests of `git_status` on untrusted repositories.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode};
-use sandbox::process::Launcher;
+use sandbox::process::ProcessLauncher;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 
-pub(crate) fn launcher() -> Launcher {
-    Launcher::new(env!("CARGO_BIN_EXE_builtins-launch").into(), vec!["__launch".into()])
+pub(crate) fn launcher() -> ProcessLauncher {
+    ProcessLauncher::new(env!("CARGO_BIN_EXE_builtins-launch").into(), vec!["__launch".into()])
 }
 
-/// A working copy on `main` with one untracked file.
+/// Creates a working copy on `main` with one untracked file.
 fn repository(at: &Path) {
     for part in [".git/objects/info", ".git/refs/heads", ".git/info", ".git/hooks", "sub"] {
         fs::create_dir_all(at.join(part)).unwrap();
@@ -29,7 +29,7 @@ fn repository(at: &Path) {
 struct World(Stage);
 
 impl World {
-    /// A stage with `repo` in the working folder, and `secret-name` in a folder `outside` beside it.
+    /// Sets up `repo` in the working folder, and `secret-name` in a folder `outside` beside it.
     async fn new() -> Self {
         let stage = Stage::with(Some(launcher()), None).await;
         repository(&stage.work().join("repo"));
@@ -59,7 +59,7 @@ impl World {
     }
 }
 
-/// In this process, as it was done once: what the attack must reach.
+/// Reads the status in this process without checks: the attack must succeed here.
 fn naively(path: &Path) -> Vec<String> {
     let options = gix::open::Options::isolated().strict_config(false);
     let repository = gix::open_opts(path, options).unwrap();
@@ -107,7 +107,7 @@ async fn no_configuration_leads_out_of_the_folder() {
         fs::write(world.git("config"), text).unwrap();
         world.refused(line).await;
     }
-    // The control: the fourth, without the checks and the worker, lists what is outside.
+    // Control: without checks and worker, the fourth attack lists files outside.
     let text = format!("{CONFIG}[core] worktree = {outside}\n");
     fs::write(world.git("config"), text).unwrap();
     assert!(naively(&world.0.work().join("repo")).contains(&"secret-name".to_owned()));

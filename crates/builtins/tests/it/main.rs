@@ -1,4 +1,4 @@
-//! The built-in tools as they are offered, against data of others; and those that run code.
+//! Tests of the built-in tools against untrusted data, and of the tools that run code.
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the clock of these tests")]

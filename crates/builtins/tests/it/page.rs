@@ -1,8 +1,8 @@
-//! docs/reference/builtins.md: tables that a run writes.
+//! Tables in docs/reference/builtins.md that a test run writes.
 
 use std::path::Path;
 
-/// The part between two marks is what `told` says: written where `TOOLKEEP_BLESS=1`, else compared.
+/// Compares the part between two marks with `told`, or writes it if `TOOLKEEP_BLESS=1`.
 pub(crate) fn part(name: &str, told: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/builtins.md");
     let page = std::fs::read_to_string(&path).unwrap();

@@ -1,4 +1,4 @@
-//! `python_eval`.
+//! Tests of `python_eval`.
 
 use serde_json::json;
 
@@ -58,7 +58,8 @@ async fn what_is_wrong_is_told_as_python_tells_it() {
     assert!(words(&stage.call("python_eval", &odd).await).contains("`a b` is no name"));
 }
 
-/// Programs that were refused, and are Python. What is printed is an object with the value.
+/// Regression: valid Python programs that were rejected. Printed output is returned beside the
+/// value.
 #[tokio::test]
 async fn plain_python_is_answered_as_by_python() {
     let stage = Stage::new().await;
@@ -93,7 +94,7 @@ async fn plain_python_is_answered_as_by_python() {
             "import math, statistics as st\nst.quantiles([1, 2, 3, 4, 5]) + [math.floor(2.5)]",
             json!([1.5, 3.0, 4.5, 2]),
         ),
-        // The numbers that CPython gives for this seed.
+        // CPython's numbers for this seed.
         (
             "import random\nrandom.seed(42)\n[random.random(), random.randint(1, 6), random.choice('abc')]",
             json!([0.639_426_798_457_883_8, 1, "c"]),
@@ -113,7 +114,7 @@ async fn plain_python_is_answered_as_by_python() {
     }
 }
 
-/// With the line of the caller's own text.
+/// Line numbers refer to the caller's own text.
 #[tokio::test]
 async fn what_python_refuses_is_refused_with_its_line() {
     let stage = Stage::new().await;
@@ -177,7 +178,8 @@ async fn an_endless_program_ends() {
     let stage = Stage::new().await;
     let outcome = stage.call("python_eval", &json!({"expression": "while True: pass"})).await;
     let message = words(&outcome);
-    // The worker ends it by its own clock, or is ended by ours: on a busy machine either may be first.
+    // The worker stops it by its own clock, or is killed by the server: on a busy machine either
+    // may be first.
     let by_worker = message.starts_with("TimeoutError: time limit exceeded");
     let by_server = message == "it took longer than 5 s and was ended; ask for less";
     assert!(outcome.is_error && (by_worker || by_server), "{message}");

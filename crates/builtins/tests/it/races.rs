@@ -1,4 +1,4 @@
-//! The file tools, as they are called, while somebody swaps what their paths mean.
+//! Race tests of the file tools: another thread swaps their paths during the calls.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// Exchanges pairs of paths for as long as it is there.
+/// Exchanges pairs of paths until it is dropped.
 struct Swappers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -43,8 +43,8 @@ impl Drop for Swappers {
     }
 }
 
-/// `work/d` and a link to `outside`; `work/e` and a link to a file there; a repository and a link to one
-/// outside, with another branch.
+/// Creates `work/d` with a link to `outside`, and `work/e` with a link to a file there. Also
+/// creates a repository with a link to one outside, on another branch.
 fn scene(work: &Path, outside: &Path) -> Vec<(PathBuf, PathBuf)> {
     fs::create_dir_all(work.join("d")).unwrap();
     fs::create_dir_all(outside).unwrap();
@@ -77,7 +77,7 @@ fn call(round: usize) -> (&'static str, Value) {
     match round % 512 {
         // A write waits for the disk, so there are fewer.
         0 => ("write_file", json!({ "path": written, "content": "inside!" })),
-        // Each starts a worker, so there are fewer still.
+        // Each starts a worker, so there are even fewer.
         7 if round % 4_096 == 7 => ("git_status", json!({ "repo_path": "repo" })),
         it if it % 16 == 3 => ("list_directory", json!({ "path": "d" })),
         _ => ("read_file", json!({ "path": path })),
@@ -112,7 +112,7 @@ async fn no_tool_gets_outside_while_paths_are_swapped() {
     assert_eq!(fs::read(outside.join("f")).unwrap(), b"OUTSIDE");
 }
 
-/// The control: to look where a path leads and then to open it.
+/// Control: checking a path before opening it escapes.
 #[test]
 fn the_naive_way_gets_outside() {
     let folder = tempfile::tempdir().unwrap();

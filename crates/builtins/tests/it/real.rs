@@ -1,22 +1,23 @@
-//! Against independent authorities: Python's own modules, py7zr, ruff, git and a shell, installed by
-//! `cargo xtask provision`, whose folder `TOOLKEEP_REAL` names; and the cases of JMESPath itself.
+//! Compares the tools with reference programs: Python's own modules, py7zr, ruff, git and a shell,
+//! installed by `cargo xtask provision` in the folder `TOOLKEEP_REAL`. Also runs the JMESPath
+//! compliance tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sandbox::process::Launcher;
+use sandbox::process::ProcessLauncher;
 use serde_json::{Value, json};
-use testkit::real::installed;
+use testkit::installed_programs::installed_file;
 
 use crate::calls::BIN;
 use crate::stage::Stage;
 
-/// By tool, library and authority: how many cases there were, and how many differ.
+/// Number of cases and of differences, by tool, library and reference.
 type Counts = BTreeMap<[String; 3], (usize, usize)>;
 
-/// Runs the authority; what it says line by line.
+/// Runs the reference script and returns its output line by line.
 fn authority(python: &Path, args: &[&Path]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/authority.py");
     let ran = Command::new(python).arg(script).args(args).output().unwrap();
@@ -49,7 +50,7 @@ async fn compared(stage: &Stage, cases: &[Value], counts: &mut Counts) -> Vec<St
     differ
 }
 
-/// The language's own cases, which the crate `jmespath` carries, through the tool.
+/// Runs the JMESPath compliance tests of the crate `jmespath` through the tool.
 async fn language(stage: &Stage, counts: &mut Counts) -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let ask = ["metadata", "--format-version", "1", "--offline"];
@@ -88,7 +89,7 @@ async fn language(stage: &Stage, counts: &mut Counts) -> Vec<String> {
     differ
 }
 
-/// A number is the same whether it is written with a point or not.
+/// Compares values; numbers are equal with or without a decimal point.
 fn same(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -104,19 +105,19 @@ fn same(found: &Value, wanted: &Value) -> bool {
 
 #[tokio::test]
 async fn each_tool_answers_as_its_authority() {
-    let bin = installed("venv-authorities/bin");
-    let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+    let bin = installed_file("venv-authorities/bin");
+    let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), Some(bin.clone())).await;
     let (python, work) = (bin.join("python"), stage.work());
     let mut counts = Counts::new();
     let cases = authority(&python, &[&work]);
     let mut differ = compared(&stage, &cases, &mut counts).await;
     differ.extend(language(&stage, &mut counts).await);
-    // monty is not all of Python; how much is counted, and which is told in the reference. What it lacks is an
-    // error: another answer than Python's is none that may be given.
+    // monty does not support all of Python; the reference documentation lists the count. Missing
+    // features are errors, but a value that differs from Python's is not allowed.
     differ.retain(|case| !(case.starts_with("python_eval ") && case.contains(", found Err(")));
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
-    // What was written is what Python reads.
+    // Python verifies the written files.
     authority(&python, &[&work, Path::new("verify")]);
     let mut table =
         "| tool | library | authority | cases | differ |\n|---|---|---|---:|---:|\n".to_owned();

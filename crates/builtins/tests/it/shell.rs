@@ -1,4 +1,4 @@
-//! `run_shell`.
+//! Tests of `run_shell`.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ async fn it_works_in_the_folder_and_in_those_below() {
         if told.is_error {
             assert!(words(&told).starts_with("cwd: "), "{told:?}");
         } else {
-            // A folder of the cage's own.
+            // A folder of the sandbox itself.
             let names = value(&told)["stdout"].to_string();
             assert!(!names.contains("secret"), "{away}: {names}");
         }
@@ -75,7 +75,7 @@ async fn a_caller_who_gives_up_ends_it() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         cancel.cancel();
     });
-    assert_eq!(ended.unwrap_err().code, tool::Code::Cancelled);
+    assert_eq!(ended.unwrap_err().code, tool::ErrorCode::Cancelled);
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 

@@ -1,4 +1,5 @@
-//! What the tools that run code cost, told and not judged: `TOOLKEEP_DEEP=1`, with `--no-capture`.
+//! Benchmarks of the tools that run code, reported without a limit: `TOOLKEEP_DEEP=1`, with
+//! `--no-capture`.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -20,7 +21,7 @@ async fn median(stage: &Stage, name: &str, args: &Value, rounds: usize) -> Durat
     times[rounds / 2]
 }
 
-/// Python reads the same text, loads it, asks the same and writes the answer.
+/// Reference: Python parses the same text, loads it, runs the same query and writes the answer.
 const AUTHORITY: &str = "
 import json, sqlite3, sys, time
 began = time.perf_counter()
@@ -40,7 +41,7 @@ print(json.dumps({'ms': (time.perf_counter() - began) * 1000, 'answer': json.loa
 #[tokio::test]
 async fn what_they_cost() {
     let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
-    // A million rows fit into the tool's own 10 s where it was compiled with optimisation, not without.
+    // A million rows fit into the tool's time limit of 10 s only with optimisation.
     let (rounds, rows) = match (deep, cfg!(debug_assertions)) {
         (true, false) => (100, 1_000_000),
         (true, true) => (100, 100_000),
@@ -60,7 +61,7 @@ async fn what_they_cost() {
     let text = format!(r#"{{"query":"{query}","tables":{{"sales":[{tables}]}}}}"#);
     let file = stage.work.path().join("call.json");
     std::fs::write(&file, &text).unwrap();
-    // The text is read and checked as at a door: its tree is made, too.
+    // Parses and validates the text as the gateway does, including its tree.
     let began = Instant::now();
     let args: Value = serde_json::from_str(&text).unwrap();
     let told = stage.call("sql_query", &args).await;

@@ -1,4 +1,4 @@
-//! All tools, with a working folder and a net that leads nowhere but here.
+//! Test setup of all tools, with a working folder and an isolated network.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,49 +7,56 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use builtins::{BuiltinSource, Cages, Files, Means, Ruff};
-use egress::{Dial, Egress, EgressSettings, Resolve};
-use rooted_fs::roots::{Access, Root};
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use builtins::{BuiltinSource, FileRoots, RuffLinter, SandboxProvider, ToolDependencies};
+use egress::{Dialer, DnsResolver, EgressClient, EgressOptions};
+use rooted_fs::rooted_dir::{AccessMode, RootedDir};
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tool::executor::{Cancel, ClientCan, Credential, Credentials, Progress};
+use tool::executor::{
+    CancelSignal, ClientCapabilities, CredentialProvider, ProgressSink, UpstreamCredential,
+};
 use tool::{
-    Args, Body, Boxed, Call, CallId, Caller, Clock, Context, Granted, Item, Level, Mono, Offer,
-    Org, Source as _, SourceName, Step, Ticket, ToolKey, Wall,
+    BoxFuture, CallArguments, CallContext, CallId, Caller, CatalogItem, Clock, ExecutionState,
+    IntentReceipt, MonotonicTime, Offer, Org, OutcomeBody, PermissionLevel, RecordedCall,
+    Source as _, SourceName, ToolCall, ToolKey, WallTime,
 };
 
 #[derive(Debug)]
 struct Still;
 impl Clock for Still {
-    fn wall(&self) -> Wall {
-        Wall(1_782_945_015_250)
+    fn wall_now(&self) -> WallTime {
+        WallTime(1_782_945_015_250)
     }
-    fn mono(&self) -> Mono {
-        Mono(Duration::ZERO)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(Duration::ZERO)
     }
 }
 
 struct Nobody;
-impl Cancel for Nobody {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for Nobody {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
     fn is_cancelled(&self) -> bool {
         false
     }
 }
-impl Progress for Nobody {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+impl ProgressSink for Nobody {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
 }
-impl Credentials for Nobody {
-    fn for_source<'a>(&'a self, _: &'a SourceName, _: &'a Caller) -> Boxed<'a, Credential> {
-        Box::pin(std::future::ready(Credential::None))
+impl CredentialProvider for Nobody {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        _: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
+        Box::pin(std::future::ready(UpstreamCredential::NotNeeded))
     }
 }
 
-/// Counts what is dialled, and connects nothing.
+/// Dialer that counts attempts and connects nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Dialled(AtomicUsize);
 impl Dialled {
@@ -57,18 +64,18 @@ impl Dialled {
         self.0.load(Ordering::Relaxed)
     }
 }
-impl Dial for Dialled {
-    fn dial(&self, _: SocketAddr) -> Boxed<'_, io::Result<(TcpStream, SocketAddr)>> {
+impl Dialer for Dialled {
+    fn dial_address(&self, _: SocketAddr) -> BoxFuture<'_, io::Result<(TcpStream, SocketAddr)>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())))
     }
 }
 
-/// Every name is inside.
+/// Resolver that maps every name to an internal address.
 #[derive(Debug)]
 struct Inside;
-impl Resolve for Inside {
-    fn resolve<'a>(&'a self, _: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+impl DnsResolver for Inside {
+    fn resolve_host<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(std::future::ready(Ok(vec!["10.0.0.1".parse().unwrap()])))
     }
 }
@@ -80,32 +87,33 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The working folder is `a/b/c/work` of the home.
+    /// Creates a setup whose working folder is `a/b/c/work` of the home.
     pub(crate) async fn new() -> Self {
         Self::with(None, None).await
     }
 
-    /// With the tools that need a cage where there is a launcher, and with a ruff in a folder.
-    pub(crate) async fn with(launcher: Option<Launcher>, folder: Option<PathBuf>) -> Self {
+    /// Adds the sandboxed tools if there is a launcher, and ruff if there is a folder.
+    pub(crate) async fn with(launcher: Option<ProcessLauncher>, folder: Option<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let work = home.path().join("a/b/c/work");
         std::fs::create_dir_all(&work).unwrap();
-        let root = Root::open(&work, Access::ReadWrite).unwrap();
+        let root = RootedDir::open_root(&work, AccessMode::ReadWrite).unwrap();
         let dialled = Arc::new(Dialled::default());
         let (dialer, resolver) = (Arc::clone(&dialled), Arc::new(Inside));
-        let settings = EgressSettings { dialer, resolver, ..EgressSettings::default() };
+        let settings = EgressOptions { dialer, resolver, ..EgressOptions::default() };
         let place = work.canonicalize().unwrap();
-        let cages = launcher.map(|it| Arc::new(Cages::new(it, Some(place), Tier::Fenced)));
-        let ruff = cages.as_ref().map(|cages| Ruff::among(cages, folder));
-        let means = Means {
+        let cages = launcher
+            .map(|it| Arc::new(SandboxProvider::new(it, Some(place), SandboxLevel::NoNamespaces)));
+        let ruff = cages.as_ref().map(|cages| RuffLinter::in_folders(cages, folder));
+        let means = ToolDependencies {
             ruff,
-            cages,
-            files: Some(Arc::new(Files::new(vec![(work, root)]))),
-            egress: Some(Egress::new(settings).unwrap()),
-            ..Means::default()
+            sandboxes: cages,
+            file_roots: Some(Arc::new(FileRoots::new(vec![(work, root)]))),
+            egress: Some(EgressClient::new(settings).unwrap()),
+            ..ToolDependencies::default()
         };
         let clock: Arc<dyn Clock> = Arc::new(Still);
-        let offers = BuiltinSource::new(&clock, &means).list().await.unwrap().offers;
+        let offers = BuiltinSource::new(&clock, &means).list_offers().await.unwrap().offers;
         Self { home, dialled, offers }
     }
 
@@ -113,62 +121,70 @@ impl Stage {
         self.home.path().join("a/b/c/work")
     }
 
-    /// What a tool answers, or why it fails.
+    /// Calls a tool; returns its answer or the reason of its failure.
     pub(crate) async fn call(&self, name: &str, args: &Value) -> Result<Value, Value> {
         self.call_raw(name, args.to_string()).await
     }
 
-    /// The same for arguments that may be no JSON.
+    /// Calls a tool with arguments that may be invalid JSON.
     pub(crate) async fn call_raw(
         &self,
         name: &str,
         args: impl Into<bytes::Bytes>,
     ) -> Result<Value, Value> {
-        let named =
-            |offer: &&Offer| matches!(&offer.item, Item::Tool(it) if it.name.as_str() == name);
+        let named = |offer: &&Offer| matches!(&offer.item, CatalogItem::Tool(it) if it.name.as_str() == name);
         let offer = self.offers.iter().find(named).unwrap_or_else(|| panic!("no {name}"));
-        let Item::Tool(tool) = &offer.item else { panic!() };
+        let CatalogItem::Tool(tool) = &offer.item else { panic!() };
         let key = ToolKey {
             org: Org::default(),
             source: SourceName::new("builtin").unwrap(),
             name: tool.name.clone(),
         };
-        let args = Args::check(args).map_err(|error| error.to_string())?;
+        let args = CallArguments::parse(args).map_err(|error| error.to_string())?;
         let id = CallId(uuid::Uuid::nil());
         let tool = Arc::clone(tool);
-        let call = Call { id, parent: None, continues: None, unasked: None, key, tool, args };
+        let call = ToolCall {
+            id,
+            parent_id: None,
+            resumption: None,
+            unsolicited_input: None,
+            tool_key: key,
+            tool,
+            arguments: args,
+        };
         let caller = Caller {
             org: Org::default(),
             subject: "someone".into(),
-            key: "k".into(),
-            level: Level::User,
-            agent: true,
+            key_id: "k".into(),
+            level: PermissionLevel::User,
+            is_agent: true,
             actors: Vec::new(),
-            root: None,
+            root_key_id: None,
         };
-        let ctx = Context {
+        let ctx = CallContext {
             caller: &caller,
-            deadline: Mono(Duration::MAX),
+            deadline: MonotonicTime(Duration::MAX),
             cancel: &Nobody,
             progress: &Nobody,
-            client: &ClientCan::default(),
+            client_capabilities: &ClientCapabilities::default(),
             meta: None,
-            ask: None,
-            task: None,
+            client_requests: None,
+            task_handle: None,
             credentials: &Nobody,
             principal: None,
-            caged: None,
-            node: None,
+            sandbox_usage: None,
+            answering_node: None,
         };
-        let ticket = Ticket::issue(id, drop);
-        let step = offer.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await;
+        let ticket = IntentReceipt::with_abandon_hook(id, drop);
+        let step =
+            offer.executor.execute(RecordedCall::from_receipt(&call, &ticket).unwrap(), &ctx).await;
         let step = match step {
             Ok(step) => step,
-            // What stops a call before it runs, such as a folder that is gone.
+            // Errors before the call runs, such as a missing folder.
             Err(error) => return Err(Value::from(error.message)),
         };
-        let Step::Done(outcome) = step else { panic!("it waits") };
-        let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-        if outcome.is_error { Err(json.value()) } else { Ok(json.value()) }
+        let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
+        let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+        if outcome.is_error { Err(json.to_value()) } else { Ok(json.to_value()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The workers: kept, bounded, and replaced when they die.
+//! Tests of the workers: reuse, limits and replacement after a crash.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_caller_who_gives_up_takes_his_worker_along_and_no_other() {
             tokio::time::sleep(Duration::from_millis(30)).await;
             cancel.cancel();
         });
-        assert_eq!(ended.unwrap_err().code, tool::Code::Cancelled);
+        assert_eq!(ended.unwrap_err().code, tool::ErrorCode::Cancelled);
     }
     let next = stage.call("sql_query", &json!({"query": "select 1 as n"})).await;
     assert_eq!(value(&next), json!([{"n": 1}]));
@@ -47,7 +47,7 @@ async fn tables_of_one_call_are_not_there_for_the_next() {
     assert!(told.is_error, "{told:?}");
 }
 
-/// What SQLite puts aside are files to it; there are none for it in the cage.
+/// SQLite sorts large sets through temporary files, of which the sandbox has none.
 #[tokio::test]
 async fn more_is_sorted_than_is_kept_at_a_time() {
     let stage = Stage::new().await;

@@ -4,61 +4,62 @@ use clap::Args;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::hunks;
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::edit_hunks;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_transport::SourceNeed;
 
-/// Let a held call run, once, as it stands.
+/// Approve a pending call: it runs once, with its current arguments.
 ///
-/// It is decided anew before it runs: what has changed since is honoured. Nobody approves an own call: have
-/// another person approve it, or make it with an agent's key (`toolkeep tool call --agent`).
+/// The policy is evaluated again before the call runs, so that later changes apply. Nobody can
+/// approve their own call: another person must approve it, or it must be made with an agent's key
+/// (`toolkeep tool call --agent`).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval approve 01980000-0000-7000-8000-000000000000")]
-pub(crate) struct Approve {
-    /// Its id.
+pub(crate) struct ApprovalApproveArgs {
+    /// ID of the pending call.
     #[arg(value_name = "ID")]
     id: String,
-    /// Only where the arguments still have this hash, as `toolkeep approval show` told it.
+    /// Approve only if the arguments still have this hash, as `toolkeep approval show` prints it.
     #[arg(long, value_name = "HASH")]
     sha256: Option<String>,
 }
 
-/// Refuse a held call, which then never runs.
+/// Deny a pending call. It never runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval deny 01980000-0000-7000-8000-000000000000 --reason 'not on a Friday'")]
-pub(crate) struct Deny {
-    /// Its id.
+pub(crate) struct ApprovalDenyArgs {
+    /// ID of the pending call.
     #[arg(value_name = "ID")]
     id: String,
-    /// Why; the caller is told.
+    /// Reason for the denial, which the caller receives.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Change the arguments of a held call, which then waits on with these.
+/// Replace the arguments of a pending call, which then waits for approval with the new ones.
 ///
-/// They are checked against the tool's schema, and whoever approved what was there before has approved
-/// nothing. Of an edit, a call with the texts `original` and `modified`, `--hunks` keeps those changes alone
-/// that are named, as `toolkeep approval show` numbers them.
+/// The new arguments are validated against the tool's schema. Approvals of the previous arguments
+/// are void. If the call has the texts `original` and `modified`, `--hunks` accepts only the listed
+/// changes, numbered as `toolkeep approval show` prints them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval edit 01980000-0000-7000-8000-000000000000 --arguments '{\"path\": \"tmp\"}'
   toolkeep approval edit 01980000-0000-7000-8000-000000000000 --arguments '{}' --approve
   toolkeep approval edit 01980000-0000-7000-8000-000000000000 --hunks 1,3 --approve")]
-pub(crate) struct Edit {
-    /// Its id.
+pub(crate) struct ApprovalEditArgs {
+    /// ID of the pending call.
     #[arg(value_name = "ID")]
     id: String,
-    /// All its arguments, as they shall be, as one JSON object.
+    /// All arguments of the call, as one JSON object.
     #[arg(
         long = "arguments",
         alias = "args",
@@ -66,101 +67,128 @@ pub(crate) struct Edit {
         required_unless_present = "hunks"
     )]
     args: Option<String>,
-    /// Of an edit the changes that are accepted; the others are rejected.
+    /// Numbers of the changes to accept; the others are rejected.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "args")]
     hunks: Vec<usize>,
-    /// Let it run with these at once.
+    /// Approve the call with the new arguments at once.
     #[arg(long)]
     approve: bool,
 }
 
-impl Approve {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalApproveArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let body = match &self.sha256 {
             Some(hash) => json!({ "arguments_sha256": hash }),
             None => json!({}),
         };
-        decide(context, ui, (&self.id, "approve"), &body).await
+        decide_approval(context, ui, (&self.id, "approve"), &body).await
     }
 }
 
-impl Deny {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalDenyArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let body = match &self.reason {
             Some(reason) => json!({ "reason": reason }),
             None => json!({}),
         };
-        decide(context, ui, (&self.id, "deny"), &body).await
+        decide_approval(context, ui, (&self.id, "deny"), &body).await
     }
 }
 
 #[derive(serde::Serialize)]
-struct Change<'a> {
+struct EditRequest<'a> {
     arguments: &'a RawValue,
     approve: bool,
 }
 
-impl Edit {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalEditArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let arguments = match &self.args {
             Some(args) => args.clone(),
-            None => self.accepted(context, ui).await?,
+            None => self.arguments_with_accepted_hunks(context, ui).await?,
         };
         // Kept as raw text, so that no digit of a number is lost.
         let arguments: Box<RawValue> = serde_json::from_str(&arguments).map_err(|error| {
-            Failure::new(Exit::Usage, format!("the arguments are no JSON: {error}"))
+            CommandError::new(
+                ExitStatus::UsageError,
+                format!("the arguments are not valid JSON: {error}"),
+            )
         })?;
-        let body = Change { arguments: &arguments, approve: self.approve };
-        decide(context, ui, (&self.id, "edit"), &body).await
+        let body = EditRequest { arguments: &arguments, approve: self.approve };
+        decide_approval(context, ui, (&self.id, "edit"), &body).await
     }
 
     /// The arguments of the pending call with only the accepted changes.
-    async fn accepted(&self, context: &Context<'_>, ui: &mut Ui) -> Result<String, Failure> {
+    async fn arguments_with_accepted_hunks(
+        &self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<String, CommandError> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Approval(&self.id), ui).await;
-        let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
-        session.end().await?;
+        session.wait_for_sources(SourceNeed::Approval(&self.id), ui).await;
+        let answer = session
+            .client
+            .get_json(&RequestPath::from_segments("/v1/approvals", &[&self.id]))
+            .await;
+        session.close().await?;
         let answer: Value = answer?;
         let arguments = answer.get("arguments").unwrap_or(&Value::Null);
-        hunks::taken(arguments, &self.hunks).map(|arguments| arguments.to_string())
+        edit_hunks::accept_hunks(arguments, &self.hunks).map(|arguments| arguments.to_string())
     }
 }
 
-async fn decide(
-    context: &Context<'_>,
-    ui: &mut Ui,
-    (id, how): (&str, &str),
+async fn decide_approval(
+    context: &CommandContext<'_>,
+    ui: &mut Printer,
+    (id, action): (&str, &str),
     body: &impl serde::Serialize,
-) -> Result<Exit, Failure> {
+) -> Result<ExitStatus, CommandError> {
     let session = context.connect().await?;
-    session.sources(SourceNeed::Approval(id), ui).await;
-    let answer = post(&session.client, (id, how), body).await;
+    session.wait_for_sources(SourceNeed::Approval(id), ui).await;
+    let answer = post_decision(&session.client, (id, action), body).await;
     // A server in this process finishes approved calls before it stops.
-    session.end().await?;
+    session.close().await?;
     let answer = answer?;
-    ui.answer(&answer, || text(&answer, how))?;
-    Ok(Exit::Done)
+    ui.print_result(&answer, || format_decision(&answer, action))?;
+    Ok(ExitStatus::Success)
 }
 
-async fn post(
-    client: &Client,
-    (id, how): (&str, &str),
+async fn post_decision(
+    client: &RestClient,
+    (id, action): (&str, &str),
     body: &impl serde::Serialize,
-) -> Result<Value, Failure> {
-    client.post(&Path::new("/v1/approvals", &[id, how]), body).await
+) -> Result<Value, CommandError> {
+    client.post_json(&RequestPath::from_segments("/v1/approvals", &[id, action]), body).await
 }
 
-fn text(answer: &Value, how: &str) -> String {
-    let (id, tool) = (value::line(answer, "id", 36), value::line(answer, "tool", 60));
-    let state = value::line(answer, "state", 12);
-    match (how, state.as_str()) {
+fn format_decision(answer: &Value, action: &str) -> String {
+    let (id, tool) =
+        (json_fields::field_line(answer, "id", 36), json_fields::field_line(answer, "tool", 60));
+    let state = json_fields::field_line(answer, "state", 12);
+    match (action, state.as_str()) {
         ("edit", "pending") => {
-            let hash = value::line(answer, "arguments_sha256", 80);
-            format!("changed: {tool} waits on with {hash}\n  toolkeep approval approve {id}")
+            let hash = json_fields::field_line(answer, "arguments_sha256", 80);
+            format!(
+                "changed: {tool} now waits for approval with {hash}\n  toolkeep approval \
+                     approve {id}"
+            )
         }
         (_, "void") => {
-            let why = answer.get("ended").map(|ended| value::line(ended, "message", 200));
-            format!("void: {tool} does not run: {}", why.unwrap_or_default())
+            let why =
+                answer.get("ended").map(|ended| json_fields::field_line(ended, "message", 200));
+            format!("void: {tool} was not run: {}", why.unwrap_or_default())
         }
         _ => format!("{state}: {tool}\n  toolkeep record show {id}"),
     }

@@ -2,35 +2,42 @@
 
 use clap::Args;
 
-use super::text;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use super::format_approval;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
+use cli_core::server_transport::SourceNeed;
 
-/// Show a held call: what would run, for whom, and why it is held.
+/// Show a pending call: its tool, arguments, caller and the reason for the approval.
 ///
-/// What cannot be seen of its arguments, such as characters without width, is written out.
+/// Invisible characters in the arguments, such as zero-width ones, are printed as escapes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval show 01980000-0000-7000-8000-000000000000
   toolkeep approval show 01980000-0000-7000-8000-000000000000 -o json")]
-pub(crate) struct Show {
-    /// Its id, as `toolkeep approval list` shows it.
+pub(crate) struct ApprovalShowArgs {
+    /// ID of the pending call, as `toolkeep approval list` prints it.
     #[arg(value_name = "ID")]
     id: String,
 }
 
-impl Show {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalShowArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Approval(&self.id), ui).await;
-        let answer = session.client.get(&Path::new("/v1/approvals", &[&self.id])).await;
-        session.end().await?;
+        session.wait_for_sources(SourceNeed::Approval(&self.id), ui).await;
+        let answer = session
+            .client
+            .get_json(&RequestPath::from_segments("/v1/approvals", &[&self.id]))
+            .await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_approval(&answer))?;
+        Ok(ExitStatus::Success)
     }
 }

@@ -23,7 +23,10 @@ ID  STATE    TOOL  WHO     WHY        EXPIRES  ARGUMENTS
 c1  pending  rm    ag\u{fffd}ent  dangerous  T2       {\"path\":\"a\\\\u{200b}b\"}
 ";
     assert_eq!(played.run(&["approval", "list"]).out, expected);
-    assert_eq!(played.run(&["approval", "list", "--all", "--limit", "5"]).out, "nothing waits\n");
+    assert_eq!(
+        played.run(&["approval", "list", "--all", "--limit", "5"]).out,
+        "no pending calls\n"
+    );
     let shown = played.run(&["approval", "show", "c1"]).out;
     for line in [
         "tool      rm (source files)",
@@ -52,7 +55,7 @@ fn decisions_are_sent_as_they_were_typed() {
         (
             &["edit", "c1", "--args", "{\"n\": 1.0}"],
             r#"{"arguments":{"n": 1.0},"approve":false}"#,
-            "changed: rm waits on with sha256:00",
+            "changed: rm now waits for approval with sha256:00",
         ),
     ] {
         let ran = played.run(&[&["approval"], words].concat());
@@ -75,7 +78,7 @@ fn a_held_call_says_what_to_do_and_can_be_waited_for() {
         .answers("POST /v1/calls/c1/resume?wait=20s", &done);
     let ran = played.run(&["tool", "call", "rm"]);
     let expected = "\
-held: call c1 waits for an approval until T: it is dangerous
+pending: call c1 needs approval until T: it is dangerous
   toolkeep approval approve c1
   toolkeep record show c1
 ";

@@ -8,52 +8,68 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::text;
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::format_approval;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::{RequestPath, RestClient};
 
-/// Show each call that waits for a decision as it comes. Ends with ctrl-c.
+/// Watch for calls that need approval and print each one as it arrives. Stop with Ctrl-C.
 ///
-/// Needs a server that runs. As JSON each call is one line, as YAML one document.
+/// Requires a running server. Prints one line per call as JSON, one document per call as YAML.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep approval watch
   toolkeep approval watch -o json")]
-pub(crate) struct Watch {
-    /// How often to look, in milliseconds.
+pub(crate) struct ApprovalWatchArgs {
+    /// Polling interval in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1_000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     every_ms: u64,
 }
 
-impl Watch {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ApprovalWatchArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
         // An own server would lock the data directory and keep out everyone who might call.
-        let watched = if session.is_own() {
-            let failure = Failure::new(Exit::NoServer, "no server runs, so nothing new comes");
-            Err(failure.fix("start one with `toolkeep serve`"))
+        let watched = if session.is_embedded() {
+            let failure = CommandError::new(
+                ExitStatus::ServerUnavailable,
+                "no server is running, so no new calls can \
+                                                        arrive",
+            );
+            Err(failure.with_help("start a server with `toolkeep serve`"))
         } else {
-            self.watch(&session.client, ui).await
+            self.print_new_approvals(&session.client, ui).await
         };
-        session.end().await?;
-        watched.map(|()| Exit::Done)
+        session.close().await?;
+        watched.map(|()| ExitStatus::Success)
     }
 
-    async fn watch(&self, client: &Client, ui: &mut Ui) -> Result<(), Failure> {
+    async fn print_new_approvals(
+        &self,
+        client: &RestClient,
+        ui: &mut Printer,
+    ) -> Result<(), CommandError> {
         let mut shown = HashSet::new();
         loop {
-            let page =
-                client.get(&Path::new("/v1/approvals", &[]).with("limit", Some(200))).await?;
-            let approvals = value::list(&page, "approvals");
+            let page = client
+                .get_json(
+                    &RequestPath::from_segments("/v1/approvals", &[])
+                        .with_query("limit", Some(200)),
+                )
+                .await?;
+            let approvals = json_fields::field_items(&page, "approvals");
             // Ids that are no longer pending need not be remembered.
-            let ids: HashSet<_> = approvals.iter().map(id).collect();
-            for approval in approvals.iter().rev().filter(|it| !shown.contains(&id(it))) {
-                if ui.stream(approval, || told(approval))?.is_break() {
+            let ids: HashSet<_> = approvals.iter().map(approval_id).collect();
+            for approval in approvals.iter().rev().filter(|it| !shown.contains(&approval_id(it))) {
+                if ui.print_item(approval, || format_with_commands(approval))?.is_break() {
                     return Ok(());
                 }
             }
@@ -63,14 +79,14 @@ impl Watch {
     }
 }
 
-fn id(approval: &Value) -> String {
-    value::line(approval, "id", 36)
+fn approval_id(approval: &Value) -> String {
+    json_fields::field_line(approval, "id", 36)
 }
 
-fn told(approval: &Value) -> String {
-    let id = id(approval);
+fn format_with_commands(approval: &Value) -> String {
+    let id = approval_id(approval);
     format!(
         "{}\n  toolkeep approval approve {id}\n  toolkeep approval deny {id} --reason …\n",
-        text(approval)
+        format_approval(approval)
     )
 }

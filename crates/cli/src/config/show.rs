@@ -2,34 +2,37 @@
 
 use clap::Args;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-/// Print the configuration as it counts: the file, the flags and the environment together, and every
-/// default.
+/// Show the effective configuration: file, flags, environment variables and defaults merged.
 ///
-/// In the file's own words, as YAML. Secrets, headers and arguments of programs are not shown. Reads
-/// the file as a server would; starts nothing. Sources with a fault are left out, and told.
+/// Prints YAML with the keys of the configuration file. Secrets, headers and program arguments are
+/// not shown. Reads the file as a server would and starts nothing. Sources with errors are omitted
+/// and reported.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep config show
   toolkeep --config toolkeep.yaml config show -o json")]
-pub(crate) struct Show {}
+pub(crate) struct ConfigShowArgs {}
 
-impl Show {
-    pub(super) fn run(context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl ConfigShowArgs {
+    pub(super) fn run(
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let shown = config::shown(&config);
-        let text = cli_core::ui::as_yaml(&shown)?;
-        ui.answer(&shown, || text)?;
-        if reading.faults.0.is_empty() {
-            return Ok(Exit::Done);
+        let shown = config::render_config(&config);
+        let text = cli_core::printer::to_yaml(&shown)?;
+        ui.print_result(&shown, || text)?;
+        if reading.errors.0.is_empty() {
+            return Ok(ExitStatus::Success);
         }
-        Err(Failure::of_faults(reading.faults))
+        Err(CommandError::from_config_errors(reading.errors))
     }
 }

@@ -5,39 +5,48 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use config::trust;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use config::trust_file;
 
-/// Let `toolkeep mcp` read a configuration file when a program starts it in that folder.
+/// Trust a configuration file, so that `toolkeep mcp` reads it.
 ///
-/// A configuration starts programs, and a folder that was cloned or unpacked may hold one. So `toolkeep mcp` reads
-/// the `toolkeep.yaml` of the current folder only after this command. All other commands read it without. The path is
-/// kept in `trusted_configurations` of `~/.config/toolkeep`, a line for each; remove the line to take it back.
+/// A configuration starts programs, and a cloned or unpacked directory may contain one. `toolkeep
+/// mcp` therefore reads `toolkeep.yaml` of the current directory only if it is trusted. All other
+/// commands read it in any case. Trusted paths are stored in
+/// `~/.config/toolkeep/trusted_configurations`, one per line. To revoke the trust, remove the line.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep config trust
   toolkeep config trust ~/projects/toolkeep.yaml")]
-pub(crate) struct Trust {
-    /// The file [default: the one that other commands read here].
+pub(crate) struct ConfigTrustArgs {
+    /// Configuration file [default: the file that other commands read here].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-impl Trust {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let file = self.file.map(|file| context.path(&file)).or_else(|| context.configuration());
+impl ConfigTrustArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let file =
+            self.file.map(|file| context.absolute_path(&file)).or_else(|| context.config_file());
         let Some(file) = file else {
-            let failure = Failure::new(Exit::Usage, "there is no configuration file here");
-            return Err(failure.fix("`toolkeep config trust FILE`"));
+            let failure =
+                CommandError::new(ExitStatus::UsageError, "no configuration file was found");
+            return Err(failure.with_help("run `toolkeep config trust FILE`"));
         };
-        let trusted = trust(&file, &context.environment).map_err(|error| {
-            let message = format!("`{}` cannot be trusted: {error}", file.display());
-            Failure::new(Exit::Failed, message)
+        let trusted = trust_file(&file, &context.environment).map_err(|error| {
+            let message = format!("cannot trust `{}`: {error}", file.display());
+            CommandError::new(ExitStatus::Failed, message)
         })?;
-        ui.answer(&json!({ "trusted": trusted }), || format!("trusted: {}", trusted.display()))?;
-        Ok(Exit::Done)
+        ui.print_result(&json!({ "trusted": trusted }), || {
+            format!("trusted: {}", trusted.display())
+        })?;
+        Ok(ExitStatus::Success)
     }
 }

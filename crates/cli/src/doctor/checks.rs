@@ -5,149 +5,168 @@ use std::os::unix::fs::PermissionsExt as _;
 use store::SqliteStore;
 use tool::Problem;
 
-use super::Finding;
-use crate::store::rejected;
-use cli_core::context::Context;
-use cli_core::data::{DataDir, Server};
-use cli_core::failure::plural;
-use cli_core::wiring::Review;
-use config::{Config, Reading, Setting};
+use super::CheckFinding;
+use crate::store::rejected_rows;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::pluralize;
+use cli_core::data_dir::{DataDir, ServerDescriptor};
+use cli_core::server_launcher::ConfigReview;
+use config::{Config, LoadOptions, LoadReport};
 
 /// Maximum number of rows named in a finding.
-const ROWS: usize = 5;
+const MAX_NAMED_ROWS: usize = 5;
 /// Free bytes below which the record will soon stop calls with effects.
-const ROOM: u64 = 256 << 20;
+const MIN_FREE_BYTES: u64 = 256 << 20;
 
 /// Checks the configuration and its errors, of the running server if there is one.
-pub(super) fn configuration(
-    (setting, context): (&Setting, &Context<'_>),
-    server: Option<&Server>,
-    reading: &Reading,
-) -> Vec<Finding> {
+pub(super) fn config_findings(
+    (setting, context): (&LoadOptions, &CommandContext<'_>),
+    server: Option<&ServerDescriptor>,
+    reading: &LoadReport,
+) -> Vec<CheckFinding> {
     let what = "configuration";
     let mut findings: Vec<_> = match (&setting.file, server) {
-        (None, None) => vec![Finding::good(what, without_file(reading))],
+        (None, None) => vec![CheckFinding::ok(what, describe_default_config(reading))],
         (None, Some(_)) => {
-            vec![Finding::good(what, "the running server has none: the built-in tools")]
+            vec![CheckFinding::ok(
+                what,
+                "the running server uses the built-in tools, without a file",
+            )]
         }
-        (Some(_), _) if !reading.faults.0.is_empty() => Vec::new(),
+        (Some(_), _) if !reading.errors.0.is_empty() => Vec::new(),
         (Some(file), server) => {
             let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
-            let has_rules = reading.config.as_ref().is_some_and(|config| config.rules().is_some());
+            let has_rules =
+                reading.config.as_ref().is_some_and(|config| config.policy_document().is_some());
             let policy = if has_rules { " and a policy" } else { "" };
-            let own = |server: &Server| {
+            let own = |server: &ServerDescriptor| {
                 let own = server.configuration.as_ref();
-                own.is_some_and(|own| own == file || Some(own) == context.configuration().as_ref())
+                own.is_some_and(|own| own == file || Some(own) == context.config_file().as_ref())
             };
             let whose = if server.is_some_and(own) { " (of the running server)" } else { "" };
             let file = file.display();
-            let detail = format!("{file}{whose}, {count} {}{policy}", plural(count, "source"));
-            vec![Finding::good(what, detail)]
+            let detail = format!("{file}{whose}, {count} {}{policy}", pluralize(count, "source"));
+            vec![CheckFinding::ok(what, detail)]
         }
     };
-    findings.extend(reading.faults.0.iter().map(fault));
-    findings.extend(server.and_then(|server| other_file(context, server)));
+    findings.extend(reading.errors.0.iter().map(config_error_finding));
+    findings.extend(server.and_then(|server| other_config_finding(context, server)));
     findings
 }
 
 /// Warns if the command's configuration file is not that of the server.
-fn other_file(context: &Context<'_>, server: &Server) -> Option<Finding> {
-    let file = context.configuration()?;
+fn other_config_finding(
+    context: &CommandContext<'_>,
+    server: &ServerDescriptor,
+) -> Option<CheckFinding> {
+    let file = context.config_file()?;
     let other = file.display();
     let detail = match &server.configuration {
         Some(own) if *own == file => return None,
-        Some(own) => format!("the running server uses {}, and not {other}", own.display()),
-        None => format!("the running server has no configuration file, and does not use {other}"),
+        Some(own) => format!("the running server uses {}, not {other}", own.display()),
+        None => format!("the running server uses no configuration file, not {other}"),
     };
-    let fix = if context.is_configuration_named() {
-        "leave `--config` out to check the server's own, or restart the server with this one"
-            .to_owned()
+    let fix = if context.is_config_file_named() {
+        "omit `--config` to check the server's file, or restart the server with this one".to_owned()
     } else {
-        format!("restart the server with `--config {other}`, if it is meant")
+        format!("to use it, restart the server with `--config {other}`")
     };
-    Some(Finding::doubtful("configuration", detail, fix))
+    Some(CheckFinding::warning("configuration", detail, fix))
 }
 
 /// Checks which sources and tools a server would omit, and which names match nothing.
-pub(super) async fn reviewed(config: &Config, context: &Context<'_>) -> Vec<Finding> {
+pub(super) async fn review_findings(
+    config: &Config,
+    context: &CommandContext<'_>,
+) -> Vec<CheckFinding> {
     let what = "configuration";
     let fix = |problem: &Problem| {
-        problem.fix.clone().unwrap_or_else(|| "`toolkeep config check FILE`".to_owned())
+        problem.help.clone().unwrap_or_else(|| "run `toolkeep config check FILE`".to_owned())
     };
-    let detail = |problem: &Problem| format!("{}: {}", problem.place, problem.message);
-    match context.wiring.review(config, &context.environment).await {
-        Ok(Review { left_out, warnings }) => {
-            let wrong = left_out.iter().take(ROWS);
-            let wrong = wrong.map(|problem| Finding::wrong(what, detail(problem), fix(problem)));
-            let doubtful = warnings.iter().take(ROWS);
+    let detail = |problem: &Problem| format!("{}: {}", problem.location, problem.message);
+    match context.launcher.review_config(config, &context.environment).await {
+        Ok(ConfigReview { left_out, warnings }) => {
+            let wrong = left_out.iter().take(MAX_NAMED_ROWS);
+            let wrong =
+                wrong.map(|problem| CheckFinding::error(what, detail(problem), fix(problem)));
+            let doubtful = warnings.iter().take(MAX_NAMED_ROWS);
             let doubtful =
-                doubtful.map(|problem| Finding::doubtful(what, detail(problem), fix(problem)));
+                doubtful.map(|problem| CheckFinding::warning(what, detail(problem), fix(problem)));
             wrong.chain(doubtful).collect()
         }
         Err(failure) => {
-            vec![Finding::wrong(what, failure.to_string(), "`toolkeep config check FILE`")]
+            vec![CheckFinding::error(what, failure.to_string(), "run `toolkeep config check FILE`")]
         }
     }
 }
 
 /// Describes a server started without a file here; a running one may have been started differently.
-fn without_file(reading: &Reading) -> String {
+fn describe_default_config(reading: &LoadReport) -> String {
     let config = reading.config.as_ref();
     let count = config.map_or(0, |config| config.sources.len());
-    let listen = config.map_or_else(String::new, |config| format!(", on {}", config.listen));
+    let listen =
+        config.map_or_else(String::new, |config| format!(", on {}", config.listen_address));
     let modules = match count {
         0 => String::new(),
-        count => format!(" and {count} {} of the environment", plural(count, "module")),
+        count => format!(" and {count} {} of the environment", pluralize(count, "module")),
     };
-    format!("no file: a server started here has the built-in tools{modules}{listen}")
+    format!("no file: a server started here serves the built-in tools{modules}{listen}")
 }
 
-fn fault(fault: &config::Fault) -> Finding {
+fn config_error_finding(fault: &config::ConfigError) -> CheckFinding {
     let problem = tool::Problem::from(fault);
-    let fix =
-        problem.fix.unwrap_or_else(|| "`toolkeep config check FILE` shows the line".to_owned());
-    Finding::wrong("configuration", format!("{}: {}", problem.place, problem.message), fix)
+    let fix = problem
+        .help
+        .unwrap_or_else(|| "run `toolkeep config check FILE` to see the line".to_owned());
+    CheckFinding::error("configuration", format!("{}: {}", problem.location, problem.message), fix)
 }
 
 /// Checks the data directory: its existence, permissions and free space.
-pub(super) fn directory(data: &DataDir) -> Vec<Finding> {
+pub(super) fn directory_findings(data: &DataDir) -> Vec<CheckFinding> {
     let what = "data directory";
     let path = data.path();
     let Ok(metadata) = std::fs::metadata(path) else {
-        return vec![Finding::good(what, format!("{}: made on the first start", path.display()))];
+        return vec![CheckFinding::ok(
+            what,
+            format!("{}: will be created on the first start", path.display()),
+        )];
     };
     if !metadata.is_dir() {
-        let detail = format!("{} is no directory", path.display());
-        return vec![Finding::wrong(what, detail, "choose another one with `--data DIR`")];
+        let detail = format!("{} is not a directory", path.display());
+        return vec![CheckFinding::error(
+            what,
+            detail,
+            "choose another directory with `--data DIR`",
+        )];
     }
     let mut findings = Vec::new();
     let mode = metadata.permissions().mode() & 0o777;
     if is_private(mode) {
-        findings.push(Finding::good(what, path.display().to_string()));
+        findings.push(CheckFinding::ok(what, path.display().to_string()));
     } else {
-        let detail = format!("{} is open to others (mode {mode:03o})", path.display());
+        let detail = format!("{} is accessible to other users (mode {mode:03o})", path.display());
         let fix = format!("chmod 700 '{}'", path.display());
-        findings.push(Finding::wrong(what, detail, fix));
+        findings.push(CheckFinding::error(what, detail, fix));
     }
-    findings.push(writable(data));
-    findings.extend(room(data));
+    findings.push(write_finding(data));
+    findings.extend(free_space_finding(data));
     findings
 }
 
 /// Checks by trial whether a file can be written, because permissions do not reveal a read-only
 /// mount.
-fn writable(data: &DataDir) -> Finding {
+fn write_finding(data: &DataDir) -> CheckFinding {
     let what = "writing";
     let path = data.path().join(format!(".doctor-{}", std::process::id()));
     let tried = std::fs::write(&path, b"x");
     let removed = std::fs::remove_file(&path);
     match tried.and(removed) {
-        Ok(()) => Finding::good(what, "a file was written and removed"),
+        Ok(()) => CheckFinding::ok(what, "a file was written and removed"),
         Err(error) => {
-            let detail = format!("{} cannot be written: {error}", data.path().display());
-            let fix = "mount its disk for writing, free space on it, give it to this user, or choose another \
-                       directory with `--data DIR`";
-            Finding::wrong(what, detail, fix)
+            let detail = format!("{} is not writable: {error}", data.path().display());
+            let fix = "mount the disk writable, free space on it, change its owner to this user, \
+                       or choose another directory with `--data DIR`";
+            CheckFinding::error(what, detail, fix)
         }
     }
 }
@@ -157,52 +176,55 @@ pub(super) fn is_private(mode: u32) -> bool {
     others == 0
 }
 
-fn room(data: &DataDir) -> Option<Finding> {
+fn free_space_finding(data: &DataDir) -> Option<CheckFinding> {
     let free = data.free_bytes()?;
     let detail = format!("{} MiB free", free >> 20);
-    if free >= ROOM {
-        return Some(Finding::good("disk", detail));
+    if free >= MIN_FREE_BYTES {
+        return Some(CheckFinding::ok("disk", detail));
     }
-    let fix = "make room: calls with effects stop when they cannot be recorded";
-    Some(Finding::wrong("disk", detail, fix))
+    let fix = "free disk space: calls with side effects fail if they cannot be recorded";
+    Some(CheckFinding::error("disk", detail, fix))
 }
 
 /// Checks the store file and its rows.
-pub(super) fn store(data: &DataDir) -> [Finding; 2] {
-    [file(data), rows(data)]
+pub(super) fn store_findings(data: &DataDir) -> [CheckFinding; 2] {
+    [store_file_finding(data), row_finding(data)]
 }
 
 /// Checks the rows of the store against their MACs.
-fn rows(data: &DataDir) -> Finding {
+fn row_finding(data: &DataDir) -> CheckFinding {
     let what = "rows of the store";
-    match rejected(data) {
-        Ok(rows) if rows.is_empty() => Finding::good(what, "all count"),
+    match rejected_rows(data) {
+        Ok(rows) if rows.is_empty() => CheckFinding::ok(what, "all count"),
         Ok(rows) => {
-            let named: Vec<_> = rows.iter().take(ROWS).map(|row| row.key.as_str()).collect();
-            let more = if rows.len() > ROWS { ", …" } else { "" };
+            let named: Vec<_> =
+                rows.iter().take(MAX_NAMED_ROWS).map(|row| row.key.as_str()).collect();
+            let more = if rows.len() > MAX_NAMED_ROWS { ", …" } else { "" };
             let detail = format!(
-                "{} changed outside of Toolkeep and do not count: {}{more}",
+                "{} changed outside of Toolkeep and are rejected: {}{more}",
                 rows.len(),
                 named.join(", ")
             );
-            let fix = "restore the data directory from a backup, or see `toolkeep store list`";
-            Finding::wrong(what, detail, fix)
+            let fix = "restore the data directory from a backup, or run `toolkeep store list`";
+            CheckFinding::error(what, detail, fix)
         }
         Err(failure) => {
-            Finding::wrong(what, failure.to_string(), "`toolkeep error store_unavailable`")
+            CheckFinding::error(what, failure.to_string(), "see `toolkeep error store_unavailable`")
         }
     }
 }
 
-fn file(data: &DataDir) -> Finding {
-    let path = data.store();
+fn store_file_finding(data: &DataDir) -> CheckFinding {
+    let path = data.store_file();
     if !path.exists() {
-        return Finding::good("store", "made on the first start");
+        return CheckFinding::ok("store", "will be created on the first start");
     }
-    match SqliteStore::check(&path) {
-        Ok(()) => Finding::good("store", path.display().to_string()),
-        Err(error) => {
-            Finding::wrong("store", error.to_string(), "`toolkeep error store_unavailable`")
-        }
+    match SqliteStore::check_file(&path) {
+        Ok(()) => CheckFinding::ok("store", path.display().to_string()),
+        Err(error) => CheckFinding::error(
+            "store",
+            error.to_string(),
+            "see `toolkeep error store_unavailable`",
+        ),
     }
 }

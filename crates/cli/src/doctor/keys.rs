@@ -4,87 +4,93 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use identity::KeyRecord;
-use server_core::Keys;
+use server_core::KeyStore;
 use store::SqliteStore;
 use tool::Clock as _;
 
-use super::Finding;
+use super::CheckFinding;
 use super::checks::is_private;
-use crate::store::rejected;
-use cli_core::client::{Client, Path};
-use cli_core::data::{DataDir, FirstKey, KeyState, RECOVER};
-use cli_core::failure::Exit;
+use crate::store::rejected_rows;
+use cli_core::command_error::ExitStatus;
+use cli_core::data_dir::{DataDir, FirstKey, KeyState, RECOVER};
+use cli_core::rest_client::{RequestPath, RestClient};
 use host::clock::SystemClock;
 
-const WHAT: &str = "key";
+const SUBJECT: &str = "key";
 
 /// Checks existence and permissions of the key files.
-pub(super) fn files(data: &DataDir) -> Vec<Finding> {
-    FirstKey::ALL.into_iter().map(|key| file(data, key)).collect()
+pub(super) fn key_file_findings(data: &DataDir) -> Vec<CheckFinding> {
+    FirstKey::ALL.into_iter().map(|key| key_file_finding(data, key)).collect()
 }
 
-fn file(data: &DataDir, key: FirstKey) -> Finding {
+fn key_file_finding(data: &DataDir, key: FirstKey) -> CheckFinding {
     let path = data.key_file(key);
     let shown = path.display();
     match std::fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
-        Ok(mode) if is_private(mode) => Finding::good(WHAT, shown.to_string()),
+        Ok(mode) if is_private(mode) => CheckFinding::ok(SUBJECT, shown.to_string()),
         Ok(mode) => {
-            let detail = format!("{shown} can be read by others (mode {mode:03o})");
+            let detail = format!("{shown} is readable by other users (mode {mode:03o})");
             let fix =
-                format!("chmod 600 '{shown}', and revoke the key if others are on this machine");
-            Finding::wrong(WHAT, detail, fix)
+                format!("chmod 600 '{shown}', and revoke the key if this machine has other users");
+            CheckFinding::error(SUBJECT, detail, fix)
         }
         Err(_) => {
-            let fix = format!("fine if you keep it elsewhere; where it is lost, {RECOVER}");
-            Finding::doubtful(WHAT, format!("{shown} is not there"), fix)
+            let fix = format!(
+                "nothing to do if you store the key elsewhere; if it is lost, \
+                               {RECOVER}"
+            );
+            CheckFinding::warning(SUBJECT, format!("{shown} does not exist"), fix)
         }
     }
 }
 
 /// Checks the keys in the files against the store.
-pub(super) async fn offline(data: &DataDir) -> Vec<Finding> {
+pub(super) async fn stored_key_findings(data: &DataDir) -> Vec<CheckFinding> {
     // Opening a missing store would create one; a damaged one is a separate finding.
-    let path = data.store();
-    if !path.exists() || SqliteStore::check(&path).is_err() {
+    let path = data.store_file();
+    if !path.exists() || SqliteStore::check_file(&path).is_err() {
         return Vec::new();
     }
-    let Ok(store) = SqliteStore::open(&path) else { return Vec::new() };
-    let Ok((keys, _)) = Keys::read(Arc::new(store), None).await else { return Vec::new() };
-    let (ring, now) = (keys.ring(), SystemClock::default().wall());
-    let unfit: Vec<_> = rejected(data).unwrap_or_default().into_iter().map(|row| row.key).collect();
+    let Ok(store) = SqliteStore::open_file(&path) else { return Vec::new() };
+    let Ok((keys, _)) = KeyStore::load(Arc::new(store), None).await else { return Vec::new() };
+    let (ring, now) = (keys.key_ring(), SystemClock::default().wall_now());
+    let unfit: Vec<_> =
+        rejected_rows(data).unwrap_or_default().into_iter().map(|row| row.key).collect();
     let is_valid = |key: FirstKey| match data.key_state(&ring, key, now) {
         KeyState::Invalid => false,
         KeyState::Missing => true,
         KeyState::Valid => {
-            let presented = data.key(key).ok();
-            let who = presented.and_then(|key| ring.verify(Some(key.open()), now).ok());
+            let presented = data.read_key(key).ok();
+            let who = presented.and_then(|key| ring.verify_key(Some(key.expose()), now).ok());
             who.is_none_or(|who| {
-                let row = format!("{}{}", KeyRecord::STORE_PREFIX, who.key());
+                let row = format!("{}{}", KeyRecord::STORE_PREFIX, who.key_id());
                 !unfit.contains(&row)
             })
         }
     };
     let invalid = FirstKey::ALL.into_iter().filter(|key| !is_valid(*key));
-    invalid.map(|key| finding(data, key)).collect()
+    invalid.map(|key| invalid_key_finding(data, key)).collect()
 }
 
 /// Checks the keys in the files against the running server.
-pub(super) async fn online(data: &DataDir, client: &Client) -> Vec<Finding> {
+pub(super) async fn server_key_findings(data: &DataDir, client: &RestClient) -> Vec<CheckFinding> {
     let mut findings = Vec::new();
     for key in FirstKey::ALL {
-        let Ok(presented) = data.key(key) else { continue };
+        let Ok(presented) = data.read_key(key) else { continue };
         let client = client.with_key(presented);
-        let answer = client.get(&Path::new("/v1/tools", &[]).with("limit", Some(1))).await;
-        if answer.is_err_and(|failure| failure.exit() == Exit::Refused) {
-            findings.push(finding(data, key));
+        let answer = client
+            .get_json(&RequestPath::from_segments("/v1/tools", &[]).with_query("limit", Some(1)))
+            .await;
+        if answer.is_err_and(|failure| failure.exit_status() == ExitStatus::Refused) {
+            findings.push(invalid_key_finding(data, key));
         }
     }
     findings
 }
 
-fn finding(data: &DataDir, key: FirstKey) -> Finding {
+fn invalid_key_finding(data: &DataDir, key: FirstKey) -> CheckFinding {
     let path = data.key_file(key);
     let detail =
-        format!("{} holds a key that is not valid (unknown, expired or revoked)", path.display());
-    Finding::wrong(WHAT, detail, format!("{RECOVER}: it makes a new key"))
+        format!("{} contains an invalid key (unknown, expired or revoked)", path.display());
+    CheckFinding::error(SUBJECT, detail, format!("{RECOVER}, which creates a new key"))
 }

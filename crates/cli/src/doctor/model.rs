@@ -2,44 +2,48 @@
 
 use std::sync::Arc;
 
-use builtins::{Cages, WorkerError};
-use builtins_llm::Installed;
+use builtins::{SandboxProvider, WorkerError};
+use builtins_llm::InstalledModel;
 
-use super::Finding;
-use cli_core::data::DataDir;
+use super::CheckFinding;
+use cli_core::data_dir::DataDir;
 
 /// Checks the language model. A missing model is no error, because built-in word vectors replace
 /// it; an installed one is loaded in a sandboxed process, as by a server.
-pub(super) async fn finding(data: &DataDir, cages: &Arc<Cages>) -> Finding {
-    let Some(found) = Installed::find(&data.models(), cages) else {
-        let (tools, model) = (tools(), builtins_llm::built_in_label());
+pub(super) async fn model_finding(data: &DataDir, cages: &Arc<SandboxProvider>) -> CheckFinding {
+    let Some(found) = InstalledModel::locate_model(&data.models_dir(), cages) else {
+        let (tools, model) = (model_tools(), builtins_llm::built_in_label());
         let detail =
-            format!("none is installed: {tools} run by {model}; `toolkeep model install` adds one");
-        return Finding::good("language model", detail);
+            format!("none installed: {tools} use {model}; `toolkeep model install` installs one");
+        return CheckFinding::ok("language model", detail);
     };
-    let loaded = found.load().await;
-    judged(&found, loaded, cages.advice().await)
+    let loaded = found.load_model().await;
+    judge_model(&found, loaded, cages.fix_hint().await)
 }
 
 /// Judges an installed model by its load result; `advice` applies to a machine without a sandbox.
-pub(super) fn judged(found: &Installed, loaded: Result<(), WorkerError>, advice: &str) -> Finding {
-    let (tools, model, place) = (tools(), found.facts().label(), found.folder().display());
+pub(super) fn judge_model(
+    found: &InstalledModel,
+    loaded: Result<(), WorkerError>,
+    advice: &str,
+) -> CheckFinding {
+    let (tools, model, place) = (model_tools(), found.facts().label(), found.folder().display());
     match loaded {
-        Ok(()) => Finding::good("language model", format!("{tools} run by {model}, in {place}")),
+        Ok(()) => CheckFinding::ok("language model", format!("{tools} use {model}, in {place}")),
         Err(WorkerError::Blocked(why)) => {
             let other = builtins_llm::built_in_label();
-            let detail = format!("{model} is not used, so {tools} run by {other}: {why}");
-            Finding::doubtful("language model", detail, advice)
+            let detail = format!("{model} is not used, so {tools} use {other}: {why}");
+            CheckFinding::warning("language model", detail, advice)
         }
         Err(why) => {
             let why = why.into_message();
             let detail = format!("{model} cannot be used, so {tools} fail: {why}");
-            let fix = format!("install it again, or remove {place}");
-            Finding::wrong("language model", detail, fix)
+            let fix = format!("install it again, or delete {place}");
+            CheckFinding::error("language model", detail, fix)
         }
     }
 }
 
-fn tools() -> String {
-    builtin_manifests::Family::Text.registry().names().collect::<Vec<_>>().join(", ")
+fn model_tools() -> String {
+    builtin_manifests::ToolFamily::Text.registry().tool_names().collect::<Vec<_>>().join(", ")
 }

@@ -3,32 +3,32 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use ledger::{Disk, Holding, Keep, RealDisk, holdings};
+use ledger::{Disk, OsDisk, RetentionPolicy, WriterSummary, summarize_writers};
 
-use super::Finding;
+use super::CheckFinding;
 use crate::record::verify_data;
-use cli_core::data::DataDir;
-use cli_core::failure::plural;
-use cli_core::ui::clean;
+use cli_core::command_error::pluralize;
+use cli_core::data_dir::DataDir;
+use cli_core::printer::sanitize_text;
 
 /// Reports stored and removed segments of each writer; nothing before the first call.
-pub(super) fn kept(data: &DataDir, keep: Keep) -> Vec<Finding> {
-    let dir = data.records();
+pub(super) fn retention_findings(data: &DataDir, keep: RetentionPolicy) -> Vec<CheckFinding> {
+    let dir = data.records_dir();
     if !dir.exists() {
         return Vec::new();
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    match holdings(&dir, &disk) {
-        Ok(all) => all.iter().map(|holding| finding(holding, keep)).collect(),
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    match summarize_writers(&dir, &disk) {
+        Ok(all) => all.iter().map(|holding| retention_finding(holding, keep)).collect(),
         Err(error) => {
-            vec![Finding::wrong("record", error.message, "`toolkeep record verify` tells more")]
+            vec![CheckFinding::error("record", error.message, "run `toolkeep record verify`")]
         }
     }
 }
 
 /// Verifies the record, as `toolkeep record verify` does.
-pub(super) async fn verified(data: &DataDir) -> Vec<Finding> {
-    if !data.records().exists() {
+pub(super) async fn verification_findings(data: &DataDir) -> Vec<CheckFinding> {
+    if !data.records_dir().exists() {
         return Vec::new();
     }
     let (what, place) = ("record verified", data.clone());
@@ -36,42 +36,43 @@ pub(super) async fn verified(data: &DataDir) -> Vec<Finding> {
     let report = match verified {
         Ok(Ok(report)) => report,
         Ok(Err(failure)) => {
-            let fix = "`toolkeep record verify` shows more";
-            return vec![Finding::wrong(what, failure.to_string(), fix)];
+            let fix = "run `toolkeep record verify`";
+            return vec![CheckFinding::error(what, failure.to_string(), fix)];
         }
-        Err(_) => return vec![Finding::wrong(what, "the check was given up", "try again")],
+        Err(_) => return vec![CheckFinding::error(what, "the check was aborted", "try again")],
     };
     let Some(first) = report.findings.first() else {
         let records: u64 = report.writers.iter().map(|writer| writer.records).sum();
         let detail = format!(
-            "{records} {}, all as written",
-            plural(usize::try_from(records).unwrap_or(2), "record")
+            "{records} {}, verified",
+            pluralize(usize::try_from(records).unwrap_or(2), "record")
         );
-        return vec![Finding::good(what, detail)];
+        return vec![CheckFinding::ok(what, detail)];
     };
     let count = report.findings.len() as u64 + report.more_findings;
-    let (segment, offset, text) = (clean(&first.segment), first.offset, clean(&first.text));
+    let (segment, offset, text) =
+        (sanitize_text(&first.segment), first.offset, sanitize_text(&first.message));
     let detail =
-        format!("damaged, findings: {count}; the first: {segment} at byte {offset}: {text}");
-    let fix = "`toolkeep record verify` lists them; keep a copy of `records/`, and restore the damaged files from a \
-               backup: new calls are recorded all the same";
-    vec![Finding::wrong(what, detail, fix)]
+        format!("damaged, {count} findings; the first: {segment} at byte {offset}: {text}");
+    let fix = "run `toolkeep record verify` for all findings, copy `records/`, and restore the \
+               damaged files from a backup; new calls are still recorded";
+    vec![CheckFinding::error(what, detail, fix)]
 }
 
-fn finding(holding: &Holding, keep: Keep) -> Finding {
+fn retention_finding(holding: &WriterSummary, keep: RetentionPolicy) -> CheckFinding {
     let files = holding.segments;
-    let mut detail = format!("{files} {}, {} MiB", plural(files, "file"), holding.bytes >> 20);
-    let removed = holding.removed;
+    let mut detail = format!("{files} {}, {} MiB", pluralize(files, "file"), holding.bytes >> 20);
+    let removed = holding.removed_segments;
     if removed > 0 {
-        let through = holding.removed_through;
-        let what = plural(removed, "file");
+        let through = holding.removed_last_seq;
+        let what = pluralize(removed, "file");
         // Writing to a string does not fail.
-        write!(detail, "; {removed} {what} removed, up to record {through}: tombstones stay")
+        write!(detail, "; {removed} {what} removed by retention, up to record {through}")
             .unwrap_or_default();
     }
     detail.push_str(match keep {
-        Keep { age: None, bytes: None } => "; all is kept",
-        _ => "; kept as `records.keep` says",
+        RetentionPolicy { max_age: None, max_bytes: None } => "; no retention limit",
+        _ => "; retention by `records.keep`",
     });
-    Finding::good(&format!("record {}", holding.writer), detail)
+    CheckFinding::ok(&format!("record {}", holding.writer), detail)
 }

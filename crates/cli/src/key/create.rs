@@ -6,17 +6,18 @@ use clap::Args;
 use identity::Right;
 use serde_json::{Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
 
-/// Make a key. It is shown once and not kept.
+/// Create an API key. The key is printed once and cannot be shown again.
 ///
-/// Without `--person` it is an agent's: such a key never approves and never makes keys. No key can
-/// give more than it has itself. With `--delegate` it is a narrower key of the one that asks, which any
-/// key may make: it ends when that one ends, is revoked or is lowered.
+/// Without `--person`, the key is an agent's: it cannot approve calls, and can only create
+/// delegated keys. A new key cannot have more rights than the key that creates it. With
+/// `--delegate`, any key can create a narrower key of itself. A delegated key becomes invalid when
+/// its parent expires or is revoked, and loses the rights its parent loses.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,84 +26,102 @@ Examples:
   toolkeep key create --subject guest --level guest --module notes --module web
   toolkeep key create --delegate --allow 'notes.*' --read-only --expires-in 1h
   toolkeep key create --delegate --act-as ann")]
-pub(crate) struct Create {
-    /// The user it stands for, as it will be on record.
+pub(crate) struct KeyCreateArgs {
+    /// User that the key stands for, as shown in the record.
     #[arg(long, value_name = "NAME", required_unless_present = "delegate")]
     subject: Option<String>,
-    /// Its level: guest, user, admin, owner [default: user, or with `--delegate` that of the key].
+    /// Level of the key: guest, user, admin, owner [default: user; with `--delegate`, the level of
+    /// the creating key].
     #[arg(long, value_name = "LEVEL")]
-    level: Option<tool::Level>,
+    level: Option<tool::PermissionLevel>,
     #[command(flatten)]
-    hand: Hand,
-    /// Whether a person holds it, rather than an agent.
+    delegation: DelegationArgs,
+    /// Create the key for a person instead of an agent.
     #[arg(long)]
     person: bool,
     #[arg(long = "right", value_name = "RIGHT", help = rights_help())]
     rights: Vec<Right>,
-    /// A source whose tools it may use; no other's. May be given several times.
+    /// Source whose tools the key may use; all others are excluded. Can be repeated.
     #[arg(long = "module", value_name = "SOURCE")]
     modules: Vec<String>,
-    /// A role it has. May be given several times.
+    /// Role of the key. Can be repeated.
     #[arg(long = "role", value_name = "NAME", conflicts_with = "delegate")]
     roles: Vec<String>,
-    /// A line for people.
+    /// Description of the key.
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
-    /// When it ends by itself, such as 12h or 90d [default: never, or with `--delegate` in a day].
+    /// Lifetime of the key, such as 12h or 90d [default: unlimited; with `--delegate`, one day].
     #[arg(long = "expires-in", alias = "expires", value_name = "TIME", value_parser = lifetime)]
     expires: Option<Duration>,
 }
 
-/// What a narrower key is.
+/// Restrictions of a delegated key.
 #[derive(Debug, Args)]
-struct Hand {
-    /// Make a narrower key of the one that asks.
+struct DelegationArgs {
+    /// Create a narrower key of the key that sends the request.
     #[arg(long, conflicts_with = "subject")]
     delegate: bool,
-    /// The user to act for, at the lesser of both; needs the right `act_as`.
+    /// User to act for, with the lesser rights of both; requires the right `act_as`.
     #[arg(long, value_name = "NAME", requires = "delegate")]
     act_as: Option<String>,
-    /// A pattern or a group of the tools that stay; no others do. May be given several times.
+    /// Pattern or group of tools to allow; all others are excluded. Can be repeated.
     #[arg(long, value_name = "PATTERN", requires = "delegate")]
     allow: Vec<String>,
-    /// A pattern or a group of tools that are taken away. May be given several times.
+    /// Pattern or group of tools to exclude. Can be repeated.
     #[arg(long, value_name = "PATTERN", requires = "delegate")]
     deny: Vec<String>,
-    /// Take away all tools with effects.
+    /// Exclude all tools with side effects.
     #[arg(long, requires = "delegate")]
     read_only: bool,
-    /// Take away all tools that reach the network.
+    /// Exclude all tools that reach the network.
     #[arg(long, requires = "delegate")]
     no_web: bool,
 }
 
-impl Create {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let path = if self.hand.delegate { "/v1/keys/delegate" } else { "/v1/keys" };
-        let body = self.body();
+impl KeyCreateArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let path = if self.delegation.delegate { "/v1/keys/delegate" } else { "/v1/keys" };
+        let body = self.request_body();
         let session = context.connect().await?;
-        let answer = session.client.post(&Path::new(path, &[]), &body).await;
-        session.end().await?;
+        let answer = session.client.post_json(&RequestPath::from_segments(path, &[]), &body).await;
+        session.close().await?;
         let answer: Value = answer?;
-        ui.answer(&answer, || value::text(&answer, "key"))?;
-        ui.note(&format!("the key {} is shown this once", value::line(&answer, "id", 32)));
-        Ok(Exit::Done)
+        ui.print_result(&answer, || json_fields::field_text(&answer, "key"))?;
+        ui.print_note(&format!(
+            "key {} was created; it is printed only once",
+            json_fields::field_line(&answer, "id", 32)
+        ));
+        Ok(ExitStatus::Success)
     }
 
-    fn body(self) -> Value {
-        let Self { subject, level, hand, person, rights, modules, roles, label, expires } = self;
-        let (modules, expires) = (given(modules), expires.map(|time| time.as_secs()));
+    fn request_body(self) -> Value {
+        let Self {
+            subject,
+            level,
+            delegation: hand,
+            person,
+            rights,
+            modules,
+            roles,
+            label,
+            expires,
+        } = self;
+        let (modules, expires) = (non_empty(modules), expires.map(|time| time.as_secs()));
         let body = if hand.delegate {
             json!({
                 "level": level, "rights": rights, "person": person, "label": label,
                 "modules": modules, "expires_in": expires, "act_as": hand.act_as,
-                "allow": given(hand.allow), "deny": hand.deny,
+                "allow": non_empty(hand.allow), "deny": hand.deny,
                 "read_only": hand.read_only, "no_web": hand.no_web,
             })
         } else {
             json!({
-                "subject": subject, "level": level.unwrap_or(tool::Level::User), "person": person,
-                "rights": rights, "roles": given(roles), "label": label, "modules": modules, "expires_in": expires,
+                "subject": subject, "level": level.unwrap_or(tool::PermissionLevel::User), "person": person,
+                "rights": rights, "roles": non_empty(roles), "label": label, "modules": modules, "expires_in": expires,
             })
         };
         without_nulls(body)
@@ -114,10 +133,10 @@ impl Create {
 fn rights_help() -> String {
     let rights = Right::ALL.iter().filter(|right| **right != Right::NodesJoin);
     let rights: Vec<_> = rights.map(|right| right.as_str()).collect();
-    format!("A right beside calling tools: {}. May be given several times", rights.join(", "))
+    format!("Right besides calling tools: {}. Can be repeated", rights.join(", "))
 }
 
-fn given(list: Vec<String>) -> Option<Vec<String>> {
+fn non_empty(list: Vec<String>) -> Option<Vec<String>> {
     (!list.is_empty()).then_some(list)
 }
 
@@ -130,7 +149,7 @@ fn without_nulls(mut body: Value) -> Value {
 
 /// Parses a whole number of minutes, hours or days.
 fn lifetime(text: &str) -> Result<Duration, String> {
-    let advice = "write a number and its unit, such as `30m`, `12h` or `90d`";
+    let advice = "use a number with a unit, such as `30m`, `12h` or `90d`";
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(advice)?;
     let number: u64 = number.parse().map_err(|_| advice)?;
     let minutes = match unit {

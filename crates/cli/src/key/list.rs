@@ -2,27 +2,31 @@
 
 use clap::Args;
 
-use super::text;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::pages;
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::format_keys;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::paged_list;
+use cli_core::printer::Printer;
 
-/// List the keys. The keys themselves are not kept and cannot be shown.
+/// List the API keys. Secrets are not stored and cannot be shown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep key list")]
-pub(crate) struct List {}
+pub(crate) struct KeyListArgs {}
 
-impl List {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl KeyListArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        let answer = pages::all(&session.client, "/v1/keys", "keys").await;
-        session.end().await?;
+        let answer = paged_list::fetch_all_pages(&session.client, "/v1/keys", "keys").await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(value::list(&answer, "keys")))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_keys(json_fields::field_items(&answer, "keys")))?;
+        Ok(ExitStatus::Success)
     }
 }

@@ -3,93 +3,108 @@
 use std::sync::Arc;
 
 use clap::Args;
-use ledger::{FileLedger, Options, RealDisk};
+use ledger::{FileLedger, LedgerOptions, OsDisk};
 use serde_json::json;
-use server_core::Keys;
+use server_core::KeyStore;
 use store::SqliteStore;
-use tool::ledger::Events as _;
+use tool::ledger::AuditLog as _;
 use tool::{Clock, Store};
 
-use crate::first_keys::{recover_keys, revocation};
+use crate::initial_keys::{recover_keys, revocation_event};
 use crate::store::mac_file;
-use cli_core::background::hold;
-use cli_core::context::Context;
-use cli_core::data::{DataDir, FirstKey, Held, KeyChanges};
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::background_server::acquire_data_dir;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::{DataDir, DataDirLock, FirstKey, KeyChanges};
+use cli_core::printer::Printer;
 use host::clock::SystemClock;
 
-/// Make owner.key and agent.key valid again, where they are lost or their keys are revoked or unknown.
+/// Recover owner.key and agent.key if they are lost, revoked or unknown.
 ///
-/// Works on the data directory itself, for whoever owns it: stop the server first. A background server of `toolkeep
-/// mcp` is stopped by this command. A missing key is made anew; a file whose key is not valid is put aside as
-/// `owner.key.invalid`. Every other owner key that was made on a first
-/// start is revoked, with all keys that were handed on from it, and each revocation is on record. Keys of `toolkeep
-/// key create` stay as they are.
+/// Works on the data directory, for its owner. Stop the server first; a background server of
+/// `toolkeep mcp` is stopped by this command. A missing key is created again. A file with an
+/// invalid key is renamed to `owner.key.invalid`.
+///
+/// All other owner keys of a first start are revoked with their delegated keys, and each revocation
+/// is recorded. Keys of `toolkeep key create` are not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep key recover --data ./data")]
-pub(crate) struct Recover {}
+pub(crate) struct KeyRecoverArgs {}
 
-impl Recover {
-    pub(super) async fn run(context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl KeyRecoverArgs {
+    pub(super) async fn run(
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data);
-        if !data.store().exists() {
-            let message = format!("there is no installation in `{}`", data.path().display());
-            return Err(Failure::new(Exit::Refused, message)
-                .fix("name its data directory: `--data DIR`; the first start makes both keys"));
+        let data = DataDir::new(config.data_dir);
+        if !data.store_file().exists() {
+            let message = format!("no installation in `{}`", data.path().display());
+            return Err(CommandError::new(ExitStatus::Refused, message).with_help(
+                "pass its data directory with `--data DIR`; the first start of a server \
+                      creates both keys",
+            ));
         }
-        let (held, _starting) = hold(&data).await?;
-        let changes = recover(&held, config.record_file).await?;
+        let (held, _starting) = acquire_data_dir(&data).await?;
+        let changes = recover_data_dir(&held, config.segment_bytes).await?;
         let answer = json!({
             "made": changes.made.iter().map(|key| data.key_file(*key)).collect::<Vec<_>>(),
             "set_aside": changes.set_aside,
             "revoked": changes.revoked,
         });
-        ui.answer(&answer, || text(&data, &changes))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_changes(&data, &changes))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-async fn recover(held: &Held, segment_bytes: u64) -> Result<KeyChanges, Failure> {
-    let failed = |what: &str, error: String| Failure::new(Exit::Failed, format!("{what}: {error}"));
-    let record_key = held.record_key()?;
-    let macs = mac_file(held.data(), &record_key);
-    let store = SqliteStore::open_protected(held.data().store(), &macs);
+async fn recover_data_dir(
+    held: &DataDirLock,
+    segment_bytes: u64,
+) -> Result<KeyChanges, CommandError> {
+    let failed = |what: &str, error: String| {
+        CommandError::new(ExitStatus::Failed, format!("{what}: {error}"))
+    };
+    let record_key = held.load_or_create_record_key()?;
+    let macs = mac_file(held.dir(), &record_key);
+    let store = SqliteStore::open_protected(held.dir().store_file(), &macs);
     let store = store.map_err(|error| failed("the store", error.to_string()))?;
     let store: Arc<dyn Store> = Arc::new(store);
     let (keys, _) =
-        Keys::read(store, None).await.map_err(|error| failed("the keys", error.to_string()))?;
+        KeyStore::load(store, None).await.map_err(|error| failed("the keys", error.to_string()))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let options = Options { segment_bytes, ..Options::default() };
-    let ledger =
-        FileLedger::open(&held.data().records(), Arc::new(RealDisk), Arc::clone(&clock), options);
+    let options = LedgerOptions { segment_bytes, ..LedgerOptions::default() };
+    let ledger = FileLedger::open_directory(
+        &held.dir().records_dir(),
+        Arc::new(OsDisk),
+        Arc::clone(&clock),
+        options,
+    );
     let (ledger, _) = ledger.map_err(|error| failed("the record", error.to_string()))?;
-    let changes = recover_keys(held, &keys, clock.wall()).await;
+    let changes = recover_keys(held, &keys, clock.wall_now()).await;
     for id in changes.iter().flat_map(|changes| &changes.revoked) {
-        let noted = ledger.note(&revocation(clock.wall(), id));
+        let noted = ledger.record_event(&revocation_event(clock.wall_now(), id));
         noted.map_err(|error| failed("the record", error.to_string()))?;
     }
-    ledger.close();
+    ledger.close_ledger();
     changes
 }
 
-fn text(data: &DataDir, changes: &KeyChanges) -> String {
+fn format_changes(data: &DataDir, changes: &KeyChanges) -> String {
     let KeyChanges { made, revoked, set_aside } = changes;
-    let aside = set_aside.iter().map(|path| format!("put aside  {}", path.display()));
+    let aside = set_aside.iter().map(|path| format!("renamed    {}", path.display()));
     let made = made.iter().map(|key| {
         let whose = if *key == FirstKey::Owner { "owner" } else { "agent" };
-        format!("made       {} ({whose})", data.key_file(*key).display())
+        format!("created    {} ({whose})", data.key_file(*key).display())
     });
     let revoked = revoked.iter().map(|id| format!("revoked    the owner key {id}"));
     let lines: Vec<_> = aside.chain(made).chain(revoked).collect();
     if lines.is_empty() {
-        return "both key files hold valid keys; nothing was changed".to_owned();
+        return "both key files contain valid keys; nothing was changed".to_owned();
     }
     lines.join("\n")
 }

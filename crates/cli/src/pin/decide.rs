@@ -3,122 +3,138 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{all, named, shown};
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::{fetch_all_pins, fetch_pin, resolve_tool_name};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_transport::SourceNeed;
 
-/// Agree to a tool's definition: it can be called from here on.
+/// Approve a tool's definition, so that the tool can be called.
 ///
-/// What is agreed to is one definition, by its hash: if the source changed it since it was looked at,
-/// nothing is done. Without `--definition` it is the one that waits now.
+/// Approves one definition, identified by its hash, or the waiting one without `--definition`. If
+/// the source has changed the definition since you reviewed it, nothing happens.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep pin approve files.read_file --definition sha256:3f9c…
   toolkeep pin approve --source files --reason 'release 2.1, read its changes'")]
-pub(crate) struct Approve {
-    /// The tool; `SOURCE/TOOL` where several sources have one of that name.
+pub(crate) struct PinApproveArgs {
+    /// Tool name, or `SOURCE/TOOL` if several sources have a tool of this name.
     #[arg(value_name = "TOOL", required_unless_present = "source")]
     tool: Option<String>,
     #[command(flatten)]
-    word: Word,
-    /// All that waits of this source now, instead of one tool.
+    decision: PinDecisionArgs,
+    /// Approve all waiting definitions of this source.
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["tool", "definition"])]
     source: Option<String>,
 }
 
-/// Refuse a tool's definition: it is quarantined until another one is agreed to.
+/// Reject a tool's definition. The tool is quarantined until another definition is approved.
 ///
-/// Works on an active definition too, which is withdrawn then.
+/// An active definition can also be rejected.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep pin reject files.read_file --reason 'asks for keys'")]
-pub(crate) struct Reject {
-    /// The tool; `SOURCE/TOOL` where several sources have one of that name.
+pub(crate) struct PinRejectArgs {
+    /// Tool name, or `SOURCE/TOOL` if several sources have a tool of this name.
     #[arg(value_name = "TOOL")]
     tool: String,
     #[command(flatten)]
-    word: Word,
+    decision: PinDecisionArgs,
 }
 
 #[derive(Debug, Args)]
-struct Word {
-    /// The definition that was looked at, as `toolkeep pin diff` shows it.
+struct PinDecisionArgs {
+    /// Hash of the reviewed definition, as `toolkeep pin diff` prints it.
     #[arg(long, value_name = "HASH")]
     definition: Option<String>,
-    /// Why; it stands in the record.
+    /// Reason for the decision, which is recorded.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl Approve {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PinApproveArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
         let need = self.source.as_deref().map(SourceNeed::Source);
-        let need = need.unwrap_or_else(|| super::need(self.tool.as_deref().unwrap_or_default()));
-        session.sources(need, ui).await;
+        let need =
+            need.unwrap_or_else(|| super::source_need(self.tool.as_deref().unwrap_or_default()));
+        session.wait_for_sources(need, ui).await;
         let done = if let Some(source) = &self.source {
-            every(&session.client, source, &self.word).await
+            approve_all_waiting(&session.client, source, &self.decision).await
         } else {
             let tool = self.tool.as_deref().unwrap_or_default();
-            one(&session.client, (tool, "approve"), &self.word).await
+            decide_one(&session.client, (tool, "approve"), &self.decision).await
         };
-        session.end().await?;
-        told(ui, &done?)
+        session.close().await?;
+        print_pins(ui, &done?)
     }
 }
 
-impl Reject {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PinRejectArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.sources(super::need(&self.tool), ui).await;
-        let done = one(&session.client, (&self.tool, "reject"), &self.word).await;
-        session.end().await?;
-        told(ui, &done?)
+        session.wait_for_sources(super::source_need(&self.tool), ui).await;
+        let done = decide_one(&session.client, (&self.tool, "reject"), &self.decision).await;
+        session.close().await?;
+        print_pins(ui, &done?)
     }
 }
 
-async fn one(
-    client: &Client,
+async fn decide_one(
+    client: &RestClient,
     (tool, decision): (&str, &str),
-    word: &Word,
-) -> Result<Vec<Value>, Failure> {
-    let at = named(client, tool).await?;
-    let definition = match &word.definition {
+    args: &PinDecisionArgs,
+) -> Result<Vec<Value>, CommandError> {
+    let at = resolve_tool_name(client, tool).await?;
+    let definition = match &args.definition {
         Some(definition) => definition.clone(),
-        None => value::text(&shown(client, &at).await?, "definition"),
+        None => json_fields::field_text(&fetch_pin(client, &at).await?, "definition"),
     };
-    let path = Path::new("/v1/pins", &[&at.0, &at.1, decision]);
-    let body = json!({"definition": definition, "reason": word.reason});
-    Ok(vec![client.post(&path, &body).await?])
+    let path = RequestPath::from_segments("/v1/pins", &[&at.0, &at.1, decision]);
+    let body = json!({"definition": definition, "reason": args.reason});
+    Ok(vec![client.post_json(&path, &body).await?])
 }
 
 /// Approves all waiting definitions of a source, each as it was listed here.
-async fn every(client: &Client, source: &str, word: &Word) -> Result<Vec<Value>, Failure> {
+async fn approve_all_waiting(
+    client: &RestClient,
+    source: &str,
+    args: &PinDecisionArgs,
+) -> Result<Vec<Value>, CommandError> {
     let mut done = Vec::new();
-    for pin in all(client, Some(source), Some("waiting")).await? {
-        let tool = value::text(&pin, "tool");
-        let path = Path::new("/v1/pins", &[source, &tool, "approve"]);
-        let body = json!({"definition": value::text(&pin, "definition"), "reason": word.reason});
-        done.push(client.post(&path, &body).await?);
+    for pin in fetch_all_pins(client, Some(source), Some("waiting")).await? {
+        let tool = json_fields::field_text(&pin, "tool");
+        let path = RequestPath::from_segments("/v1/pins", &[source, &tool, "approve"]);
+        let body = json!({"definition": json_fields::field_text(&pin, "definition"), "reason": args.reason});
+        done.push(client.post_json(&path, &body).await?);
     }
     Ok(done)
 }
 
-fn told(ui: &mut Ui, done: &[Value]) -> Result<Exit, Failure> {
+fn print_pins(ui: &mut Printer, done: &[Value]) -> Result<ExitStatus, CommandError> {
     let line = |pin: &Value| {
-        let (source, tool) = (value::line(pin, "source", 128), value::line(pin, "tool", 128));
-        format!("{source}/{tool}: {}", value::line(pin, "state", 12))
+        let (source, tool) = (
+            json_fields::field_line(pin, "source", 128),
+            json_fields::field_line(pin, "tool", 128),
+        );
+        format!("{source}/{tool}: {}", json_fields::field_line(pin, "state", 12))
     };
     let text = || match done {
-        [] => "nothing waits".to_owned(),
+        [] => "no definition waits for approval".to_owned(),
         done => done.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    ui.answer(&json!({ "pins": done }), text)?;
-    Ok(Exit::Done)
+    ui.print_result(&json!({ "pins": done }), text)?;
+    Ok(ExitStatus::Success)
 }

@@ -3,65 +3,75 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::{looked_up, part, pretty};
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::{fetch_pin_by_name, format_value, non_null_field};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
 
-/// Show what changed in a tool's definition, place by place, and how to decide on it.
+/// Show the changes of a tool's definition, field by field, and the commands to decide on it.
 ///
-/// Where nothing was agreed to yet, all of it is new. Characters that nobody sees are written out.
+/// Without an approved definition, everything is new. Invisible characters are printed as escapes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep pin diff files.read_file")]
-pub(crate) struct Diff {
-    /// The tool; `SOURCE/TOOL` where several sources have one of that name.
+pub(crate) struct PinDiffArgs {
+    /// Tool name, or `SOURCE/TOOL` if several sources have a tool of this name.
     #[arg(value_name = "TOOL")]
     tool: String,
 }
 
-impl Diff {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let pin = looked_up(context, &self.tool, ui).await?;
-        ui.answer(&pin, || text(&pin))?;
-        Ok(Exit::Done)
+impl PinDiffArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let pin = fetch_pin_by_name(context, &self.tool, ui).await?;
+        ui.print_result(&pin, || format_pin_diff(&pin))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(pin: &Value) -> String {
-    let name = format!("{}/{}", value::line(pin, "source", 128), value::line(pin, "tool", 128));
-    let Some(waiting) = part(pin, "waiting") else {
-        return format!("{name}: nothing waits");
+fn format_pin_diff(pin: &Value) -> String {
+    let name = format!(
+        "{}/{}",
+        json_fields::field_line(pin, "source", 128),
+        json_fields::field_line(pin, "tool", 128)
+    );
+    let Some(waiting) = non_null_field(pin, "waiting") else {
+        return format!("{name}: no definition waits for approval");
     };
-    let definition = value::line(waiting, "definition", 80);
-    let mut lines = vec![format!("{name}: {}", value::line(pin, "state", 12))];
-    let changes = value::list(pin, "changes");
-    match (changes.is_empty(), part(pin, "active"), part(waiting, "received")) {
-        (false, ..) => lines.extend(changes.iter().map(change)),
+    let definition = json_fields::field_line(waiting, "definition", 80);
+    let mut lines = vec![format!("{name}: {}", json_fields::field_line(pin, "state", 12))];
+    let changes = json_fields::field_items(pin, "changes");
+    match (changes.is_empty(), non_null_field(pin, "active"), non_null_field(waiting, "received")) {
+        (false, ..) => lines.extend(changes.iter().map(format_change)),
         (true, None, Some(received)) => {
-            lines.push(format!("all of it is new:\n{}", pretty(received)));
+            lines.push(format!("new definition:\n{}", format_value(received)));
         }
         (true, Some(active), _) if active.get("definition") == waiting.get("definition") => {
-            lines
-                .push("it is again what was agreed to; meanwhile it was something else".to_owned());
+            lines.push(
+                "the definition equals the approved one again, after a change in between"
+                    .to_owned(),
+            );
         }
-        _ => lines.push("its texts are not kept".to_owned()),
+        _ => lines.push("the texts of the definition are not stored".to_owned()),
     }
     let more = pin.get("more_changes").and_then(Value::as_u64).unwrap_or_default();
     if more > 0 {
-        lines.push(format!("and {more} places more: `toolkeep pin show {name}`"));
+        lines.push(format!("{more} more changes: `toolkeep pin show {name}`"));
     }
     lines.push(format!("\ntoolkeep pin approve {name} --definition {definition}"));
     lines.push(format!("toolkeep pin reject {name} --definition {definition}"));
     lines.join("\n")
 }
 
-fn change(change: &Value) -> String {
-    let at = value::line(change, "at", 200);
+fn format_change(change: &Value) -> String {
+    let at = json_fields::field_line(change, "at", 200);
     let side = |key: &str, mark: &str| {
-        let text = pretty(change.get(key)?);
+        let text = format_value(change.get(key)?);
         let lines: Vec<_> = text.lines().map(|line| format!("{mark} {line}")).collect();
         Some(lines.join("\n"))
     };
@@ -74,7 +84,7 @@ fn change(change: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_pin_diff;
 
     #[test]
     fn a_change_is_shown_with_what_to_type() {
@@ -97,6 +107,6 @@ s/s.a: quarantined
 
 toolkeep pin approve s/s.a --definition sha256:bb
 toolkeep pin reject s/s.a --definition sha256:bb";
-        assert_eq!(text(&pin), expected);
+        assert_eq!(format_pin_diff(&pin), expected);
     }
 }

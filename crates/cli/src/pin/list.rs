@@ -3,55 +3,63 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
 
-/// List the definitions that wait for someone to look at them, or all.
+/// List the definitions that wait for approval, or all definitions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep pin list
   toolkeep pin list --source files
   toolkeep pin list --all -o json")]
-pub(crate) struct List {
-    /// Only of this source.
+pub(crate) struct PinListArgs {
+    /// List only definitions of this source.
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
-    /// Those that are active or retired as well.
+    /// Include active and retired definitions.
     #[arg(long)]
     all: bool,
 }
 
-impl List {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PinListArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(self.source.as_deref(), ui).await;
+        session.wait_for_listing(self.source.as_deref(), ui).await;
         let state = (!self.all).then_some("waiting");
-        let pins = super::all(&session.client, self.source.as_deref(), state).await;
-        session.end().await?;
+        let pins = super::fetch_all_pins(&session.client, self.source.as_deref(), state).await;
+        session.close().await?;
         let pins = pins?;
-        ui.answer(&json!({ "pins": pins }), || text(&pins))?;
-        Ok(Exit::Done)
+        ui.print_result(&json!({ "pins": pins }), || format_pins(&pins))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(pins: &[Value]) -> String {
+fn format_pins(pins: &[Value]) -> String {
     if pins.is_empty() {
-        return "nothing waits".to_owned();
+        return "no definition waits for approval".to_owned();
     }
     let row = |pin: &Value| {
         let hides = pin.get("hidden").and_then(Value::as_bool) == Some(true);
         [
-            value::line(pin, "source", 40),
-            value::line(pin, "tool", 60),
-            value::line(pin, "state", 12),
-            value::line(pin, "since", 24),
-            value::line(pin, "definition", 19),
-            if hides { "hidden characters".to_owned() } else { value::line(pin, "reason", 40) },
+            json_fields::field_line(pin, "source", 40),
+            json_fields::field_line(pin, "tool", 60),
+            json_fields::field_line(pin, "state", 12),
+            json_fields::field_line(pin, "since", 24),
+            json_fields::field_line(pin, "definition", 19),
+            if hides {
+                "hidden characters".to_owned()
+            } else {
+                json_fields::field_line(pin, "reason", 40)
+            },
         ]
     };
     let rows: Vec<_> = pins.iter().map(row).collect();
-    table(["SOURCE", "TOOL", "STATE", "SINCE", "DEFINITION", "NOTE"], &rows)
+    format_table(["SOURCE", "TOOL", "STATE", "SINCE", "DEFINITION", "NOTE"], &rows)
 }

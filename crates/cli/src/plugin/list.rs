@@ -2,27 +2,31 @@
 
 use clap::Args;
 
-use super::text;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use super::format_plugins;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
 
-/// List the plugins: how each stands, and what is wrong with it.
+/// List the plugins with their state and problems.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep plugin list")]
-pub(crate) struct List {}
+pub(crate) struct PluginListArgs {}
 
-impl List {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PluginListArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
-        let answer = session.client.get(&Path::new("/v1/plugins", &[])).await;
-        session.end().await?;
+        session.wait_for_listing(None, ui).await;
+        let answer = session.client.get_json(&RequestPath::from_segments("/v1/plugins", &[])).await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_plugins(&answer))?;
+        Ok(ExitStatus::Success)
     }
 }

@@ -3,45 +3,53 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::text;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use super::format_plugins;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
 
-/// Have all plugins looked at now, or one: what changed is taken, what is broken is not.
+/// Reload all plugins, or one. Valid changes are applied; an invalid plugin keeps its last valid
+/// version.
 ///
-/// A server looks by itself several times a second; this waits until it has. Exits with 1 where a change
-/// was not taken.
+/// A server checks the plugins by itself several times a second; this command waits for the result.
+/// Exits with 1 if a change was not applied.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep plugin reload
   toolkeep plugin reload web")]
-pub(crate) struct Reload {
-    /// Only this plugin.
+pub(crate) struct PluginReloadArgs {
+    /// Reload only this plugin.
     #[arg(value_name = "PLUGIN")]
     plugin: Option<String>,
 }
 
-impl Reload {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PluginReloadArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
+        session.wait_for_listing(None, ui).await;
         let body = self.plugin.as_ref().map_or(json!({}), |plugin| json!({ "plugin": plugin }));
-        let answer = session.client.post(&Path::new("/v1/plugins/reload", &[]), &body).await;
-        session.end().await?;
+        let answer = session
+            .client
+            .post_json(&RequestPath::from_segments("/v1/plugins/reload", &[]), &body)
+            .await;
+        session.close().await?;
         let answer: Value = answer?;
-        ui.answer(&answer, || {
-            let named = |key| match value::line(&answer, key, 400) {
+        ui.print_result(&answer, || {
+            let named = |key| match json_fields::field_line(&answer, key, 400) {
                 none if none.is_empty() => "none".to_owned(),
                 names => names,
             };
             let (reloaded, failed) = (named("reloaded"), named("failed"));
-            format!("reloaded: {reloaded}\nnot taken: {failed}\n\n{}", text(&answer))
+            format!("reloaded: {reloaded}\nnot reloaded: {failed}\n\n{}", format_plugins(&answer))
         })?;
-        let failed = !value::list(&answer, "failed").is_empty();
-        Ok(if failed { Exit::Failed } else { Exit::Done })
+        let failed = !json_fields::field_items(&answer, "failed").is_empty();
+        Ok(if failed { ExitStatus::Failed } else { ExitStatus::Success })
     }
 }

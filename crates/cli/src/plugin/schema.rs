@@ -2,19 +2,19 @@
 
 use clap::Args;
 
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
 /// Print the JSON Schema of `manifest.json`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep plugin schema > manifest.schema.json")]
-pub(crate) struct Schema {}
+pub(crate) struct PluginSchemaArgs {}
 
-impl Schema {
-    pub(super) fn print(ui: &mut Ui) -> Result<Exit, Failure> {
-        ui.document(plugins::SCHEMA.to_owned())?;
-        Ok(Exit::Done)
+impl PluginSchemaArgs {
+    pub(super) fn run(ui: &mut Printer) -> Result<ExitStatus, CommandError> {
+        ui.print_raw(plugins::SCHEMA.to_owned())?;
+        Ok(ExitStatus::Success)
     }
 }

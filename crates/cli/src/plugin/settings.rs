@@ -3,14 +3,14 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, as_yaml};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::{Printer, to_yaml};
+use cli_core::rest_client::RequestPath;
 
-/// Show the settings of a plugin, or change some. Needs the right `sources:refresh`.
+/// Show or change the settings of a plugin. Requires the right `sources:refresh`.
 ///
-/// A VALUE is JSON where it is such, else a text; without one the setting is taken back.
+/// VALUE is parsed as JSON if possible, otherwise as text. An empty VALUE resets the setting.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,46 +18,50 @@ Examples:
   toolkeep plugin settings canvas_tools canvas_directory=/srv/canvases
   toolkeep plugin settings web --off
   toolkeep plugin settings web --tool-off web_search")]
-pub(crate) struct Settings {
-    /// The plugin.
+pub(crate) struct PluginSettingsArgs {
+    /// Name of the plugin.
     #[arg(value_name = "PLUGIN")]
     plugin: String,
-    /// Values of its own settings.
+    /// Settings of the plugin to change.
     #[arg(value_name = "NAME=VALUE")]
     values: Vec<String>,
-    /// Switch it on.
+    /// Enable the plugin.
     #[arg(long, conflicts_with = "off")]
     on: bool,
-    /// Switch it off.
+    /// Disable the plugin.
     #[arg(long)]
     off: bool,
-    /// Switch one of its tools on.
+    /// Enable this tool of the plugin.
     #[arg(long, value_name = "TOOL")]
     tool_on: Vec<String>,
-    /// Switch one of its tools off.
+    /// Disable this tool of the plugin.
     #[arg(long, value_name = "TOOL")]
     tool_off: Vec<String>,
 }
 
-impl Settings {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let changes = self.changes()?;
+impl PluginSettingsArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let changes = self.collect_changes()?;
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
-        let path = Path::new("/v1/plugins", &[&self.plugin, "settings"]);
+        session.wait_for_listing(None, ui).await;
+        let path = RequestPath::from_segments("/v1/plugins", &[&self.plugin, "settings"]);
         let answer = if changes.is_empty() {
-            session.client.get(&path).await
+            session.client.get_json(&path).await
         } else {
-            session.client.post(&path, &changes).await
+            session.client.post_json(&path, &changes).await
         };
-        session.end().await?;
+        session.close().await?;
         let answer: Value = answer?;
-        let shown = as_yaml(answer.get("settings").unwrap_or(&Value::Null))?;
-        ui.answer(&answer, || shown.trim_end().to_owned())?;
-        Ok(Exit::Done)
+        let shown = to_yaml(answer.get("settings").unwrap_or(&Value::Null))?;
+        ui.print_result(&answer, || shown.trim_end().to_owned())?;
+        Ok(ExitStatus::Success)
     }
 
-    fn changes(&self) -> Result<Map<String, Value>, Failure> {
+    fn collect_changes(&self) -> Result<Map<String, Value>, CommandError> {
         let mut changes = Map::new();
         if self.on || self.off {
             changes.insert("enabled".to_owned(), json!(self.on));
@@ -73,8 +77,8 @@ impl Settings {
         let mut custom = Map::new();
         for pair in &self.values {
             let Some((name, value)) = pair.split_once('=') else {
-                let told = format!("`{}` is no NAME=VALUE", pair.escape_debug());
-                return Err(Failure::new(Exit::Usage, told));
+                let message = format!("`{}` is not NAME=VALUE", pair.escape_debug());
+                return Err(CommandError::new(ExitStatus::UsageError, message));
             };
             let read = match value {
                 "" => Value::Null,

@@ -3,29 +3,30 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use policy::{Layer, Policy, Rules};
+use policy::{Policy, PolicyDocument, PolicyLayer};
 use serde::Serialize;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure, plural};
-use cli_core::ui::Ui;
-use config::Setting;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus, pluralize};
+use cli_core::printer::Printer;
+use config::LoadOptions;
 
-/// Check the policy of a configuration file: every fault with its place, every example tried.
+/// Check the policy of a configuration file: report every error with its location and run every
+/// example.
 ///
-/// Sources are not looked at. Exits with 1 where there is a fault.
+/// Sources are not checked. Exits with 1 if there is an error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep policy check toolkeep.yaml")]
-pub(crate) struct Check {
-    /// The configuration file.
+pub(crate) struct PolicyCheckArgs {
+    /// Configuration file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 #[derive(Debug, Serialize)]
-struct Summary {
+struct PolicySummary {
     file: PathBuf,
     /// SHA-256 of the rules, as named in records.
     policy: String,
@@ -36,33 +37,47 @@ struct Summary {
     warnings: Vec<String>,
 }
 
-impl Check {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let policy = read(context, &self.file)?;
-        let summary = summary(self.file, &policy);
-        ui.answer(&summary, || text(&summary))?;
-        Ok(Exit::Done)
+impl PolicyCheckArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let policy = load_policy(context, &self.file)?;
+        let summary = summarize_policy(self.file, &policy);
+        ui.print_result(&summary, || format_summary(&summary))?;
+        Ok(ExitStatus::Success)
     }
 }
 
 /// Loads the policy of a file, ignoring errors of its sources.
-pub(super) fn read(context: &Context<'_>, file: &std::path::Path) -> Result<Policy, Failure> {
-    let setting = Setting { file: Some(file.to_owned()), ..context.setting(None) };
-    let reading = config::read(&setting);
-    let faults = reading.faults;
-    reading.config.map(|config| config.policy).ok_or_else(|| Failure::of_faults(faults))
+pub(super) fn load_policy(
+    context: &CommandContext<'_>,
+    file: &std::path::Path,
+) -> Result<Policy, CommandError> {
+    let setting = LoadOptions { file: Some(file.to_owned()), ..context.load_options(None) };
+    let reading = config::load_config(&setting);
+    let faults = reading.errors;
+    reading
+        .config
+        .map(|config| config.policy)
+        .ok_or_else(|| CommandError::from_config_errors(faults))
 }
 
-fn summary(file: PathBuf, policy: &Policy) -> Summary {
-    let Rules { global, orgs, roles, personas, tasks, .. } = policy.rules();
+fn summarize_policy(file: PathBuf, policy: &Policy) -> PolicySummary {
+    let PolicyDocument { global, orgs, roles, personas, task_layers: tasks, .. } =
+        policy.document();
     let named = [orgs, roles, personas, tasks].into_iter().flat_map(|layers| layers.values());
-    let layers: Vec<&Layer> = std::iter::once(global).chain(named).collect();
+    let layers: Vec<&PolicyLayer> = std::iter::once(global).chain(named).collect();
     let rules: Vec<_> = layers.iter().flat_map(|layer| &layer.rules).collect();
-    let untried = rules.iter().filter(|rule| rule.when.is_some() && rule.examples.is_empty());
+    let untried = rules.iter().filter(|rule| rule.condition.is_some() && rule.examples.is_empty());
     let untried = untried.map(|rule| {
-        format!("{}: the rule `{}` has no example to try its condition on", rule.at, rule.name)
+        format!(
+            "{}: the rule `{}` has no example that tests its condition",
+            rule.position, rule.name
+        )
     });
-    Summary {
+    PolicySummary {
         file,
         policy: policy.digest().to_string(),
         layers: layers.len(),
@@ -72,11 +87,11 @@ fn summary(file: PathBuf, policy: &Policy) -> Summary {
     }
 }
 
-fn text(summary: &Summary) -> String {
-    let Summary { file, layers, rules, examples, warnings, .. } = summary;
-    let count = |number: usize, what| format!("{number} {}", plural(number, what));
+fn format_summary(summary: &PolicySummary) -> String {
+    let PolicySummary { file, layers, rules, examples, warnings, .. } = summary;
+    let count = |number: usize, what| format!("{number} {}", pluralize(number, what));
     let good = format!(
-        "{}: good, with {}, {} and {}",
+        "{}: valid, with {}, {} and {}",
         file.display(),
         count(*layers, "layer"),
         count(*rules, "rule"),

@@ -3,44 +3,49 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use policy::Change;
+use policy::PolicyChange;
 
-use super::check::read;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
+use super::check::load_policy;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::{Printer, sanitize_text};
 
 /// Compare the policies of two configuration files, rule by rule.
 ///
-/// The order within a list means nothing, and is not compared. Exits with 1 where they differ.
+/// The order of list items has no meaning and is ignored. Exits with 1 if the policies differ.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep policy diff toolkeep.yaml toolkeep.new.yaml")]
-pub(crate) struct Diff {
-    /// The file as it was.
+pub(crate) struct PolicyDiffArgs {
+    /// Previous configuration file.
     #[arg(value_name = "A")]
     before: PathBuf,
-    /// The file as it is.
+    /// New configuration file.
     #[arg(value_name = "B")]
     after: PathBuf,
 }
 
-impl Diff {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let (before, after) = (read(context, &self.before)?, read(context, &self.after)?);
-        let changes = policy::diff(before.rules(), after.rules());
-        ui.answer(&changes, || text(&changes))?;
-        Ok(if changes.is_empty() { Exit::Done } else { Exit::Failed })
+impl PolicyDiffArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let (before, after) =
+            (load_policy(context, &self.before)?, load_policy(context, &self.after)?);
+        let changes = policy::diff_documents(before.document(), after.document());
+        ui.print_result(&changes, || format_policy_changes(&changes))?;
+        Ok(if changes.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
     }
 }
 
-fn text(changes: &[Change]) -> String {
+fn format_policy_changes(changes: &[PolicyChange]) -> String {
     if changes.is_empty() {
-        return "the policies are the same".to_owned();
+        return "the policies are equal".to_owned();
     }
-    let line = |change: &Change| {
-        let Change { path, was, is } = change;
+    let line = |change: &PolicyChange| {
+        let PolicyChange { path, before: was, after: is } = change;
         // A list member is its own name.
         let shown = |value: &String| {
             let member = path.ends_with(&format!("[{value}]"));
@@ -56,21 +61,21 @@ fn text(changes: &[Change]) -> String {
             }
         }
     };
-    clean(&changes.iter().map(line).collect::<Vec<_>>().join("\n"))
+    sanitize_text(&changes.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
 mod tests {
-    use policy::Change;
+    use policy::PolicyChange;
 
-    use super::text;
+    use super::format_policy_changes;
 
     #[test]
     fn what_came_went_and_changed_is_told() {
-        let change = |path: &str, was: Option<&str>, is: Option<&str>| Change {
+        let change = |path: &str, was: Option<&str>, is: Option<&str>| PolicyChange {
             path: path.to_owned(),
-            was: was.map(str::to_owned),
-            is: is.map(str::to_owned),
+            before: was.map(str::to_owned),
+            after: is.map(str::to_owned),
         };
         let changes = [
             change("deny[a]", None, Some("a")),
@@ -78,7 +83,7 @@ mod tests {
             change("scopes.shell.requires_approval", Some("false"), None),
         ];
         let expected = "+ deny[a]\n~ roles.r.safety_limit safe -> cautious\n- scopes.shell.requires_approval false";
-        assert_eq!(text(&changes), expected);
-        assert_eq!(text(&[]), "the policies are the same");
+        assert_eq!(format_policy_changes(&changes), expected);
+        assert_eq!(format_policy_changes(&[]), "the policies are equal");
     }
 }

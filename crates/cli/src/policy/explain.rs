@@ -5,48 +5,49 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
+use cli_core::server_transport::SourceNeed;
 
-/// Tell what would become of a call, and why: the decision, the layer and rule, and where it stands.
+/// Explain how the policy decides on a call: the decision, its layer and rule, and the rule's
+/// location.
 ///
-/// For another key, and for tools that are hidden, it needs the right `policy:explain`, as owner.key has
-/// it; without it a hidden tool is explained as one that is not there.
+/// Explaining calls of another key or of hidden tools requires the right `policy:explain`, as
+/// owner.key has it. Without it, a hidden tool is reported as unknown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep policy explain --tool calculator
   toolkeep policy explain --as KEY --tool write_file --arguments '{\"path\": \"/tmp/a\"}'")]
-pub(crate) struct Explain {
-    /// Id of the key that would call; `toolkeep key list` shows them [default: your own].
+pub(crate) struct PolicyExplainArgs {
+    /// ID of the calling key, as `toolkeep key list` prints it [default: your own key].
     #[arg(long = "as", value_name = "KEY")]
     as_key: Option<String>,
-    /// The tool's name or alias.
+    /// Name or alias of the tool.
     #[arg(long, value_name = "NAME")]
     tool: String,
-    /// Its arguments as one JSON object.
+    /// Arguments of the call, as one JSON object.
     #[arg(long = "arguments", alias = "args", value_name = "JSON")]
     args: Option<String>,
-    /// As a program would call, in a chain.
+    /// Explain the call as one of a program.
     #[arg(long)]
     chain: bool,
-    /// With only tools without effects left.
+    /// Exclude tools with side effects, as the caller would.
     #[arg(long)]
     read_only: bool,
-    /// With no tool left that reaches the network.
+    /// Exclude tools that reach the network, as the caller would.
     #[arg(long)]
     no_web: bool,
-    /// The kind of task.
+    /// Task type of the call.
     #[arg(long, value_name = "WORD")]
     task_type: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ExplainRequest<'a> {
     tool: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<Box<RawValue>>,
@@ -59,13 +60,20 @@ struct Body<'a> {
     task_type: Option<&'a str>,
 }
 
-impl Explain {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl PolicyExplainArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let arguments = self.args.as_deref().map(serde_json::from_str::<Box<RawValue>>).transpose();
         let arguments = arguments.map_err(|error| {
-            Failure::new(Exit::Usage, format!("the arguments are no JSON: {error}"))
+            CommandError::new(
+                ExitStatus::UsageError,
+                format!("the arguments are not valid JSON: {error}"),
+            )
         })?;
-        let body = Body {
+        let body = ExplainRequest {
             tool: &self.tool,
             arguments,
             key: self.as_key.as_deref(),
@@ -75,22 +83,28 @@ impl Explain {
             task_type: self.task_type.as_deref(),
         };
         let session = context.connect().await?;
-        session.sources(SourceNeed::Tool(&self.tool), ui).await;
-        let answer = session.client.post::<Value>(&Path::new("/v1/explain", &[]), &body).await;
-        session.end().await?;
+        session.wait_for_sources(SourceNeed::Tool(&self.tool), ui).await;
+        let answer = session
+            .client
+            .post_json::<Value>(&RequestPath::from_segments("/v1/explain", &[]), &body)
+            .await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_explanation(&answer))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(answer: &Value) -> String {
-    let (decision, why) = (value::line(answer, "decision", 10), value::line(answer, "text", 200));
+fn format_explanation(answer: &Value) -> String {
+    let (decision, why) = (
+        json_fields::field_line(answer, "decision", 10),
+        json_fields::field_line(answer, "text", 200),
+    );
     let mut lines = vec![format!("{decision}: {why}")];
     for key in ["tool", "key", "reason", "layer", "rule", "fault"] {
-        let told = value::line(answer, key, 200);
-        if !told.is_empty() {
-            lines.push(format!("  {key:<8}{told}"));
+        let fact = json_fields::field_line(answer, key, 200);
+        if !fact.is_empty() {
+            lines.push(format!("  {key:<8}{fact}"));
         }
     }
     let seen = answer.get("taint").and_then(Value::as_array).into_iter().flatten();
@@ -100,7 +114,10 @@ fn text(answer: &Value) -> String {
         lines.push(format!("  {:<8}{}", "taint", seen.join(", ")));
     }
     if let Some(place) = answer.get("place") {
-        let (line, column) = (value::line(place, "line", 10), value::line(place, "column", 10));
+        let (line, column) = (
+            json_fields::field_line(place, "line", 10),
+            json_fields::field_line(place, "column", 10),
+        );
         lines.push(format!("  {:<8}line {line}, column {column} of the configuration", "place"));
     }
     lines.join("\n")
@@ -110,7 +127,7 @@ fn text(answer: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_explanation;
 
     #[test]
     fn an_explanation_is_told_with_its_place() {
@@ -128,6 +145,6 @@ hidden: a deny rule names the tool
   rule    group:web
   taint   untrusted, private
   place   line 3, column 9 of the configuration";
-        assert_eq!(text(&answer), expected);
+        assert_eq!(format_explanation(&answer), expected);
     }
 }

@@ -1,60 +1,63 @@
 //! Implements `toolkeep record checkpoint`, which prints the last signed checkpoint.
 
 use clap::Args;
-use ledger::signed::{RecordKey, Seals};
+use ledger::signed_checkpoint::{CheckpointPublisher, CheckpointSigningKey};
 use serde_json::json;
 
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::Printer;
 
-/// Print the last signed checkpoint of the record, or the key that it is checked with: to be kept on
-/// another machine.
+/// Print the last signed checkpoint of the record, or its public key, to store on another machine.
 ///
-/// A checkpoint is a signed note in the form of C2SP's tlog-checkpoint: size and root of a tree over all
-/// records, as RFC 6962 has it. Against one that was kept elsewhere `toolkeep record verify` sees that an
-/// end was cut off or a record written anew.
+/// A checkpoint is a signed note in C2SP's tlog-checkpoint format with the size and the RFC 6962
+/// root of a tree over all records. `toolkeep record verify` compares the record with stored
+/// checkpoints and detects removed or rewritten records.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep record checkpoint > kept.txt
   toolkeep record checkpoint --public > record.vkey")]
-pub(crate) struct Checkpoint {
-    /// The public half of the key instead.
+pub(crate) struct RecordCheckpointArgs {
+    /// Print the public key instead.
     #[arg(long)]
     public: bool,
-    /// Whose record.
+    /// Writer of the record.
     #[arg(long, value_name = "NAME", default_value = "main")]
     writer: String,
 }
 
-impl Checkpoint {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl RecordCheckpointArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data);
+        let data = DataDir::new(config.data_dir);
         let path = if self.public {
-            data.record_key()
+            data.record_key_file()
         } else {
-            Seals::path(&data.records(), &self.writer)
+            CheckpointPublisher::checkpoint_path(&data.records_dir(), &self.writer)
         };
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            let message = format!("`{}` cannot be read: {error}", path.display());
-            Failure::new(Exit::Refused, message)
-                .fix("it is made by the first call that is recorded")
+            let message = format!("cannot read `{}`: {error}", path.display());
+            CommandError::new(ExitStatus::Refused, message)
+                .with_help("the first recorded call creates it")
         })?;
         if self.public {
-            let key = RecordKey::read(&text).map_err(|error| {
-                Failure::new(Exit::Failed, format!("`{}`: {error}", path.display()))
+            let key = CheckpointSigningKey::from_hex(&text).map_err(|error| {
+                CommandError::new(ExitStatus::Failed, format!("`{}`: {error}", path.display()))
             })?;
-            let key = key.of_writer(&self.writer).to_string();
-            ui.answer(&json!({ "key": key }), || key.clone())?;
+            let key = key.verifier_key_of(&self.writer).to_string();
+            ui.print_result(&json!({ "key": key }), || key.clone())?;
         } else {
-            ui.answer(&json!({ "checkpoint": text }), || text.trim_end().to_owned())?;
+            ui.print_result(&json!({ "checkpoint": text }), || text.trim_end().to_owned())?;
         }
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }

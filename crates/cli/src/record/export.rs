@@ -3,52 +3,56 @@
 use std::sync::Arc;
 
 use clap::Args;
-use ledger::{Disk, RealDisk};
+use ledger::{Disk, OsDisk};
 use serde::Serialize;
-use tool::ledger::Record;
+use tool::ledger::LedgerRecord;
 
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::Printer;
 
-/// Print the whole record as JSON lines, oldest first: `writer`, `seq`, `kind`, `call`, `body`.
+/// Export the whole record as JSON lines, oldest first: `writer`, `seq`, `kind`, `call`, `body`.
 ///
-/// Works on the data directory itself, whether a server runs or not, and changes nothing.
+/// Works on the data directory, with or without a running server, and changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep record export > record.jsonl")]
-pub(crate) struct Export {
-    /// Only records from this number on.
+pub(crate) struct RecordExportArgs {
+    /// Export only records from this number on.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: u64,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct RecordLine<'a> {
     writer: &'a str,
     #[serde(flatten)]
-    record: &'a Record,
+    record: &'a LedgerRecord,
 }
 
-impl Export {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl RecordExportArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let records = DataDir::at(config.data).records();
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let records = DataDir::new(config.data_dir).records_dir();
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk);
         let mut written = Ok(());
-        let all = ledger::export(&records, &disk, &mut |writer, record| {
-            if record.seq < self.from {
+        let all = ledger::export_records(&records, &disk, &mut |writer, record| {
+            if record.sequence < self.from {
                 return true;
             }
-            let record = record.with_times();
-            let line = Line { writer, record: &record };
+            let record = record.with_formatted_times();
+            let line = RecordLine { writer, record: &record };
             let value = serde_json::to_value(&line).unwrap_or_default();
-            match ui.stream(&value, || value.to_string()) {
+            match ui.print_item(&value, || value.to_string()) {
                 Ok(goes) => goes.is_continue(),
                 Err(failure) => {
                     written = Err(failure);
@@ -56,8 +60,8 @@ impl Export {
                 }
             }
         });
-        all.map_err(|error| Failure::new(Exit::Failed, error.message))?;
+        all.map_err(|error| CommandError::new(ExitStatus::Failed, error.message))?;
         written?;
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }

@@ -3,19 +3,19 @@
 use clap::Args;
 use serde_json::Value;
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, table};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_table};
+use cli_core::rest_client::RequestPath;
 
-/// List what is on record, newest first.
+/// List records, newest first.
 ///
-/// A page can have fewer records than `--limit`, or none, and not be the last one: it ends after a bounded amount of work. Go on
-/// with the cursor that it prints.
+/// A page may have fewer records than `--limit`, or none, without being the last one, because the
+/// server limits the work per request. Continue with the printed cursor.
 ///
-/// Needs a key with the right `records:read`, as owner.key has it. With `--call` it shows one call,
-/// which whoever made it may see.
+/// Requires the right `records:read`, as owner.key has it. With `--call`, it lists the records of
+/// one call, which the caller of it may also see.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,92 +24,98 @@ Examples:
   toolkeep record list --status failed --since 24h
   toolkeep record list --caller ann --since 2026-11-23 --until 2026-11-24
   toolkeep record list --call 01980000-0000-7000-8000-000000000000")]
-pub(crate) struct List {
-    /// Only calls of this tool.
+pub(crate) struct RecordListArgs {
+    /// List only calls of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only calls of this subject, and events that it caused.
+    /// List only calls of this subject and events that it caused.
     #[arg(long, value_name = "SUBJECT")]
     caller: Option<String>,
-    /// Only records of this kind: intent, wait, outcome, refused or event.
+    /// List only records of this kind: intent, wait, outcome, refused or event.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only records that give this status: succeeded, failed, cancelled, abandoned, unknown, refused or waiting.
+    /// List only records with this status: succeeded, failed, cancelled, abandoned, unknown,
+    /// refused or waiting.
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Only from this time on: RFC 3339, a day, or how long ago, such as 15m, 2h or 7d.
+    /// List only records since this time: RFC 3339, a date, or an age such as 15m, 2h or 7d.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only before this time, written in the same way.
+    /// List only records before this time, in the same format.
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// How many records.
+    /// Maximum number of records.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u16,
-    /// Go on from here: the cursor that the list before ended with.
+    /// Cursor that the previous page ended with.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// All records of this call.
+    /// List all records of this call.
     #[arg(long, value_name = "ID", conflicts_with_all = ["tool", "caller", "kind", "status", "since", "until", "limit", "cursor"])]
     call: Option<String>,
 }
 
-impl List {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RecordListArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let path = match &self.call {
-            Some(call) => Path::new("/v1/calls", &[call]),
-            None => Path::new("/v1/records", &[])
-                .with("limit", Some(self.limit))
-                .with("cursor", self.cursor.as_deref())
-                .with("tool", self.tool.as_deref())
-                .with("caller", self.caller.as_deref())
-                .with("kind", self.kind.as_deref())
-                .with("status", self.status.as_deref())
-                .with("since", self.since.as_deref())
-                .with("until", self.until.as_deref()),
+            Some(call) => RequestPath::from_segments("/v1/calls", &[call]),
+            None => RequestPath::from_segments("/v1/records", &[])
+                .with_query("limit", Some(self.limit))
+                .with_query("cursor", self.cursor.as_deref())
+                .with_query("tool", self.tool.as_deref())
+                .with_query("caller", self.caller.as_deref())
+                .with_query("kind", self.kind.as_deref())
+                .with_query("status", self.status.as_deref())
+                .with_query("since", self.since.as_deref())
+                .with_query("until", self.until.as_deref()),
         };
         let session = context.connect().await?;
-        let answer = session.client.get(&path).await;
-        session.end().await?;
+        let answer = session.client.get_json(&path).await;
+        session.close().await?;
         let answer = answer?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_records(&answer))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(answer: &Value) -> String {
-    let records = value::list(answer, "records");
+fn format_records(answer: &Value) -> String {
+    let records = json_fields::field_items(answer, "records");
     let below = |lead: &str, key: &str| {
-        let word = value::line(answer, key, 40);
+        let word = json_fields::field_line(answer, key, 40);
         if word.is_empty() { word } else { format!("\n\n{lead} {word}") }
     };
     let more = below("more: --cursor", "next_cursor");
     if records.is_empty() && more.is_empty() {
-        return "nothing on record".to_owned();
+        return "no records".to_owned();
     }
     if records.is_empty() {
-        return format!("no match in the part of the record that was searched{more}");
+        return format!("no match in the searched part of the record{more}");
     }
-    let rows: Vec<_> = records.iter().map(row).collect();
-    let table = table(["SEQ", "TIME", "KIND", "CALL", "TOOL", "WHO", "HOW"], &rows);
+    let rows: Vec<_> = records.iter().map(record_row).collect();
+    let table = format_table(["SEQ", "TIME", "KIND", "CALL", "TOOL", "WHO", "HOW"], &rows);
     format!("{table}{}{more}", below("the call is", "status"))
 }
 
 /// Formats one record as a row: an intent has a tool and a caller, an outcome its status.
-pub(super) fn row(record: &Value) -> [String; 7] {
+pub(super) fn record_row(record: &Value) -> [String; 7] {
     let body = record.get("body").unwrap_or(&Value::Null);
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {
-        Value::Object(_) => value::line(tool, "name", 60),
-        _ => value::line(body, "tool", 60),
+        Value::Object(_) => json_fields::field_line(tool, "name", 60),
+        _ => json_fields::field_line(body, "tool", 60),
     });
-    let who = body.get("caller").map(|caller| value::line(caller, "subject", 24));
-    let how = ["step", "status", "code", "reason"].map(|key| value::line(body, key, 40));
+    let who = body.get("caller").map(|caller| json_fields::field_line(caller, "subject", 24));
+    let how =
+        ["step", "status", "code", "reason"].map(|key| json_fields::field_line(body, key, 40));
     let how: Vec<_> = how.into_iter().filter(|word| !word.is_empty()).collect();
     [
-        value::line(record, "seq", 20),
-        value::line(body, "at", 32),
-        value::line(record, "kind", 12),
-        value::line(record, "call", 36),
+        json_fields::field_line(record, "seq", 20),
+        json_fields::field_line(body, "at", 32),
+        json_fields::field_line(record, "kind", 12),
+        json_fields::field_line(record, "call", 36),
         tool,
         who.unwrap_or_default(),
         how.join(" "),
@@ -120,7 +126,7 @@ pub(super) fn row(record: &Value) -> [String; 7] {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_records;
 
     #[test]
     fn frames_of_every_kind_are_rows() {
@@ -139,10 +145,10 @@ SEQ  TIME                      KIND     CALL  TOOL  WHO  HOW
 1    1970-01-01T00:00:00.000Z  intent   c1    echo  ann  level
 
 more: --cursor 1";
-        assert_eq!(text(&answer), expected);
-        assert_eq!(text(&json!({ "records": [] })), "nothing on record");
+        assert_eq!(format_records(&answer), expected);
+        assert_eq!(format_records(&json!({ "records": [] })), "no records");
         let bounded = json!({ "records": [], "next_cursor": "7" });
-        let expected = "no match in the part of the record that was searched\n\nmore: --cursor 7";
-        assert_eq!(text(&bounded), expected);
+        let expected = "no match in the searched part of the record\n\nmore: --cursor 7";
+        assert_eq!(format_records(&bounded), expected);
     }
 }

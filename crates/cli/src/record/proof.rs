@@ -4,92 +4,104 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ledger::{Checkpoint, Disk, Proof as Path6962, RealDisk};
+use ledger::{ConsistencyProof as Path6962, Disk, LedgerCheckpoint, OsDisk};
 use serde_json::json;
 
-use super::verify::signed::Signed;
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use super::verify::signed_checkpoints::SignedCheckpoints;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::Printer;
 
 /// Maximum size of a proof, in bytes; a proof has at most about 5,000.
-const LARGEST: u64 = 64 << 10;
+const MAX_PROOF_BYTES: u64 = 64 << 10;
 
-/// Prove that a later checkpoint goes on from an earlier one, or check such a proof.
+/// Prove that a later checkpoint extends an earlier one, or check such a proof.
 ///
-/// The proof is the consistency proof of RFC 6962: some 30 hashes, whatever the size of the record. Who has
-/// it and both checkpoints checks it without the record (`--check`). It can also be made where the
-/// earlier records were removed by retention: their tombstones keep what it needs.
+/// The proof is a consistency proof of RFC 6962: about 30 hashes, whatever the size of the record.
+/// With both checkpoints it is verified without the record (`--check`). It can still be created
+/// after retention removed earlier records, because their tombstones contain the hashes.
 ///
-/// Works on the data directory itself, whether a server runs or not, and changes nothing. Exits with 1
-/// where the checkpoints do not fit together.
+/// Works on the data directory, with or without a running server, and changes nothing. Exits with 1
+/// if the checkpoints are inconsistent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep record proof --old january.txt --new june.txt > proof.json
   toolkeep record proof --old january.txt --new june.txt --signer record.vkey --check proof.json")]
-pub(crate) struct Proof {
-    /// A file with the earlier signed checkpoint; of several in it, the first.
+pub(crate) struct RecordProofArgs {
+    /// File with the earlier signed checkpoint. If it contains several, the first is used.
     #[arg(long, value_name = "FILE")]
     old: PathBuf,
-    /// A file with the later one; of several in it, the last.
+    /// File with the later signed checkpoint. If it contains several, the last is used.
     #[arg(long, value_name = "FILE")]
     new: PathBuf,
-    /// The key that signed them, or a file that holds it [default: that of the data directory]. May be given
-    /// several times.
+    /// Public key of the signer, or a file that contains it [default: that of the data directory].
+    /// Can be repeated.
     #[arg(long, value_name = "KEY")]
     signer: Vec<String>,
-    /// Check this proof instead of making one. Needs no data directory where `--signer` is given.
+    /// Check this proof instead of creating one. With `--signer`, no data directory is needed.
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
 }
 
-impl Proof {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let reading = config::read(&context.setting(None));
+impl RecordProofArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data);
-        let read = |file: &PathBuf| -> Result<Vec<Checkpoint>, Failure> {
-            Ok(Signed::read(std::slice::from_ref(file), &self.signer, &data)?.checkpoints)
+        let data = DataDir::new(config.data_dir);
+        let read = |file: &PathBuf| -> Result<Vec<LedgerCheckpoint>, CommandError> {
+            Ok(SignedCheckpoints::from_files(std::slice::from_ref(file), &self.signer, &data)?
+                .checkpoints)
         };
-        let earlier = read(&self.old)?.into_iter().min_by_key(|checkpoint| checkpoint.count);
-        let later = read(&self.new)?.into_iter().max_by_key(|checkpoint| checkpoint.count);
+        let earlier = read(&self.old)?.into_iter().min_by_key(|checkpoint| checkpoint.frame_count);
+        let later = read(&self.new)?.into_iter().max_by_key(|checkpoint| checkpoint.frame_count);
         let (Some(earlier), Some(later)) = (earlier, later) else {
-            return Err(Failure::new(Exit::Usage, "a checkpoint is missing"));
+            return Err(CommandError::new(ExitStatus::UsageError, "a checkpoint is missing"));
         };
         if let Some(file) = &self.check {
-            let proof = of_file(file)?;
-            let failed =
-                |error| Failure::new(Exit::Failed, format!("`{}`: {error}", file.display()));
-            proof.check(&earlier, &later).map_err(failed)?;
-            let (from, to) = (proof.from, proof.to);
+            let proof = read_proof(file)?;
+            let failed = |error| {
+                CommandError::new(ExitStatus::Failed, format!("`{}`: {error}", file.display()))
+            };
+            proof.verify_proof(&earlier, &later).map_err(failed)?;
+            let (from, to) = (proof.earlier_count, proof.later_count);
             let text = format!(
-                "proved: the record of {to} records goes on from that of {from}; nothing in those was changed or taken away"
+                "proved: the record of {to} records extends that of {from}; none of the first \
+                 {from} was changed or removed"
             );
-            ui.answer(&json!({ "proved": true, "from": from, "to": to }), || text)?;
-            return Ok(Exit::Done);
+            ui.print_result(&json!({ "proved": true, "from": from, "to": to }), || text)?;
+            return Ok(ExitStatus::Success);
         }
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let proof = ledger::prove(&data.records(), &disk, &earlier, &later)
-            .map_err(|error| Failure::new(Exit::Failed, error.message))?;
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+        let proof = ledger::build_consistency_proof(&data.records_dir(), &disk, &earlier, &later)
+            .map_err(|error| CommandError::new(ExitStatus::Failed, error.message))?;
         // The same text in both formats, because it is stored and checked.
         let text = serde_json::to_string_pretty(&proof).unwrap_or_default();
-        ui.answer(&proof, || text)?;
-        Ok(Exit::Done)
+        ui.print_result(&proof, || text)?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn of_file(file: &Path) -> Result<Path6962, Failure> {
-    let told = |what: String| Failure::new(Exit::Usage, format!("`{}` {what}", file.display()));
-    let size = std::fs::metadata(file).map_err(|error| told(format!("cannot be read: {error}")))?;
-    if size.len() > LARGEST {
-        return Err(told(format!("has more than {LARGEST} bytes")));
+fn read_proof(file: &Path) -> Result<Path6962, CommandError> {
+    let usage_error = |what: String| {
+        CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
+    };
+    let size =
+        std::fs::metadata(file).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
+    if size.len() > MAX_PROOF_BYTES {
+        return Err(usage_error(format!("is larger than {MAX_PROOF_BYTES} bytes")));
     }
-    let text = std::fs::read(file).map_err(|error| told(format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read(file).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
     serde_json::from_slice(&text).map_err(|error| {
-        told(format!("is no proof: {error}")).fix("it is made by this command without `--check`")
+        usage_error(format!("is not a proof: {error}"))
+            .with_help("create one with this command, without `--check`")
     })
 }

@@ -2,69 +2,75 @@
 
 use clap::Args;
 use serde_json::Value;
-use tool::Code;
+use tool::ErrorCode;
 
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, facts};
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, format_fields};
+use cli_core::rest_client::RequestPath;
 
-/// Show one call: what came of it, and every record of it.
+/// Show one call with its result and all its records.
 ///
-/// Whoever made the call may see it, and a key with the right `records:read`.
+/// Requires the right `records:read`, or the key that made the call.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep record show 01980000-0000-7000-8000-000000000000
   toolkeep record show 01980000-0000-7000-8000-000000000000 -o yaml")]
-pub(crate) struct Show {
-    /// The call's id, as `toolkeep record list` and every error of a call tell it.
+pub(crate) struct RecordShowArgs {
+    /// ID of the call, as `toolkeep record list` and the errors of calls print it.
     #[arg(value_name = "CALL_ID")]
     call: String,
 }
 
-impl Show {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RecordShowArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        let answer = session.client.get(&Path::new("/v1/calls", &[&self.call])).await;
-        session.end().await?;
+        let answer =
+            session.client.get_json(&RequestPath::from_segments("/v1/calls", &[&self.call])).await;
+        session.close().await?;
         let answer = answer.map_err(|failure| {
-            if failure.is_bare(Code::NotFound) {
-                failure.fix("`toolkeep record list` shows the ids of calls")
+            if failure.is_without_help(ErrorCode::NotFound) {
+                failure.with_help("run `toolkeep record list` to see the IDs of calls")
             } else {
                 failure
             }
         })?;
-        ui.answer(&answer, || text(&answer))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format_call(&answer))?;
+        Ok(ExitStatus::Success)
     }
 }
 
-fn text(answer: &Value) -> String {
+fn format_call(answer: &Value) -> String {
     let facts_of_call =
         ["call_id", "status", "code", "tool", "source", "started", "elapsed_ms", "result"].map(
             |key| {
-                let fact = value::line(answer, key, 200);
+                let fact = json_fields::field_line(answer, key, 200);
                 (key, fact)
             },
         );
-    let told = facts_of_call.iter().filter(|(_, fact)| !fact.is_empty());
-    let told: Vec<_> = told.map(|(key, fact)| format!("{key:<11} {fact}")).collect();
-    let records = value::list(answer, "records").iter().map(record);
+    let lines = facts_of_call.iter().filter(|(_, fact)| !fact.is_empty());
+    let told: Vec<_> = lines.map(|(key, fact)| format!("{key:<11} {fact}")).collect();
+    let records = json_fields::field_items(answer, "records").iter().map(format_record);
     std::iter::once(told.join("\n")).chain(records).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Formats one record: its number, kind and time, followed by its fields.
-fn record(record: &Value) -> String {
+fn format_record(record: &Value) -> String {
     let mut body = record.get("body").cloned().unwrap_or(Value::Null);
-    let at = value::line(&body, "at", 32);
+    let at = json_fields::field_line(&body, "at", 32);
     if let Some(body) = body.as_object_mut() {
         body.shift_remove("at");
     }
     let at = if at.is_empty() { at } else { format!("  {at}") };
-    let (seq, kind) = (value::line(record, "seq", 20), value::line(record, "kind", 12));
-    let facts: Vec<_> = facts(&body).lines().map(|line| format!("\n  {line}")).collect();
+    let (seq, kind) =
+        (json_fields::field_line(record, "seq", 20), json_fields::field_line(record, "kind", 12));
+    let facts: Vec<_> = format_fields(&body).lines().map(|line| format!("\n  {line}")).collect();
     format!("{seq}  {kind}{at}{}", facts.concat())
 }
 
@@ -72,7 +78,7 @@ fn record(record: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::text;
+    use super::format_call;
 
     #[test]
     fn a_call_is_told_from_its_intent_to_its_outcome() {
@@ -97,6 +103,6 @@ elapsed_ms  3
 
 2  outcome  1970-01-01T00:00:00.003Z
   status  succeeded";
-        assert_eq!(text(&answer), expected);
+        assert_eq!(format_call(&answer), expected);
     }
 }

@@ -9,36 +9,35 @@ use clap::Args;
 use serde_json::Value;
 
 use super::list;
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::value;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::Printer;
+use cli_core::rest_client::{RequestPath, RestClient};
 
 /// Records per page, and maximum pages per poll; older records are reported as skipped.
 const PAGE: u16 = 1_000;
-const PAGES: usize = 10;
+const MAX_PAGES_PER_POLL: usize = 10;
 
-/// Follow the record: show the newest, then each new one as it is written, oldest first. Ends with
-/// ctrl-c.
+/// Follow the record: print the newest records, then each new one, oldest first. Stop with Ctrl-C.
 ///
-/// Needs a server that runs, and a key with the right `records:read`, as owner.key has it. As JSON each
-/// record is one line, as YAML one document.
+/// Requires a running server and the right `records:read`, as owner.key has it. Prints one line per
+/// record as JSON, one document per record as YAML.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep record tail
   toolkeep record tail --tool calculator --lines 0
   toolkeep record tail -o json")]
-pub(crate) struct Tail {
-    /// Only calls of this tool.
+pub(crate) struct RecordTailArgs {
+    /// Show only calls of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// How many records to begin with.
+    /// Number of records to start with.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u16).range(0..=i64::from(PAGE)))]
     lines: u16,
-    /// How often to look, in milliseconds.
+    /// Polling interval in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1_000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     every_ms: u64,
@@ -46,63 +45,77 @@ pub(crate) struct Tail {
 
 /// The result of one poll.
 #[derive(Debug, Default)]
-struct Fresh {
+struct NewRecords {
     /// Records, newest first.
     records: Vec<Value>,
     /// Whether records between these and those of the previous poll were skipped.
-    more: bool,
+    has_gap: bool,
 }
 
-impl Tail {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RecordTailArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
         // An own server would lock the data directory and keep out everyone who might write a
         // record.
-        let followed = if session.is_own() {
-            let message = "no server runs here, so nothing new can come";
-            let fix =
-                "start one with `toolkeep serve`, or read what is there: `toolkeep record list`";
-            Err(Failure::new(Exit::NoServer, message).fix(fix))
+        let followed = if session.is_embedded() {
+            let message = "no server is running, so no new records can arrive";
+            let fix = "start a server with `toolkeep serve`, or list the stored records with `toolkeep \
+                 record list`";
+            Err(CommandError::new(ExitStatus::ServerUnavailable, message).with_help(fix))
         } else {
             tokio::select! {
-                followed = self.follow(&session.client, ui) => followed,
+                followed = self.follow_records(&session.client, ui) => followed,
                 _ = tokio::signal::ctrl_c() => Ok(()),
             }
         };
-        session.end().await?;
-        followed.map(|()| Exit::Done)
+        session.close().await?;
+        followed.map(|()| ExitStatus::Success)
     }
 
-    async fn follow(&self, client: &Client, ui: &mut Ui) -> Result<(), Failure> {
+    async fn follow_records(
+        &self,
+        client: &RestClient,
+        ui: &mut Printer,
+    ) -> Result<(), CommandError> {
         // At least one record is requested, because its number is the starting point.
-        let first = client.get(&self.page(self.lines.max(1), None)).await?;
-        let first = value::list(&first, "records");
-        let mut since = first.first().and_then(seq);
+        let first = client.get_json(&self.page_path(self.lines.max(1), None)).await?;
+        let first = json_fields::field_items(&first, "records");
+        let mut since = first.first().and_then(sequence_number);
         let shown = first.iter().take(usize::from(self.lines)).rev();
-        if show(shown, ui)?.is_break() {
+        if print_records(shown, ui)?.is_break() {
             return Ok(());
         }
         loop {
             tokio::time::sleep(Duration::from_millis(self.every_ms)).await;
-            let fresh = self.fresh(client, since).await?;
-            since = fresh.records.first().and_then(seq).or(since);
-            if fresh.more {
-                ui.note("more records came than are shown; `toolkeep record list` has them all");
+            let fresh = self.fetch_new_records(client, since).await?;
+            since = fresh.records.first().and_then(sequence_number).or(since);
+            if fresh.has_gap {
+                ui.print_note(
+                    "some records were skipped; run `toolkeep record list` to see them all",
+                );
             }
-            if show(fresh.records.iter().rev(), ui)?.is_break() {
+            if print_records(fresh.records.iter().rev(), ui)?.is_break() {
                 return Ok(());
             }
         }
     }
 
     /// Fetches all records after `since`, up to the page limit.
-    async fn fresh(&self, client: &Client, since: Option<u64>) -> Result<Fresh, Failure> {
-        let mut fresh = Fresh::default();
+    async fn fetch_new_records(
+        &self,
+        client: &RestClient,
+        since: Option<u64>,
+    ) -> Result<NewRecords, CommandError> {
+        let mut fresh = NewRecords::default();
         let mut cursor = None;
-        for _ in 0..PAGES {
-            let page = client.get(&self.page(PAGE, cursor.as_deref())).await?;
-            let all = value::list(&page, "records");
-            let new = all.iter().take_while(|record| seq(record) > since);
+        for _ in 0..MAX_PAGES_PER_POLL {
+            let page = client.get_json(&self.page_path(PAGE, cursor.as_deref())).await?;
+            let all = json_fields::field_items(&page, "records");
+            let new = all.iter().take_while(|record| sequence_number(record) > since);
             let before = fresh.records.len();
             fresh.records.extend(new.cloned());
             cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
@@ -114,26 +127,26 @@ impl Tail {
                 return Ok(fresh);
             }
         }
-        fresh.more = true;
+        fresh.has_gap = true;
         Ok(fresh)
     }
 
-    fn page(&self, limit: u16, cursor: Option<&str>) -> Path {
-        let path = Path::new("/v1/records", &[]).with("limit", Some(limit));
-        path.with("cursor", cursor).with("tool", self.tool.as_deref())
+    fn page_path(&self, limit: u16, cursor: Option<&str>) -> RequestPath {
+        let path = RequestPath::from_segments("/v1/records", &[]).with_query("limit", Some(limit));
+        path.with_query("cursor", cursor).with_query("tool", self.tool.as_deref())
     }
 }
 
-fn seq(record: &Value) -> Option<u64> {
+fn sequence_number(record: &Value) -> Option<u64> {
     record.get("seq").and_then(Value::as_u64)
 }
 
-fn show<'a>(
+fn print_records<'a>(
     records: impl Iterator<Item = &'a Value>,
-    ui: &mut Ui,
-) -> Result<ControlFlow<()>, Failure> {
+    ui: &mut Printer,
+) -> Result<ControlFlow<()>, CommandError> {
     for record in records {
-        if ui.stream(record, || text(record))?.is_break() {
+        if ui.print_item(record, || format_line(record))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
@@ -141,8 +154,8 @@ fn show<'a>(
 }
 
 /// Formats a record on one line with fixed columns.
-fn text(record: &Value) -> String {
-    let [_, time, kind, call, tool, who, how] = list::row(record);
+fn format_line(record: &Value) -> String {
+    let [_, time, kind, call, tool, who, how] = list::record_row(record);
     let line = format!("{time:<24}  {kind:<7}  {call:<36}  {tool:<20}  {who:<10}  {how}");
     line.trim_end().to_owned()
 }

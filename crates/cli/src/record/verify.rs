@@ -1,35 +1,35 @@
 //! Implements `toolkeep record verify`, which verifies the integrity of the record.
 
-mod proof;
-pub(super) mod signed;
+mod proof_summary;
+pub(super) mod signed_checkpoints;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ledger::{Checkpoint, Disk, RealDisk, Report, WriterReport};
+use ledger::{Disk, LedgerCheckpoint, OsDisk, VerificationReport, WriterReport};
 use serde::Serialize;
 
-use cli_core::context::Context;
-use cli_core::data::DataDir;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean, table};
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDir;
+use cli_core::printer::{Printer, format_table, sanitize_text};
 
-use signed::Signed;
+use signed_checkpoints::SignedCheckpoints;
 
 /// Maximum size of a file of stored checkpoints, in bytes.
-const KEPT: u64 = 16 << 20;
+const MAX_CHECKPOINT_FILE_BYTES: u64 = 16 << 20;
 
-/// Check that the record is what was written: every checksum and number, the chain and the tree
-/// against every checkpoint, one intent and one outcome for each call.
+/// Verify the integrity of the record: checksums, sequence numbers, hash chain, tree, checkpoints,
+/// and one outcome for each call.
 ///
-/// Works on the data directory itself, whether a server runs or not, and changes nothing. What no
-/// check can see by itself is seen against a checkpoint that was kept elsewhere: a second place in the
-/// configuration (`records: { checkpoints: { also: FILE } }`), or a copy of what `toolkeep record
-/// checkpoint` prints. Several are checked against each other, too. Where retention removed files, their
-/// tombstones are checked instead. The answer says what was proved and what was not.
+/// Works on the data directory, with or without a running server, and changes nothing. Some changes
+/// are detected only by a checkpoint stored elsewhere: a second location in the configuration
+/// (`records: { checkpoints: { also: FILE } }`) or the output of `toolkeep record checkpoint`.
+/// Several checkpoints are also compared with each other. Where retention removed files, their
+/// tombstones are verified. The report lists the facts that are proved and those that are not.
 ///
-/// Exits with 1 where something is wrong.
+/// Exits with 1 if verification fails.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,24 +37,26 @@ Examples:
   toolkeep record verify --checkpoint /mnt/other/toolkeep.checkpoints
   toolkeep record verify --checkpoint kept.txt --signer toolkeep/0123456789abcdef/main+1c2d3e4f+AQ…
   toolkeep record verify --kept kept.json")]
-pub(crate) struct Verify {
-    /// A file of signed checkpoints that were kept elsewhere. May be given several times.
+pub(crate) struct RecordVerifyArgs {
+    /// File with signed checkpoints that were stored elsewhere. Can be repeated.
     #[arg(long, value_name = "FILE")]
     checkpoint: Vec<PathBuf>,
-    /// The key that signed them and the tombstones, or a file that holds it: what `toolkeep record checkpoint --public` prints
-    /// [default: that of the data directory]. May be given several times.
+    /// Public key of the checkpoints and tombstones, as `toolkeep record checkpoint --public`
+    /// prints it, or a file that contains it [default: that of the data directory]. Can be
+    /// repeated.
     #[arg(long, value_name = "KEY")]
     signer: Vec<String>,
-    /// An answer of this command, as JSON, that was kept elsewhere. May be given several times.
+    /// JSON report of this command that was stored elsewhere. Can be repeated.
     #[arg(long, value_name = "FILE")]
     kept: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
-    sound: bool,
+struct VerifyReport<'a> {
+    #[serde(rename = "sound")]
+    is_sound: bool,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a VerificationReport,
     /// The statements that were proved.
     proved: Vec<String>,
     /// The statements that cannot be proved with the given input.
@@ -63,81 +65,100 @@ struct Answer<'a> {
     limits: &'static str,
 }
 
-impl Verify {
-    pub(super) fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl RecordVerifyArgs {
+    pub(super) fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let mut kept = Vec::new();
         for file in &self.kept {
-            kept.extend(checkpoints(file)?);
+            kept.extend(read_kept_checkpoints(file)?);
         }
-        let reading = config::read(&context.setting(None));
+        let reading = config::load_config(&context.load_options(None));
         let Some(config) = reading.config else {
-            return Err(Failure::of_faults(reading.faults));
+            return Err(CommandError::from_config_errors(reading.errors));
         };
-        let data = DataDir::at(config.data);
-        let signed = Signed::read(&self.checkpoint, &self.signer, &data)?;
+        let data = DataDir::new(config.data_dir);
+        let signed = SignedCheckpoints::from_files(&self.checkpoint, &self.signer, &data)?;
         kept.extend(signed.checkpoints.iter().cloned());
-        let records = data.records();
+        let records = data.records_dir();
         if !records.exists() {
-            let message = format!("there is no record at `{}`", records.display());
-            return Err(
-                Failure::new(Exit::Refused, message).fix("name its data directory: `--data DIR`")
-            );
+            let message = format!("no record in `{}`", records.display());
+            return Err(CommandError::new(ExitStatus::Refused, message).with_help(
+                "pass its data directory with `--data \
+                                                          DIR`",
+            ));
         }
-        let report = verified(&records, &kept, &signed)?;
+        let report = verify_records(&records, &kept, &signed)?;
         let sound = report.is_sound();
-        let (proved, not_proved) = proof::of(&report, &signed, kept.len());
-        let answer = Answer { sound, report: &report, proved, not_proved, limits: Report::LIMITS };
-        ui.answer(&answer, || text(&answer))?;
-        Ok(if sound { Exit::Done } else { Exit::Failed })
+        let (proved, not_proved) = proof_summary::summarize_report(&report, &signed, kept.len());
+        let answer = VerifyReport {
+            is_sound: sound,
+            report: &report,
+            proved,
+            not_proved,
+            limits: VerificationReport::LIMITS,
+        };
+        ui.print_result(&answer, || format_report(&answer))?;
+        Ok(if sound { ExitStatus::Success } else { ExitStatus::Failed })
     }
 }
 
 /// Verifies the record of a data directory against itself and its own key only. Blocks.
-pub(crate) fn verify_data(data: &DataDir) -> Result<Report, Failure> {
-    verified(&data.records(), &[], &Signed::read(&[], &[], data)?)
+pub(crate) fn verify_data(data: &DataDir) -> Result<VerificationReport, CommandError> {
+    verify_records(&data.records_dir(), &[], &SignedCheckpoints::from_files(&[], &[], data)?)
 }
 
-fn verified(records: &Path, kept: &[Checkpoint], signed: &Signed) -> Result<Report, Failure> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let signers = |writer: &str| signed.signers(writer);
-    let signers = signed.has_signers().then_some(&signers as ledger::Signers<'_>);
-    ledger::verify_signed(records, &disk, kept, signers)
-        .map_err(|error| Failure::new(Exit::Failed, error.message))
+fn verify_records(
+    records: &Path,
+    kept: &[LedgerCheckpoint],
+    signed: &SignedCheckpoints,
+) -> Result<VerificationReport, CommandError> {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    let signers = |writer: &str| signed.writer_keys(writer);
+    let signers = signed.has_keys().then_some(&signers as ledger::VerifierKeyLookup<'_>);
+    ledger::verify_signed_record(records, &disk, kept, signers)
+        .map_err(|error| CommandError::new(ExitStatus::Failed, error.message))
 }
 
 /// Reads the checkpoints of a stored report.
-fn checkpoints(file: &Path) -> Result<Vec<Checkpoint>, Failure> {
-    let told = |what: &str| Failure::new(Exit::Usage, format!("`{}` {what}", file.display()));
-    let size =
-        std::fs::metadata(file).map_err(|error| told(&format!("cannot be read: {error}")))?;
-    if size.len() > KEPT {
-        return Err(told(&format!("has more than {KEPT} bytes")));
+fn read_kept_checkpoints(file: &Path) -> Result<Vec<LedgerCheckpoint>, CommandError> {
+    let usage_error = |what: &str| {
+        CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
+    };
+    let size = std::fs::metadata(file)
+        .map_err(|error| usage_error(&format!("cannot be read: {error}")))?;
+    if size.len() > MAX_CHECKPOINT_FILE_BYTES {
+        return Err(usage_error(&format!("is larger than {MAX_CHECKPOINT_FILE_BYTES} bytes")));
     }
-    let bytes = std::fs::read(file).map_err(|error| told(&format!("cannot be read: {error}")))?;
-    let report: Report = serde_json::from_slice(&bytes).map_err(|error| {
-        told(&format!("is no answer of this command: {error}"))
-            .fix("it is made by `toolkeep record verify -o json`")
+    let bytes =
+        std::fs::read(file).map_err(|error| usage_error(&format!("cannot be read: {error}")))?;
+    let report: VerificationReport = serde_json::from_slice(&bytes).map_err(|error| {
+        usage_error(&format!("is not a report of this command: {error}"))
+            .with_help("create one with `toolkeep record verify -o json`")
     })?;
-    let found: Vec<_> = report.writers.into_iter().filter_map(|writer| writer.checkpoint).collect();
+    let found: Vec<_> =
+        report.writers.into_iter().filter_map(|writer| writer.last_checkpoint).collect();
     // A file that proves nothing must not look like a proof.
-    if found.is_empty() { Err(told("holds no checkpoint")) } else { Ok(found) }
+    if found.is_empty() { Err(usage_error("contains no checkpoint")) } else { Ok(found) }
 }
 
-fn text(answer: &Answer<'_>) -> String {
+fn format_report(answer: &VerifyReport<'_>) -> String {
     let report = answer.report;
-    let rows: Vec<_> = report.writers.iter().map(row).collect();
+    let rows: Vec<_> = report.writers.iter().map(writer_row).collect();
     let head = [
         "WRITER", "FILES", "RECORDS", "INTENTS", "OUTCOMES", "REFUSED", "OPEN", "UNKNOWN",
         "UNSEALED",
     ];
-    let mut parts = vec![table(head, &rows)];
-    let gone: Vec<_> = report.writers.iter().filter_map(gone).collect();
+    let mut parts = vec![format_table(head, &rows)];
+    let gone: Vec<_> = report.writers.iter().filter_map(format_removed).collect();
     if !gone.is_empty() {
         parts.push(gone.join("\n"));
     }
     let found = report.findings.iter().map(|finding| {
-        let (file, offset) = (clean(&finding.segment), finding.offset);
-        format!("{file} at byte {offset}: {}", clean(&finding.text))
+        let (file, offset) = (sanitize_text(&finding.segment), finding.offset);
+        format!("{file} at byte {offset}: {}", sanitize_text(&finding.message))
     });
     let found: Vec<_> = found.collect();
     let total = found.len() as u64 + report.more_findings;
@@ -145,12 +166,12 @@ fn text(answer: &Answer<'_>) -> String {
         parts.push(found.join("\n"));
     }
     parts.push(match total {
-        0 => whole(report),
+        0 => format_intact(report),
         1 => "the record is damaged: 1 finding".to_owned(),
         total => format!("the record is damaged: {total} findings"),
     });
     for (word, list) in [("proved", &answer.proved), ("not proved", &answer.not_proved)] {
-        let lines: Vec<_> = list.iter().map(|line| format!("  {}", clean(line))).collect();
+        let lines: Vec<_> = list.iter().map(|line| format!("  {}", sanitize_text(line))).collect();
         if !lines.is_empty() {
             parts.push(format!("{word}:\n{}", lines.join("\n")));
         }
@@ -159,36 +180,37 @@ fn text(answer: &Answer<'_>) -> String {
 }
 
 /// Formats the verdict; a record that lost its end in a power failure is not called complete.
-fn whole(report: &Report) -> String {
-    match report.writers.iter().map(|writer| writer.lost).sum() {
-        0_u64 => "the record is whole".to_owned(),
+fn format_intact(report: &VerificationReport) -> String {
+    match report.writers.iter().map(|writer| writer.lost_records).sum() {
+        0_u64 => "the record is intact".to_owned(),
         lost => format!(
-            "what is there of the record is whole; {lost} records at its end were not synced yet and were lost with the power"
+            "the remaining record is intact; {lost} records at its end were not yet synced to disk \
+             and were lost in a power failure"
         ),
     }
 }
 
-fn gone(writer: &WriterReport) -> Option<String> {
-    let gone = writer.gone.as_ref()?;
+fn format_removed(writer: &WriterReport) -> Option<String> {
+    let gone = writer.removed.as_ref()?;
     Some(format!(
         "{}: retention removed {} files, {} bytes, the records 1 to {}",
-        clean(&writer.writer),
+        sanitize_text(&writer.writer),
         gone.segments,
         gone.bytes,
-        gone.through
+        gone.last_seq
     ))
 }
 
-fn row(writer: &WriterReport) -> [String; 9] {
+fn writer_row(writer: &WriterReport) -> [String; 9] {
     [
-        clean(&writer.writer),
+        sanitize_text(&writer.writer),
         writer.segments.to_string(),
         writer.records.to_string(),
         writer.intents.to_string(),
         writer.outcomes.to_string(),
-        writer.refused.to_string(),
-        writer.open.to_string(),
-        writer.unknown.to_string(),
-        writer.unsealed.to_string(),
+        writer.refusals.to_string(),
+        writer.open_calls.to_string(),
+        writer.unknown_calls.to_string(),
+        writer.unsealed_records.to_string(),
     ]
 }

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use cli_core::data::{DataDir, FirstKey, KeyState, RECOVER, Server, named};
-use cli_core::wiring::Running;
-use config::Faults;
+use cli_core::data_dir::{
+    DataDir, FirstKey, KeyState, RECOVER, ServerDescriptor, describe_configuration,
+};
+use cli_core::server_launcher::RunningServer;
+use config::ConfigErrors;
 
 /// The report of a started server.
 #[derive(Debug, Serialize)]
-pub(super) struct Started {
+pub(super) struct StartReport {
     address: String,
     data: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,26 +24,30 @@ pub(super) struct Started {
     /// The file of the agent's key, if its key is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_key: Option<String>,
-    open: bool,
+    #[serde(rename = "open")]
+    allows_anonymous: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     grpc: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plain: Option<String>,
+    #[serde(rename = "plain")]
+    plaintext_grpc: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    old_nodes: Option<String>,
-    faults: Faults,
+    #[serde(rename = "old_nodes")]
+    legacy_nodes: Option<String>,
+    #[serde(rename = "faults")]
+    config_errors: ConfigErrors,
 }
 
-impl Started {
+impl StartReport {
     pub(super) fn new(
-        (running, server): (&Running, &Server),
+        (running, server): (&RunningServer, &ServerDescriptor),
         data: &DataDir,
         open: bool,
-        faults: Faults,
+        faults: ConfigErrors,
     ) -> Self {
-        let is_valid = |key| running.invalid.iter().all(|(invalid, _)| *invalid != key);
+        let is_valid = |key| running.invalid_keys.iter().all(|(invalid, _)| *invalid != key);
         let file = |key| is_valid(key).then(|| data.key_file(key).display().to_string());
         Self {
             address: format!("http://{}", server.address),
@@ -49,17 +55,20 @@ impl Started {
             configuration: server.configuration.clone(),
             owner_key: file(FirstKey::Owner),
             agent_key: file(FirstKey::Agent),
-            open,
-            grpc: running.beside.grpc.map(|address| address.to_string()),
-            plain: running.beside.plain.map(|address| address.to_string()),
-            nodes: running.beside.nodes.map(|address| address.to_string()),
-            old_nodes: running.beside.old_nodes.map(|address| address.to_string()),
-            faults,
+            allows_anonymous: open,
+            grpc: running.extra_addresses.grpc.map(|address| address.to_string()),
+            plaintext_grpc: running
+                .extra_addresses
+                .plaintext_grpc
+                .map(|address| address.to_string()),
+            nodes: running.extra_addresses.nodes.map(|address| address.to_string()),
+            legacy_nodes: running.extra_addresses.legacy_nodes.map(|address| address.to_string()),
+            config_errors: faults,
         }
     }
 
     /// Formats the report for people.
-    pub(super) fn text(&self, held: &DataDir, running: &Running) -> String {
+    pub(super) fn format_text(&self, held: &DataDir, running: &RunningServer) -> String {
         let Self { address, data, .. } = self;
         let mut text = format!(
             "toolkeep {} listens on {address}\n\
@@ -68,29 +77,30 @@ impl Started {
              \n  owner  {}\
              \n  agent  {}\n",
             env!("CARGO_PKG_VERSION"),
-            named(self.configuration.as_deref()),
+            describe_configuration(self.configuration.as_deref()),
             key_line(FirstKey::Owner, held, running),
             key_line(FirstKey::Agent, held, running),
         );
         if let Some(grpc) = &self.grpc {
-            let _infallible = write!(text, "\ngRPC is spoken on {grpc}.\n");
+            let _infallible = write!(text, "\ngRPC listens on {grpc}.\n");
         }
-        if let Some(plain) = &self.plain {
+        if let Some(plain) = &self.plaintext_grpc {
             let _infallible =
-                write!(text, "\nOn {plain} whoever comes has the rights of --plain-key.\n");
+                write!(text, "\nClients of {plain} have the rights of --plain-key.\n");
         }
         if let Some(nodes) = &self.nodes {
             let _infallible = write!(text, "\nNodes connect to {nodes}.\n");
         }
-        if let Some(old) = &self.old_nodes {
+        if let Some(old) = &self.legacy_nodes {
             let _infallible =
-                write!(text, "\nOn {old} whoever comes is the node of --old-node-key.\n");
+                write!(text, "\nThe client of {old} is the node of --old-node-key.\n");
         }
-        if self.open {
-            text += "\nWithout a key everyone on this machine is a user: --open.\n";
+        if self.allows_anonymous {
+            text += "\nClients on this machine need no key and have the level of a user \
+                     (--open).\n";
         }
         // Printed for copying: with the program as it was invoked.
-        let (program, data) = (quoted(&program()), quoted(data));
+        let (program, data) = (shell_quote(&program_name()), shell_quote(data));
         let _infallible =
             write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
         text
@@ -98,25 +108,26 @@ impl Started {
 }
 
 /// Formats the errors of omitted parts, which may be sources or settings.
-pub(super) fn left_out(faults: &Faults) -> String {
-    format!("{faults}\n\nthe above is left out; the rest is served")
+pub(super) fn format_left_out(faults: &ConfigErrors) -> String {
+    format!("{faults}\n\nthe entries above are omitted; everything else is served")
 }
 
 /// Formats the line of a key: its file if its key is valid, otherwise advice.
-fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
+fn key_line(key: FirstKey, data: &DataDir, running: &RunningServer) -> String {
     let path = data.key_file(key).display().to_string();
-    match running.invalid.iter().find(|(invalid, _)| *invalid == key).map(|(_, state)| *state) {
+    match running.invalid_keys.iter().find(|(invalid, _)| *invalid == key).map(|(_, state)| *state)
+    {
         Some(KeyState::Missing) => {
-            format!("none: {path} is not there; if you do not keep it elsewhere, {RECOVER}")
+            format!("none: {path} does not exist; if you do not store the key elsewhere, {RECOVER}")
         }
         Some(KeyState::Invalid) => {
-            format!("none: the key in {path} is not valid (unknown, expired or revoked); {RECOVER}")
+            format!("none: {path} contains an invalid key (unknown, expired or revoked); {RECOVER}")
         }
-        Some(KeyState::Valid) | None if running.keys.made.contains(&key) => {
-            let revoked = running.keys.revoked.join(", ");
+        Some(KeyState::Valid) | None if running.key_changes.made.contains(&key) => {
+            let revoked = running.key_changes.revoked.join(", ");
             match (key, revoked.is_empty()) {
                 (FirstKey::Owner, false) => {
-                    format!("{path}  (new; it replaces {revoked}, which is revoked)")
+                    format!("{path}  (new; it replaces {revoked}, which was revoked)")
                 }
                 _ => format!("{path}  (new)"),
             }
@@ -126,13 +137,13 @@ fn key_line(key: FirstKey, data: &DataDir, running: &Running) -> String {
 }
 
 /// Returns the name with which this program was invoked.
-fn program() -> String {
+fn program_name() -> String {
     let program = std::env::args_os().next().filter(|program| !program.is_empty());
     program.map_or_else(|| "toolkeep".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
 /// Quotes a word for a shell if necessary.
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if word.chars().all(plain) {
         word.to_owned()
@@ -143,21 +154,21 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{left_out, quoted};
-    use config::{Fault, Faults};
+    use super::{format_left_out, shell_quote};
+    use config::{ConfigError, ConfigErrors};
 
     /// A setting of the environment is no source.
     #[test]
     fn a_faulty_setting_is_not_told_as_a_source_that_is_left_out() {
-        let fault = Fault::flag("TOOL_EXECUTION_TIMEOUT", "`2m` is no time for a call");
-        let told = left_out(&Faults::one(fault));
-        assert!(told.contains("`2m` is no time") && !told.contains("source"), "{told}");
-        assert!(told.ends_with("\n\nthe above is left out; the rest is served"));
+        let fault = ConfigError::for_flag("TOOL_EXECUTION_TIMEOUT", "invalid call timeout `2m`");
+        let told = format_left_out(&ConfigErrors::single(fault));
+        assert!(told.contains("call timeout `2m`") && !told.contains("source"), "{told}");
+        assert!(told.ends_with("\n\nthe entries above are omitted; everything else is served"));
     }
 
     #[test]
     fn words_survive_the_shell() {
-        assert_eq!(quoted("/a/b-c_d.e"), "/a/b-c_d.e");
-        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
+        assert_eq!(shell_quote("/a/b-c_d.e"), "/a/b-c_d.e");
+        assert_eq!(shell_quote("/a b/it's"), r"'/a b/it'\''s'");
     }
 }

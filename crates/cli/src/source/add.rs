@@ -3,25 +3,25 @@
 //! The lines are inserted into the text of the file, which is then validated by the configuration
 //! loader before it is written.
 
-mod entry;
-mod insert;
-mod trial;
+mod config_check;
+mod yaml_entry;
+mod yaml_insertion;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::replace::replace;
-use cli_core::ui::{Ui, clean};
+use cli_core::atomic_file::replace_file;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::{Printer, sanitize_text};
 
-/// Add a source to the configuration file. No other byte of the file changes.
+/// Add a source to the configuration file. The rest of the file stays unchanged, byte for byte.
 ///
-/// The file is read with the new lines before it is written, as a server would read it: what would be
-/// a fault is told, and nothing is written. A server that runs takes the source up by itself. Variables
-/// such as `${NAME}` are written as they are, and filled in when the file is read.
+/// The new file is validated before it is written; if it has an error, nothing is written and the
+/// error is reported. A running server applies the change by itself. Variables such as `${NAME}`
+/// are written literally and expanded when the file is read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,30 +31,32 @@ Examples:
   toolkeep source add crm --mcp https://crm.example/mcp --header 'X-Team: tools' --oauth client_id=toolkeep
   toolkeep source add git --env GIT_TOKEN --env LANG=C -- git-mcp --stdio
   toolkeep source add files --dry-run -- npx -y @modelcontextprotocol/server-filesystem ./work")]
-pub(crate) struct Add {
-    /// Its name: letters, digits, `_`, `.` and `-`.
+pub(crate) struct SourceAddArgs {
+    /// Name of the source: letters, digits, `_`, `.` and `-`.
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    origin: Origin,
-    /// Name of the environment variable that holds the token to send.
+    kind: SourceKindArgs,
+    /// Environment variable that contains the bearer token to send.
     #[arg(long, value_name = "NAME")]
     bearer_env: Option<String>,
-    /// A variable for the program, once for each: NAME=VALUE, or NAME for what it is where the server runs.
+    /// Environment variable of the program: NAME=VALUE, or NAME to pass on the server's value. Can
+    /// be repeated.
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
-    /// A header to send to the MCP server, once for each: `Name: value`. Better `${NAME}` than a secret.
+    /// Header to send to the MCP server: `Name: value`. Use `${NAME}` instead of a literal secret.
+    /// Can be repeated.
     #[arg(long, value_name = "HEADER")]
     header: Vec<String>,
-    /// How tokens for the MCP server are asked for, once for each key: client_id=…, client_secret_env=…,
-    /// grant=client_credentials, scopes=a,b, issuer=… and what else `oauth` may have in the configuration.
+    /// OAuth setting of the MCP server: client_id=…, client_secret_env=…, grant=client_credentials,
+    /// scopes=a,b, issuer=… or another key of `oauth` in the configuration. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     oauth: Vec<String>,
-    /// How far it is trusted not to change its tools: full, first_use, review.
+    /// Trust in the source's tool definitions: full, first_use, review.
     #[arg(long, value_name = "WORD")]
     trust: Option<String>,
-    /// Trust what an MCP server says of its tools, such as that they only read. On a terminal it is asked
-    /// where it is not given; the default is not to.
+    /// Trust the annotations of an MCP server, such as read-only hints. Without this option, a
+    /// terminal asks and the default is false.
     #[arg(
         long,
         value_name = "BOOL",
@@ -63,19 +65,19 @@ pub(crate) struct Add {
         default_missing_value = "true"
     )]
     trust_annotations: Option<bool>,
-    /// Time for one call, such as 30s, 500ms or 2m.
+    /// Timeout of a call, such as 30s, 500ms or 2m.
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Show the lines and where they would stand; write nothing.
+    /// Print the new lines and their location, without writing the file.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Where its tools come from: one of these.
+/// Origin of the source's tools. Exactly one is required.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Origin {
-    /// A tool file, as seen from the folder of the configuration file.
+struct SourceKindArgs {
+    /// Tool file, relative to the directory of the configuration file.
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
     /// URL of an HTTP module.
@@ -84,68 +86,78 @@ struct Origin {
     /// URL of an MCP server.
     #[arg(long, value_name = "URL")]
     mcp: Option<String>,
-    /// The program of an MCP server and its arguments, after `--`.
+    /// Program of an MCP server and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 /// The question about an MCP server, because only the strict default is safe for all.
-const QUESTION: &str = "Do you trust what this server says of its own tools? Those that it calls \
-                        read-only then count as such.";
+const TRUST_QUESTION: &str = "Trust the annotations of this server's tools? Tools that it marks as \
+                        read-only are then treated as read-only.";
 
-impl Origin {
+impl SourceKindArgs {
     fn is_mcp(&self) -> bool {
         self.mcp.is_some() || !self.command.is_empty()
     }
 }
 
-impl Add {
-    pub(super) fn run(mut self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let setting = context.setting(None);
+impl SourceAddArgs {
+    pub(super) fn run(
+        mut self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let setting = context.load_options(None);
         let Some(file) = setting.file.clone() else {
-            let failure = Failure::new(Exit::Usage, "no configuration file is named");
-            return Err(failure.fix("add `--config FILE`, or set TOOLKEEP_CONFIG"));
+            let failure =
+                CommandError::new(ExitStatus::UsageError, "no configuration file is given");
+            return Err(failure.with_help("pass `--config FILE`, or set TOOLKEEP_CONFIG"));
         };
-        let file: PathBuf = setting.folder.join(file);
-        let before = trial::of(&setting, &file)?;
-        trial::free(&before, &self.name)?;
-        let text = read(&file)?;
-        if self.trust_annotations.is_none() && self.origin.is_mcp() {
-            self.trust_annotations = ui.confirm(QUESTION);
+        let file: PathBuf = setting.current_dir.join(file);
+        let before = config_check::load_valid_config(&setting, &file)?;
+        config_check::check_name_is_free(&before, &self.name)?;
+        let text = read_config_text(&file)?;
+        if self.trust_annotations.is_none() && self.kind.is_mcp() {
+            self.trust_annotations = ui.ask_confirmation(TRUST_QUESTION);
         }
-        let lines = entry::lines(&self)?;
-        let inserted = insert::insert(&text, &lines).map_err(|fault| fault.told(&file, &lines))?;
-        trial::fits(&setting, &file, &before, &inserted.text, &self.name)?;
+        let lines = yaml_entry::render_entry(&self)?;
+        let inserted = yaml_insertion::insert_entry(&text, &lines)
+            .map_err(|fault| fault.into_command_error(&file, &lines))?;
+        config_check::check_new_text(&setting, &file, &before, &inserted.text, &self.name)?;
         if !self.dry_run {
             // Do not overwrite concurrent changes.
-            if read(&file)? != text {
-                let message = format!("`{}` was changed meanwhile", shown(&file));
-                return Err(Failure::new(Exit::Failed, message).fix("run the command again"));
+            if read_config_text(&file)? != text {
+                let message = format!("`{}` has changed in the meantime", display_path(&file));
+                return Err(CommandError::new(ExitStatus::Failed, message)
+                    .with_help("run the command again"));
             }
-            replace(&file, inserted.text.as_bytes())
-                .map_err(|error| unusable(&file, "written", &error))?;
+            replace_file(&file, inserted.text.as_bytes())
+                .map_err(|error| file_error(&file, "written", &error))?;
         }
         let answer = json!({ "file": file, "line": inserted.line, "lines": inserted.lines,
             "source": self.name, "written": !self.dry_run });
-        ui.answer(&answer, || {
+        ui.print_result(&answer, || {
             let done = if self.dry_run { "would be added" } else { "added" };
-            let place = format!("{}:{}", shown(&file), inserted.line);
-            format!("{done} at {place}:\n{}", clean(&inserted.lines))
+            let place = format!("{}:{}", display_path(&file), inserted.line);
+            format!("{done} at {place}:\n{}", sanitize_text(&inserted.lines))
         })?;
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }
 
-fn read(file: &std::path::Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|error| unusable(file, "read", &error))
+fn read_config_text(file: &std::path::Path) -> Result<String, CommandError> {
+    std::fs::read_to_string(file).map_err(|error| file_error(file, "read", &error))
 }
 
-fn unusable(file: &std::path::Path, how: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Failed, format!("`{}` cannot be {how}: {error}", shown(file)))
+fn file_error(file: &std::path::Path, how: &str, error: &std::io::Error) -> CommandError {
+    CommandError::new(
+        ExitStatus::Failed,
+        format!("`{}` cannot be {how}: {error}", display_path(file)),
+    )
 }
 
-fn shown(file: &std::path::Path) -> String {
-    clean(&file.display().to_string())
+fn display_path(file: &std::path::Path) -> String {
+    sanitize_text(&file.display().to_string())
 }
 
 #[cfg(test)]

@@ -2,27 +2,31 @@
 
 use clap::Args;
 
-use super::text;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use super::format_sources;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::rest_client::RequestPath;
 
-/// List the sources: how each stands, and what is wrong with it.
+/// List the sources with their state and problems.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   toolkeep source list")]
-pub(crate) struct List {}
+pub(crate) struct SourceListArgs {}
 
-impl List {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl SourceListArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.list_sources(None, ui).await;
-        let answer = session.client.get(&Path::new("/v1/sources", &[])).await;
+        session.wait_for_listing(None, ui).await;
+        let answer = session.client.get_json(&RequestPath::from_segments("/v1/sources", &[])).await;
         // Printed first: stopping an own server takes as long as its sources do.
-        let shown = answer.and_then(|answer| ui.answer(&answer, || text(&answer)));
-        session.end().await?;
-        shown.map(|()| Exit::Done)
+        let shown = answer.and_then(|answer| ui.print_result(&answer, || format_sources(&answer)));
+        session.close().await?;
+        shown.map(|()| ExitStatus::Success)
     }
 }

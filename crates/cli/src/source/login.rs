@@ -6,78 +6,114 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::back::Back;
-use crate::near;
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
-use cli_core::value;
+use super::oauth_callback::CallbackListener;
+use crate::name_suggestions;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, sanitize_text};
+use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_transport::SourceNeed;
 
 /// Timeout for the login of a person.
-const PATIENCE: Duration = Duration::from_mins(10);
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Let a source act in your name: prints the address at which you agree, and waits for the answer.
+/// Log in to a source with OAuth: print the address to open in a browser and wait for the redirect.
 ///
-/// What the source is given is kept in the data directory, sealed, and used for every caller. It is
-/// renewed by itself.
+/// The tokens are stored encrypted in the data directory, used for every caller and renewed
+/// automatically.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep source login tracker
   toolkeep source login tracker --port 8912")]
-pub(crate) struct Login {
-    /// The source.
+pub(crate) struct SourceLoginArgs {
+    /// Name of the source.
     #[arg(value_name = "NAME")]
     source: String,
-    /// The port of this machine that your browser comes back to, for clients that are registered with
-    /// one: the address is http://127.0.0.1:PORT/callback [default: a free one].
+    /// Local port of the redirect URL http://127.0.0.1:PORT/callback, for clients that are
+    /// registered with a fixed port [default: a free port].
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 }
 
-impl Login {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let back = Back::listen(self.port).await.map_err(|error| {
-            Failure::new(Exit::Failed, format!("cannot listen on port {}: {error}", self.port))
-                .fix("choose another one with `--port`")
+impl SourceLoginArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let back = CallbackListener::bind_loopback(self.port).await.map_err(|error| {
+            CommandError::new(
+                ExitStatus::Failed,
+                format!("cannot listen on port {}: {error}", self.port),
+            )
+            .with_help("choose another port with `--port`")
         })?;
         let session = context.connect().await?;
-        session.sources(SourceNeed::Source(&self.source), ui).await;
-        let done = self.agree(&session.client, &back, ui).await;
-        session.end().await?;
+        session.wait_for_sources(SourceNeed::Source(&self.source), ui).await;
+        let done = self.authorize(&session.client, &back, ui).await;
+        session.close().await?;
         let done = done?;
-        ui.answer(&done, || format!("logged in to {}", value::line(&done, "source", 40)))?;
-        Ok(Exit::Done)
+        ui.print_result(&done, || {
+            format!("logged in to {}", json_fields::field_line(&done, "source", 40))
+        })?;
+        Ok(ExitStatus::Success)
     }
 
-    async fn agree(&self, client: &Client, back: &Back, ui: &mut Ui) -> Result<Value, Failure> {
-        let body = json!({ "source": self.source, "redirect_uri": back.url() });
-        let begun = client.post::<Value>(&Path::new("/v1/sources/login", &[]), &body).await;
+    async fn authorize(
+        &self,
+        client: &RestClient,
+        back: &CallbackListener,
+        ui: &mut Printer,
+    ) -> Result<Value, CommandError> {
+        let body = json!({ "source": self.source, "redirect_uri": back.callback_url() });
+        let begun = client
+            .post_json::<Value>(&RequestPath::from_segments("/v1/sources/login", &[]), &body)
+            .await;
         let begun = match begun {
             Ok(begun) => begun,
             Err(failure) => {
-                return Err(near::named(near::SOURCE, client, &self.source, failure).await);
+                return Err(name_suggestions::with_name_suggestion(
+                    name_suggestions::SOURCE_NAMES,
+                    client,
+                    &self.source,
+                    failure,
+                )
+                .await);
             }
         };
         let url = begun.get("url").and_then(Value::as_str).unwrap_or_default();
-        ui.note(&format!("Open this address and agree:\n\n  {}\n", clean(url)));
-        let brought = timeout(PATIENCE, back.next()).await.map_err(|_| {
-            let failure = Failure::new(Exit::Failed, "no answer came within 10 minutes");
-            failure.fix("run the command again")
+        ui.print_note(&format!(
+            "Open this address in a browser and approve the access:\n\n  {}\n",
+            sanitize_text(url)
+        ));
+        let brought = timeout(LOGIN_TIMEOUT, back.accept_callback()).await.map_err(|_| {
+            let failure = CommandError::new(
+                ExitStatus::Failed,
+                "the login was not completed within 10 \
+                                                      minutes",
+            );
+            failure.with_help("run the command again")
         })?;
-        let brought = brought
-            .map_err(|error| Failure::new(Exit::Failed, format!("no answer can come: {error}")))?;
+        let brought = brought.map_err(|error| {
+            CommandError::new(
+                ExitStatus::Failed,
+                format!(
+                    "cannot receive the redirect: \
+                                                                 {error}"
+                ),
+            )
+        })?;
         let body = json!({
             "source": self.source, "path": brought.path, "query": brought.query });
-        let path = Path::new("/v1/sources/login/finish", &[]);
-        let done = client.post::<Value>(&path, &body).await;
+        let path = RequestPath::from_segments("/v1/sources/login/finish", &[]);
+        let done = client.post_json::<Value>(&path, &body).await;
         let text = match &done {
-            Ok(_) => "You are logged in. You can close this page.",
-            Err(_) => "This did not work. The terminal says why.",
+            Ok(_) => "Login succeeded. You can close this page.",
+            Err(_) => "Login failed. The terminal shows the reason.",
         };
-        brought.show(done.is_ok(), text).await;
+        brought.respond(done.is_ok(), text).await;
         done
     }
 }

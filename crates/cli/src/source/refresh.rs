@@ -3,54 +3,72 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::text;
-use crate::near;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
-use cli_core::value;
+use super::format_sources;
+use crate::name_suggestions;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, sanitize_text};
+use cli_core::rest_client::RequestPath;
+use cli_core::server_transport::SourceNeed;
 
-/// Have all sources list their tools anew, or one.
+/// Refresh the tool lists of all sources, or of one.
 ///
-/// With a name, only that source is shown, and the command fails where it could not be listed.
+/// With a name, only that source is shown, and the command fails if the source cannot be listed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep source refresh
   toolkeep source refresh files")]
-pub(crate) struct Refresh {
-    /// Only this source.
+pub(crate) struct SourceRefreshArgs {
+    /// Refresh only this source.
     #[arg(value_name = "NAME")]
     source: Option<String>,
 }
 
-impl Refresh {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl SourceRefreshArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::List, ui).await;
+        session.wait_for_sources(SourceNeed::List, ui).await;
         let body = self.source.as_ref().map_or(json!({}), |source| json!({ "source": source }));
-        let mut answer = session.client.post(&Path::new("/v1/sources/refresh", &[]), &body).await;
+        let mut answer = session
+            .client
+            .post_json(&RequestPath::from_segments("/v1/sources/refresh", &[]), &body)
+            .await;
         if let (Err(failure), Some(name)) = (&answer, &self.source) {
             let failure = failure.clone();
-            answer = Err(near::named(near::SOURCE, &session.client, name, failure).await);
+            answer = Err(name_suggestions::with_name_suggestion(
+                name_suggestions::SOURCE_NAMES,
+                &session.client,
+                name,
+                failure,
+            )
+            .await);
         }
-        session.end().await?;
+        session.close().await?;
         let mut answer: Value = answer?;
         let Some(name) = &self.source else {
-            ui.answer(&answer, || text(&answer))?;
-            return Ok(Exit::Done);
+            ui.print_result(&answer, || format_sources(&answer))?;
+            return Ok(ExitStatus::Success);
         };
         if let Some(sources) = answer.get_mut("sources").and_then(Value::as_array_mut) {
             sources.retain(|source| source.get("name").and_then(Value::as_str) == Some(name));
         }
-        ui.answer(&answer, || text(&answer))?;
-        let state = value::list(&answer, "sources").first().map(|it| value::line(it, "state", 20));
+        ui.print_result(&answer, || format_sources(&answer))?;
+        let state = json_fields::field_items(&answer, "sources")
+            .first()
+            .map(|it| json_fields::field_line(it, "state", 20));
         if state.as_deref() == Some("ok") {
-            return Ok(Exit::Done);
+            return Ok(ExitStatus::Success);
         }
-        ui.note(&format!("`{}` was not listed anew; the lines above say why", clean(name)));
-        Ok(Exit::Failed)
+        ui.print_note(&format!(
+            "cannot refresh `{}`; the reason is shown above",
+            sanitize_text(name)
+        ));
+        Ok(ExitStatus::Failed)
     }
 }

@@ -16,11 +16,11 @@ fn an_own_call_that_is_held_is_printed_with_the_way_to_have_it_approved() {
         ran.out
     };
     let own = held(false);
-    assert!(own.contains("nobody approves an own call"), "{own}");
+    assert!(own.contains("nobody can approve their own call"), "{own}");
     assert!(own.contains("toolkeep approval approve c1 --key KEY"), "{own}");
     assert!(own.contains("toolkeep tool call write_file … --agent"), "{own}");
     // The control: of an agent's call the one command is enough.
-    let expected = "held: call c1 waits for an approval until E: it writes\n  \
+    let expected = "pending: call c1 needs approval until E: it writes\n  \
                     toolkeep approval approve c1\n  toolkeep record show c1\n";
     assert_eq!(held(true), expected);
 }

@@ -43,7 +43,7 @@ fn the_private_key_of_a_node_is_in_nothing_that_it_sends() {
     assert_eq!(fields, ["proof", "public_key"]);
     // It is that key's: what was sent is the public half of what was kept, and proves the other half.
     let bytes = |name: &str| STANDARD.decode(sent[name].as_str().unwrap()).unwrap();
-    assert!(proto::tls::proved("n1", &bytes("public_key"), &bytes("proof")));
+    assert!(proto::tls::verify_proof("n1", &bytes("public_key"), &bytes("proof")));
     assert!(!ran.out.contains(&pem) && !ran.err.contains(&pem));
     // The control: had it been sent in any of these ways, it would have been seen.
     let der = STANDARD.encode(&scalar);

@@ -11,16 +11,18 @@ use bytes::Bytes;
 use clap::Parser as _;
 use http::{Request, Response};
 use serde_json::Value;
-use server_core::Keys;
+use server_core::KeyStore;
 use store::SqliteStore;
-use tool::{Boxed, Wall};
+use tool::{BoxFuture, WallTime};
 
-use crate::first_keys::first_keys;
-use crate::{Line, run};
-use cli_core::door::{Door, DoorError};
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
-use cli_core::wiring::{Listening, Offers, Review, Running, Start, Wiring};
+use crate::initial_keys::create_initial_keys;
+use crate::{Cli, run_command};
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
+use cli_core::server_launcher::{
+    BoundAddresses, ConfigReview, LaunchOptions, RunningServer, ServerLauncher, ToolServerFactory,
+};
+use cli_core::server_transport::{ServerTransport, TransportError};
 use config::{Config, Environment};
 
 /// Answers by method and path, and a data directory of its own.
@@ -28,7 +30,7 @@ pub(crate) struct Played {
     folder: tempfile::TempDir,
     script: Arc<Script>,
     starts: Mutex<usize>,
-    review: Mutex<Review>,
+    review: Mutex<ConfigReview>,
 }
 
 #[derive(Default)]
@@ -112,61 +114,66 @@ impl Played {
             .into_iter()
             .chain(line.iter().copied())
             .chain(["--data", data.to_str().unwrap()]);
-        self.run_line(Line::try_parse_from(line).unwrap())
+        self.run_line(Cli::try_parse_from(line).unwrap())
     }
 
     /// A line that says itself where its data is.
     pub(crate) fn run_whole(&self, line: &[&str]) -> Ran {
-        self.run_line(Line::try_parse_from(["toolkeep"].iter().chain(line)).unwrap())
+        self.run_line(Cli::try_parse_from(["toolkeep"].iter().chain(line)).unwrap())
     }
 
-    fn run_line(&self, line: Line) -> Ran {
+    fn run_line(&self, line: Cli) -> Ran {
         let (out, err) = (Kept::default(), Kept::default());
-        let mut ui = Ui::onto(line.common.output, out.clone(), err.clone());
-        let exit = run(line, self, &mut ui).unwrap_or_else(|failure| {
-            ui.failure(&failure);
-            failure.exit()
+        let mut ui = Printer::with_streams(line.common.output, out.clone(), err.clone());
+        let exit = run_command(line, self, &mut ui).unwrap_or_else(|failure| {
+            ui.print_error(&failure);
+            failure.exit_status()
         });
-        Ran { exit: exit.number(), out: out.text(), err: err.text() }
+        Ran { exit: exit.code(), out: out.text(), err: err.text() }
     }
 }
 
-impl Wiring for Played {
-    fn review<'a>(
+impl ServerLauncher for Played {
+    fn review_config<'a>(
         &'a self,
         _: &'a Config,
         _: &'a Arc<Environment>,
-    ) -> Boxed<'a, Result<Review, Failure>> {
+    ) -> BoxFuture<'a, Result<ConfigReview, CommandError>> {
         let review = self.review.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(review)))
     }
 
-    fn start(&self, start: Start) -> Boxed<'_, Result<Running, Failure>> {
-        assert!(!start.listen && start.open.is_none());
+    fn launch_server(
+        &self,
+        start: LaunchOptions,
+    ) -> BoxFuture<'_, Result<RunningServer, CommandError>> {
+        assert!(!start.listens && start.anonymous_level.is_none());
         *self.starts.lock().unwrap() += 1;
         let door = Arc::clone(&self.script);
         Box::pin(async move {
-            let store = SqliteStore::open(start.held.data().store()).unwrap();
-            let (keys, _) = Keys::read(Arc::new(store), None).await.unwrap();
-            let changes = first_keys(&start.held, &keys, Wall(1), start.make_keys).await?;
+            let store = SqliteStore::open_file(start.data_dir_lock.dir().store_file()).unwrap();
+            let (keys, _) = KeyStore::load(Arc::new(store), None).await.unwrap();
+            let changes =
+                create_initial_keys(&start.data_dir_lock, &keys, WallTime(1), start.recreates_keys)
+                    .await?;
             let stop = start.stop.clone();
-            let offers = Offers::new(|_| -> Result<(), Failure> {
-                Err(Failure::new(Exit::Failed, "nothing is played"))
+            let offers = ToolServerFactory::new(|_| -> Result<(), CommandError> {
+                Err(CommandError::new(ExitStatus::Failed, "nothing is played"))
             });
             let ended = Box::pin(async move {
                 stop.cancelled().await;
                 drop(start);
                 Ok(())
             });
-            let beside = Listening::default();
-            Ok(Running {
+            let beside = BoundAddresses::default();
+            Ok(RunningServer {
                 address: None,
-                beside,
-                door,
-                offers,
-                keys: changes,
-                invalid: vec![],
-                ended,
+                extra_addresses: beside,
+                transport: door,
+                tool_server_factory: offers,
+                key_changes: changes,
+                invalid_keys: vec![],
+                completion: ended,
             })
         })
     }
@@ -174,14 +181,17 @@ impl Wiring for Played {
 
 /// What a server finds wrong is the wiring's affair.
 impl Played {
-    pub(crate) fn reviewed(self, review: Review) -> Self {
+    pub(crate) fn reviewed(self, review: ConfigReview) -> Self {
         *self.review.lock().unwrap() = review;
         self
     }
 }
 
-impl Door for Script {
-    fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>> {
+impl ServerTransport for Script {
+    fn send_request(
+        &self,
+        request: Request<Bytes>,
+    ) -> BoxFuture<'_, Result<Response<Bytes>, TransportError>> {
         let asked = format!("{} {}", request.method(), request.uri());
         self.asked.lock().unwrap().push(request);
         let missing = || (500, format!("nothing is written down for {asked}"));

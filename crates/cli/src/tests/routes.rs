@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::CommandFactory as _;
 
 use super::played::{Played, listener};
-use crate::Line;
+use crate::Cli;
 
 /// Commands, what they are given, and the route that they ask first. `{file}` is an empty file.
 const COMMANDS: &[(&str, &[&str], &str)] = &[
@@ -123,7 +123,7 @@ fn commands() -> BTreeSet<String> {
         }
     }
     let mut found = BTreeSet::new();
-    below(&Line::command(), "", &mut found);
+    below(&Cli::command(), "", &mut found);
     found
 }
 
@@ -236,10 +236,14 @@ fn commands_ask_a_server_through_one_client_and_at_routes_alone() {
     let paths: Vec<_> = routes.iter().map(|route| route.split_once(' ').unwrap().1).collect();
     let (mut doors, mut senders, mut asked) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (name, text) in sources() {
-        if text.contains("HttpDoor::new(") {
+        if text.contains("HttpTransport::new(") {
             doors.insert(name.clone());
         }
-        if text.contains("door.send(") || text.contains("door.open(") {
+        let code: String = text.split_whitespace().collect();
+        if ["send_request(", "send_streaming("]
+            .iter()
+            .any(|it| code.contains(&format!("transport.{it}")))
+        {
             senders.insert(name.clone());
         }
         let quoted = text.split('"').skip(1).step_by(2);
@@ -249,8 +253,8 @@ fn commands_ask_a_server_through_one_client_and_at_routes_alone() {
         asked.extend(own.map(str::to_owned));
     }
     // The second is that of `toolkeep mcp`: at the address of the data directory's own server, and no other.
-    assert_eq!(doors, ["context.rs", "door.rs"].map(str::to_owned).into());
-    assert_eq!(senders, ["client.rs".to_owned()].into());
+    assert_eq!(doors, ["background_transport.rs", "command_context.rs"].map(str::to_owned).into());
+    assert_eq!(senders, ["rest_client.rs".to_owned()].into());
     assert!(asked.len() > 15, "{asked:?}");
     for path in asked {
         let begins = |route: &&str| *route == path || route.starts_with(&format!("{path}/"));

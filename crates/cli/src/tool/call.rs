@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::arguments;
-use crate::near;
-use cli_core::client::{Client, Path};
-use cli_core::context::Context;
-use cli_core::data::FirstKey;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
+use super::argument_parser;
+use crate::name_suggestions;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::FirstKey;
+use cli_core::printer::{Printer, sanitize_text};
+use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_transport::SourceNeed;
 
 /// Maximum size of the arguments, in bytes: the limit of the server.
-const ARGUMENTS: u64 = tool::Limits::MOST_ARGUMENTS as u64;
+const MAX_ARGUMENT_BYTES: u64 = tool::JsonLimits::MAX_ARGUMENT_BYTES as u64;
 /// Time for which one request waits for a decision before it is repeated.
-const WAIT: &str = "20s";
+const WAIT_PER_REQUEST: &str = "20s";
 
-/// Call a tool.
+/// Call a tool of the server.
 ///
-/// An argument is `key=value`, read by the kind that the tool's schema says: `count=3` is a number
-/// where a number is wanted and a text where a text is. `key:=JSON` is JSON whatever the schema says.
-/// A single JSON object is all arguments, and a single `-` reads it from standard input.
+/// Arguments have the form `key=value` and are parsed by the type in the tool's schema: `count=3`
+/// is a number or a string. `key:=JSON` is always parsed as JSON. A single JSON object contains all
+/// arguments; a single `-` reads it from standard input.
 ///
-/// A tool that could do harm is not run before a person has agreed: the call is held then, and its id
-/// told. With `--wait` this waits for the decision, and for what comes of it.
+/// If the call needs approval, it does not run yet, and its ID is printed. `--wait` waits for the
+/// decision and the result.
 ///
-/// Exits with 1 where the tool itself reports a failure, and with 3 where the call is held.
+/// Exits with 1 if the tool reports a failure, and with 3 if the call needs approval.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,20 +38,20 @@ Examples:
   toolkeep tool call echo '{\"message\": \"hello\"}'
   echo '{\"message\": \"hello\"}' | toolkeep tool call echo -
   toolkeep tool call rm path=old --agent --wait")]
-pub(crate) struct Call {
-    /// The tool's name or alias.
+pub(crate) struct ToolCallArgs {
+    /// Name or alias of the tool.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its arguments; or all of them as one JSON object, or `-`.
+    /// Arguments of the call: `KEY=VALUE` pairs, one JSON object, or `-` for standard input.
     #[arg(value_name = "KEY=VALUE")]
     typed: Vec<String>,
-    /// Its arguments as one JSON object.
+    /// Arguments of the call, as one JSON object.
     #[arg(long = "arguments", alias = "args", value_name = "JSON", conflicts_with = "typed")]
     args: Option<String>,
-    /// A time of your own for the call, in milliseconds; it can only shorten the tool's.
+    /// Timeout of the call in milliseconds. It can only shorten the tool's own timeout.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// Wait until a person has decided, where the call is held for an approval.
+    /// Wait for the decision if the call needs approval.
     #[arg(long)]
     wait: bool,
     /// Call with agent.key instead of owner.key, so that the owner can approve the call.
@@ -60,7 +60,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct CallRequestBody<'a> {
     tool: &'a str,
     arguments: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ struct Body<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CallAnswer<'a> {
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(default)]
@@ -76,22 +76,26 @@ struct Answer<'a> {
     #[serde(default)]
     call_id: String,
     #[serde(default)]
-    approval: Option<Held>,
+    approval: Option<PendingCallAnswer>,
 }
 
-fn told(tool: &str, answer: &RawValue, ui: &mut Ui) -> Result<Exit, Failure> {
-    let read = read(answer)?;
+fn print_answer(
+    tool: &str,
+    answer: &RawValue,
+    ui: &mut Printer,
+) -> Result<ExitStatus, CommandError> {
+    let read = parse_answer(answer)?;
     if let Some(approval) = &read.approval {
-        ui.answer(answer, || held(tool, (read.call_id.as_str(), approval)))?;
-        return Ok(Exit::Refused);
+        ui.print_result(answer, || format_pending(tool, (read.call_id.as_str(), approval)))?;
+        return Ok(ExitStatus::Refused);
     }
-    ui.answer(answer, || read.result.map(text).unwrap_or_default())?;
-    Ok(if read.is_error { Exit::Failed } else { Exit::Done })
+    ui.print_result(answer, || read.result.map(format_result).unwrap_or_default())?;
+    Ok(if read.is_error { ExitStatus::Failed } else { ExitStatus::Success })
 }
 
 /// The approval that a call is waiting for.
 #[derive(Deserialize)]
-struct Held {
+struct PendingCallAnswer {
     reason: String,
     expires: String,
     approved: bool,
@@ -104,132 +108,154 @@ const fn unknown_caller() -> bool {
     true
 }
 
-impl Call {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ToolCallArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         // Parsed before anything is started: an invalid line costs nothing.
-        let whole = self.whole()?;
+        let whole = self.json_arguments()?;
         let key = if self.agent { FirstKey::Agent } else { FirstKey::Owner };
-        let session = context.connect_as(key).await?;
-        session.sources(SourceNeed::Tool(&self.name), ui).await;
-        let mut called = self.call(&session.client, whole).await;
+        let session = context.connect_with(key).await?;
+        session.wait_for_sources(SourceNeed::Tool(&self.name), ui).await;
+        let mut called = self.send_call(&session.client, whole).await;
         if let Err(failure) = called {
-            called = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
+            called = Err(name_suggestions::with_name_suggestion(
+                name_suggestions::TOOL_NAMES,
+                &session.client,
+                &self.name,
+                failure,
+            )
+            .await);
         }
         // Printed first: stopping an own server takes as long as its sources do.
-        let exit = called.and_then(|answer| told(&self.name, &answer, ui));
-        session.end().await?;
+        let exit = called.and_then(|answer| print_answer(&self.name, &answer, ui));
+        session.close().await?;
         exit
     }
 
     /// Polls a pending call until it has ended.
-    async fn patiently(
+    async fn wait_for_decision(
         &self,
-        client: &Client,
+        client: &RestClient,
         mut answer: Box<RawValue>,
-    ) -> Result<Box<RawValue>, Failure> {
+    ) -> Result<Box<RawValue>, CommandError> {
         loop {
-            let read = read(&answer)?;
+            let read = parse_answer(&answer)?;
             if read.approval.is_none() || !self.wait {
                 return Ok(answer);
             }
-            let path = Path::new("/v1/calls", &[&read.call_id, "resume"]);
-            answer = client.post(&path.with("wait", Some(WAIT)), &serde_json::json!({})).await?;
+            let path = RequestPath::from_segments("/v1/calls", &[&read.call_id, "resume"]);
+            answer = client
+                .post_json(&path.with_query("wait", Some(WAIT_PER_REQUEST)), &serde_json::json!({}))
+                .await?;
         }
     }
 
     /// Returns arguments given as one JSON object, as raw text, so that no digit of a number is
     /// lost.
-    fn whole(&self) -> Result<Option<Box<RawValue>>, Failure> {
+    fn json_arguments(&self) -> Result<Option<Box<RawValue>>, CommandError> {
         let text = match (&self.args, self.typed.as_slice()) {
             (Some(text), _) => text.clone(),
-            (None, [dash]) if dash == "-" => stdin()?,
+            (None, [dash]) if dash == "-" => read_stdin()?,
             (None, [object]) if object.trim_start().starts_with('{') => object.clone(),
             (None, _) => return Ok(None),
         };
-        let told = |what: String| Failure::new(Exit::Usage, format!("the arguments {what}"));
-        let value: Box<RawValue> =
-            serde_json::from_str(&text).map_err(|error| told(format!("are no JSON: {error}")))?;
+        let usage_error = |what: String| {
+            CommandError::new(ExitStatus::UsageError, format!("the arguments {what}"))
+        };
+        let value: Box<RawValue> = serde_json::from_str(&text)
+            .map_err(|error| usage_error(format!("are not valid JSON: {error}")))?;
         if !value.get().starts_with('{') {
-            return Err(told("must be a JSON object".to_owned()));
+            return Err(usage_error("must be a JSON object".to_owned()));
         }
         Ok(Some(value))
     }
 
-    async fn call(
+    async fn send_call(
         &self,
-        client: &Client,
+        client: &RestClient,
         whole: Option<Box<RawValue>>,
-    ) -> Result<Box<RawValue>, Failure> {
+    ) -> Result<Box<RawValue>, CommandError> {
         let arguments = if let Some(arguments) = whole {
             arguments
         } else {
-            let schema = self.schema(client).await?;
-            let arguments = arguments::read(&self.typed, &schema)?;
+            let schema = self.fetch_schema(client).await?;
+            let arguments = argument_parser::parse_arguments(&self.typed, &schema)?;
             serde_json::value::to_raw_value(&arguments)
-                .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
+                .map_err(|error| CommandError::new(ExitStatus::UsageError, error.to_string()))?
         };
-        let body = Body { tool: &self.name, arguments: &arguments, timeout_ms: self.timeout_ms };
-        let wait = self.wait.then_some(WAIT);
-        let path = Path::new("/v1/calls", &[]).with("wait", wait);
-        let answer = client.post(&path, &body).await?;
-        self.patiently(client, answer).await
+        let body = CallRequestBody {
+            tool: &self.name,
+            arguments: &arguments,
+            timeout_ms: self.timeout_ms,
+        };
+        let wait = self.wait.then_some(WAIT_PER_REQUEST);
+        let path = RequestPath::from_segments("/v1/calls", &[]).with_query("wait", wait);
+        let answer = client.post_json(&path, &body).await?;
+        self.wait_for_decision(client, answer).await
     }
 
     /// Fetches the schema for parsing the arguments; none is needed without arguments.
-    async fn schema(&self, client: &Client) -> Result<Value, Failure> {
+    async fn fetch_schema(&self, client: &RestClient) -> Result<Value, CommandError> {
         if self.typed.is_empty() {
             return Ok(Value::Null);
         }
-        let mut tool = client.get(&Path::new("/v1/tools", &[&self.name])).await?;
+        let mut tool =
+            client.get_json(&RequestPath::from_segments("/v1/tools", &[&self.name])).await?;
         Ok(tool.get_mut("input_schema").map_or(Value::Null, Value::take))
     }
 }
 
-fn stdin() -> Result<String, Failure> {
+fn read_stdin() -> Result<String, CommandError> {
     let mut text = String::new();
-    let read = std::io::stdin().take(ARGUMENTS + 1).read_to_string(&mut text);
+    let read = std::io::stdin().take(MAX_ARGUMENT_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| {
-        Failure::new(Exit::Usage, format!("standard input cannot be read: {error}"))
+        CommandError::new(ExitStatus::UsageError, format!("cannot read standard input: {error}"))
     })?;
-    if text.len() as u64 > ARGUMENTS {
-        let message = format!("standard input has more than {ARGUMENTS} bytes");
-        return Err(Failure::new(Exit::Usage, message));
+    if text.len() as u64 > MAX_ARGUMENT_BYTES {
+        let message = format!("standard input is larger than {MAX_ARGUMENT_BYTES} bytes");
+        return Err(CommandError::new(ExitStatus::UsageError, message));
     }
     Ok(text)
 }
 
-fn read(answer: &RawValue) -> Result<Answer<'_>, Failure> {
+fn parse_answer(answer: &RawValue) -> Result<CallAnswer<'_>, CommandError> {
     serde_json::from_str(answer.get()).map_err(|error| {
-        Failure::new(Exit::Failed, format!("the server's answer cannot be read: {error}"))
+        CommandError::new(
+            ExitStatus::Failed,
+            format!("cannot parse the server's response: {error}"),
+        )
     })
 }
 
 /// Formats a pending call with advice.
-fn held(tool: &str, (id, held): (&str, &Held)) -> String {
-    let id = clean(id);
+fn format_pending(tool: &str, (id, held): (&str, &PendingCallAnswer)) -> String {
+    let id = sanitize_text(id);
     if held.approved {
-        return format!("approved: call {id} runs\n  toolkeep record show {id}");
+        return format!("approved: call {id} is running\n  toolkeep record show {id}");
     }
     let who = if held.by_agent {
         format!("toolkeep approval approve {id}")
     } else {
         format!(
-            "nobody approves an own call: another person with the right `approve` can\n    \
-             toolkeep approval approve {id} --key KEY\n  \
-             to approve it yourself, make it as the agent, and approve that call\n    \
-             toolkeep tool call {} … --agent\n    toolkeep approval approve ID",
-            clean(tool)
+            "nobody can approve their own call: another person with the right `approve` can run\n    \
+             toolkeep approval approve {id} --key KEY\n  to approve it yourself, make the call \
+             with the agent's key\n    toolkeep tool call {} … --agent\n    toolkeep approval \
+             approve ID",
+            sanitize_text(tool)
         )
     };
     format!(
-        "held: call {id} waits for an approval until {}: {}\n  {who}\n  toolkeep record show {id}",
-        clean(&held.expires),
-        clean(&held.reason)
+        "pending: call {id} needs approval until {}: {}\n  {who}\n  toolkeep record show {id}",
+        sanitize_text(&held.expires),
+        sanitize_text(&held.reason)
     )
 }
 
 /// Formats the tool's result: a string as it is, anything else as JSON.
-fn text(result: &RawValue) -> String {
+fn format_result(result: &RawValue) -> String {
     let text: Result<String, _> = serde_json::from_str(result.get());
-    clean(text.as_deref().unwrap_or(result.get()))
+    sanitize_text(text.as_deref().unwrap_or(result.get()))
 }

@@ -3,23 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use formats::Format;
+use formats::ProviderFormat;
 use serde_json::{Value, json};
 
 use super::list;
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure, plural};
-use cli_core::replace::replace;
-use cli_core::ui::{Ui, clean};
-use cli_core::value;
+use cli_core::atomic_file::replace_file;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus, pluralize};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, sanitize_text};
 
 /// Maximum number of notes of one kind.
-const TOLD: usize = 50;
+const MAX_NOTES: usize = 50;
 
-/// Write the list as a provider takes it: the `tools` of a request, and nothing else.
+/// Export the tool list in the format of a model provider, as the `tools` field of a request.
 ///
-/// Onto a file it is JSON, put in place whole or not at all. Standard error tells which tools are left
-/// out, what the form does not say as the tools' own schemas do, and which names stand for others.
+/// FILE receives JSON and is replaced atomically. Standard error lists omitted tools, schema
+/// details that the format cannot express, and renamed tools.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,108 +27,113 @@ Examples:
   toolkeep tool export --format openai_chat tools.json
   toolkeep tool export --format openai_chat --source files tools.json
   toolkeep tool export --format gemini tools.json -o json")]
-pub(crate) struct Export {
-    /// The form: openai_chat, openai_chat_strict, openai_responses, openai_responses_strict, anthropic,
-    /// gemini, gemini_per_tool, ollama, mcp.
+pub(crate) struct ToolExportArgs {
+    /// Format of the provider: openai_chat, openai_chat_strict, openai_responses,
+    /// openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp.
     #[arg(long, value_name = "FORMAT")]
     format: String,
-    /// Only tools of this source.
+    /// Export only tools of this source.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// The file, which may be there already [default: standard output].
+    /// File to write; an existing file is replaced [default: standard output].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-impl Export {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ToolExportArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         // Parsed before anything is started: an invalid line costs nothing.
-        let format: Format = self.format.parse().map_err(|error: formats::UnknownFormat| {
-            Failure::new(Exit::Usage, error.to_string())
-                .fix("`toolkeep tool export --help` lists them")
-        })?;
+        let format: ProviderFormat =
+            self.format.parse().map_err(|error: formats::UnknownFormatError| {
+                CommandError::new(ExitStatus::UsageError, error.to_string())
+                    .with_help("run `toolkeep tool export --help` to see the formats")
+            })?;
         let session = context.connect().await?;
-        session.list_sources(self.source.as_deref(), ui).await;
+        session.wait_for_listing(self.source.as_deref(), ui).await;
         let word = format.to_string();
         let source = self.source.as_deref();
-        let what = list::Listing { format: Some(&word), source, losses: true };
-        let listed = list::all(&session.client, what).await;
-        session.end().await?;
+        let what = list::ToolListOptions { format: Some(&word), source, includes_losses: true };
+        let listed = list::fetch_all_tools(&session.client, what).await;
+        session.close().await?;
         let mut listed = listed?;
         let tools = listed.get_mut("tools").map_or_else(|| json!([]), Value::take);
         let text = serde_json::to_string_pretty(&tools).unwrap_or_default() + "\n";
-        tell(&listed, ui);
+        print_notes(&listed, ui);
         let Some(file) = &self.file else {
-            ui.answer(&tools, || text)?;
-            return Ok(Exit::Done);
+            ui.print_result(&tools, || text)?;
+            return Ok(ExitStatus::Success);
         };
-        write(file, &text)?;
+        write_file(file, &text)?;
         let count = listed.get("names").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         let answer = json!({ "file": file, "format": format.to_string(), "tools": count,
             "left_out": listed.get("left_out"), "losses": listed.get("losses"),
             "names": listed.get("names") });
-        ui.answer(&answer, || {
-            let file = clean(&file.display().to_string());
-            format!("{file}: {count} {} as {format}", plural(count, "tool"))
+        ui.print_result(&answer, || {
+            let file = sanitize_text(&file.display().to_string());
+            format!("{file}: {count} {} as {format}", pluralize(count, "tool"))
         })?;
-        Ok(Exit::Done)
+        Ok(ExitStatus::Success)
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    replace(file, text.as_bytes()).map_err(|error| {
-        let file = clean(&file.display().to_string());
-        Failure::new(Exit::Failed, format!("`{file}` cannot be written: {error}"))
-            .fix("name a file in a folder that is there and that you may write to")
+fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {
+    replace_file(file, text.as_bytes()).map_err(|error| {
+        let file = sanitize_text(&file.display().to_string());
+        CommandError::new(ExitStatus::Failed, format!("cannot write `{file}`: {error}"))
+            .with_help("choose a file in an existing directory that you may write to")
     })
 }
 
 /// Prints what users of the list must know and cannot see in it.
-fn tell(listed: &Value, ui: &mut Ui) {
-    let left_out = value::list(listed, "left_out").iter().map(|one| {
-        let place = place(one);
+fn print_notes(listed: &Value, ui: &mut Printer) {
+    let left_out = json_fields::field_items(listed, "left_out").iter().map(|one| {
+        let place = format_location(one);
         format!(
-            "left out: `{}`: at {place}: {}",
-            value::line(one, "name", 80),
-            value::line(one, "why", 200)
+            "omitted: `{}`: at {place}: {}",
+            json_fields::field_line(one, "name", 80),
+            json_fields::field_line(one, "why", 200)
         )
     });
-    some(left_out, "tools that are left out", ui);
-    let losses = fields(listed, "losses").flat_map(|(tool, losses)| {
+    print_limited(left_out, "omitted tools", ui);
+    let losses = object_fields(listed, "losses").flat_map(|(tool, losses)| {
         let losses = losses.as_array().map_or(&[][..], Vec::as_slice);
         losses.iter().map(move |loss| {
-            let place = place(loss);
+            let place = format_location(loss);
             format!(
-                "not as its schema: `{}`: at {place}: {}",
-                clean(tool),
-                value::line(loss, "why", 200)
+                "schema reduced: `{}`: at {place}: {}",
+                sanitize_text(tool),
+                json_fields::field_line(loss, "why", 200)
             )
         })
     });
-    some(losses, "losses", ui);
-    let names = fields(listed, "names").filter_map(|(alias, name)| {
+    print_limited(losses, "losses", ui);
+    let names = object_fields(listed, "names").filter_map(|(alias, name)| {
         let name = name.as_str().filter(|name| name != alias)?;
-        Some(format!("renamed: `{}` stands for `{}`", clean(alias), clean(name)))
+        Some(format!("renamed: `{1}` to `{0}`", sanitize_text(alias), sanitize_text(name)))
     });
-    some(names, "names that stand for others", ui);
+    print_limited(names, "renamed tools", ui);
 }
 
 /// Formats a location in a schema; the root has no name.
-fn place(told: &Value) -> String {
-    let place = value::line(told, "place", 80);
+fn format_location(entry: &Value) -> String {
+    let place = json_fields::field_line(entry, "place", 80);
     if place.is_empty() { "its root".to_owned() } else { format!("`{place}`") }
 }
 
-fn fields<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+fn object_fields<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     value.get(key).and_then(Value::as_object).into_iter().flatten()
 }
 
-fn some(mut lines: impl Iterator<Item = String>, what: &str, ui: &mut Ui) {
-    for line in lines.by_ref().take(TOLD) {
-        ui.note(&line);
+fn print_limited(mut lines: impl Iterator<Item = String>, what: &str, ui: &mut Printer) {
+    for line in lines.by_ref().take(MAX_NOTES) {
+        ui.print_note(&line);
     }
     let rest = lines.count();
     if rest > 0 {
-        ui.note(&format!("and {rest} more {what}"));
+        ui.print_note(&format!("and {rest} more {what}"));
     }
 }

@@ -1,80 +1,89 @@
 //! Implements `toolkeep tool install`, which installs programs of built-in tools.
 
 use clap::{Args, ValueEnum};
-use egress::{Egress, EgressSettings};
-use sandbox::Tier;
+use egress::{EgressClient, EgressOptions};
+use sandbox::SandboxLevel;
 use serde::Serialize;
 use std::sync::Arc;
 
-use builtins::{Cages, Package, Ruff};
+use builtins::{PinnedPackage, RuffLinter, SandboxProvider};
 
-use cli_core::context::Context;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::Ui;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::printer::Printer;
 
-use cli_core::launch::launcher;
+use cli_core::process_launcher::child_launcher;
 
-/// Install a program that a built-in tool runs, into the data directory.
+/// Install a program that a built-in tool runs, in the data directory.
 ///
-/// ruff, for `lint_python`: one version from the Python package index, whose digest is known beforehand; a
-/// file with another one is not installed. A server that runs uses it from its next call on.
+/// Installs ruff, for `lint_python`: a fixed version from the Python Package Index, verified by its
+/// digest. A running server uses it from the next call on.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep tool install ruff
   toolkeep tool install ruff --index https://pypi.example/simple")]
-pub(crate) struct Install {
-    /// The program.
+pub(crate) struct ToolInstallArgs {
+    /// Program to install.
     #[arg(value_name = "PROGRAM")]
-    program: Program,
-    /// Another index than everyone's: the address of its list of projects.
+    program: InstallableProgram,
+    /// URL of another package index with the simple API, instead of the public one.
     #[arg(long, value_name = "URL")]
     index: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Program {
+enum InstallableProgram {
     Ruff,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct InstallReport {
     program: String,
     version: String,
     url: String,
     sha256: String,
 }
 
-impl Install {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
-        let Program::Ruff = self.program;
-        let reading = config::read(&context.setting(None));
-        let Some(config) = reading.config else { return Err(Failure::of_faults(reading.faults)) };
-        let failed = |message: String| Failure::new(Exit::Failed, message);
-        let package = Package::ruff().ok_or_else(|| {
+impl ToolInstallArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
+        let InstallableProgram::Ruff = self.program;
+        let reading = config::load_config(&context.load_options(None));
+        let Some(config) = reading.config else {
+            return Err(CommandError::from_config_errors(reading.errors));
+        };
+        let failed = |message: String| CommandError::new(ExitStatus::Failed, message);
+        let package = PinnedPackage::pinned_ruff().ok_or_else(|| {
             let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
-            failed(format!("no ruff is known for {os} on {arch}"))
-                .fix("install it by hand, and have it on the `PATH` of the server")
+            failed(format!("no ruff build is available for {os} on {arch}"))
+                .with_help("install ruff yourself, in the `PATH` of the server")
         })?;
-        let egress = Egress::new(EgressSettings::default()).map_err(|it| failed(it.to_string()))?;
-        let folder = config.data.join(builtins::RUFF);
+        let egress =
+            EgressClient::new(EgressOptions::default()).map_err(|it| failed(it.to_string()))?;
+        let folder = config.data_dir.join(builtins::RUFF_DIR);
         let index = self.index.as_deref();
-        let installed = builtins::install(&egress, index, &package, &folder).await;
+        let installed = builtins::install_package(&egress, index, &package, &folder).await;
         let installed = installed.map_err(|message| {
-            failed(message).fix("an index of your own is named with `--index`")
+            failed(message).with_help("to use your own package index, pass `--index`")
         })?;
-        let cages = Arc::new(Cages::new(launcher(), None, Tier::Fenced));
-        let version = Ruff::among(&cages, [folder]).version().await.map_err(|message| {
-            failed(format!("it is installed, and does not run: {message}"))
-                .fix("`toolkeep doctor` says what this machine has of a cage")
-        })?;
-        let answer = Answer {
+        let cages =
+            Arc::new(SandboxProvider::new(child_launcher(), None, SandboxLevel::NoNamespaces));
+        let version =
+            RuffLinter::in_folders(&cages, [folder]).query_version().await.map_err(|message| {
+                failed(format!("ruff was installed but does not run: {message}"))
+                    .with_help("run `toolkeep doctor` to check the sandbox of this machine")
+            })?;
+        let answer = InstallReport {
             program: installed.program.display().to_string(),
             version,
             url: installed.url,
             sha256: package.sha256,
         };
-        ui.answer(&answer, || format!("{}: {}", answer.version, answer.program))?;
-        Ok(Exit::Done)
+        ui.print_result(&answer, || format!("{}: {}", answer.version, answer.program))?;
+        Ok(ExitStatus::Success)
     }
 }

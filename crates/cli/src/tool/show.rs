@@ -3,43 +3,54 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::near;
-use cli_core::client::Path;
-use cli_core::context::Context;
-use cli_core::door::SourceNeed;
-use cli_core::failure::{Exit, Failure};
-use cli_core::ui::{Ui, clean};
-use cli_core::value;
+use crate::name_suggestions;
+use cli_core::command_context::CommandContext;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::json_fields;
+use cli_core::printer::{Printer, sanitize_text};
+use cli_core::rest_client::RequestPath;
+use cli_core::server_transport::SourceNeed;
 
-/// Show one tool: what it does, its arguments, its traits.
+/// Show one tool with its description, arguments and traits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   toolkeep tool show calculator
   toolkeep tool show calculator -o json")]
-pub(crate) struct Show {
-    /// The tool's name or alias.
+pub(crate) struct ToolShowArgs {
+    /// Name or alias of the tool.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Show {
-    pub(super) async fn run(self, context: &Context<'_>, ui: &mut Ui) -> Result<Exit, Failure> {
+impl ToolShowArgs {
+    pub(super) async fn run(
+        self,
+        context: &CommandContext<'_>,
+        ui: &mut Printer,
+    ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
-        session.sources(SourceNeed::Tool(&self.name), ui).await;
-        let mut tool = session.client.get(&Path::new("/v1/tools", &[&self.name])).await;
+        session.wait_for_sources(SourceNeed::Tool(&self.name), ui).await;
+        let mut tool =
+            session.client.get_json(&RequestPath::from_segments("/v1/tools", &[&self.name])).await;
         if let Err(failure) = tool {
-            tool = Err(near::named(near::TOOL, &session.client, &self.name, failure).await);
+            tool = Err(name_suggestions::with_name_suggestion(
+                name_suggestions::TOOL_NAMES,
+                &session.client,
+                &self.name,
+                failure,
+            )
+            .await);
         }
-        session.end().await?;
+        session.close().await?;
         let tool = tool?;
-        ui.answer(&tool, || text(&tool))?;
-        Ok(Exit::Done)
+        ui.print_result(&tool, || format_tool(&tool))?;
+        Ok(ExitStatus::Success)
     }
 }
 
 /// Marks each line of a multi-line description, so that none looks like our own output.
-fn description(text: &str) -> String {
+fn mark_description(text: &str) -> String {
     if !text.contains('\n') {
         return text.to_owned();
     }
@@ -47,11 +58,13 @@ fn description(text: &str) -> String {
     lines.join("\n")
 }
 
-fn text(tool: &Value) -> String {
+fn format_tool(tool: &Value) -> String {
     let traits = tool.get("traits").unwrap_or(&Value::Null);
-    let mut facts =
-        vec![("source", value::text(tool, "source")), ("alias", value::text(tool, "alias"))];
-    facts.push(("nodes", value::text(tool, "nodes")));
+    let mut facts = vec![
+        ("source", json_fields::field_text(tool, "source")),
+        ("alias", json_fields::field_text(tool, "alias")),
+    ];
+    facts.push(("nodes", json_fields::field_text(tool, "nodes")));
     for key in [
         "level",
         "safety",
@@ -62,19 +75,19 @@ fn text(tool: &Value) -> String {
         "scopes",
         "callers",
     ] {
-        facts.push((key, value::text(traits, key)));
+        facts.push((key, json_fields::field_text(traits, key)));
     }
-    facts.push(("timeout_ms", value::text(traits, "timeout_ms")));
+    facts.push(("timeout_ms", json_fields::field_text(traits, "timeout_ms")));
     let facts = facts.iter().filter(|(_, fact)| !fact.is_empty());
     let facts: Vec<_> = facts.map(|(key, fact)| format!("  {key:<12}{fact}")).collect();
     let schema = tool.get("input_schema").unwrap_or(&Value::Null);
     let schema = serde_json::to_string_pretty(schema).unwrap_or_default();
     format!(
         "{}\n\n{}\n\n{}\n\narguments:\n{}",
-        value::line(tool, "name", 200),
-        description(value::text(tool, "description").trim()),
+        json_fields::field_line(tool, "name", 200),
+        mark_description(json_fields::field_text(tool, "description").trim()),
         facts.join("\n"),
-        clean(&schema),
+        sanitize_text(&schema),
     )
 }
 
@@ -90,11 +103,11 @@ mod tests {
             json!({"name": "s.a", "source": "s", "description": description,
                 "traits": {"level": "owner"}, "input_schema": {"type": "object"}})
         };
-        let text = super::text(&of(lie));
+        let text = super::format_tool(&of(lie));
         let ours = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
         assert!(lie.lines().any(|line| line.starts_with("  level")), "the control");
         assert_eq!((ours("  source"), ours("  level"), ours("arguments:")), (1, 1, 1), "{text}");
         assert!(!text.contains(['\u{1b}', '\r']), "{text:?}");
-        assert!(super::text(&of("Adds.")).starts_with("s.a\n\nAdds.\n\n  source"));
+        assert!(super::format_tool(&of("Adds.")).starts_with("s.a\n\nAdds.\n\n  source"));
     }
 }

@@ -1,26 +1,26 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tool::Trust;
+use tool::SourceTrust;
 
-use crate::tests::{faults, good, reading};
-use crate::{Config, Setting, SourceDurability, SourceKind, Tools, read};
+use crate::tests::{error_lines, load_yaml, valid_config};
+use crate::{Config, LoadOptions, SourceKind, ToolSet, load_config};
 
-fn bad(text: &str) -> Vec<String> {
-    faults(&reading(text, &[]))
+fn load_errors(text: &str) -> Vec<String> {
+    error_lines(&load_yaml(text, &[]))
 }
 
 fn source(yaml: &str) -> Vec<String> {
-    bad(&format!("version: 1\nsources:\n  - {yaml}\n"))
+    load_errors(&format!("version: 1\nsources:\n  - {yaml}\n"))
 }
 
 /// One named `builtin` was called good and lost when it was served.
 #[test]
 fn a_source_cannot_have_a_name_of_toolkeeps_own() {
     for name in ["builtin", "node.a", "plugin.notes", "configuration"] {
-        let told = source(&format!("{{ name: {name}, tools: ./tools.yaml }}"));
+        let messages = source(&format!("{{ name: {name}, tools: ./tools.yaml }}"));
         let expected = format!("the name `{name}` belongs to Toolkeep's own sources");
-        assert!(told.len() == 1 && told[0].contains(&expected), "{told:?}");
+        assert!(messages.len() == 1 && messages[0].contains(&expected), "{messages:?}");
     }
     assert_eq!(source("{ name: builtins, tools: ./tools.yaml }"), [""; 0], "the control");
 }
@@ -46,20 +46,20 @@ redis: ${REDIS_URL:-}
     std::fs::write(folder.path().join("t.yaml"), text).unwrap();
     std::fs::write(folder.path().join("mcp.json"), r#"{"mcpServers":{"time":{"command":"t"}}}"#)
         .unwrap();
-    let reading = read(&crate::tests::setting(folder.path(), &[]));
-    let files: Vec<_> = reading.files.iter().map(|file| file.path.clone()).collect();
+    let report = load_config(&crate::tests::load_options(folder.path(), &[]));
+    let files: Vec<_> = report.files.iter().map(|file| file.path.clone()).collect();
     assert_eq!(files, ["t.yaml", "./mcp.json"].map(|file| folder.path().join(file)));
-    let config = reading.whole().unwrap();
+    let config = report.into_valid_config().unwrap();
     let kinds: Vec<_> =
         config.sources.iter().map(|s| (s.name.as_str(), s.kind.as_str(), s.trust)).collect();
     assert_eq!(
         kinds,
         [
-            ("local", "tools", Trust::Full),
-            ("research", "module", Trust::Full),
-            ("files", "mcp", Trust::FirstUse),
-            ("docs", "mcp", Trust::FirstUse),
-            ("time", "mcp", Trust::FirstUse),
+            ("local", "tools", SourceTrust::Full),
+            ("research", "module", SourceTrust::Full),
+            ("files", "mcp", SourceTrust::FirstUse),
+            ("docs", "mcp", SourceTrust::FirstUse),
+            ("time", "mcp", SourceTrust::FirstUse),
         ]
     );
     let times: Vec<_> = config.sources.iter().map(|s| s.timeout.as_secs()).collect();
@@ -67,45 +67,52 @@ redis: ${REDIS_URL:-}
     let SourceKind::ToolFile(path) = &config.sources[0].kind else { panic!() };
     assert_eq!(path, &folder.path().join("./tools.yaml"));
     let SourceKind::McpCommand(command) = &config.sources[2].kind else { panic!() };
-    assert_eq!((command.command.as_str(), command.cwd.as_path()), ("npx", folder.path()));
-    assert_eq!(command.args[2].open(), "./work");
+    assert_eq!((command.command.as_str(), command.working_dir.as_path()), ("npx", folder.path()));
+    assert_eq!(command.args[2].expose(), "./work");
 }
 
 #[test]
 fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_have_neither() {
-    let config = good(
+    let config = valid_config(
         "version: 1\nserver: { idle_timeout: 2h }\nsources:\n  - { name: a, mcp: { command: npx } }\n  - { name: b, mcp: { url: 'http://h/mcp' } }\n  - { name: c, mcp: { command: npx }, startup_timeout: 40m, max_message: 64MiB }\n",
     );
-    let of =
-        |at: usize| (config.sources[at].startup_timeout.as_secs(), config.sources[at].max_message);
+    let of = |at: usize| {
+        (config.sources[at].startup_timeout.as_secs(), config.sources[at].max_message_bytes)
+    };
     assert_eq!([of(0), of(1), of(2)], [(300, 16 << 20), (20, 16 << 20), (2_400, 64 << 20)]);
     assert_eq!(config.server.idle_timeout.as_secs(), 7_200);
     let long = source("{ name: a, mcp: { command: npx }, startup_timeout: 2h }");
-    assert!(long.len() == 1 && long[0].contains("`2h` is no such time"), "{long:?}");
+    assert!(long.len() == 1 && long[0].contains("invalid duration `2h`"), "{long:?}");
     for key in ["startup_timeout: 1m", "max_message: 1MiB"] {
-        let told = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
-        assert!(told.len() == 1 && told[0].contains("is a setting of an MCP server"), "{told:?}");
+        let messages = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
+        assert!(
+            messages.len() == 1 && messages[0].contains("is only for an MCP server"),
+            "{messages:?}"
+        );
     }
 }
 
 #[test]
 fn what_is_said_of_a_source_is_kept() {
-    let config = good(
+    let config = valid_config(
         "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",
     );
     let source = &config.sources[0];
-    assert_eq!((source.trust, source.durability), (Trust::Review, Some(SourceDurability::Full)));
-    assert!(source.read_only.has("get") && !source.read_only.has("put"));
-    assert_eq!(source.idempotent, Tools::All);
+    assert_eq!(
+        (source.trust, source.durability),
+        (SourceTrust::Review, Some(tool::Durability::Full))
+    );
+    assert!(source.read_only.contains("get") && !source.read_only.contains("put"));
+    assert_eq!(source.idempotent, ToolSet::All);
     assert_eq!(source.timeout, Duration::from_mins(2));
-    assert_eq!(source.credential.as_ref().unwrap().open(), "s3cret");
+    assert_eq!(source.credential.as_ref().unwrap().expose(), "s3cret");
     let SourceKind::McpUrl { headers, .. } = &source.kind else { panic!() };
-    assert_eq!((headers[0].0.as_str(), headers[0].1.open()), ("x-key", "k"));
+    assert_eq!((headers[0].0.as_str(), headers[0].1.expose()), ("x-key", "k"));
 }
 
 #[test]
 fn secrets_do_not_show_in_debug() {
-    let config = good(
+    let config = valid_config(
         "version: 1\nredis: redis://:hunter2@h:1\nsources:\n  - { name: a, mcp: { command: c, args: [hunter2], env: { K: hunter2 } } }\n  - { name: b, mcp: { url: 'http://h', headers: { K: hunter2 } }, credential: { bearer: hunter2 } }\n",
     );
     assert!(!format!("{config:?}").contains("hunter2"));
@@ -113,18 +120,18 @@ fn secrets_do_not_show_in_debug() {
 
 #[test]
 fn a_source_is_exactly_one_thing() {
-    for (yaml, fault) in [
+    for (yaml, error) in [
         (
             "{ name: a }",
-            "3:5 the source does not say where its tools come from = say one of `tools: FILE`, `module: URL`, `mcp: {…}` and `mcp_servers: FILE`",
+            "3:5 the source has no kind = write one of `tools: FILE`, `module: URL`, `mcp: {…}` and `mcp_servers: FILE`",
         ),
         (
             "{ name: a, tools: t, module: 'http://h' }",
-            "3:5 a source is one thing, and here are tools and module = make a source of each",
+            "3:5 a source has one kind; found tools and module = write one source for each",
         ),
         (
             "{ name: a, mcp: {} }",
-            "3:21 the MCP server has neither `command` nor `url` = say `command: PROGRAM` or `url: ADDRESS`",
+            "3:21 the MCP server has neither `command` nor `url` = write `command: PROGRAM` or `url: URL`",
         ),
         (
             "{ name: a, mcp: { command: c, url: 'http://h' } }",
@@ -132,15 +139,15 @@ fn a_source_is_exactly_one_thing() {
         ),
         (
             "{ name: a, mcp: { url: 'http://h', env: { A: b } } }",
-            "3:21 `env` belongs to a `command`, and this is a `url`",
+            "3:21 `env` is only for a `command`, and this is a `url` = remove it",
         ),
         (
             "{ name: a, mcp: { command: c, headers: { A: b } } }",
-            "3:21 `headers` belong to a `url`, and this is a `command`",
+            "3:21 `headers` is only for a `url`, and this is a `command` = remove it",
         ),
         (
             "{ name: a, tools: t, credential: { bearer: x } }",
-            "3:5 only what is reached by a URL takes a `credential` = give a command its secrets by `env`",
+            "3:5 `credential` is only for a source with a URL = pass secrets to a command in `env`",
         ),
         (
             "{ name: a, tools: t, trust: ful }",
@@ -152,10 +159,10 @@ fn a_source_is_exactly_one_thing() {
         ),
         (
             "{ name: a, tools: t, timeout: 30 }",
-            "3:35 `30` is no time for a call = write a number and its unit, such as `500ms`, `30s` or `2m`",
+            "3:35 invalid call timeout `30` = write a number and its unit, such as `500ms`, `30s` or `2m`",
         ),
     ] {
-        assert_eq!(source(yaml), [fault], "{yaml}");
+        assert_eq!(source(yaml), [error], "{yaml}");
     }
 }
 
@@ -170,19 +177,22 @@ fn what_cannot_be_sent_is_refused_without_showing_it() {
         "{ name: a, mcp: { command: c, env: { 'A=B': hunter2 } } }",
         "{ name: a, mcp: { command: c, args: [\"hunter2\\0\"] } }",
     ] {
-        let reading = reading(&format!("version: 1\nsources:\n  - {yaml}\n"), &[]);
-        assert_eq!(reading.faults.0.len(), 1, "{yaml}");
-        assert!(!reading.faults.to_string().contains("hunter2"), "{}", reading.faults);
-        assert!(reading.config.unwrap().sources.is_empty());
+        let report = load_yaml(&format!("version: 1\nsources:\n  - {yaml}\n"), &[]);
+        assert_eq!(report.errors.0.len(), 1, "{yaml}");
+        assert!(!report.errors.to_string().contains("hunter2"), "{}", report.errors);
+        assert!(report.config.unwrap().sources.is_empty());
     }
 }
 
 #[test]
 fn of_two_sources_with_one_name_the_first_stays() {
     let text = "version: 1\nsources:\n  - { name: a, tools: one }\n  - { name: a, tools: two }\n";
-    let reading = reading(text, &[]);
-    assert_eq!(faults(&reading), ["4:5 there is a source `a` already = give it another name"]);
-    let sources = reading.config.unwrap().sources;
+    let report = load_yaml(text, &[]);
+    assert_eq!(
+        error_lines(&report),
+        ["4:5 a source named `a` is already defined = give it another name"]
+    );
+    let sources = report.config.unwrap().sources;
     assert!(
         matches!(&sources[..], [one] if matches!(&one.kind, SourceKind::ToolFile(p) if p.ends_with("one")))
     );
@@ -190,24 +200,24 @@ fn of_two_sources_with_one_name_the_first_stays() {
 
 #[test]
 fn the_server_part_is_checked() {
-    let config = good(
+    let config = valid_config(
         "version: 1\nserver: { allowed_hosts: [Tools.Example, '[::2]'], allowed_origins: ['https://c.example', 'http://l:3/'], max_body: 64KiB }\nlimits: { result_bytes: 2MiB }\n",
     );
     assert_eq!(config.server.allowed_hosts, ["tools.example", "[::2]"]);
     assert_eq!(config.server.allowed_origins, ["https://c.example", "http://l:3"]);
-    assert_eq!((config.server.max_body, config.limits.result_bytes), (64 << 10, 2 << 20));
+    assert_eq!((config.server.max_body_bytes, config.limits.max_result_bytes), (64 << 10, 2 << 20));
     let text = "version: 1\nserver:\n  allowed_hosts: ['a/b', '', 'h:1']\n  allowed_origins: ['https://c/x', '*', 'null', 'file:///x']\n  max_body: 1B\n";
-    let messages: Vec<_> = reading(text, &[]).faults.0.into_iter().map(|f| f.message).collect();
+    let messages: Vec<_> = load_yaml(text, &[]).errors.0.into_iter().map(|f| f.message).collect();
     assert_eq!(
         messages,
         [
-            "`a/b` is no host name",
-            "`` is no host name",
-            "`h:1` is no host name",
-            "`https://c/x` is no origin",
-            "`*` is no origin",
-            "`null` is no origin",
-            "`file:///x` is no origin",
+            "invalid host name `a/b`",
+            "invalid host name ``",
+            "invalid host name `h:1`",
+            "invalid origin `https://c/x`",
+            "invalid origin `*`",
+            "invalid origin `null`",
+            "invalid origin `file:///x`",
             "`1B` is out of range",
         ]
     );
@@ -216,15 +226,18 @@ fn the_server_part_is_checked() {
 fn with_flags(yaml: &str, listen: Option<&str>) -> Result<Config, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t.yaml"), yaml).unwrap();
-    let setting = crate::tests::setting(folder.path(), &[]);
-    let setting = Setting { listen: listen.map(str::to_owned), ..setting };
-    read(&setting).whole().map_err(|faults| faults.0.iter().map(|f| f.message.clone()).collect())
+    let options = crate::tests::load_options(folder.path(), &[]);
+    let options = LoadOptions { listen: listen.map(str::to_owned), ..options };
+    load_config(&options)
+        .into_valid_config()
+        .map_err(|errors| errors.0.iter().map(|f| f.message.clone()).collect())
 }
 
 #[test]
 fn beyond_loopback_it_listens_only_behind_tls() {
-    let listen =
-        |yaml: &str, flag: Option<&str>| with_flags(yaml, flag).map(|c| c.listen.to_string());
+    let listen = |yaml: &str, flag: Option<&str>| {
+        with_flags(yaml, flag).map(|c| c.listen_address.to_string())
+    };
     assert_eq!(listen("version: 1", None).unwrap(), "127.0.0.1:8080");
     assert_eq!(listen("{version: 1, listen: 'localhost:0'}", None).unwrap(), "127.0.0.1:0");
     assert_eq!(listen("{version: 1, listen: '127.0.0.1:1'}", Some("[::1]:2")).unwrap(), "[::1]:2");
@@ -233,10 +246,7 @@ fn beyond_loopback_it_listens_only_behind_tls() {
     assert_eq!(listen("version: 1", Some("0.0.0.0:80")).unwrap_err(), [open]);
     let behind = "{version: 1, server: {behind_tls: true}}";
     assert_eq!(listen(behind, Some("0.0.0.0:80")).unwrap(), "0.0.0.0:80");
-    assert_eq!(
-        listen("version: 1", Some("8080")).unwrap_err(),
-        ["`8080` is no address to listen on"]
-    );
+    assert_eq!(listen("version: 1", Some("8080")).unwrap_err(), ["invalid listen address `8080`"]);
 }
 
 /// The flags of containers, and what they are without the file.
@@ -245,13 +255,13 @@ fn hosts_and_tls_are_said_by_flags_as_in_the_file() {
     let listen = |yaml: &str, hosts: &[&str], behind_tls: bool| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("t.yaml"), yaml).unwrap();
-        let setting = Setting {
+        let options = LoadOptions {
             listen: Some("0.0.0.0:8000".to_owned()),
             allowed_hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             behind_tls,
-            ..crate::tests::setting(folder.path(), &[])
+            ..crate::tests::load_options(folder.path(), &[])
         };
-        read(&setting).whole().map(|config| config.server.allowed_hosts)
+        load_config(&options).into_valid_config().map(|config| config.server.allowed_hosts)
     };
     let file = "{version: 1, server: {behind_tls: true, allowed_hosts: [a.b]}}";
     assert_eq!(listen("version: 1", &["Core"], true).unwrap(), ["core"]);
@@ -263,24 +273,24 @@ fn hosts_and_tls_are_said_by_flags_as_in_the_file() {
         "{refused}"
     );
     let refused = listen("version: 1", &["core:8000"], true).unwrap_err().to_string();
-    let expected = "--allowed-host: `core:8000` is no host name\n  = write the name alone, such as `tools.example`";
+    let expected = "--allowed-host: invalid host name `core:8000`\n  help: write the name alone, such as `tools.example`";
     assert_eq!(refused, expected);
 }
 
 #[test]
 fn data_is_found_by_flag_file_and_home_in_that_order() {
     let folder = Path::new("/w");
-    let setting = crate::tests::setting(folder, &[]);
-    let none = Setting { file: None, ..setting };
-    let data = |setting: &Setting| read(setting).whole().unwrap().data;
+    let options = crate::tests::load_options(folder, &[]);
+    let none = LoadOptions { file: None, ..options };
+    let data = |options: &LoadOptions| load_config(options).into_valid_config().unwrap().data_dir;
     assert_eq!(data(&none), Path::new("/home/me/.local/share/toolkeep"));
-    let flag = Setting { data: Some("d".into()), ..none.clone() };
+    let flag = LoadOptions { data_dir: Some("d".into()), ..none.clone() };
     assert_eq!(data(&flag), Path::new("/w/d"));
-    let homeless = Setting { environment: std::sync::Arc::default(), ..none };
+    let homeless = LoadOptions { environment: std::sync::Arc::default(), ..none };
     assert_eq!(
-        read(&homeless).faults.to_string(),
-        "--data: there is no home folder to keep data in\n  = say where: `--data DIR`"
+        load_config(&homeless).errors.to_string(),
+        "--data: HOME is not set, so there is no default data directory\n  help: name one: `--data DIR`"
     );
-    let config = good("version: 1\ndata: ~/tk\n");
-    assert_eq!(config.data, Path::new("/home/me/tk"));
+    let config = valid_config("version: 1\ndata: ~/tk\n");
+    assert_eq!(config.data_dir, Path::new("/home/me/tk"));
 }

@@ -1,79 +1,85 @@
-//! Calls that are held: times, bounds, and who is told.
+//! Approvals: how long a call waits for a decision, limits, and the webhook.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use option_types::{LONGEST, Patience};
+use option_types::{ApprovalSettings, MAX_DECISION_TIMEOUT};
 use tool::Secret;
 use url::Url;
 
-use crate::node::shorten;
-use crate::parsers::{collect, count, list, plain_text, text, time};
+use crate::config_display::REDACTED;
+use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{section, subsection};
-use crate::shown::HIDDEN;
-use crate::value::{ConfigValue, ValueParser as _};
+use crate::value_parsers::{collect_items, count, duration, list, scalar_text, text};
+use crate::yaml_tree::shorten_text;
 
-/// Fewer bytes are no key.
-const KEY: usize = 16;
+/// The shortest signing key of a webhook, in bytes.
+const MIN_SIGNING_KEY_BYTES: usize = 16;
 
 section! {
-    /// Calls that are held until a person has agreed.
+    /// Approvals: calls that wait for a person's decision.
     #[derive(Debug, Clone)]
-    pub struct ApprovalsConfig as "Approvals": Default, Show {
-        /// How long a call waits for a decision, such as `10m`; at most `1h`. Default: `10m`.
-        pub expires: Duration = time(LONGEST), default Patience::default().expires;
-        /// Calls of one key that may wait at once. Default: 32.
-        pub pending: usize = count(10_000), default Patience::default().pending;
-        /// Calls that one key may have held within a minute. Default: 60.
-        pub per_minute: usize = count(10_000), default Patience::default().per_minute;
-        /// Ids of the keys whose client may give the approval itself, where it can ask a person. Without
-        /// this, what a client answers is no approval.
-        pub client_confirm: HashSet<String> = list(text()).map(collect::<HashSet<_>, _>);
-        /// The page that a person is sent to, with `{id}` where the call's id belongs. Default: a page of
-        /// this server that tells what to type.
-        pub page: Option<String> = text().then(page);
-        /// Who is told of each held call, and of each change of one.
+    pub struct ApprovalsConfig as "Approvals": Default, RedactedJson {
+        /// How long a call waits for a decision, such as `10m`: from `1ms` to `1h`. Default: `10m`.
+        pub expires_after as "expires": Duration = duration(MAX_DECISION_TIMEOUT),
+            default ApprovalSettings::default().decision_timeout;
+        /// The most pending calls of one key: from 1 to 10000. Default: 32.
+        pub max_pending as "pending": usize = count(10_000),
+            default ApprovalSettings::default().max_pending_per_key;
+        /// The most calls of one key that may become pending in a minute: from 1 to 10000. Default: 60.
+        pub max_requests_per_minute as "per_minute": usize = count(10_000),
+            default ApprovalSettings::default().max_requests_per_minute;
+        /// Ids of the keys whose client may approve calls itself, by asking a person. Default: none, and an answer of a
+        /// client is no approval.
+        pub client_confirm: HashSet<String> = list(text()).map(collect_items::<HashSet<_>, _>);
+        /// URL of the page where a person decides, with `{id}` in place of the call's id. Default: a page of
+        /// this server that shows the commands to type.
+        pub page_url as "page": Option<String> = text().and_then(page_url);
+        /// The webhook that receives each pending call and each change of one. Default: none.
         pub webhook: Option<WebhookConfig> = subsection::<WebhookConfig>();
     }
 }
 
 section! {
-    /// An address that is told by POST. Each request is signed with HMAC-SHA256 over its time and body.
+    /// A URL that receives events by POST. Each request is signed with HMAC-SHA256 over its time and body.
     #[derive(Debug, Clone)]
-    pub struct WebhookConfig as "Webhook": Show {
-        /// Its address.
-        pub url: Url = text().convert_text(webhook_url), required "a webhook has an `url` and a `secret`", shown HIDDEN.into();
-        /// The key of the signature, at least 16 bytes; better a variable: `${HOOK_SECRET}`.
-        pub secret: Secret = plain_text().then(webhook_secret), required "a webhook has an `url` and a `secret`";
+    pub struct WebhookConfig as "Webhook": RedactedJson {
+        /// The URL, of `http` or `https`.
+        pub url: Url = text().convert_text(webhook_url),
+            required "write `url` and `secret`",
+            display REDACTED.into();
+        /// The signing key, at least 16 bytes. Prefer a variable: `${HOOK_SECRET}`.
+        pub secret: Secret = scalar_text().and_then(webhook_secret),
+            required "write `url` and `secret`";
     }
 }
 
-fn is_web(url: &Url) -> bool {
+fn is_web_url(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
-fn page(value: ConfigValue<'_>, text: String) -> Option<String> {
-    if text.contains("{id}") && Url::parse(&text).is_ok_and(|url| is_web(&url)) {
+fn page_url(value: ConfigValue<'_>, text: String) -> Option<String> {
+    if text.contains("{id}") && Url::parse(&text).is_ok_and(|url| is_web_url(&url)) {
         return Some(text);
     }
-    let fix = "write it as `https://console.example/approvals/{id}`";
-    value.fault(format!("`{}` is no page", shorten(&text)), fix);
+    let help = "write it as `https://console.example/approvals/{id}`";
+    value.report(format!("invalid page URL `{}`", shorten_text(&text)), help);
     None
 }
 
 fn webhook_url(value: ConfigValue<'_>, text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok().filter(is_web);
+    let url = Url::parse(text).ok().filter(is_web_url);
     if url.is_none() {
-        let fix = "write it as `https://HOST/PATH`";
-        value.fault_hidden("this is no address of a webhook", fix);
+        value.report_redacted("invalid webhook URL", "write it as `https://HOST/PATH`");
     }
     url
 }
 
 fn webhook_secret(value: ConfigValue<'_>, text: String) -> Option<Secret> {
-    if text.len() < KEY {
-        let message = format!("a webhook's secret has at least {KEY} bytes");
-        value.fault_hidden(message, "make one: `openssl rand -hex 32`");
+    if text.len() < MIN_SIGNING_KEY_BYTES {
+        let message =
+            format!("a webhook's secret must have at least {MIN_SIGNING_KEY_BYTES} bytes");
+        value.report_redacted(message, "make one: `openssl rand -hex 32`");
         return None;
     }
     Some(Secret::new(text))

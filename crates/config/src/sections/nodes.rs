@@ -1,181 +1,190 @@
-//! Tools on other machines: addresses, Kubernetes, the shared registry, trust.
+//! Tools on other machines: addresses of nodes, Kubernetes, the shared registry, and trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use egress::Origin;
-use node_addresses::{Addresses, Sharing};
+use node_addresses::{NodeAddresses, SharedNames};
 use serde_json::Value;
-use tool::{Secret, SourceName, Trust};
+use tool::{Secret, SourceName, SourceTrust};
 
-use super::tools::{Tools, tools};
-use super::words::trust;
-use crate::parsers::{collect, list, map, path, port, text, words};
+use super::shared_keywords::source_trust;
+use super::tool_set::{ToolSet, tool_set};
+use crate::config_display::RedactedJson;
+use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{flattened, section, subsection};
-use crate::shown::Show;
-use crate::value::{ConfigValue, ValueParser as _};
+use crate::value_parsers::{collect_items, keywords, list, mapping, path, port, text};
 
-/// Where a pod finds what its service account has.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The folder of a pod's service account.
+const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The port of nodes in spec 4.
-const PORT: u16 = 50051;
+const DEFAULT_NODE_PORT: u16 = 50051;
 
 section! {
-    /// Tools on other machines. A node registers its tools by itself, with a key of its own; where it is
-    /// called is said here.
+    /// Tools on other machines. A node registers its tools with its own key; these keys set the address at which it is
+    /// called.
     #[derive(Debug, Clone)]
-    pub struct NodesConfig as "Nodes": Default, Show {
-        /// Where they are.
-        pub addresses as "..": Addresses = flattened::<Addresses>().map(addresses);
-        /// Ask Kubernetes where the nodes are that `addresses` does not name: at the `InternalIP` of the one
-        /// with the label `nodeID`. `kubernetes: {}` is enough in a cluster; its service account must be
-        /// allowed to list and watch nodes. Needs a restart.
-        pub kubernetes: Option<KubernetesConfig> = subsection::<Kubernetes>().then(kubernetes);
+    pub struct NodesConfig as "Nodes": Default, RedactedJson {
+        /// The addresses of the nodes.
+        pub addresses as "..": NodeAddresses = flattened::<NodeAddresses>().map(check_addresses);
+        /// Finds nodes that `addresses` omits in Kubernetes: at the `InternalIP` of the node whose label `nodeID` is the
+        /// id. In a cluster `kubernetes: {}` is enough; its service account must be allowed to list and watch nodes.
+        /// Takes effect at the next start. Default: off.
+        pub kubernetes: Option<KubernetesConfig> =
+            subsection::<KubernetesKeys>().and_then(kubernetes);
         /// URL of a MongoDB in which servers share the registry of nodes' tools, such as
-        /// `mongodb://HOST:27017/tools_db`. It may hold a password. Without it the registry is this server's
-        /// own. Needs a restart.
-        pub mongodb: Option<Secret> = text().then(mongodb);
-        /// A file with the authority that signs for nodes, for servers that share one: `toolkeep node authority`
-        /// makes it. Without it each server has its own. Needs a restart.
+        /// `mongodb://HOST:27017/tools_db`. It may contain a password. Takes effect at the next start. Default: each
+        /// server has its own registry.
+        pub mongodb_url as "mongodb": Option<Secret> = text().and_then(mongodb_url);
+        /// A file with the certificate authority that signs for nodes, for servers that share one. `toolkeep node
+        /// authority` makes it. Takes effect at the next start. Default: each server has its own authority.
         pub authority_file: Option<PathBuf> = path();
-        /// How far nodes are trusted not to change their tools. Default: `full`.
-        pub trust: Trust = trust(), default Trust::Full;
-        /// Tools of nodes that change nothing: `TOOL`, `NODE/TOOL` or `NODE/*`, where the node is the one that
-        /// owns the name, or `true` for all. A node's own word does not count. Default: none; what a tool does
-        /// is unknown, and counts as an effect.
-        pub read_only: Tools = tools();
-        /// Names of tools that several nodes may have, each with the same definition: whole names, or a
-        /// beginning and `*`. A node shares its own tools by `shared: true` in their metadata. Default: none.
-        pub shared: Sharing = list(text().then(shared_name)).then(|_, names| Some(Sharing(names.into_iter().collect())));
+        /// Whether changed tools of nodes are accepted. Default: `full`.
+        pub trust: SourceTrust = source_trust(), default SourceTrust::Full;
+        /// Tools of nodes that change nothing: `TOOL`, `NODE/TOOL` or `NODE/*`, or `true` for all. `NODE` is the owner of
+        /// the name. A node's own statement is ignored. Default: none, and every call counts as one with effects.
+        pub read_only: ToolSet = tool_set();
+        /// Names of tools that several nodes may register with the same definition: whole names, or a prefix and `*`. A
+        /// node shares its own tools by `shared: true` in their metadata. Default: none.
+        pub shared_names as "shared": SharedNames =
+            list(text().and_then(shared_name)).and_then(|_, names| Some(SharedNames(names.into_iter().collect())));
     }
 }
 
 section! {
-    /// Where nodes are called.
-    for Addresses as "Addresses": Show {
-        /// Where each node is called, by its id: `http://HOST:PORT`. The port is 50051 where none is named.
-        nodes as "addresses": BTreeMap<String, String> = map(text());
-        /// Ids of nodes beyond this machine that may be called without TLS.
-        insecure_ok: BTreeSet<String> = list(text()).map(collect::<BTreeSet<_>, _>);
-        /// Where the other nodes are, by their names: `https://{node_id}.nodes.example:50051`, looked up at
+    /// The addresses of the nodes.
+    for NodeAddresses as "Addresses": RedactedJson {
+        /// The URL of each node by its id: `http://HOST:PORT`. The default port is 50051.
+        urls as "addresses": BTreeMap<String, String> = mapping(text());
+        /// Ids of nodes on other machines that may be called without TLS. Default: none.
+        plaintext_nodes as "insecure_ok": BTreeSet<String> =
+            list(text()).map(collect_items::<BTreeSet<_>, _>);
+        /// The URL of all other nodes by their id: `https://{node_id}.nodes.example:50051`. The host name is resolved at
         /// each connection.
-        pattern: Option<String> = text().then(pattern);
+        url_pattern as "pattern": Option<String> = text().and_then(url_pattern);
     }
 }
 
 section! {
-    /// How Kubernetes is asked, and how the nodes that it finds are called.
+    /// The Kubernetes API server, and the URLs of the nodes that it finds.
     #[derive(Clone)]
-    struct Kubernetes as "Kubernetes": Show {
-        /// URL of its API server. Default: that of the cluster this server runs in.
-        api: Option<Origin> = text().convert_text(api);
+    struct KubernetesKeys as "Kubernetes": RedactedJson {
+        /// URL of the API server. Default: that of the cluster this server runs in.
+        api: Option<Origin> = text().convert_text(api_origin);
         /// A file with the token. Default in a cluster: the service account's.
         token_file: Option<PathBuf> = path();
-        /// A file with the certificates to believe, PEM. Default in a cluster: the service account's.
+        /// A PEM file with the trusted certificates. Default in a cluster: the service account's.
         ca_file: Option<PathBuf> = path();
-        /// How nodes are called. Default: `https`.
-        scheme: bool = is_https(), default true, shown if *scheme { "https" } else { "http" }.into();
-        /// The nodes' port. Default: 50051.
-        port: u16 = port(), default PORT;
+        /// The scheme of the nodes' URLs. Default: `https`.
+        scheme: bool = uses_tls(),
+            default true,
+            display if *scheme { "https" } else { "http" }.into();
+        /// The port of the nodes. Default: 50051.
+        port: u16 = port(), default DEFAULT_NODE_PORT;
     }
 }
 
-words! {
-    /// With TLS or without.
-    fn is_https as "SchemeWord" -> bool {
-        /// A node must show its certificate.
+keywords! {
+    /// The scheme of the nodes' URLs.
+    fn uses_tls as "SchemeWord" -> bool {
+        /// TLS: a node must present its certificate.
         "https" = true,
-        /// Whoever has the address is taken for the node; each must be named under `insecure_ok`.
+        /// Plaintext: any machine at the address can act as the node. Each node must be listed in `insecure_ok`.
         "http" = false,
     }
 }
 
-/// A Kubernetes that knows where nodes are.
+/// A Kubernetes cluster that knows the addresses of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubernetesConfig {
-    /// Its API server.
-    pub api: Origin,
-    /// Holds the token.
+    /// The Kubernetes API server.
+    pub api_server: Origin,
+    /// The file with the token.
     pub token_file: Option<PathBuf>,
-    /// Holds the certificates to believe; those of this machine where there is none.
+    /// The file with the trusted certificates; `None` for those of this machine.
     pub ca_file: Option<PathBuf>,
     /// Whether the nodes are called over TLS.
-    pub https: bool,
-    /// The nodes' port.
+    pub uses_tls: bool,
+    /// The port of the nodes.
     pub port: u16,
 }
 
-fn mongodb(value: ConfigValue<'_>, url: String) -> Option<Secret> {
+fn mongodb_url(value: ConfigValue<'_>, url: String) -> Option<Secret> {
     if url.len() > "mongodb://".len() && url.starts_with("mongodb://") {
         return Some(Secret::new(url));
     }
-    let fix = "write it as `mongodb://HOST:PORT/DATABASE`";
-    value.fault_hidden("this is no URL of a MongoDB", fix);
+    let help = "write it as `mongodb://HOST:PORT/DATABASE`";
+    value.report_redacted("invalid MongoDB URL", help);
     None
 }
 
 fn shared_name(value: ConfigValue<'_>, pattern: String) -> Option<String> {
-    let fault = |error: String| value.fault(error, "write a tool's name, or a beginning and `*`");
-    Sharing::check(&pattern).map_err(fault).ok()?;
+    let report = |error: String| value.report(error, "write a tool's name, or a prefix and `*`");
+    SharedNames::check_pattern(&pattern).map_err(report).ok()?;
     Some(pattern)
 }
 
-fn pattern(value: ConfigValue<'_>, pattern: String) -> Option<String> {
-    let fix = "write it as `https://{node_id}.nodes.example:50051`";
-    Addresses::check_pattern(&pattern).map_err(|error| value.fault(error, fix)).ok()?;
+fn url_pattern(value: ConfigValue<'_>, pattern: String) -> Option<String> {
+    let help = "write it as `https://{node_id}.nodes.example:50051`";
+    let report = |error: String| value.report(error, help);
+    NodeAddresses::check_pattern(&pattern).map_err(report).ok()?;
     Some(pattern)
 }
 
-/// An id must be one, and its node must not be called in plaintext.
-fn addresses(value: ConfigValue<'_>, addresses: Addresses) -> Addresses {
-    for id in addresses.nodes.keys() {
-        let node = value.member("addresses").and_then(|nodes| nodes.member(id)).unwrap_or(value);
+/// Checks the ids, and that no node is called in plaintext without permission.
+fn check_addresses(value: ConfigValue<'_>, addresses: NodeAddresses) -> NodeAddresses {
+    for id in addresses.urls.keys() {
+        let node =
+            value.find_member("addresses").and_then(|nodes| nodes.find_member(id)).unwrap_or(value);
         if let Err(error) = SourceName::new(id) {
-            node.fault(error.to_string(), "write the id that the node registers with");
-        } else if let Err(error) = addresses.of(id) {
-            // What would be called in plaintext is told with what to write.
+            node.report(error.to_string(), "write the id that the node registers with");
+        } else if let Err(error) = addresses.resolve_origin(id) {
+            // The message about plaintext contains the fix.
             let message = error.to_string();
-            let fix =
+            let help =
                 if message.contains("insecure_ok") { "" } else { "write `https://HOST:PORT`" };
-            node.fault(message, fix);
+            node.report(message, help);
         }
     }
     addresses
 }
 
-fn api(value: ConfigValue<'_>, text: &str) -> Option<Origin> {
-    let fault = |error: egress::EgressError| {
-        value.fault(error.to_string(), "write it as `https://HOST:PORT`");
+fn api_origin(value: ConfigValue<'_>, text: &str) -> Option<Origin> {
+    let report = |error: egress::EgressError| {
+        value.report(error.to_string(), "write it as `https://HOST:PORT`");
     };
-    Origin::parse(text).map_err(fault).ok()
+    Origin::parse(text).map_err(report).ok()
 }
 
-impl Show for KubernetesConfig {
-    fn show(&self) -> Value {
-        let Self { api, token_file, ca_file, https, port } = self.clone();
-        Kubernetes { api: Some(api), token_file, ca_file, scheme: https, port }.show()
+impl RedactedJson for KubernetesConfig {
+    fn to_redacted_json(&self) -> Value {
+        let Self { api_server, token_file, ca_file, uses_tls, port } = self.clone();
+        KubernetesKeys { api: Some(api_server), token_file, ca_file, scheme: uses_tls, port }
+            .to_redacted_json()
     }
 }
 
-fn kubernetes(value: ConfigValue<'_>, keys: Kubernetes) -> Option<KubernetesConfig> {
-    let Kubernetes { api: named, token_file, ca_file, scheme: https, port } = keys;
-    // What is in the pod belongs to the cluster's own API server and is shown to no other.
-    let in_pod = |name: &str| (!value.has("api")).then(|| Path::new(ACCOUNT).join(name));
+fn kubernetes(value: ConfigValue<'_>, keys: KubernetesKeys) -> Option<KubernetesConfig> {
+    let KubernetesKeys { api, token_file, ca_file, scheme: uses_tls, port } = keys;
+    // The pod's own token is only for the API server of its own cluster.
+    let in_pod =
+        |name: &str| (!value.has_member("api")).then(|| Path::new(SERVICE_ACCOUNT_DIR).join(name));
     let (token_file, ca_file) =
         (token_file.or_else(|| in_pod("token")), ca_file.or_else(|| in_pod("ca.crt")));
-    let api = if value.has("api") { named? } else { api(value, &api_of_cluster(value)?)? };
-    let port = if port == 0 { PORT } else { port };
-    Some(KubernetesConfig { api, token_file, ca_file, https, port })
+    let api_server =
+        if value.has_member("api") { api? } else { api_origin(value, &cluster_api_url(value)?)? };
+    let port = if port == 0 { DEFAULT_NODE_PORT } else { port };
+    Some(KubernetesConfig { api_server, token_file, ca_file, uses_tls, port })
 }
 
-/// As Kubernetes tells its pods.
-fn api_of_cluster(value: ConfigValue<'_>) -> Option<String> {
-    let get = |name| value.file.environment.get(name).filter(|text| !text.is_empty());
-    let Some(host) = get("KUBERNETES_SERVICE_HOST") else {
-        let message = "this is no pod of a cluster, and nothing says where the API server is";
-        value.fault(message, "add `api: https://HOST:PORT` and a `token_file`");
+/// The URL of the cluster's own API server, from the environment of a pod.
+fn cluster_api_url(value: ConfigValue<'_>) -> Option<String> {
+    let variable = |name| value.file.environment.get(name).filter(|text| !text.is_empty());
+    let Some(host) = variable("KUBERNETES_SERVICE_HOST") else {
+        let message = "this server does not run in a Kubernetes pod, and `api` is not set";
+        value.report(message, "add `api: https://HOST:PORT` and a `token_file`");
         return None;
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    Some(format!("https://{host}:{}", get("KUBERNETES_SERVICE_PORT").unwrap_or("443")))
+    Some(format!("https://{host}:{}", variable("KUBERNETES_SERVICE_PORT").unwrap_or("443")))
 }

@@ -1,232 +1,253 @@
-//! The operator's rules. Here a value that was left empty is a fault, while it is as no key at all
-//! elsewhere: nobody shall believe in a rule that is none.
+//! The policy: rules that restrict calls.
+//!
+//! Here an empty value is an error; elsewhere it counts as absent. Otherwise an operator could rely on a rule that does
+//! not exist.
 
-mod layer;
-mod rule;
+mod policy_layer;
+mod policy_rule;
 
 use std::collections::BTreeMap;
 
-use policy::{Group, Layer, Off, Policy, Rules, ScopeRule, Word};
-use tool::Scope;
+use policy::{
+    DisabledFeatures, LocatedName, Policy, PolicyDocument, PolicyLayer, ScopeRule, ToolGroup,
+};
+use tool::AccessScope;
 
-use self::layer::{LayerKeys, bounded, category, layers, pattern};
-use crate::context::FileContext;
+use self::policy_layer::{
+    LayerKeys, check_rule_count, parse_category, policy_layers, tool_pattern,
+};
+use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::environment::Environment;
-use crate::node::{Kind, Node, shorten};
-use crate::parsers::{list, list_of, map, text, truth};
+use crate::file_context::FileContext;
 use crate::section::{flattened, section, subsection};
-use crate::value::{ConfigValue, ValueParser as _};
-use crate::{Fault, Place};
+use crate::value_parsers::{boolean, bounded_list, list, mapping, text};
+use crate::yaml_tree::{NodeKind, YamlNode, shorten_text};
+use crate::{ConfigError, ConfigPosition};
 
-/// The most rules of one list: each is tried on every tool.
-const RULES: usize = 1_000;
+/// The most rules of one list. Each is evaluated for every tool.
+const MAX_RULES: usize = 1_000;
 /// The most layers, groups or rules under one key.
-const NAMES: usize = 1_000;
-/// What the variables of feature flags begin with.
-const VARIABLE: &str = "ORCHESTRATOR_";
+const MAX_NAMED_ENTRIES: usize = 1_000;
+/// The prefix of the environment variables of feature flags.
+const FEATURE_VARIABLE_PREFIX: &str = "ORCHESTRATOR_";
 
 section! {
-    /// Who may call what. What stands here holds for every key; what stands under `orgs`, `roles`,
-    /// `personas` and `tasks` besides for those that it names. Each rule only takes away: what it takes is
-    /// neither listed nor found, whatever level a key has.
+    /// The policy: which keys may make which calls. Rules here apply to every key; rules under `orgs`, `roles`,
+    /// `personas` and `tasks` apply to the named ones as well. Each rule only restricts. A denied tool is neither listed
+    /// nor found, at any level of the key.
     #[derive(Default)]
     pub(crate) struct PolicyKeys as "Policy" {
-        /// What holds for every key.
+        /// Rules for every key.
         global as "..": LayerKeys = flattened::<LayerKeys>();
-        /// Groups of your own, by name: patterns.
-        groups: BTreeMap<String, Group> = map(list_of(RULES, text().then(pattern)).map(group)).map(few);
-        /// For the keys of an organisation. One other than `default` has only what its `allow` names.
-        orgs: BTreeMap<String, Layer> = layers();
-        /// For the keys with a role. Where there are any, a role that is not here has nothing.
-        roles: BTreeMap<String, Layer> = layers();
-        /// The role of keys without one.
-        default_role: Option<Word> = text().map(word);
-        /// For the keys with a persona, beside its modules.
-        personas: BTreeMap<String, Layer> = layers();
-        /// For calls that say they belong to a task of this type.
-        tasks: BTreeMap<String, Layer> = layers();
-        /// What tools that reach for the network, files, a shell or processor time need: `network`,
-        /// `filesystem`, `shell`, `compute`.
-        permissions: BTreeMap<Scope, ScopeRule> = map(subsection::<ScopeKeys>()).map(few).map(scopes);
-        /// Categories of your tools beside the known ones.
-        own_categories: Vec<String> = list_of(RULES, text().convert_text(category)).map(bounded);
-        /// Feature flags: one that is off only takes away.
-        features: Off = map(truth()).map(few).map(features);
+        /// Your own groups of tools: lists of patterns, by name.
+        groups: BTreeMap<String, ToolGroup> =
+            mapping(bounded_list(MAX_RULES, text().and_then(tool_pattern)).map(tool_group)).map(check_name_count);
+        /// Rules for the keys of an organisation, by its name. One other than `default` may only use the tools of its `allow`.
+        orgs: BTreeMap<String, PolicyLayer> = policy_layers();
+        /// Rules for the keys with a role, by its name. If any role is listed, an unlisted one may use no tool.
+        roles: BTreeMap<String, PolicyLayer> = policy_layers();
+        /// The role of keys without a role. Default: none.
+        default_role: Option<LocatedName> = text().map(located_name);
+        /// Rules for the keys with a persona, by its name, besides its modules.
+        personas: BTreeMap<String, PolicyLayer> = policy_layers();
+        /// Rules for calls of a task type, by its name.
+        tasks: BTreeMap<String, PolicyLayer> = policy_layers();
+        /// Requirements of tools that use a scope, by its name: `network`, `filesystem`, `shell` or `compute`.
+        permissions: BTreeMap<AccessScope, ScopeRule> =
+            mapping(subsection::<ScopeKeys>()).map(check_name_count).map(scope_rules);
+        /// Categories of your tools besides the built-in ones.
+        own_categories: Vec<String> =
+            bounded_list(MAX_RULES, text().convert_text(parse_category)).map(check_rule_count);
+        /// Feature flags: `false` disables the feature. The variable `ORCHESTRATOR_FEATURE` can disable one too.
+        features: DisabledFeatures =
+            mapping(boolean()).map(check_name_count).map(disabled_features);
     }
 }
 
 section! {
-    /// What a scope needs.
+    /// Requirements of tools that use a scope.
     struct ScopeKeys as "ScopeRule" {
-        /// For people.
+        /// A note for readers of the file.
         _description as "description": Option<String> = text();
-        /// Whether a call needs an approval. Default: for `shell`, and for `filesystem` where a call has
-        /// effects.
-        requires_approval: Option<bool> = truth();
-        /// Folders, absolute, beneath which everything must lie that a call names. For `filesystem`.
-        allowed_paths: Option<Vec<String>> = list(text().then(folder));
+        /// Whether a call needs an approval. Default: `true` for `shell`, and for `filesystem` if the call has effects.
+        requires_approval: Option<bool> = boolean();
+        /// Absolute folders that contain every path a call may name. Only for `filesystem`.
+        allowed_paths: Option<Vec<String>> = list(text().and_then(absolute_folder));
     }
 }
 
 impl FileContext<'_> {
-    /// The rules. Whether they may be used is for the faults to say.
-    pub(crate) fn policy(&self, keys: PolicyKeys) -> Policy {
-        let faults = self.sink.count();
-        let rules = Rules {
-            global: keys.global.layer(None, policy::At::default()),
+    /// Compiles the policy. The result is only usable if no error is reported.
+    pub(crate) fn compile_policy(&self, keys: PolicyKeys) -> Policy {
+        let errors_before = self.errors.error_count();
+        let document = PolicyDocument {
+            global: keys.global.into_layer(None, policy::FilePosition::default()),
             orgs: keys.orgs,
             roles: keys.roles,
             default_role: keys.default_role,
             personas: keys.personas,
-            tasks: keys.tasks,
+            task_layers: keys.tasks,
             groups: keys.groups,
             scopes: keys.permissions,
             own_categories: keys.own_categories,
-            off: self.features_of_environment(keys.features),
+            disabled_features: self.disable_features_by_variables(keys.features),
         };
-        Policy::new(rules).unwrap_or_else(|slips| {
-            for slip in slips {
-                let place = |at: policy::At| Place { line: at.line, column: at.column };
-                let place = slip.at.known().map_or(Place::TOP, place);
-                self.sink.tell(place, slip.message, &slip.fix);
+        Policy::new(document).unwrap_or_else(|policy_errors| {
+            for error in policy_errors {
+                let position =
+                    error.position.if_in_file().map_or(ConfigPosition::START, |position| {
+                        ConfigPosition { line: position.line, column: position.column }
+                    });
+                self.errors.report(position, error.message, &error.help);
             }
-            debug_assert!(self.sink.count() > faults, "a policy that is refused says why");
+            debug_assert!(
+                self.errors.error_count() > errors_before,
+                "a rejected policy has errors"
+            );
             Policy::default()
         })
     }
 
-    fn features_of_environment(&self, mut off: Off) -> Off {
-        for name in Off::NAMES {
-            let variable = format!("{VARIABLE}{}", name.to_uppercase());
-            match flag(self.environment, &variable) {
+    fn disable_features_by_variables(&self, mut disabled: DisabledFeatures) -> DisabledFeatures {
+        for name in DisabledFeatures::NAMES {
+            let variable = format!("{FEATURE_VARIABLE_PREFIX}{}", name.to_uppercase());
+            match parse_feature_variable(self.environment, &variable) {
                 None | Some(Ok(true)) => {}
-                // It is one of the names.
-                Some(Ok(false)) => drop(off.switch_off(name)),
+                // Cannot fail: the name is one of the known features.
+                Some(Ok(false)) => drop(disabled.disable_feature(name)),
                 Some(Err(text)) => {
-                    let message = format!("`{}` is neither true nor false", shorten(&text));
-                    let fault = Fault::flag(&variable, message);
-                    self.sink.add(fault.fix("say `true` or `false`, or unset it"));
+                    let message = format!("invalid boolean `{}`", shorten_text(&text));
+                    let error = ConfigError::for_flag(&variable, message);
+                    self.errors
+                        .push_error(error.with_help("set it to `true` or `false`, or unset it"));
                 }
             }
         }
-        off
+        disabled
     }
 
-    /// Reports every rule that holds nothing, after the variables are in.
-    pub(crate) fn empty_rules(&self, file: &Node) {
-        let Some(policy) = file.get("policy") else { return };
-        if policy.kind == Kind::Null {
-            let fix = "remove it, or say a rule";
-            return self.sink.tell(policy.place, "`policy` holds nothing", fix);
+    /// Reports every empty value of the policy, after variable expansion.
+    pub(crate) fn report_empty_policy_keys(&self, file: &YamlNode) {
+        let Some(policy) = file.find_value("policy") else { return };
+        if policy.kind == NodeKind::Null {
+            let help = "remove it, or add a rule";
+            return self.errors.report(policy.position, "`policy` is empty", help);
         }
-        self.empty_within(policy);
+        self.report_empty_keys_in(policy);
     }
 
-    fn empty_within(&self, node: &Node) {
-        let Kind::Map(entries) = &node.kind else { return };
+    fn report_empty_keys_in(&self, node: &YamlNode) {
+        let NodeKind::Map(entries) = &node.kind else { return };
         for (key, value) in entries {
-            let fix = match key.text.as_str() {
-                "safety_limit" => "remove it, or say `safe`, `cautious` or `dangerous`",
-                // A call may well have an argument that holds nothing.
+            let help = match key.text.as_str() {
+                "safety_limit" => "remove it, or write `safe`, `cautious` or `dangerous`",
+                // The arguments of an example call may be null.
                 "examples" => continue,
                 _ => "remove it, or write `[]` for an empty list",
             };
             match &value.kind {
-                Kind::Null => {
-                    let message = format!("`{}` holds nothing", shorten(&key.text));
-                    self.sink.tell(key.place, message, fix);
+                NodeKind::Null => {
+                    let message = format!("`{}` is empty", shorten_text(&key.text));
+                    self.errors.report(key.position, message, help);
                 }
-                Kind::List(items) => {
+                NodeKind::List(items) => {
                     for item in items {
-                        if item.kind == Kind::Null {
-                            self.sink.tell(item.place, "this item holds nothing", "remove it");
+                        if item.kind == NodeKind::Null {
+                            self.errors.report(item.position, "this item is empty", "remove it");
                         }
-                        self.empty_within(item);
+                        self.report_empty_keys_in(item);
                     }
                 }
-                Kind::Map(_) => self.empty_within(value),
-                Kind::Broken | Kind::Scalar(_) => {}
+                NodeKind::Map(_) => self.report_empty_keys_in(value),
+                NodeKind::Invalid | NodeKind::Scalar(_) => {}
             }
         }
     }
 }
 
-/// The place of a value, as policy has it.
-fn at(value: ConfigValue<'_>) -> policy::At {
-    let Place { line, column } = value.node.place;
-    policy::At { line, column }
+/// Converts the position of a value.
+pub(super) fn policy_position(value: ConfigValue<'_>) -> policy::FilePosition {
+    let ConfigPosition { line, column } = value.node.position;
+    policy::FilePosition { line, column }
 }
 
-fn word(value: ConfigValue<'_>, text: String) -> Word {
-    Word { text, at: at(value) }
+fn located_name(value: ConfigValue<'_>, text: String) -> LocatedName {
+    LocatedName { text, position: policy_position(value) }
 }
 
-fn group(value: ConfigValue<'_>, members: Vec<policy::Pattern>) -> Group {
-    Group { members: bounded(value, members), at: at(value) }
+fn tool_group(value: ConfigValue<'_>, members: Vec<policy::ToolPattern>) -> ToolGroup {
+    ToolGroup { members: check_rule_count(value, members), position: policy_position(value) }
 }
 
-/// No more names than are allowed.
-fn few<T>(value: ConfigValue<'_>, named: BTreeMap<String, T>) -> BTreeMap<String, T> {
-    if named.len() > NAMES {
-        value.fault(format!("these are {} names; {NAMES} are allowed", named.len()), "");
+/// Reports more names than are allowed.
+fn check_name_count<T>(value: ConfigValue<'_>, named: BTreeMap<String, T>) -> BTreeMap<String, T> {
+    let count = named.len();
+    if count > MAX_NAMED_ENTRIES {
+        value.report(
+            format!("{count} names are too many; at most {MAX_NAMED_ENTRIES} are allowed"),
+            "",
+        );
     }
     named
 }
 
-fn scopes(
+fn scope_rules(
     value: ConfigValue<'_>,
     rules: BTreeMap<String, ScopeKeys>,
-) -> BTreeMap<Scope, ScopeRule> {
+) -> BTreeMap<AccessScope, ScopeRule> {
     let mut scopes = BTreeMap::new();
     for (name, rule) in rules {
-        let place = value.member(&name).unwrap_or(value);
-        match name.parse::<Scope>() {
-            Ok(scope) => {
-                if scope != Scope::Filesystem
-                    && let Some(paths) = place.member("allowed_paths")
+        let scope = value.find_member(&name).unwrap_or(value);
+        match name.parse::<AccessScope>() {
+            Ok(access_scope) => {
+                if access_scope != AccessScope::Filesystem
+                    && let Some(paths) = scope.find_member("allowed_paths")
                 {
-                    paths.fault("`allowed_paths` is for `filesystem`", "remove it");
+                    paths.report("`allowed_paths` is only for `filesystem`", "remove it");
                 }
                 let ScopeKeys { requires_approval, allowed_paths, .. } = rule;
-                scopes.insert(scope, ScopeRule { requires_approval, allowed_paths });
+                scopes.insert(access_scope, ScopeRule { requires_approval, allowed_paths });
             }
             Err(error) => {
-                let fix = format!("use one of {}", error.allowed);
-                place.fault(format!("unknown scope `{}`", shorten(&name)), &fix);
+                let help = format!("use one of {}", error.allowed);
+                scope.report(format!("unknown scope `{}`", shorten_text(&name)), &help);
             }
         }
     }
     scopes
 }
 
-fn folder(value: ConfigValue<'_>, text: String) -> Option<String> {
-    let plain = text.starts_with('/') && !text.split('/').any(|part| part == "..");
-    if plain && text.len() <= 4096 {
+fn absolute_folder(value: ConfigValue<'_>, text: String) -> Option<String> {
+    let is_absolute = text.starts_with('/') && !text.split('/').any(|part| part == "..");
+    if is_absolute && text.len() <= 4096 {
         return Some(text);
     }
-    let message = format!("`{}` is no absolute path", shorten(&text));
-    value.fault(message, "write it whole, such as `/srv/files/`");
+    let message = format!("`{}` is not an absolute path", shorten_text(&text));
+    value.report(message, "write it from the root and without `..`, such as `/srv/files/`");
     None
 }
 
-/// The flags that the file switches off.
-fn features(value: ConfigValue<'_>, flags: BTreeMap<String, bool>) -> Off {
-    let mut off = Off::default();
-    for (name, on) in flags {
-        let before = off;
-        if let Err(message) = off.switch_off(&name) {
-            let fix = format!("use one of {}", Off::NAMES.join(", "));
-            value.member(&name).unwrap_or(value).fault(message, &fix);
+/// Reads the features that the file disables.
+fn disabled_features(value: ConfigValue<'_>, flags: BTreeMap<String, bool>) -> DisabledFeatures {
+    let mut disabled = DisabledFeatures::default();
+    for (name, is_enabled) in flags {
+        let before = disabled;
+        if let Err(message) = disabled.disable_feature(&name) {
+            let help = format!("use one of {}", DisabledFeatures::NAMES.join(", "));
+            value.find_member(&name).unwrap_or(value).report(message, &help);
         }
-        if on {
-            off = before;
+        if is_enabled {
+            disabled = before;
         }
     }
-    off
+    disabled
 }
 
-/// What a variable of a flag says, as spec 3's program reads it.
-fn flag(environment: &Environment, variable: &str) -> Option<Result<bool, String>> {
+/// Parses the environment variable of a feature, as the program of spec 3 does.
+fn parse_feature_variable(
+    environment: &Environment,
+    variable: &str,
+) -> Option<Result<bool, String>> {
     let text = environment.get(variable)?;
     Some(match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),

@@ -1,7 +1,7 @@
-//! One source: where its tools come from, and what holds for them.
+//! One source of tools: its kind, its trust and its calls.
 
-mod keys;
-mod settings;
+mod source_keys;
+mod source_settings;
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -9,104 +9,106 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tool::{Durability, Secret, SourceName, Trust};
+use tool::{Durability, Secret, SourceName, SourceTrust};
 use url::Url;
 
-pub(super) use self::keys::ServerSettings;
-use self::keys::SourceKeys;
-pub(crate) use self::keys::{NO_TOKEN, is_token};
-pub(crate) use self::settings::SourceSettings;
-use super::mcp::McpCommand;
-use super::mcp_file::ServersEntry;
-use super::oauth::{OAuthConfig, PerCallerConfig};
-use super::tools::Tools;
-use crate::section::{Definitions, subsection};
-use crate::shown::{HIDDEN, Show};
-use crate::value::{ConfigValue, ValueParser};
-use crate::{Fault, Place};
+pub(super) use self::source_keys::ServerSettings;
+use self::source_keys::SourceKeys;
+pub(crate) use self::source_keys::{INVALID_TOKEN, is_bearer_token};
+pub(crate) use self::source_settings::SourceSettings;
+use super::mcp_server::McpCommandConfig;
+use super::mcp_servers_file::McpServersEntry;
+use super::tool_set::ToolSet;
+use super::upstream_auth::{CallerSecretsConfig, OAuthConfig};
+use crate::config_display::{REDACTED, RedactedJson};
+use crate::config_value::{ConfigValue, ValueParser};
+use crate::section::{SchemaDefinitions, subsection};
+use crate::value_parsers::list;
+use crate::{ConfigError, ConfigLocation, ConfigPosition};
 
-/// One source.
+/// One source of tools.
 #[derive(Debug, Clone, Hash)]
 pub struct SourceConfig {
-    /// Its name.
+    /// The name of the source.
     pub name: SourceName,
-    /// The file and the place where it is written.
-    pub written: (PathBuf, Place),
-    /// Whether its tools take long.
-    pub slow: bool,
-    /// How far it is trusted.
-    pub trust: Trust,
-    /// The bearer token to send, if any.
+    /// The file and the position that define it.
+    pub location: ConfigLocation,
+    /// Whether its calls have the longer default timeout.
+    pub is_slow: bool,
+    /// Whether changed tool definitions are accepted.
+    pub trust: SourceTrust,
+    /// The bearer token of each request.
     pub credential: Option<Secret>,
-    /// How sure the record must be; `None` where effects decide.
+    /// When the record of a call is synced to disk; `None` where the effects of the tool decide.
     pub durability: Option<Durability>,
-    /// Tools that change nothing, by the operator's word.
-    pub read_only: Tools,
-    /// Tools that may run twice, by the operator's word.
-    pub idempotent: Tools,
+    /// Tools that change nothing, by the operator's statement.
+    pub read_only: ToolSet,
+    /// Tools that may run twice, by the operator's statement.
+    pub idempotent: ToolSet,
     /// Tools that programs may call too.
-    pub chain: Tools,
-    /// Time for one call.
+    pub callable_by_programs: ToolSet,
+    /// The timeout of one call.
     pub timeout: Duration,
-    /// Which of an MCP server's tools are offered, and what their annotations count for.
-    pub mcp_tools: McpTools,
+    /// The enabled tools of an MCP server, and the trust in their annotations.
+    pub mcp_tools: McpToolsConfig,
     /// Whether a failed call is made once more.
-    pub retry: bool,
-    /// Time for one start of an MCP server, the handshake included.
+    pub retries_once: bool,
+    /// The timeout of one start of an MCP server, including the handshake.
     pub startup_timeout: Duration,
-    /// Bytes of one message of an MCP server.
-    pub max_message: usize,
-    /// What it is.
+    /// The largest message of an MCP server, in bytes.
+    pub max_message_bytes: usize,
+    /// The kind, with its settings.
     pub kind: SourceKind,
 }
 
-/// Which of an MCP server's tools are offered, and what their annotations count for.
+/// The enabled tools of an MCP server, and the trust in their annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct McpTools {
-    /// Whether what the annotations say is trusted.
+pub struct McpToolsConfig {
+    /// Whether annotations are trusted.
     pub trust_annotations: bool,
-    /// Tools that destroy, by the operator's word; `None` where the server's counts.
-    pub destructive: Option<Tools>,
-    /// Tools that are not offered.
-    pub disabled: BTreeSet<String>,
-    /// The only tools that are offered; `None` for all.
-    pub enabled: Option<BTreeSet<String>>,
+    /// Destructive tools, by the operator's statement; `None` where the annotations decide.
+    pub destructive: Option<ToolSet>,
+    /// The tools that are disabled.
+    pub disabled_tools: BTreeSet<String>,
+    /// The only enabled tools; `None` for all.
+    pub enabled_tools: Option<BTreeSet<String>>,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Debug, Clone, Hash)]
 pub enum SourceKind {
-    /// A tool file.
+    /// A tool file, by its path.
     ToolFile(PathBuf),
     /// An HTTP module, by its URL.
     Module(Url),
-    /// An MCP server that is started.
-    McpCommand(McpCommand),
-    /// An MCP server that is dialled.
+    /// An MCP server that Toolkeep starts.
+    McpCommand(McpCommandConfig),
+    /// An MCP server at a URL.
     McpUrl {
-        /// Its address.
+        /// The URL of the server.
         url: Url,
-        /// Headers sent with each request.
+        /// Headers of each request.
         headers: Vec<(http::HeaderName, Secret)>,
-        /// How tokens are asked for, where the operator says.
+        /// OAuth, where the operator configures it.
         oauth: Option<Box<OAuthConfig>>,
-        /// A secret of its own for each caller.
-        per_caller: Option<Box<PerCallerConfig>>,
+        /// Secrets of the callers.
+        per_caller: Option<Box<CallerSecretsConfig>>,
     },
 }
 
 impl SourceConfig {
-    /// Changes with anything that the source is made of, its secrets included; where it is written does not make it
-    /// another source. Means nothing beyond this process.
+    /// Hashes all settings of the source, including its secrets, without its location. It is only comparable within
+    /// this process.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        Self { written: (PathBuf::new(), Place::NONE), ..self.clone() }.hash(&mut hasher);
+        let location = ConfigLocation { file: PathBuf::new(), position: ConfigPosition::UNKNOWN };
+        Self { location, ..self.clone() }.hash(&mut hasher);
         hasher.finish()
     }
 }
 
 impl SourceKind {
-    /// The word for it, as it stands in the file.
+    /// The key of this kind in the file.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::ToolFile(_) => "tools",
@@ -120,143 +122,146 @@ impl SourceKind {
     }
 }
 
-/// Reads the list of sources. One name, one source: the first stays.
-pub(crate) struct SourceList;
+/// Parses the list of sources. Of two sources with one name, the first stays.
+pub(crate) struct SourceListParser;
 
-impl ValueParser for SourceList {
+impl ValueParser for SourceListParser {
     type Output = Vec<SourceConfig>;
 
-    fn parse(&self, value: ConfigValue<'_>) -> Option<Vec<SourceConfig>> {
+    fn parse_value(&self, value: ConfigValue<'_>) -> Option<Vec<SourceConfig>> {
         let mut names = HashSet::new();
         let is_first = |source: &SourceConfig| {
             let is_first = names.insert(source.name.clone());
             if !is_first {
-                let message = format!("there is a source `{}` already", source.name);
-                let fault = Fault::new(&source.written.0, source.written.1, message);
-                value.file.sink.add(fault.fix("give it another name"));
+                let message = format!("a source named `{}` is already defined", source.name);
+                let ConfigLocation { file, position } = &source.location;
+                let error = ConfigError::new(file, *position, message);
+                value.file.errors.push_error(error.with_help("give it another name"));
             }
             is_first
         };
-        Some(value.items()?.flat_map(entry).filter(is_first).collect())
+        Some(value.require_items()?.flat_map(parse_entry).filter(is_first).collect())
     }
-    fn schema(&self, definitions: &mut Definitions) -> Value {
-        crate::parsers::list(subsection::<SourceKeys>()).schema(definitions)
+    fn json_schema(&self, definitions: &mut SchemaDefinitions) -> Value {
+        list(subsection::<SourceKeys>()).json_schema(definitions)
     }
 }
 
-/// What one entry stands for: one source, several for `mcp_servers`, none where it is faulty.
-fn entry(value: ConfigValue<'_>) -> Vec<SourceConfig> {
-    let faults = value.file.sink.count();
-    let is_sound = || value.file.sink.count() == faults;
-    let Some(keys) = value.parse(&subsection::<SourceKeys>()) else { return Vec::new() };
-    let given = value.which_of(&["tools", "module", "mcp", "mcp_servers"]);
-    if given.len() > 1 {
-        let message = format!("a source is one thing, and here are {}", given.join(" and "));
-        value.fault(message, "make a source of each");
+/// Parses one entry: one source, several for `mcp_servers`, none for an invalid one.
+fn parse_entry(value: ConfigValue<'_>) -> Vec<SourceConfig> {
+    let errors_before = value.file.errors.error_count();
+    let is_valid = || value.file.errors.error_count() == errors_before;
+    let Some(keys) = value.parse_with(&subsection::<SourceKeys>()) else { return Vec::new() };
+    let kinds = value.present_keys(&["tools", "module", "mcp", "mcp_servers"]);
+    if kinds.len() > 1 {
+        let message = format!("a source has one kind; found {}", kinds.join(" and "));
+        value.report(message, "write one source for each");
         return Vec::new();
     }
-    let SourceKeys { name, trusted, calls, credential, durability, retry, .. } = keys;
+    let SourceKeys { name, trust, calls, credential, durability, retries_once, .. } = keys;
     let settings =
-        SourceSettings { trusted, calls, enabled_tools: None, credential, durability, retry };
-    if let Some((file, path)) = value.member("mcp_servers").zip(keys.mcp_servers) {
-        // The file's own faults take single servers down.
-        let entry = ServersEntry { prefix: name, settings, servers: keys.servers };
-        let is_sound = is_sound();
-        let sources = entry.sources(file, &path);
-        return if is_sound { sources } else { Vec::new() };
+        SourceSettings { trust, calls, enabled_tools: None, credential, durability, retries_once };
+    if let Some((file, path)) = value.find_member("mcp_servers").zip(keys.mcp_servers) {
+        // An error in that file drops only its server.
+        let entry = McpServersEntry { prefix: name, settings, servers: keys.servers };
+        let is_valid = is_valid();
+        let sources = entry.read_sources(file, &path);
+        return if is_valid { sources } else { Vec::new() };
     }
     let name = source_name(value, name);
-    if given.is_empty() {
-        let fix = "say one of `tools: FILE`, `module: URL`, `mcp: {…}` and `mcp_servers: FILE`";
-        value.fault("the source does not say where its tools come from", fix);
+    if kinds.is_empty() {
+        let help = "write one of `tools: FILE`, `module: URL`, `mcp: {…}` and `mcp_servers: FILE`";
+        value.report("the source has no kind", help);
     }
     let kind = keys.tools.map(SourceKind::ToolFile).or(keys.module.map(SourceKind::Module));
     let Some((name, kind)) = name.zip(kind.or(keys.mcp)) else { return Vec::new() };
     check_kind(value, &kind);
-    let written = (value.file.sink.file.to_owned(), value.node.place);
-    if is_sound() { vec![settings.source(name, kind, written)] } else { Vec::new() }
+    let location =
+        ConfigLocation { file: value.file.errors.file.to_owned(), position: value.node.position };
+    if is_valid() { vec![settings.into_source(name, kind, location)] } else { Vec::new() }
 }
 
 fn source_name(value: ConfigValue<'_>, name: Option<String>) -> Option<SourceName> {
     let Some(name) = name else {
-        if !value.has("name") {
-            value.fault("the source has no name", "add `name: …`");
+        if !value.has_member("name") {
+            value.report("the source has no name", "add `name: …`");
         }
         return None;
     };
-    let fault = |error: String| value.member("name").unwrap_or(value).fault(error, "");
-    SourceName::of_operator(&name).map_err(|error| fault(error.to_string())).ok()
+    let report = |error: String| value.find_member("name").unwrap_or(value).report(error, "");
+    SourceName::from_operator(&name).map_err(|error| report(error.to_string())).ok()
 }
 
-/// What belongs to sources of another kind is reported: it would be taken to hold.
+/// Reports settings that this kind of source ignores.
 fn check_kind(value: ConfigValue<'_>, kind: &SourceKind) {
-    if value.has("credential") {
+    if value.has_member("credential") {
         match kind {
             SourceKind::ToolFile(_) | SourceKind::McpCommand(_) => {
-                let fix = "give a command its secrets by `env`";
-                value.fault_hidden("only what is reached by a URL takes a `credential`", fix);
+                let help = "pass secrets to a command in `env`";
+                value.report_redacted("`credential` is only for a source with a URL", help);
             }
             SourceKind::McpUrl { oauth, per_caller, .. }
                 if oauth.is_some() || per_caller.is_some() =>
             {
-                let message = "a source has one credential, and here are `credential` and another";
-                value.fault_hidden(message, "remove one of them");
+                let message = "`credential` excludes `oauth` and `per_caller`";
+                value.report_redacted(message, "remove one of them");
             }
             SourceKind::Module(_) | SourceKind::McpUrl { .. } => {}
         }
     }
-    let of_mcp =
+    let mcp_keys =
         ["trust_annotations", "destructive", "disabled_tools", "startup_timeout", "max_message"];
-    let misplaced = if kind.is_mcp() { Vec::new() } else { value.which_of(&of_mcp) };
+    let misplaced = if kind.is_mcp() { Vec::new() } else { value.present_keys(&mcp_keys) };
     for key in misplaced {
-        value.fault(format!("`{key}` is a setting of an MCP server"), "remove it");
+        value.report(format!("`{key}` is only for an MCP server"), "remove it");
     }
-    if value.has("servers") {
-        value.fault("`servers` is a setting of `mcp_servers`", "remove it");
+    if value.has_member("servers") {
+        value.report("`servers` is only for `mcp_servers`", "remove it");
     }
 }
 
-impl Show for SourceConfig {
-    fn show(&self) -> Value {
-        // Bounds of an MCP server are no settings of another source.
-        let of_mcp = |value: Value| if self.kind.is_mcp() { value } else { Value::Null };
-        let McpTools { trust_annotations, destructive, disabled, enabled } = &self.mcp_tools;
-        let mut shown = json!({
+impl RedactedJson for SourceConfig {
+    fn to_redacted_json(&self) -> Value {
+        // Only MCP servers have these limits.
+        let if_mcp = |value: Value| if self.kind.is_mcp() { value } else { Value::Null };
+        let McpToolsConfig { trust_annotations, destructive, disabled_tools, enabled_tools } =
+            &self.mcp_tools;
+        let mut json = json!({
             "name": self.name,
-            "slow": self.slow,
+            "slow": self.is_slow,
             "trust": self.trust,
-            "credential": { "bearer": self.credential.as_ref().map(|_| HIDDEN) },
+            "credential": { "bearer": self.credential.as_ref().map(|_| REDACTED) },
             "durability": self.durability,
-            "read_only": self.read_only.show(),
-            "idempotent": self.idempotent.show(),
-            "chain": self.chain.show(),
-            "timeout": self.timeout.show(),
+            "read_only": self.read_only.to_redacted_json(),
+            "idempotent": self.idempotent.to_redacted_json(),
+            "chain": self.callable_by_programs.to_redacted_json(),
+            "timeout": self.timeout.to_redacted_json(),
             "trust_annotations": trust_annotations.then_some(true),
-            "destructive": destructive.show(),
-            "disabled_tools": (!disabled.is_empty()).then_some(disabled),
-            "enabled_tools": enabled,
-            "retry": if self.retry { "once" } else { "never" },
-            "startup_timeout": of_mcp(self.startup_timeout.show()),
-            "max_message": of_mcp(self.max_message.show()),
+            "destructive": destructive.to_redacted_json(),
+            "disabled_tools": (!disabled_tools.is_empty()).then_some(disabled_tools),
+            "enabled_tools": enabled_tools,
+            "retry": if self.retries_once { "once" } else { "never" },
+            "startup_timeout": if_mcp(self.startup_timeout.to_redacted_json()),
+            "max_message": if_mcp(self.max_message_bytes.to_redacted_json()),
         });
-        if let Some(members) = shown.as_object_mut() {
-            members.insert(self.kind.as_str().to_owned(), self.kind.show());
+        if let Some(members) = json.as_object_mut() {
+            members.insert(self.kind.as_str().to_owned(), self.kind.to_redacted_json());
         }
-        shown
+        json
     }
 }
 
-impl Show for SourceKind {
-    fn show(&self) -> Value {
+impl RedactedJson for SourceKind {
+    fn to_redacted_json(&self) -> Value {
         match self {
-            Self::ToolFile(path) => path.show(),
-            Self::Module(url) => url.show(),
-            Self::McpCommand(command) => command.show(),
+            Self::ToolFile(path) => path.to_redacted_json(),
+            Self::Module(url) => url.to_redacted_json(),
+            Self::McpCommand(command) => command.to_redacted_json(),
             Self::McpUrl { url, headers, oauth, per_caller } => json!({
-                "url": url.show(),
-                "headers": headers.show(),
-                "oauth": oauth.as_ref().map(|it| it.show()),
-                "per_caller": per_caller.as_ref().map(|it| it.show()),
+                "url": url.to_redacted_json(),
+                "headers": headers.to_redacted_json(),
+                "oauth": oauth.as_ref().map(|oauth| oauth.to_redacted_json()),
+                "per_caller": per_caller.as_ref().map(|secrets| secrets.to_redacted_json()),
             }),
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use egress::{Class, Egress, EgressError, EgressSettings, HttpLimits};
+use egress::{EgressClient, EgressError, EgressOptions, RequestLimits, UrlTrust};
 use serde_json::Value;
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 use crate::egress::get;
-use crate::site::{Lead, Names};
+use crate::test_server::{RoutingDialer, ScriptedResolver};
 
 /// One row: what it has depends on its family.
 type Row = BTreeMap<String, Value>;
@@ -21,20 +21,20 @@ const PRIVATE_NAMES: [&str; 2] = ["metadata.google.internal", "kubernetes.defaul
 
 #[tokio::test]
 async fn no_url_of_the_list_gets_inside() {
-    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
-    let lead = Lead::to(&[]);
-    let inside = Names::by(|_, _| vec!["10.0.0.1".parse().unwrap()]);
+    let rows = read_rows_as::<Row>("attacks/ssrf_urls.jsonl");
+    let lead = RoutingDialer::to(&[]);
+    let inside = ScriptedResolver::by(|_, _| vec!["10.0.0.1".parse().unwrap()]);
     let settings =
-        EgressSettings { dialer: lead.clone(), resolver: inside, ..EgressSettings::default() };
-    let egress = Egress::new(settings).unwrap();
+        EgressOptions { dialer: lead.clone(), resolver: inside, ..EgressOptions::default() };
+    let egress = EgressClient::new(settings).unwrap();
     let (mut blocked, mut naive, mut sent) = (0, 0, 0);
     for row in rows.iter().filter(|row| row.contains_key("url")) {
         let (url, expect) = (text(row, "url"), text(row, "expect"));
         if expect == "public_ip" {
             continue;
         }
-        for class in [Class::Caller, Class::Upstream] {
-            let early = egress.check(&class, url);
+        for class in [UrlTrust::CallArgument, UrlTrust::UpstreamResponse] {
+            let early = egress.validate_url(&class, url);
             let by_name = expect == "depends_on_dns";
             assert!(
                 by_name || matches!(early, Err(EgressError::Blocked { .. })),
@@ -44,7 +44,7 @@ async fn no_url_of_the_list_gets_inside() {
             for uri in [early.ok(), url.parse().ok()].into_iter().flatten() {
                 sent += 1;
                 let error = egress
-                    .send(&class, get(&uri.to_string()), HttpLimits::default())
+                    .send_request(&class, get(&uri.to_string()), RequestLimits::default())
                     .await
                     .unwrap_err();
                 assert!(matches!(error, EgressError::Blocked { .. }), "{url:?}: {error}");
@@ -63,8 +63,8 @@ async fn no_url_of_the_list_gets_inside() {
 
 #[tokio::test]
 async fn what_is_public_can_be_called() {
-    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
-    let outside = Names::by(|_, _| vec!["93.184.216.34".parse().unwrap()]);
+    let rows = read_rows_as::<Row>("attacks/ssrf_urls.jsonl");
+    let outside = ScriptedResolver::by(|_, _| vec!["93.184.216.34".parse().unwrap()]);
     let mut public = 0;
     let urls =
         rows.iter().filter(|row| ["public_ip", "depends_on_dns"].contains(&text(row, "expect")));
@@ -81,18 +81,22 @@ async fn what_is_public_can_be_called() {
         };
         parsed.set_username("").unwrap();
         parsed.set_password(None).unwrap();
-        let lead = Lead::to(&[]);
-        let settings = EgressSettings {
+        let lead = RoutingDialer::to(&[]);
+        let settings = EgressOptions {
             dialer: lead.clone(),
             resolver: outside.clone(),
-            ..EgressSettings::default()
+            ..EgressOptions::default()
         };
-        let egress = Egress::new(settings).unwrap();
+        let egress = EgressClient::new(settings).unwrap();
         let host = parsed.host_str().unwrap().trim_end_matches('.');
-        match egress.check(&Class::Caller, parsed.as_str()) {
+        match egress.validate_url(&UrlTrust::CallArgument, parsed.as_str()) {
             Ok(uri) => {
                 let error = egress
-                    .send(&Class::Caller, get(&uri.to_string()), HttpLimits::default())
+                    .send_request(
+                        &UrlTrust::CallArgument,
+                        get(&uri.to_string()),
+                        RequestLimits::default(),
+                    )
                     .await
                     .unwrap_err();
                 assert!(matches!(error, EgressError::Unreachable { .. }), "{url}: {error}");

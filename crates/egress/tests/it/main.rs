@@ -9,4 +9,4 @@ mod rebinding;
 #[cfg(test)]
 mod redirects;
 #[cfg(test)]
-mod site;
+mod test_server;

@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use egress::{Class, Dial, Egress, EgressError, EgressSettings, HttpLimits, MOST_ANSWERS};
+use egress::{
+    Dialer, EgressClient, EgressError, EgressOptions, MAX_ADDRESSES, RequestLimits, UrlTrust,
+};
 use tokio::net::TcpStream;
-use tool::Boxed;
+use tool::BoxFuture;
 
 use crate::egress::get;
-use crate::site::Names;
+use crate::test_server::ScriptedResolver;
 
 fn at(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -18,13 +20,16 @@ fn at(text: &str) -> IpAddr {
 
 /// Refuses all, and counts.
 #[derive(Debug, Default)]
-struct Count {
+struct CountingDialer {
     public: AtomicUsize,
     private: AtomicUsize,
 }
 
-impl Dial for Count {
-    fn dial(&self, address: SocketAddr) -> Boxed<'_, io::Result<(TcpStream, SocketAddr)>> {
+impl Dialer for CountingDialer {
+    fn dial_address(
+        &self,
+        address: SocketAddr,
+    ) -> BoxFuture<'_, io::Result<(TcpStream, SocketAddr)>> {
         let count = if address.ip() == at("93.184.216.34") { &self.public } else { &self.private };
         count.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
@@ -44,18 +49,19 @@ fn answer(count: usize) -> Vec<IpAddr> {
 
 #[tokio::test]
 async fn a_flipping_name_is_never_dialled_where_it_was_not_checked() {
-    let dials = Arc::new(Count::default());
-    let resolver = Names::by(|_, count| answer(count));
-    let settings = EgressSettings {
+    let dials = Arc::new(CountingDialer::default());
+    let resolver = ScriptedResolver::by(|_, count| answer(count));
+    let settings = EgressOptions {
         dialer: dials.clone(),
         resolver: resolver.clone(),
-        ..EgressSettings::default()
+        ..EgressOptions::default()
     };
-    let egress = Egress::new(settings).unwrap();
+    let egress = EgressClient::new(settings).unwrap();
     for count in 0..100_000 {
-        let class = if count % 2 == 0 { Class::Caller } else { Class::Upstream };
+        let class =
+            if count % 2 == 0 { UrlTrust::CallArgument } else { UrlTrust::UpstreamResponse };
         let error = egress
-            .send(&class, get("http://flip.example.org/"), HttpLimits::default())
+            .send_request(&class, get("http://flip.example.org/"), RequestLimits::default())
             .await
             .unwrap_err();
         let open = answer(count) == [at("93.184.216.34")];
@@ -70,13 +76,15 @@ async fn a_flipping_name_is_never_dialled_where_it_was_not_checked() {
 
 #[tokio::test]
 async fn control_to_check_and_then_look_up_again_dials_what_was_not_checked() {
-    let resolver = Names::by(|_, count| answer(count));
-    let dials = Count::default();
+    let resolver = ScriptedResolver::by(|_, count| answer(count));
+    let dials = CountingDialer::default();
     for _ in 0..1000 {
-        let checked = egress::Resolve::resolve(&*resolver, "flip.example.org").await.unwrap();
+        let checked =
+            egress::DnsResolver::resolve_host(&*resolver, "flip.example.org").await.unwrap();
         if checked == [at("93.184.216.34")] {
-            let again = egress::Resolve::resolve(&*resolver, "flip.example.org").await.unwrap();
-            assert!(dials.dial(SocketAddr::new(again[0], 80)).await.is_err());
+            let again =
+                egress::DnsResolver::resolve_host(&*resolver, "flip.example.org").await.unwrap();
+            assert!(dials.dial_address(SocketAddr::new(again[0], 80)).await.is_err());
         }
     }
     assert!(dials.private.load(Ordering::SeqCst) > 0);
@@ -84,15 +92,17 @@ async fn control_to_check_and_then_look_up_again_dials_what_was_not_checked() {
 
 #[tokio::test]
 async fn an_operators_name_does_not_lead_to_metadata() {
-    let dials = Arc::new(Count::default());
-    let resolver =
-        Names::by(|_, count| vec![at(["169.254.169.254", "fd00:ec2::254", "0.0.0.0"][count % 3])]);
-    let settings = EgressSettings { dialer: dials.clone(), resolver, ..EgressSettings::default() };
-    let egress = Egress::new(settings).unwrap();
+    let dials = Arc::new(CountingDialer::default());
+    let resolver = ScriptedResolver::by(|_, count| {
+        vec![at(["169.254.169.254", "fd00:ec2::254", "0.0.0.0"][count % 3])]
+    });
+    let settings = EgressOptions { dialer: dials.clone(), resolver, ..EgressOptions::default() };
+    let egress = EgressClient::new(settings).unwrap();
     let url = "http://tools.example.org:8000/";
-    let class = Class::Operator { origin: egress::Origin::parse(url).unwrap() };
+    let class = UrlTrust::Configured { origin: egress::Origin::parse(url).unwrap() };
     for _ in 0..3 {
-        let error = egress.send(&class, get(url), HttpLimits::default()).await.unwrap_err();
+        let error =
+            egress.send_request(&class, get(url), RequestLimits::default()).await.unwrap_err();
         assert!(matches!(error, EgressError::Blocked { .. }), "{error}");
     }
     assert_eq!(dials.private.load(Ordering::SeqCst), 0);
@@ -100,17 +110,21 @@ async fn an_operators_name_does_not_lead_to_metadata() {
 
 #[tokio::test]
 async fn too_many_answers_and_none_are_errors() {
-    let dials = Arc::new(Count::default());
-    let resolver = Names::by(|_, count| match count {
-        0 => vec![at("93.184.216.34"); MOST_ANSWERS + 1],
+    let dials = Arc::new(CountingDialer::default());
+    let resolver = ScriptedResolver::by(|_, count| match count {
+        0 => vec![at("93.184.216.34"); MAX_ADDRESSES + 1],
         1 => [vec![at("93.184.216.34"); 499], vec![at("127.0.0.1")]].concat(),
         _ => Vec::new(),
     });
-    let settings = EgressSettings { dialer: dials.clone(), resolver, ..EgressSettings::default() };
-    let egress = Egress::new(settings).unwrap();
+    let settings = EgressOptions { dialer: dials.clone(), resolver, ..EgressOptions::default() };
+    let egress = EgressClient::new(settings).unwrap();
     for words in ["over 16 addresses", "over 16 addresses", "no address"] {
         let error = egress
-            .send(&Class::Caller, get("http://many.example.org/"), HttpLimits::default())
+            .send_request(
+                &UrlTrust::CallArgument,
+                get("http://many.example.org/"),
+                RequestLimits::default(),
+            )
             .await
             .unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

@@ -1,18 +1,20 @@
 //! What is written reads back, at every provider.
 
 use bytes::Bytes;
-use formats::{Answered, Format, RequestedCall, read_calls, write_calls, write_results};
+use formats::{
+    ProviderFormat, ToolCallRequest, ToolCallResult, parse_calls, render_calls, render_results,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tool::{Body, Json, Limits, Outcome};
+use tool::{Json, JsonLimits, Outcome, OutcomeBody};
 
 /// Formats whose arguments are an object; the others carry any text.
-fn objects_only(format: Format) -> bool {
+fn objects_only(format: ProviderFormat) -> bool {
     !format.as_str().starts_with("openai")
 }
 
-fn needs_id(format: Format) -> bool {
-    format.as_str().starts_with("openai") || format == Format::Anthropic
+fn needs_id(format: ProviderFormat) -> bool {
+    format.as_str().starts_with("openai") || format == ProviderFormat::Anthropic
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -46,66 +48,72 @@ fn call() -> impl Strategy<Value = (Option<String>, String, String)> {
     (proptest::option::of("[a-zA-Z0-9_-]{1,20}"), "[a-zA-Z_][a-zA-Z0-9_.-]{0,20}", arguments())
 }
 
-fn requested(format: Format, given: &[(Option<String>, String, String)]) -> Vec<RequestedCall> {
+fn requested(
+    format: ProviderFormat,
+    given: &[(Option<String>, String, String)],
+) -> Vec<ToolCallRequest> {
     let call = |(index, (id, name, text)): (usize, &(Option<String>, String, String))| {
         let id = match format {
-            Format::Mcp => None,
+            ProviderFormat::Mcp => None,
             _ if needs_id(format) => Some(id.clone().unwrap_or_else(|| format!("call_{index}"))),
             _ => id.clone(),
         };
         // An empty text is what models send for no arguments, and reads back as that.
         let text = if text.trim().is_empty() { "{}" } else { text };
-        RequestedCall { id, name: name.clone(), text: Bytes::from(text.to_owned()) }
+        ToolCallRequest { id, name: name.clone(), arguments_text: Bytes::from(text.to_owned()) }
     };
     let calls = given.iter().enumerate().map(call);
-    calls.filter(|call| !objects_only(format) || call.args().is_ok()).collect()
+    calls.filter(|call| !objects_only(format) || call.parse_arguments().is_ok()).collect()
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     (value(), any::<bool>(), any::<bool>()).prop_map(|(value, mcp, is_error)| {
         let content = json!({ "content": [{ "type": "text", "text": value.to_string() }] });
         let json = if mcp { content } else { value };
-        let text = Json::check(json.to_string(), Limits::DOCUMENT).unwrap();
-        Outcome { body: if mcp { Body::Mcp(text) } else { Body::Value(text) }, is_error }
+        let text = Json::parse(json.to_string(), JsonLimits::DOCUMENT).unwrap();
+        Outcome {
+            body: if mcp { OutcomeBody::Mcp(text) } else { OutcomeBody::Value(text) },
+            is_error,
+        }
     })
 }
 
 /// Of each message: id, name, text, and whether it says that it failed, each where the format has it.
 type Told = (Option<String>, Option<String>, Option<String>, Option<bool>);
 
-fn told(format: Format, messages: &Value) -> Vec<Told> {
+fn told(format: ProviderFormat, messages: &Value) -> Vec<Told> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let all = |value: &Value| value.as_array().unwrap().clone();
     let of = |message: &Value| match format {
-        Format::OpenaiChat | Format::OpenaiChatStrict => {
+        ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict => {
             assert_eq!(message["role"], "tool");
             (text(&message["tool_call_id"]), None, text(&message["content"]), None)
         }
-        Format::OpenaiResponses | Format::OpenaiResponsesStrict => {
+        ProviderFormat::OpenaiResponses | ProviderFormat::OpenaiResponsesStrict => {
             assert_eq!(message["type"], "function_call_output");
             (text(&message["call_id"]), None, text(&message["output"]), None)
         }
-        Format::Anthropic => {
+        ProviderFormat::Anthropic => {
             assert_eq!(message["type"], "tool_result");
             let failed = message.get("is_error").is_some_and(|flag| flag == true);
             (text(&message["tool_use_id"]), None, text(&message["content"]), Some(failed))
         }
-        Format::Gemini | Format::GeminiPerTool => {
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => {
             let part = &message["functionResponse"];
             let failed = part["response"].get("error").is_some();
             assert_ne!(failed, part["response"].get("output").is_some());
             (text(&part["id"]), text(&part["name"]), text(&part["response"]["error"]), Some(failed))
         }
-        Format::Ollama => {
+        ProviderFormat::Ollama => {
             assert_eq!(message["role"], "tool");
             let id = text(&message["tool_call_id"]);
             (id, text(&message["tool_name"]), text(&message["content"]), None)
         }
-        Format::Mcp => (None, None, None, None),
+        ProviderFormat::Mcp => (None, None, None, None),
     };
     let inside = |message: &Value| match format {
-        Format::Anthropic => all(&message["content"]),
-        Format::Gemini | Format::GeminiPerTool => all(&message["parts"]),
+        ProviderFormat::Anthropic => all(&message["content"]),
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => all(&message["parts"]),
         _ => vec![message.clone()],
     };
     all(messages).iter().flat_map(inside).map(|message| of(&message)).collect()
@@ -116,11 +124,11 @@ proptest! {
 
     #[test]
     fn calls_read_back(given in proptest::collection::vec(call(), 0..6)) {
-        for format in Format::ALL {
+        for format in ProviderFormat::ALL {
             let calls = requested(*format, &given);
-            let message = write_calls(*format, &calls);
-            let checked = Json::check(message.bytes().clone(), Limits::DOCUMENT).unwrap();
-            prop_assert_eq!(&read_calls(*format, &checked).unwrap(), &calls, "{}", format);
+            let message = render_calls(*format, &calls);
+            let checked = Json::parse(message.bytes().clone(), JsonLimits::DOCUMENT).unwrap();
+            prop_assert_eq!(&parse_calls(*format, &checked).unwrap(), &calls, "{}", format);
         }
     }
 
@@ -128,21 +136,21 @@ proptest! {
     fn every_call_has_its_answer_in_order(
         given in proptest::collection::vec((call(), outcome()), 0..6)
     ) {
-        for format in Format::ALL {
+        for format in ProviderFormat::ALL {
             let calls: Vec<_> = given.iter().map(|(call, _)| call.clone()).collect();
             let calls = requested(*format, &calls);
-            let answered = |(call, (_, outcome)): (&RequestedCall, &(_, Outcome))| Answered {
+            let answered = |(call, (_, outcome)): (&ToolCallRequest, &(_, Outcome))| ToolCallResult {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 outcome: outcome.clone(),
             };
             let answered: Vec<_> = calls.iter().zip(&given).map(answered).collect();
-            let messages = write_results(*format, &answered);
-            let messages = Json::check(messages.bytes().clone(), Limits::DOCUMENT).unwrap().value();
+            let messages = render_results(*format, &answered);
+            let messages = Json::parse(messages.bytes().clone(), JsonLimits::DOCUMENT).unwrap().to_value();
             let told = told(*format, &messages);
             prop_assert_eq!(told.len(), answered.len(), "{}", format);
             for (answered, (id, name, text, failed)) in answered.iter().zip(told) {
-                if *format == Format::Mcp {
+                if *format == ProviderFormat::Mcp {
                     continue;
                 }
                 prop_assert_eq!(&id, &answered.id, "{}", format);

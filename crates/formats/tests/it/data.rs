@@ -3,7 +3,7 @@
 mod lowered;
 
 use serde_json::Value;
-use tool::{Json, Tool, ToolName, Traits};
+use tool::{Json, Tool, ToolName, ToolTraits};
 
 /// A definition as a tool. One without a schema takes any arguments.
 fn tool(row: &Value, index: usize) -> Tool {
@@ -15,9 +15,9 @@ fn tool(row: &Value, index: usize) -> Tool {
         name: ToolName::new(format!("t{index}")).unwrap(),
         title: None,
         description: row["description"].as_str().unwrap_or_default().to_owned(),
-        input: Json::of(&input),
-        output: None,
-        traits: Traits::default(),
-        received: Json::empty(),
+        input_schema: Json::encode(&input),
+        output_schema: None,
+        traits: ToolTraits::default(),
+        raw_definition: Json::empty_object(),
     }
 }

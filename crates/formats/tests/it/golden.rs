@@ -1,43 +1,43 @@
 //! One definition, one snapshot per format. The inputs are in `golden/`, the snapshots beside this
 //! file.
 
-use formats::{AliasMap, Format, list, render};
-use tool::{Effect, Effects, Json, Limits, Tool, ToolName, Traits};
+use formats::{AliasMap, ProviderFormat, join_tools, render_tool};
+use tool::{Json, JsonLimits, SideEffect, SideEffects, Tool, ToolName, ToolTraits};
 
 fn json(text: &str) -> Json {
-    Json::check(text.to_owned(), Limits::DEFINITION).unwrap()
+    Json::parse(text.to_owned(), JsonLimits::DEFINITION).unwrap()
 }
 
 /// A tool whose source wrote it as MCP does, with annotations that are trusted.
 fn from_mcp(text: &str) -> Tool {
     let received = json(text.trim_end());
-    let word = |key: &str| received.get(key).map(|json| json.read::<String>().unwrap());
+    let word = |key: &str| received.get(key).map(|json| json.decode::<String>().unwrap());
     Tool {
         name: ToolName::new(word("name").unwrap()).unwrap(),
         title: word("title"),
         description: word("description").unwrap(),
-        input: received.get("inputSchema").unwrap(),
-        output: received.get("outputSchema"),
-        traits: Traits { trusted_annotations: true, ..Traits::default() },
-        received,
+        input_schema: received.get("inputSchema").unwrap(),
+        output_schema: received.get("outputSchema"),
+        traits: ToolTraits { trusted_annotations: true, ..ToolTraits::default() },
+        raw_definition: received,
     }
 }
 
 /// The same tool from a source that wrote it otherwise.
-fn from_elsewhere(text: &str, traits: Traits) -> Tool {
-    Tool { traits, received: json("{}"), ..from_mcp(text) }
+fn from_elsewhere(text: &str, traits: ToolTraits) -> Tool {
+    Tool { traits, raw_definition: json("{}"), ..from_mcp(text) }
 }
 
-fn fragment(format: Format, tool: &Tool, name: &str) -> Json {
-    render(format, tool, name).json.unwrap()
+fn fragment(format: ProviderFormat, tool: &Tool, name: &str) -> Json {
+    render_tool(format, tool, name).json.unwrap()
 }
 
 fn snapshots(input: &str, tool: &Tool) {
-    let names = AliasMap::safe([tool.name.as_str()]);
-    for format in Format::ALL {
+    let names = AliasMap::with_safe_aliases([tool.name.as_str()]);
+    for format in ProviderFormat::ALL {
         let name = match format {
-            Format::Mcp => tool.name.as_str(),
-            _ => names.alias(tool.name.as_str()).unwrap(),
+            ProviderFormat::Mcp => tool.name.as_str(),
+            _ => names.alias_of(tool.name.as_str()).unwrap(),
         };
         let written = fragment(*format, tool, name);
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -46,15 +46,16 @@ fn snapshots(input: &str, tool: &Tool) {
     }
 }
 
-/// Spec 0's example, exactly as its document shows it: same keys, same order, `names=native`.
+/// The module API's example, exactly as its document shows it: same keys, same order,
+/// `names=native`.
 #[test]
-fn spec_0_example() {
-    let tool = from_elsewhere(include_str!("golden/web_search.json"), Traits::default());
-    let names = AliasMap::native([tool.name.as_str()]);
-    let name = names.alias("research.web_search").unwrap();
-    let written = fragment(Format::OpenaiChat, &tool, name);
-    let pretty = serde_json::to_string_pretty(&written.value()).unwrap();
-    assert_eq!(pretty, include_str!("golden/spec_0.json").trim_end());
+fn module_api_example() {
+    let tool = from_elsewhere(include_str!("golden/web_search.json"), ToolTraits::default());
+    let names = AliasMap::with_native_names([tool.name.as_str()]);
+    let name = names.alias_of("research.web_search").unwrap();
+    let written = fragment(ProviderFormat::OpenaiChat, &tool, name);
+    let pretty = serde_json::to_string_pretty(&written.to_value()).unwrap();
+    assert_eq!(pretty, include_str!("golden/module_api.json").trim_end());
     snapshots("web_search", &tool);
 }
 
@@ -62,15 +63,15 @@ fn spec_0_example() {
 #[test]
 fn a_definition_of_an_mcp_server_survives() {
     let tool = from_mcp(include_str!("golden/mcp_odd.json"));
-    assert_eq!(fragment(Format::Mcp, &tool, "odd"), tool.received);
+    assert_eq!(fragment(ProviderFormat::Mcp, &tool, "odd"), tool.raw_definition);
     snapshots("mcp_odd", &tool);
 }
 
 #[test]
 fn only_the_name_of_an_mcp_definition_is_replaced() {
     let tool = from_mcp(include_str!("golden/mcp_odd.json"));
-    let renamed = fragment(Format::Mcp, &tool, "server.odd");
-    let expected = tool.received.as_str().replacen(r#""odd""#, r#""server.odd""#, 1);
+    let renamed = fragment(ProviderFormat::Mcp, &tool, "server.odd");
+    let expected = tool.raw_definition.as_str().replacen(r#""odd""#, r#""server.odd""#, 1);
     assert_eq!(renamed.as_str(), expected);
 }
 
@@ -78,22 +79,22 @@ fn only_the_name_of_an_mcp_definition_is_replaced() {
 #[test]
 fn what_is_shown_is_what_is_checked() {
     let mut tool = from_mcp(include_str!("golden/mcp_odd.json"));
-    tool.input = json(r#"{"type":"object","required":["really"]}"#);
-    let written = fragment(Format::Mcp, &tool, "odd");
-    assert_eq!(written.get("inputSchema").unwrap(), tool.input);
+    tool.input_schema = json(r#"{"type":"object","required":["really"]}"#);
+    let written = fragment(ProviderFormat::Mcp, &tool, "odd");
+    assert_eq!(written.get("inputSchema").unwrap(), tool.input_schema);
     assert!(written.get("x-vendor").is_some());
 }
 
 #[test]
 fn traits_become_annotations() {
-    let traits = Traits {
-        effects: Effects::Declared(vec![Effect::ModifiesFiles]),
-        destructive: true,
-        idempotent: true,
-        ..Traits::default()
+    let traits = ToolTraits {
+        effects: SideEffects::Declared(vec![SideEffect::ModifiesFiles]),
+        is_destructive: true,
+        is_idempotent: true,
+        ..ToolTraits::default()
     };
     snapshots("delete_file", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
-    let traits = Traits { effects: Effects::read_only(), ..Traits::default() };
+    let traits = ToolTraits { effects: SideEffects::read_only(), ..ToolTraits::default() };
     snapshots("read_only", &from_elsewhere(include_str!("golden/delete_file.json"), traits));
 }
 
@@ -101,26 +102,27 @@ fn traits_become_annotations() {
 /// where they would make it careless.
 #[test]
 fn hints_go_out_as_they_hold() {
-    let listed = |received: &str, traits: Traits| {
+    let listed = |received: &str, traits: ToolTraits| {
         let definition = format!(
             r#"{{"name":"t","description":"d","inputSchema":{{"type":"object"}},"annotations":{received}}}"#
         );
         let tool = Tool { traits, ..from_mcp(&definition) };
-        let written = fragment(Format::Mcp, &tool, "t");
+        let written = fragment(ProviderFormat::Mcp, &tool, "t");
         written.get("annotations").map(|it| it.as_str().to_owned()).unwrap_or_default()
     };
-    let trusted = |effects| Traits { effects, trusted_annotations: true, ..Traits::default() };
-    let changes = || Effects::Declared(vec![Effect::SystemState]);
-    let destructive = Traits { destructive: true, ..Traits::default() };
+    let trusted =
+        |effects| ToolTraits { effects, trusted_annotations: true, ..ToolTraits::default() };
+    let changes = || SideEffects::Declared(vec![SideEffect::SystemState]);
+    let destructive = ToolTraits { is_destructive: true, ..ToolTraits::default() };
     for (received, traits, expected) in [
         // Not trusted: what is left can only make a client more careful.
-        (r#"{"readOnlyHint":true}"#, Traits::default(), ""),
+        (r#"{"readOnlyHint":true}"#, ToolTraits::default(), ""),
         (
             r#"{"title":"T","readOnlyHint":true,"openWorldHint":false,"x":1}"#,
-            Traits::default(),
+            ToolTraits::default(),
             r#"{"title":"T","x":1}"#,
         ),
-        (r#"{"destructiveHint":false,"idempotentHint":true}"#, Traits::default(), ""),
+        (r#"{"destructiveHint":false,"idempotentHint":true}"#, ToolTraits::default(), ""),
         (
             r#"{"readOnlyHint":false,"openWorldHint":true}"#,
             destructive.clone(),
@@ -129,7 +131,7 @@ fn hints_go_out_as_they_hold() {
         // Trusted: as it was received.
         (
             r#"{"readOnlyHint":true,"openWorldHint":false}"#,
-            trusted(Effects::read_only()),
+            trusted(SideEffects::read_only()),
             r#"{"readOnlyHint":true,"openWorldHint":false}"#,
         ),
         (
@@ -137,16 +139,16 @@ fn hints_go_out_as_they_hold() {
             trusted(changes()),
             r#"{"readOnlyHint":false,"destructiveHint":false}"#,
         ),
-        (r#"{"openWorldHint":false}"#, trusted(Effects::Unknown), r#"{"openWorldHint":false}"#),
+        (r#"{"openWorldHint":false}"#, trusted(SideEffects::Unknown), r#"{"openWorldHint":false}"#),
         // The operator's word goes before the server's, trusted or not.
         (
             "{}",
-            Traits { effects: Effects::read_only(), ..Traits::default() },
+            ToolTraits { effects: SideEffects::read_only(), ..ToolTraits::default() },
             r#"{"readOnlyHint":true}"#,
         ),
         (
             r#"{"destructiveHint":false}"#,
-            Traits { trusted_annotations: true, ..destructive },
+            ToolTraits { trusted_annotations: true, ..destructive },
             r#"{"destructiveHint":true}"#,
         ),
     ] {
@@ -157,19 +159,19 @@ fn hints_go_out_as_they_hold() {
 #[test]
 fn a_list_joins_its_fragments() {
     let tools = [include_str!("golden/web_search.json"), include_str!("golden/delete_file.json")];
-    for format in Format::ALL {
+    for format in ProviderFormat::ALL {
         let fragments: Vec<Json> = tools
             .iter()
-            .map(|text| from_elsewhere(text, Traits::default()))
+            .map(|text| from_elsewhere(text, ToolTraits::default()))
             .map(|tool| fragment(*format, &tool, tool.name.as_str()))
             .collect();
-        let joined = list(*format, &fragments);
+        let joined = join_tools(*format, &fragments);
         let inside = format!("{},{}", fragments[0].as_str(), fragments[1].as_str());
         let expected = match format {
-            Format::Gemini => format!(r#"[{{"functionDeclarations":[{inside}]}}]"#),
+            ProviderFormat::Gemini => format!(r#"[{{"functionDeclarations":[{inside}]}}]"#),
             _ => format!("[{inside}]"),
         };
         assert_eq!(joined.as_str(), expected);
-        assert_eq!(list(*format, []).as_str(), "[]");
+        assert_eq!(join_tools(*format, []).as_str(), "[]");
     }
 }

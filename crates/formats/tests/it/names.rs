@@ -16,13 +16,13 @@ proptest! {
 
     #[test]
     fn every_name_has_one_safe_alias_and_every_alias_one_name(names in names()) {
-        let map = AliasMap::safe(&names);
+        let map = AliasMap::with_safe_aliases(&names);
         let distinct: HashSet<_> = names.iter().collect();
         let mut aliases = HashSet::new();
         for name in &distinct {
-            let alias = map.alias(name).unwrap();
-            prop_assert!(formats::names::is_safe(alias), "{name:?} -> {alias:?}");
-            prop_assert_eq!(map.name(alias), Some(name.as_str()));
+            let alias = map.alias_of(name).unwrap();
+            prop_assert!(formats::aliases::is_safe_name(alias), "{name:?} -> {alias:?}");
+            prop_assert_eq!(map.name_of(alias), Some(name.as_str()));
             prop_assert!(aliases.insert(alias), "{alias:?} twice");
         }
         prop_assert_eq!(map.len(), distinct.len());
@@ -36,6 +36,6 @@ proptest! {
             let other = (seed.wrapping_mul(index as u64 * 2 + 1) >> 7) % length;
             shuffled.swap(index, usize::try_from(other).unwrap());
         }
-        prop_assert_eq!(AliasMap::safe(&names), AliasMap::safe(&shuffled));
+        prop_assert_eq!(AliasMap::with_safe_aliases(&names), AliasMap::with_safe_aliases(&shuffled));
     }
 }

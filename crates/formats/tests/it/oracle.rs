@@ -1,36 +1,40 @@
 //! What a provider refuses, written apart from the tables that the crate lowers by.
 
-use formats::Format;
+use formats::ProviderFormat;
 use serde_json::{Map, Value};
 
 /// The declaration in what was rendered.
-pub(crate) fn declaration(format: Format, json: &Value) -> &Value {
+pub(crate) fn declaration(format: ProviderFormat, json: &Value) -> &Value {
     match format {
-        Format::OpenaiChat | Format::OpenaiChatStrict | Format::Ollama => &json["function"],
-        Format::GeminiPerTool => &json["functionDeclarations"][0],
+        ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict | ProviderFormat::Ollama => {
+            &json["function"]
+        }
+        ProviderFormat::GeminiPerTool => &json["functionDeclarations"][0],
         _ => json,
     }
 }
 
 /// The schema in what was rendered.
-pub(crate) fn schema(format: Format, json: &Value) -> Option<&Value> {
+pub(crate) fn schema(format: ProviderFormat, json: &Value) -> Option<&Value> {
     let members = ["parameters", "parametersJsonSchema", "input_schema", "inputSchema"];
     members.into_iter().find_map(|member| declaration(format, json).get(member))
 }
 
 /// Fails where `format` would refuse the tool.
-pub(crate) fn accepts(format: Format, json: &Value) -> Result<(), String> {
+pub(crate) fn accepts(format: ProviderFormat, json: &Value) -> Result<(), String> {
     let declaration = declaration(format, json);
     let name = declaration["name"].as_str().ok_or("no name")?;
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if format != Format::Mcp && !(name.len() <= 64 && !name.is_empty() && name.bytes().all(good)) {
+    if format != ProviderFormat::Mcp
+        && !(name.len() <= 64 && !name.is_empty() && name.bytes().all(good))
+    {
         return Err(format!("the name `{name}`"));
     }
     let Some(schema) = schema(format, json) else {
-        let none = matches!(format, Format::Gemini | Format::GeminiPerTool);
+        let none = matches!(format, ProviderFormat::Gemini | ProviderFormat::GeminiPerTool);
         return none.then_some(()).ok_or_else(|| "no schema".to_owned());
     };
-    if format == Format::Mcp {
+    if format == ProviderFormat::Mcp {
         return Ok(());
     }
     let root = schema.as_object().ok_or("the schema is no object")?;
@@ -44,18 +48,18 @@ pub(crate) fn accepts(format: Format, json: &Value) -> Result<(), String> {
     }
 }
 
-fn inside(format: Format, declaration: &Value, schema: &Value) -> Result<(), String> {
+fn inside(format: ProviderFormat, declaration: &Value, schema: &Value) -> Result<(), String> {
     let root = schema.as_object().ok_or("the schema is no object")?;
     match format {
-        Format::OpenaiChatStrict | Format::OpenaiResponsesStrict
+        ProviderFormat::OpenaiChatStrict | ProviderFormat::OpenaiResponsesStrict
             if declaration["strict"] == true =>
         {
             each(schema, &mut strict)
         }
-        Format::OpenaiChat
-        | Format::OpenaiChatStrict
-        | Format::OpenaiResponses
-        | Format::OpenaiResponsesStrict => {
+        ProviderFormat::OpenaiChat
+        | ProviderFormat::OpenaiChatStrict
+        | ProviderFormat::OpenaiResponses
+        | ProviderFormat::OpenaiResponsesStrict => {
             if !root.contains_key("properties") {
                 return Err("no properties".to_owned());
             }
@@ -67,26 +71,28 @@ fn inside(format: Format, declaration: &Value, schema: &Value) -> Result<(), Str
                 (!list || map.contains_key("items")).then_some(()).ok_or("a list without items")
             })
         }
-        Format::Anthropic => {
+        ProviderFormat::Anthropic => {
             let good = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
             let fits = |name: &String| (1..=64).contains(&name.len()) && name.bytes().all(good);
             let names = root.get("properties").and_then(Value::as_object);
             let bad = names.and_then(|names| names.keys().find(|name| !fits(name)));
             bad.map_or(Ok(()), |name| Err(format!("the argument `{name}`")))
         }
-        Format::Gemini | Format::GeminiPerTool if declaration.get("parameters").is_some() => {
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool
+            if declaration.get("parameters").is_some() =>
+        {
             each(schema, &mut gemini)
         }
-        Format::Gemini | Format::GeminiPerTool => each(schema, &mut |map| {
+        ProviderFormat::Gemini | ProviderFormat::GeminiPerTool => each(schema, &mut |map| {
             only(
                 map,
                 "type format title description enum items prefixItems minItems maxItems minimum maximum anyOf properties additionalProperties required propertyOrdering",
             )
         }),
-        Format::Ollama => each(schema, &mut |map| {
+        ProviderFormat::Ollama => each(schema, &mut |map| {
             only(map, "type items required properties anyOf description enum")
         }),
-        Format::Mcp => Ok(()),
+        ProviderFormat::Mcp => Ok(()),
     }
 }
 

@@ -1,44 +1,44 @@
 //! Writing what came of a call.
 
-use formats::{Answered, Format, write_results};
+use formats::{ProviderFormat, ToolCallResult, render_results};
 use serde_json::{Value, json};
-use tool::{Body, Json, Limits, Outcome};
+use tool::{Json, JsonLimits, Outcome, OutcomeBody};
 
-fn write_outcome(format: Format, outcome: &Outcome, id: &str) -> Json {
+fn write_outcome(format: ProviderFormat, outcome: &Outcome, id: &str) -> Json {
     let (id, outcome) = (Some(id.to_owned()), outcome.clone());
-    let messages = write_results(format, &[Answered { id, name: "t".to_owned(), outcome }]);
+    let messages = render_results(format, &[ToolCallResult { id, name: "t".to_owned(), outcome }]);
     messages.elements()[0].clone()
 }
 
 fn json_text(text: &str) -> Json {
-    Json::check(text.to_owned(), Limits::DOCUMENT).unwrap()
+    Json::parse(text.to_owned(), JsonLimits::DOCUMENT).unwrap()
 }
 
 fn mcp_result(text: &str) -> Outcome {
-    Outcome { body: Body::Mcp(json_text(text)), is_error: false }
+    Outcome { body: OutcomeBody::Mcp(json_text(text)), is_error: false }
 }
 
 fn content(outcome: &Outcome) -> String {
-    let message = write_outcome(Format::OpenaiChat, outcome, "call_1").value();
+    let message = write_outcome(ProviderFormat::OpenaiChat, outcome, "call_1").to_value();
     assert_eq!((&message["role"], &message["tool_call_id"]), (&json!("tool"), &json!("call_1")));
     message["content"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn openai_content_is_text() {
-    let value = |value: Value| content(&Outcome::value(Json::of(&value)));
+    let value = |value: Value| content(&Outcome::from_value(Json::encode(&value)));
     assert_eq!(value(json!("plain")), "plain");
     assert_eq!(value(json!({ "a": [1, null] })), r#"{"a":[1,null]}"#);
     assert_eq!(value(Value::Null), "null");
-    assert_eq!(content(&Outcome::failed("no such file")), "Error: no such file");
+    assert_eq!(content(&Outcome::tool_failure("no such file")), "Error: no such file");
 }
 
 #[test]
 fn numbers_keep_their_digits() {
-    let outcome = Outcome::value(json_text("12345678901234567890123"));
+    let outcome = Outcome::from_value(json_text("12345678901234567890123"));
     assert_eq!(content(&outcome), "12345678901234567890123");
-    let outcome = Outcome::value(json_text(r#"{"n":1.0e2}"#));
-    let written = write_outcome(Format::Mcp, &outcome, "");
+    let outcome = Outcome::from_value(json_text(r#"{"n":1.0e2}"#));
+    let written = write_outcome(ProviderFormat::Mcp, &outcome, "");
     assert!(
         written.as_str().contains(r#""structuredContent":{"n":1.0e2}"#),
         "{}",
@@ -49,14 +49,14 @@ fn numbers_keep_their_digits() {
 #[test]
 fn an_mcp_result_passes_untouched() {
     let text = r#"{ "content": [{"type":"hologram","x":1.0}], "_meta": {"k":1}, "resultType":"complete" }"#;
-    assert_eq!(write_outcome(Format::Mcp, &mcp_result(text), "").as_str(), text);
+    assert_eq!(write_outcome(ProviderFormat::Mcp, &mcp_result(text), "").as_str(), text);
 }
 
 #[test]
 fn a_value_becomes_an_mcp_result() {
-    let written = |outcome: &Outcome| write_outcome(Format::Mcp, outcome, "").value();
+    let written = |outcome: &Outcome| write_outcome(ProviderFormat::Mcp, outcome, "").to_value();
     assert_eq!(
-        written(&Outcome::value(Json::of(&json!({ "line": 3 })))),
+        written(&Outcome::from_value(Json::encode(&json!({ "line": 3 })))),
         json!({
             "content": [{ "type": "text", "text": "{\"line\":3}" }],
             "structuredContent": { "line": 3 },
@@ -64,7 +64,7 @@ fn a_value_becomes_an_mcp_result() {
         })
     );
     assert_eq!(
-        written(&Outcome::failed("no")),
+        written(&Outcome::tool_failure("no")),
         json!({ "content": [{ "type": "text", "text": "no" }], "isError": true })
     );
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use formats::{AliasMap, Format, list, render};
+use formats::{AliasMap, ProviderFormat, join_tools, render_tool};
 use serde_json::Value;
-use tool::{Json, Tool, ToolName, Traits};
+use tool::{Json, Tool, ToolName, ToolTraits};
 
 fn catalog() -> Vec<(String, Tool)> {
     let all: Vec<Value> = serde_json::from_str(include_str!("golden/catalog.json")).unwrap();
@@ -16,29 +16,29 @@ fn catalog() -> Vec<(String, Tool)> {
             name: ToolName::new(format!("t{index}")).unwrap(),
             title: None,
             description: received["description"].as_str().unwrap().to_owned(),
-            input: Json::of(&received["inputSchema"]),
-            output: None,
-            traits: Traits::default(),
-            received: Json::empty(),
+            input_schema: Json::encode(&received["inputSchema"]),
+            output_schema: None,
+            traits: ToolTraits::default(),
+            raw_definition: Json::empty_object(),
         };
         (name, tool)
     };
     all.into_iter().enumerate().map(tool).collect()
 }
 
-fn document(format: Format) -> String {
+fn document(format: ProviderFormat) -> String {
     let all = catalog();
-    let names = AliasMap::safe(all.iter().map(|(name, _)| name));
+    let names = AliasMap::with_safe_aliases(all.iter().map(|(name, _)| name));
     let rendered: Vec<_> = all
         .iter()
-        .map(|(name, tool)| (name, render(format, tool, names.alias(name).unwrap())))
+        .map(|(name, tool)| (name, render_tool(format, tool, names.alias_of(name).unwrap())))
         .collect();
-    let list = list(format, rendered.iter().filter_map(|(_, tool)| tool.json.as_ref()));
-    let mut text = serde_json::to_string_pretty(&list.value()).unwrap() + "\n";
+    let list = join_tools(format, rendered.iter().filter_map(|(_, tool)| tool.json.as_ref()));
+    let mut text = serde_json::to_string_pretty(&list.to_value()).unwrap() + "\n";
     for (name, tool) in &rendered {
         for loss in &tool.losses {
-            let (change, place, keyword) = (loss.change.as_str(), &loss.place, &loss.keyword);
-            writeln!(text, "{name}: {change} {place} {keyword}: {}", loss.why).unwrap();
+            let (change, place, keyword) = (loss.change.as_str(), &loss.pointer, &loss.keyword);
+            writeln!(text, "{name}: {change} {place} {keyword}: {}", loss.reason).unwrap();
         }
     }
     text
@@ -48,7 +48,7 @@ fn document(format: Format) -> String {
 #[expect(clippy::disallowed_methods, reason = "whether to write the documents anew")]
 fn golden_catalog_at_every_provider() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden");
-    for format in Format::ALL {
+    for format in ProviderFormat::ALL {
         let file = folder.join(format!("catalog.{format}.txt"));
         let written = document(*format);
         if std::env::var("TOOLKEEP_BLESS").is_ok_and(|bless| bless == "1") {

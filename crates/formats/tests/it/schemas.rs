@@ -1,9 +1,9 @@
 //! Any schema at all, at every provider.
 
-use formats::{Change, Format, render};
+use formats::{LossKind, ProviderFormat, render_tool};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tool::{Json, Tool, ToolName, Traits};
+use tool::{Json, Tool, ToolName, ToolTraits};
 
 use crate::oracle;
 
@@ -12,10 +12,10 @@ pub(crate) fn tool(input: &Value) -> Tool {
         name: ToolName::new("t").unwrap(),
         title: None,
         description: "d".to_owned(),
-        input: Json::of(input),
-        output: None,
-        traits: Traits::default(),
-        received: Json::empty(),
+        input_schema: Json::encode(input),
+        output_schema: None,
+        traits: ToolTraits::default(),
+        raw_definition: Json::empty_object(),
     }
 }
 
@@ -91,18 +91,18 @@ proptest! {
     /// It ends, what comes is accepted, and what is accepted stays as it is.
     #[test]
     fn what_comes_is_what_the_provider_takes(root in schema()) {
-        for format in Format::ALL {
-            let rendered = render(*format, &tool(&root), "t");
+        for format in ProviderFormat::ALL {
+            let rendered = render_tool(*format, &tool(&root), "t");
             let Some(json) = rendered.json else {
                 prop_assert_eq!(rendered.losses.len(), 1);
-                prop_assert_eq!(rendered.losses[0].change, Change::LeftOut);
+                prop_assert_eq!(rendered.losses[0].change, LossKind::ToolOmitted);
                 continue;
             };
-            let json = json.value();
+            let json = json.to_value();
             if let Err(why) = oracle::accepts(*format, &json) {
                 return Err(TestCaseError::fail(format!("{format}: {why}: {root} became {json}")));
             }
-            if rendered.losses.is_empty() && *format != Format::Mcp {
+            if rendered.losses.is_empty() && *format != ProviderFormat::Mcp {
                 prop_assert_eq!(oracle::schema(*format, &json), Some(&root), "{}", format);
             }
         }

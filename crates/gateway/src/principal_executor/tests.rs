@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use identity::Principal;
 use serde_json::json;
-use tool::outcome::{Answer, Body};
+use tool::call_outcome::{CallResponse, OutcomeBody};
 use tool::{
-    Boxed, CallerType, Code, Context, ExecuteError, Executor, Granted, Interface, Json, Level,
-    Outcome, Step,
+    BoxFuture, CallContext, CallerType, ErrorCode, ExecuteError, ExecutionState, Executor,
+    Interface, Json, Outcome, PermissionLevel, RecordedCall,
 };
 
 use super::{OnBehalf, PrincipalExecutor, PrincipalPort};
-use crate::Request;
+use crate::CallRequest;
 use crate::tests::{bench, offer, principal};
 
 /// Answers the names that its caller can call.
@@ -20,12 +20,14 @@ impl PrincipalExecutor for ListsTools {
     fn execute<'a>(
         &'a self,
         caller: OnBehalf<'a>,
-        _: Granted<'a>,
-        _: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
-        let view = caller.gateway.view(caller.principal, CallerType::Direct);
-        let names: Vec<_> = view.tools().map(|entry| entry.name.to_string()).collect();
-        Box::pin(std::future::ready(Ok(Step::Done(Outcome::value(Json::of(&names))))))
+        _: RecordedCall<'a>,
+        _: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        let view = caller.gateway.view_for(caller.principal, CallerType::Direct);
+        let names: Vec<_> = view.list_tools().map(|entry| entry.name.to_string()).collect();
+        Box::pin(std::future::ready(Ok(ExecutionState::Completed(Outcome::from_value(
+            Json::encode(&names),
+        )))))
     }
 }
 
@@ -36,32 +38,36 @@ struct Ordinary(Option<Arc<dyn Executor>>);
 impl Executor for Ordinary {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         if let Some(inner) = &self.0 {
             return inner.execute(call, ctx);
         }
         let token = ctx.principal.unwrap();
         let opened = token.downcast::<Principal>().is_some()
             || token.downcast::<Arc<crate::Gateway>>().is_some();
-        Box::pin(std::future::ready(Ok(Step::Done(Outcome::value(Json::of(&opened))))))
+        Box::pin(std::future::ready(Ok(ExecutionState::Completed(Outcome::from_value(
+            Json::encode(&opened),
+        )))))
     }
 }
 
-fn named(name: &str, level: Level) -> tool::Tool {
-    let mut tool = testkit::tool(name, "d", &json!({"type": "object"}));
-    tool.traits.level = level;
+fn named(name: &str, level: PermissionLevel) -> tool::Tool {
+    let mut tool = testkit::read_only_tool(name, "d", &json!({"type": "object"}));
+    tool.traits.min_level = level;
     tool
 }
 
 async fn call(gateway: &Arc<crate::Gateway>, who: &Principal, name: &str) -> serde_json::Value {
-    let answer: Answer =
-        gateway.call(who, Request::new(name, "{}".to_owned(), Interface::Library)).await;
-    let Ok(Step::Done(Outcome { body: Body::Value(body), .. })) = answer.result else {
+    let answer: CallResponse =
+        gateway.call_tool(who, CallRequest::new(name, "{}".to_owned(), Interface::Library)).await;
+    let Ok(ExecutionState::Completed(Outcome { body: OutcomeBody::Value(body), .. })) =
+        answer.result
+    else {
         panic!("{answer:?}");
     };
-    body.read().unwrap()
+    body.decode().unwrap()
 }
 
 #[tokio::test]
@@ -69,17 +75,17 @@ async fn a_principal_executor_acts_as_the_principal_of_its_call_through_layers_t
     let port: Arc<dyn Executor> = Arc::new(PrincipalPort(ListsTools));
     let layered = Arc::new(Ordinary(Some(Arc::clone(&port))));
     let gateway = bench(vec![
-        offer(named("list", Level::User), port),
-        offer(named("layered", Level::User), layered),
-        offer(named("secret", Level::Admin), testkit::executor::echo()),
+        offer(named("list", PermissionLevel::User), port),
+        offer(named("layered", PermissionLevel::User), layered),
+        offer(named("secret", PermissionLevel::Admin), testkit::executor::echo_executor()),
     ])
     .gateway;
-    let admin = principal(Level::Admin);
+    let admin = principal(PermissionLevel::Admin);
     for name in ["list", "layered"] {
         let all = call(&gateway, &admin, name).await;
         assert!(all.to_string().contains("secret"), "{all}");
         // Narrowed for this call, the same key sees less.
-        let narrowed = call(&gateway, &admin.lowered(Level::User), name).await;
+        let narrowed = call(&gateway, &admin.with_max_level(PermissionLevel::User), name).await;
         assert!(narrowed.to_string().contains("layered"), "{narrowed}");
         assert!(!narrowed.to_string().contains("secret"), "{narrowed}");
     }
@@ -87,13 +93,15 @@ async fn a_principal_executor_acts_as_the_principal_of_its_call_through_layers_t
 
 #[tokio::test]
 async fn an_ordinary_executor_cannot_open_the_principal_of_its_call() {
-    let gateway = bench(vec![offer(named("pries", Level::User), Arc::new(Ordinary(None)))]).gateway;
-    assert_eq!(call(&gateway, &principal(Level::Admin), "pries").await, json!(false));
+    let gateway =
+        bench(vec![offer(named("pries", PermissionLevel::User), Arc::new(Ordinary(None)))]).gateway;
+    assert_eq!(call(&gateway, &principal(PermissionLevel::Admin), "pries").await, json!(false));
 }
 
 #[tokio::test]
 async fn a_principal_executor_outside_of_a_gateway_has_no_caller() {
-    let tool = Arc::new(named("list", Level::User));
-    let failed = testkit::run::run(&tool, &PrincipalPort(ListsTools), "{}").await.unwrap_err();
-    assert_eq!(failed.code, Code::Internal);
+    let tool = Arc::new(named("list", PermissionLevel::User));
+    let failed =
+        testkit::executor_run::run_call(&tool, &PrincipalPort(ListsTools), "{}").await.unwrap_err();
+    assert_eq!(failed.code, ErrorCode::Internal);
 }

@@ -31,7 +31,7 @@ fn shows(page: &str) -> Result<usize, String> {
 fn the_guide_shows_the_program_that_is_run_here() {
     assert_eq!(shows(GUIDE), Ok(5));
     // The control: another line is found.
-    let changed = GUIDE.replacen("registry.register(", "registry.reregister(", 1);
+    let changed = GUIDE.replacen("registry.register_tool(", "registry.register_other(", 1);
     assert!(shows(&changed).is_err());
 }
 
@@ -39,7 +39,7 @@ fn the_guide_shows_the_program_that_is_run_here() {
 async fn the_program_of_the_guide_answers_a_model_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
     let told = program::run().unwrap();
-    assert_eq!(told.len(), formats::Format::ALL.len());
+    assert_eq!(told.len(), formats::ProviderFormat::ALL.len());
     for (format, text) in &told {
         assert!(text.contains("look_up") || text.contains("look.up"), "{format}: {text}");
         assert!(!text.contains("wipe"), "{format}: what was filtered out is not shown: {text}");

@@ -6,7 +6,7 @@ use crate::readers::{Requests, Responses, hyper_requests, hyper_responses};
 
 /// What a comparison came to.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct DifferenceCount {
     pub(crate) inputs: usize,
     /// Messages that both read, and read as the same.
     pub(crate) same: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     pub(crate) differing: Vec<String>,
 }
 
-impl Tally {
+impl DifferenceCount {
     /// Holds what a reader of requests took, and what hyper makes of the rest, against what hyper makes of all.
     pub(crate) fn requests(&mut self, input: &[u8], step: usize, (ours, rest): Requests) {
         self.inputs += 1;
@@ -66,7 +66,7 @@ impl Tally {
     }
 
     /// Fails where anything was read in two ways.
-    pub(crate) fn settle(&self, what: &str) {
+    pub(crate) fn assert_no_differences(&self, what: &str) {
         let Self { inputs, same, whole, left, differing } = self;
         println!(
             "{what}: {inputs} inputs, {same} messages the same, {whole} read whole, {} read in two ways",

@@ -9,8 +9,8 @@ mod generate;
 #[cfg(test)]
 mod generated;
 #[cfg(test)]
-mod lax;
+mod lenient_reader;
 #[cfg(test)]
 mod readers;
 #[cfg(test)]
-mod script;
+mod scripted_stream;

@@ -12,13 +12,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
 use http1::{
     ClientConnection, EncodedRequest, NextRequest, RequestHead, RequestRules, ResponseStart,
-    ServerConnection, write_target,
+    ServerConnection, write_request_target,
 };
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use tokio::io::AsyncReadExt as _;
 
-use crate::script::{Script, run, run_polled};
+use crate::scripted_stream::{ScriptedStream, run, run_polled};
 
 /// A message as its reader understands it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +76,13 @@ pub(crate) type Requests = (Vec<Message>, Vec<u8>);
 pub(crate) fn our_requests(input: &[u8], step: usize) -> Requests {
     let accept = |head: RequestHead| Some(head);
     let idle_timeout = Duration::from_secs(10);
-    let rules = RequestRules { start: b"POST /", accept, max_body: 1 << 20, idle_timeout };
-    let mut connection = ServerConnection::new(Script::client(input, step), rules);
+    let rules = RequestRules {
+        request_prefix: b"POST /",
+        accept_head: accept,
+        max_body_bytes: 1 << 20,
+        idle_timeout,
+    };
+    let mut connection = ServerConnection::new(ScriptedStream::new_client(input, step), rules);
     let mut messages = Vec::new();
     let mut stopping = pin!(pending::<()>());
     loop {
@@ -116,7 +121,7 @@ pub(crate) fn hyper_requests(input: &[u8], step: usize) -> Vec<Message> {
         .header_read_timeout(None)
         .half_close(true)
         .max_headers(64)
-        .serve_connection(Script::client(input, step), service);
+        .serve_connection(ScriptedStream::new_client(input, step), service);
     // However it ends: what was seen counts.
     drop(run(connection));
     messages.take()
@@ -127,25 +132,25 @@ pub(crate) type Responses = (Vec<Message>, Option<String>);
 
 /// As this crate reads responses, each to one request; `is_head` where those are HEAD.
 pub(crate) fn our_responses(parts: &[Vec<u8>], is_head: bool, step: usize) -> Responses {
-    let mut connection = ClientConnection::new(Script::server(parts, step));
+    let mut connection = ClientConnection::new(ScriptedStream::new_server(parts, step));
     let mut messages = Vec::new();
     for _ in parts {
-        if !connection.is_quiet() {
+        if !connection.is_reusable() {
             return (messages, Some("the connection serves no more".to_owned()));
         }
         let method = method(is_head);
         let mut text = method.as_str().as_bytes().to_vec();
-        write_target(&mut text, &"/".parse().unwrap());
-        let request = EncodedRequest::finish(text, &method, Bytes::new());
+        write_request_target(&mut text, &"/".parse().unwrap());
+        let request = EncodedRequest::from_head(text, &method, Bytes::new());
         let ResponseStart { head, mut framing, content_length, .. } =
-            match run(connection.send(&request)) {
+            match run(connection.send_request(&request)) {
                 Some(Ok(answer)) => answer,
                 Some(Err(failed)) => return (messages, Some(failed.error.to_string())),
                 None => return (messages, Some("stuck".to_owned())),
             };
         let mut body = Vec::new();
         loop {
-            match run_polled(|cx| connection.poll_part(&mut framing, cx)) {
+            match run_polled(|cx| connection.poll_body(&mut framing, cx)) {
                 Some(Some(Ok(part))) => body.extend_from_slice(&part),
                 Some(Some(Err(error))) => return (messages, Some(error.to_string())),
                 Some(None) => break,
@@ -163,7 +168,7 @@ fn method(is_head: bool) -> Method {
 
 /// As hyper reads them.
 pub(crate) fn hyper_responses(parts: &[Vec<u8>], is_head: bool, step: usize) -> Responses {
-    let script = Script::server(parts, step);
+    let script = ScriptedStream::new_server(parts, step);
     let shaken = run(hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(script));
     let (mut sender, mut connection) = shaken.expect("nobody is waited for").unwrap();
     let mut ended = false;

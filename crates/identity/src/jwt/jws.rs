@@ -7,24 +7,25 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use tool::{Json, Limits};
+use tool::{Json, JsonLimits};
 
-use super::claims::Claims;
-use crate::error::Reason;
+use super::token_claims::TokenClaims;
+use crate::credential_errors::CredentialErrorKind;
 
 /// Maximum size of a token in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// Limits of each part.
-const PART: Limits = Limits { bytes: LONGEST, depth: 16, nodes: 2_000 };
+const PART_LIMITS: JsonLimits =
+    JsonLimits { max_bytes: MAX_TOKEN_BYTES, max_depth: 16, max_nodes: 2_000 };
 
 macro_rules! algorithms {
     ($($variant:ident = $word:literal),+ $(,)?) => {
         /// Signature algorithm of a token (RFC 7518, RFC 8037). `none` and shared-secret algorithms
         /// are excluded.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Algorithm { $(#[doc = $word] $variant),+ }
+        pub enum SignatureAlgorithm { $(#[doc = $word] $variant),+ }
 
-        impl Algorithm {
+        impl SignatureAlgorithm {
             /// Every algorithm that is supported.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
@@ -49,7 +50,7 @@ algorithms! {
     Ps512 = "PS512",
 }
 
-impl FromStr for Algorithm {
+impl FromStr for SignatureAlgorithm {
     type Err = String;
     fn from_str(word: &str) -> Result<Self, String> {
         Self::ALL.iter().copied().find(|one| one.as_str() == word).ok_or_else(|| {
@@ -64,44 +65,44 @@ impl FromStr for Algorithm {
 }
 
 /// A parsed signed text whose signature is not verified.
-pub struct Jws<'a> {
-    pub(super) algorithm: Algorithm,
+pub struct UnverifiedJws<'a> {
+    pub(super) algorithm: SignatureAlgorithm,
     pub(super) kid: Option<String>,
     /// Signing input: the first two parts as received.
-    pub(super) said: &'a [u8],
+    pub(super) signing_input: &'a [u8],
     pub(super) signature: Vec<u8>,
     payload: Vec<u8>,
-    kind: Option<String>,
+    typ: Option<String>,
 }
 
-impl<'a> Jws<'a> {
+impl<'a> UnverifiedJws<'a> {
     /// Parses the compact form.
     ///
     /// # Errors
     /// The reason why it can never be valid.
-    pub fn read(presented: &'a str) -> Result<Self, Reason> {
-        if presented.len() > LONGEST {
-            return Err(Reason::Malformed);
+    pub fn parse_compact(presented: &'a str) -> Result<Self, CredentialErrorKind> {
+        if presented.len() > MAX_TOKEN_BYTES {
+            return Err(CredentialErrorKind::Malformed);
         }
-        let (said, signature) = presented.rsplit_once('.').ok_or(Reason::Malformed)?;
-        let (head, body) = said.split_once('.').ok_or(Reason::Malformed)?;
-        let head = object(&part(head)?)?;
+        let (said, signature) = presented.rsplit_once('.').ok_or(CredentialErrorKind::Malformed)?;
+        let (head, body) = said.split_once('.').ok_or(CredentialErrorKind::Malformed)?;
+        let head = parse_object(&decode_part(head)?)?;
         // With four parts, the second would contain a dot, which base64url does not allow.
-        let (payload, signature) = (part(body)?, part(signature)?);
+        let (payload, signature) = (decode_part(body)?, decode_part(signature)?);
         // Critical extensions are not supported (RFC 7515, 4.1.11).
         if head.contains_key("crit") {
-            return Err(Reason::Malformed);
+            return Err(CredentialErrorKind::Malformed);
         }
         let text = |name: &str| match head.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(Reason::Malformed),
+            Some(_) => Err(CredentialErrorKind::Malformed),
         };
-        let algorithm = text("alg")?.ok_or(Reason::Malformed)?;
-        let algorithm = algorithm.parse().map_err(|_| Reason::Algorithm)?;
+        let algorithm = text("alg")?.ok_or(CredentialErrorKind::Malformed)?;
+        let algorithm = algorithm.parse().map_err(|_| CredentialErrorKind::AlgorithmNotAllowed)?;
         let kind = text("typ")?.map(str::to_ascii_lowercase);
         let kid = text("kid")?.map(str::to_owned);
-        Ok(Self { algorithm, kid, said: said.as_bytes(), signature, payload, kind })
+        Ok(Self { algorithm, kid, signing_input: said.as_bytes(), signature, payload, typ: kind })
     }
 
     /// Returns the payload bytes.
@@ -111,14 +112,14 @@ impl<'a> Jws<'a> {
 }
 
 /// A parsed JWT whose signature is not verified.
-pub struct Token<'a> {
-    pub(super) jws: Jws<'a>,
-    claims: Claims,
+pub struct UnverifiedJwt<'a> {
+    pub(super) jws: UnverifiedJws<'a>,
+    claims: TokenClaims,
 }
 
-impl<'a> Token<'a> {
+impl<'a> UnverifiedJwt<'a> {
     /// Returns true if the text has the form of a token rather than of an API key.
-    pub fn is_one(presented: &str) -> bool {
+    pub fn looks_like_jwt(presented: &str) -> bool {
         presented.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
@@ -126,12 +127,12 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     /// The reason why the token can never be valid.
-    pub fn read(presented: &'a str) -> Result<Self, Reason> {
-        let jws = Jws::read(presented)?;
-        if !matches!(jws.kind.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {
-            return Err(Reason::TokenKind);
+    pub fn parse_token(presented: &'a str) -> Result<Self, CredentialErrorKind> {
+        let jws = UnverifiedJws::parse_compact(presented)?;
+        if !matches!(jws.typ.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {
+            return Err(CredentialErrorKind::NotAnAccessToken);
         }
-        let claims = object(&jws.payload)?;
+        let claims = parse_object(&jws.payload)?;
         Ok(Self { jws, claims })
     }
 
@@ -141,38 +142,39 @@ impl<'a> Token<'a> {
     }
 
     /// Returns the claimed algorithm.
-    pub fn algorithm(&self) -> Algorithm {
+    pub fn algorithm(&self) -> SignatureAlgorithm {
         self.jws.algorithm
     }
 
-    pub(super) fn claims(&self) -> &Claims {
+    pub(super) fn claims(&self) -> &TokenClaims {
         &self.claims
     }
 }
 
-impl fmt::Debug for Jws<'_> {
+impl fmt::Debug for UnverifiedJws<'_> {
     /// Hides the content, which may be a credential.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Jws({})", self.algorithm.as_str())
     }
 }
 
-impl fmt::Debug for Token<'_> {
+impl fmt::Debug for UnverifiedJwt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.algorithm().as_str())
     }
 }
 
 /// Decodes one part of canonical base64url.
-fn part(text: &str) -> Result<Vec<u8>, Reason> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Reason::Malformed)
+fn decode_part(text: &str) -> Result<Vec<u8>, CredentialErrorKind> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| CredentialErrorKind::Malformed)
 }
 
 /// Parses a JSON object without duplicate keys.
-fn object(text: &[u8]) -> Result<Claims, Reason> {
-    let json = Json::check(text.to_vec(), PART).map_err(|_| Reason::Malformed)?;
-    match json.value() {
+fn parse_object(text: &[u8]) -> Result<TokenClaims, CredentialErrorKind> {
+    let json =
+        Json::parse(text.to_vec(), PART_LIMITS).map_err(|_| CredentialErrorKind::Malformed)?;
+    match json.to_value() {
         Value::Object(members) => Ok(members),
-        _ => Err(Reason::Malformed),
+        _ => Err(CredentialErrorKind::Malformed),
     }
 }

@@ -7,13 +7,16 @@ use aws_lc_rs::signature::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use tool::{Level, Org, Wall};
+use tool::{Org, PermissionLevel, WallTime};
 
-use super::{Algorithm, Grant, Issuer, KeySet, KeySetError, Token, TokenFault};
-use crate::{Directory, OrgRecord, Personas, Principal, Reason, User};
+use super::{
+    ClaimGrant, JwkSet, JwkSetError, SignatureAlgorithm, TokenVerificationError, TrustedIssuer,
+    UnverifiedJwt,
+};
+use crate::{CredentialErrorKind, Directory, OrgRecord, PersonaSet, Principal, UserRecord};
 
 /// 2033, in milliseconds.
-const NOW: Wall = Wall(2_000_000_000_000);
+const NOW: WallTime = WallTime(2_000_000_000_000);
 const SECOND: u64 = 2_000_000_000;
 const HERE: &str = "https://tools.example/mcp";
 
@@ -36,7 +39,7 @@ impl Signer {
         json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": kid, "x": x, "y": y})
     }
 
-    fn keys(&self) -> KeySet {
+    fn keys(&self) -> JwkSet {
         set(&json!({"keys": [self.jwk("k1")]})).unwrap()
     }
 
@@ -52,30 +55,30 @@ impl Signer {
     }
 }
 
-fn set(value: &Value) -> Result<KeySet, KeySetError> {
-    KeySet::read(value.to_string().into())
+fn set(value: &Value) -> Result<JwkSet, JwkSetError> {
+    JwkSet::parse_set(value.to_string().into())
 }
 
-fn issuer() -> Issuer {
-    let grant = |claim: &str, value: &str, level, roles: &[&str]| Grant {
+fn issuer() -> TrustedIssuer {
+    let grant = |claim: &str, value: &str, level, roles: &[&str]| ClaimGrant {
         claim: claim.to_owned(),
         value: value.to_owned(),
         level,
         roles: roles.iter().map(|&role| role.to_owned()).collect(),
     };
-    Issuer {
+    TrustedIssuer {
         name: "corp".to_owned(),
-        issuer: "https://login.example".to_owned(),
-        algorithms: [Algorithm::Es256, Algorithm::EdDsa].into(),
+        iss: "https://login.example".to_owned(),
+        algorithms: [SignatureAlgorithm::Es256, SignatureAlgorithm::EdDsa].into(),
         org: Org::default(),
-        orgs: None,
-        subject: "sub".to_owned(),
-        person: false,
+        org_claim: None,
+        subject_claim: "sub".to_owned(),
+        is_person: false,
         grants: vec![
-            grant("scope", "tools:use", Level::User, &[]),
-            grant("realm.groups", "ops", Level::Admin, &["ops"]),
+            grant("scope", "tools:use", PermissionLevel::User, &[]),
+            grant("realm.groups", "ops", PermissionLevel::Admin, &["ops"]),
         ],
-        longest: 3_600_000,
+        max_lifetime_ms: 3_600_000,
     }
 }
 
@@ -96,9 +99,13 @@ fn with(name: &str, value: Value) -> Value {
     all
 }
 
-fn judged(issuer: &Issuer, keys: &KeySet, token: &str) -> Result<Principal, TokenFault> {
-    let token = Token::read(token)?;
-    issuer.verify(&token, keys, &[HERE], (&Directory::default(), NOW))
+fn judged(
+    issuer: &TrustedIssuer,
+    keys: &JwkSet,
+    token: &str,
+) -> Result<Principal, TokenVerificationError> {
+    let token = UnverifiedJwt::parse_token(token)?;
+    issuer.verify_token(&token, keys, &[HERE], (&Directory::default(), NOW))
 }
 
 #[test]
@@ -109,8 +116,11 @@ fn no_grant_makes_an_owner() {
         issuer.grants[0].level = granted;
         judged(&issuer, &signer.keys(), &signer.token(&claims())).unwrap().level()
     };
-    assert_eq!((level(Level::Owner), level(Level::Admin)), (Level::Admin, Level::Admin));
-    assert_eq!(level(Level::User), Level::User, "what is granted counts");
+    assert_eq!(
+        (level(PermissionLevel::Owner), level(PermissionLevel::Admin)),
+        (PermissionLevel::Admin, PermissionLevel::Admin)
+    );
+    assert_eq!(level(PermissionLevel::User), PermissionLevel::User, "what is granted counts");
 }
 
 #[test]
@@ -120,7 +130,11 @@ fn a_subject_that_a_reader_does_not_see_is_refused() {
         judged(&issuer(), &signer.keys(), &signer.token(&with("sub", json!(subject))))
     };
     for odd in ["ann\u{202e}", "a\u{200b}nn", "ann ", "\u{ff41}nn", "a\nb"] {
-        assert_eq!(named(odd), Err(TokenFault::Refused(Reason::Subject)), "{odd:?}");
+        assert_eq!(
+            named(odd),
+            Err(TokenVerificationError::Rejected(CredentialErrorKind::InvalidSubject)),
+            "{odd:?}"
+        );
     }
     // Its issuer's letters are its own.
     for good in ["auth0|5f7c", "анна", "анна@corp"] {
@@ -132,16 +146,22 @@ fn a_subject_that_a_reader_does_not_see_is_refused() {
 fn a_token_gives_what_is_granted_for_its_claims() {
     let signer = Signer::new();
     let ann = judged(&issuer(), &signer.keys(), &signer.token(&claims())).unwrap();
-    assert_eq!((ann.subject(), ann.level(), ann.agent()), ("corp:ann", Level::User, true));
-    assert!(ann.is_token() && ann.key().starts_with("corp:") && ann.roles().is_empty());
-    assert_eq!(ann.until(), Some(Wall((SECOND + 630) * 1_000)));
+    assert_eq!(
+        (ann.subject(), ann.level(), ann.is_agent()),
+        ("corp:ann", PermissionLevel::User, true)
+    );
+    assert!(ann.is_from_token() && ann.key_id().starts_with("corp:") && ann.roles().is_empty());
+    assert_eq!(ann.expires_at(), Some(WallTime((SECOND + 630) * 1_000)));
     let both = with("realm", json!({"groups": ["x", "ops"]}));
     let admin = judged(&issuer(), &signer.keys(), &signer.token(&both)).unwrap();
-    assert_eq!((admin.level(), admin.roles()), (Level::Admin, ["ops".to_owned()].as_slice()));
+    assert_eq!(
+        (admin.level(), admin.roles()),
+        (PermissionLevel::Admin, ["ops".to_owned()].as_slice())
+    );
     // One user, one key id, whatever the token.
-    assert_eq!(admin.key(), ann.key());
+    assert_eq!(admin.key_id(), ann.key_id());
     let bob = judged(&issuer(), &signer.keys(), &signer.token(&with("sub", json!("bob")))).unwrap();
-    assert_ne!(bob.key(), ann.key());
+    assert_ne!(bob.key_id(), ann.key_id());
 }
 
 #[test]
@@ -149,7 +169,7 @@ fn what_nothing_is_granted_for_may_do_nothing() {
     let signer = Signer::new();
     for scope in [json!(null), json!("tools:user"), json!("Tools:use"), json!(1)] {
         let token = signer.token(&with("scope", scope));
-        assert_eq!(judged(&issuer(), &signer.keys(), &token), Err(TokenFault::NoGrant));
+        assert_eq!(judged(&issuer(), &signer.keys(), &token), Err(TokenVerificationError::NoGrant));
     }
 }
 
@@ -158,31 +178,31 @@ fn each_claim_that_is_wrong_refuses_the_token() {
     let signer = Signer::new();
     let (keys, issuer) = (signer.keys(), issuer());
     for (name, value, reason) in [
-        ("iss", json!("https://login.example/"), Reason::UnknownIssuer),
-        ("iss", json!(null), Reason::UnknownIssuer),
-        ("aud", json!(null), Reason::Audience),
-        ("aud", json!("https://tools.example"), Reason::Audience),
-        ("aud", json!("https://tools.example/mcp/x"), Reason::Audience),
-        ("aud", json!(["https://tools.example/mc", 1]), Reason::Audience),
-        ("exp", json!(null), Reason::NoExpiry),
-        ("exp", json!("soon"), Reason::Malformed),
-        ("exp", json!(SECOND - 30), Reason::Expired),
-        ("exp", json!(SECOND + 3_621), Reason::TooLong),
-        ("nbf", json!(SECOND + 31), Reason::NotYet),
-        ("iat", json!(SECOND + 31), Reason::NotYet),
-        ("iat", json!(null), Reason::TooLong),
-        ("sub", json!(null), Reason::Subject),
-        ("sub", json!(""), Reason::Subject),
-        ("sub", json!("a\0b"), Reason::Subject),
-        ("sub", json!("a".repeat(201)), Reason::Subject),
-        ("at_hash", json!("x"), Reason::TokenKind),
+        ("iss", json!("https://login.example/"), CredentialErrorKind::UnknownIssuer),
+        ("iss", json!(null), CredentialErrorKind::UnknownIssuer),
+        ("aud", json!(null), CredentialErrorKind::WrongAudience),
+        ("aud", json!("https://tools.example"), CredentialErrorKind::WrongAudience),
+        ("aud", json!("https://tools.example/mcp/x"), CredentialErrorKind::WrongAudience),
+        ("aud", json!(["https://tools.example/mc", 1]), CredentialErrorKind::WrongAudience),
+        ("exp", json!(null), CredentialErrorKind::NoExpiry),
+        ("exp", json!("soon"), CredentialErrorKind::Malformed),
+        ("exp", json!(SECOND - 30), CredentialErrorKind::Expired),
+        ("exp", json!(SECOND + 3_621), CredentialErrorKind::LifetimeTooLong),
+        ("nbf", json!(SECOND + 31), CredentialErrorKind::NotYetValid),
+        ("iat", json!(SECOND + 31), CredentialErrorKind::NotYetValid),
+        ("iat", json!(null), CredentialErrorKind::LifetimeTooLong),
+        ("sub", json!(null), CredentialErrorKind::InvalidSubject),
+        ("sub", json!(""), CredentialErrorKind::InvalidSubject),
+        ("sub", json!("a\0b"), CredentialErrorKind::InvalidSubject),
+        ("sub", json!("a".repeat(201)), CredentialErrorKind::InvalidSubject),
+        ("at_hash", json!("x"), CredentialErrorKind::NotAnAccessToken),
     ] {
         let mut claims = with(name, value.clone());
         if name == "iat" && value.is_null() {
             claims["exp"] = json!(SECOND + 3_631);
         }
         let verdict = judged(&issuer, &keys, &signer.token(&claims));
-        assert_eq!(verdict, Err(TokenFault::Refused(reason)), "{name} = {value}");
+        assert_eq!(verdict, Err(TokenVerificationError::Rejected(reason)), "{name} = {value}");
     }
     for (name, value) in [
         ("aud", json!(["x", HERE])),
@@ -207,23 +227,27 @@ fn headers_choose_neither_key_nor_algorithm() {
     };
     let mut jwk = other.jwk("k1");
     for (more, reason) in [
-        (json!({"jwk": jwk.take()}), Reason::WrongSecret),
-        (json!({"jku": "https://evil.example/keys"}), Reason::WrongSecret),
-        (json!({"x5u": "https://evil.example/cert"}), Reason::WrongSecret),
-        (json!({"alg": "none"}), Reason::Algorithm),
-        (json!({"alg": "HS256"}), Reason::Algorithm),
-        (json!({"alg": "EdDSA"}), Reason::Algorithm),
-        (json!({"alg": "RS256"}), Reason::Algorithm),
-        (json!({"alg": "es256"}), Reason::Algorithm),
-        (json!({"crit": ["exp"]}), Reason::Malformed),
-        (json!({"typ": "dpop+jwt"}), Reason::TokenKind),
-        (json!({"kid": 1}), Reason::Malformed),
+        (json!({"jwk": jwk.take()}), CredentialErrorKind::WrongSecret),
+        (json!({"jku": "https://evil.example/keys"}), CredentialErrorKind::WrongSecret),
+        (json!({"x5u": "https://evil.example/cert"}), CredentialErrorKind::WrongSecret),
+        (json!({"alg": "none"}), CredentialErrorKind::AlgorithmNotAllowed),
+        (json!({"alg": "HS256"}), CredentialErrorKind::AlgorithmNotAllowed),
+        (json!({"alg": "EdDSA"}), CredentialErrorKind::AlgorithmNotAllowed),
+        (json!({"alg": "RS256"}), CredentialErrorKind::AlgorithmNotAllowed),
+        (json!({"alg": "es256"}), CredentialErrorKind::AlgorithmNotAllowed),
+        (json!({"crit": ["exp"]}), CredentialErrorKind::Malformed),
+        (json!({"typ": "dpop+jwt"}), CredentialErrorKind::NotAnAccessToken),
+        (json!({"kid": 1}), CredentialErrorKind::Malformed),
     ] {
         let token = other.sign(&head(more.clone()), &claims());
-        assert_eq!(judged(&issuer, &keys, &token), Err(TokenFault::Refused(reason)), "{more}");
+        assert_eq!(
+            judged(&issuer, &keys, &token),
+            Err(TokenVerificationError::Rejected(reason)),
+            "{more}"
+        );
     }
     let unknown = signer.sign(&head(json!({"kid": "k2"})), &claims());
-    assert_eq!(judged(&issuer, &keys, &unknown), Err(TokenFault::UnknownKey));
+    assert_eq!(judged(&issuer, &keys, &unknown), Err(TokenVerificationError::UnknownKey));
     // Positive control: what a header says beside is ignored where the right key signed.
     for more in [json!({}), json!({"jku": "https://evil.example/keys"}), json!({"typ": "JWT"})] {
         assert!(judged(&issuer, &keys, &signer.sign(&head(more), &claims())).is_ok());
@@ -232,15 +256,18 @@ fn headers_choose_neither_key_nor_algorithm() {
     assert!(judged(&issuer, &keys, &nameless).is_ok());
     // Without a name it must be plain which key is meant.
     let two = set(&json!({"keys": [signer.jwk("k1"), other.jwk("k2")]})).unwrap();
-    assert_eq!(judged(&issuer, &two, &nameless), Err(TokenFault::Refused(Reason::Algorithm)));
+    assert_eq!(
+        judged(&issuer, &two, &nameless),
+        Err(TokenVerificationError::Rejected(CredentialErrorKind::AlgorithmNotAllowed))
+    );
 }
 
 #[test]
 fn the_algorithm_is_one_that_is_pinned() {
     let signer = Signer::new();
     let token = signer.token(&claims());
-    let only = Issuer { algorithms: [Algorithm::Rs256].into(), ..issuer() };
-    let refused = Err(TokenFault::Refused(Reason::Algorithm));
+    let only = TrustedIssuer { algorithms: [SignatureAlgorithm::Rs256].into(), ..issuer() };
+    let refused = Err(TokenVerificationError::Rejected(CredentialErrorKind::AlgorithmNotAllowed));
     assert_eq!(judged(&only, &signer.keys(), &token), refused);
     let ed = Ed25519KeyPair::generate().unwrap();
     let x = url(ed.public_key().as_ref());
@@ -278,7 +305,10 @@ fn no_changed_letter_of_a_token_holds() {
         assert!(judged(&issuer, &keys, text).is_err(), "{text}");
     }
     let large = format!("{token}{}", "A".repeat(16 << 10));
-    assert_eq!(judged(&issuer, &keys, &large), Err(TokenFault::Refused(Reason::Malformed)));
+    assert_eq!(
+        judged(&issuer, &keys, &large),
+        Err(TokenVerificationError::Rejected(CredentialErrorKind::Malformed))
+    );
     assert!(judged(&issuer, &keys, &token).is_ok());
 }
 
@@ -291,7 +321,7 @@ fn a_key_that_says_a_thing_twice_is_no_token() {
     let token = format!("{said}.{}", url(signature.as_ref()));
     assert_eq!(
         judged(&issuer(), &signer.keys(), &token),
-        Err(TokenFault::Refused(Reason::Malformed))
+        Err(TokenVerificationError::Rejected(CredentialErrorKind::Malformed))
     );
 }
 
@@ -313,10 +343,10 @@ fn keys_that_sign_no_token_are_left_out() {
         changed("x", json!("AAAA")),
         json!("text"),
     ] {
-        assert_eq!(set(&json!({"keys": [bad]})).unwrap_err(), KeySetError::Empty, "{bad}");
+        assert_eq!(set(&json!({"keys": [bad]})).unwrap_err(), JwkSetError::Empty, "{bad}");
     }
-    assert_eq!(set(&json!({"keys": vec![good.clone(); 101]})).unwrap_err(), KeySetError::TooMany);
-    assert!(matches!(set(&json!([])), Err(KeySetError::Unreadable(_))));
+    assert_eq!(set(&json!({"keys": vec![good.clone(); 101]})).unwrap_err(), JwkSetError::TooMany);
+    assert!(matches!(set(&json!([])), Err(JwkSetError::Invalid(_))));
     assert!(set(&json!({"keys": [good]})).is_ok());
 }
 
@@ -325,32 +355,35 @@ fn the_organisation_and_the_directory_count_for_tokens_too() {
     let signer = Signer::new();
     let acme: Org = "acme".parse().unwrap();
     let known = BTreeMap::from([("t1".to_owned(), acme.clone())]);
-    let issuer = Issuer { orgs: Some(("tenant".to_owned(), known)), ..issuer() };
+    let issuer = TrustedIssuer { org_claim: Some(("tenant".to_owned(), known)), ..issuer() };
     let judged = |claims: &Value, stored: &[(String, String)]| {
         let pairs = stored.iter().map(|(key, text)| (key.as_str(), text.as_bytes()));
-        let (directory, problems) = Directory::read(Personas::default(), pairs);
+        let (directory, problems) = Directory::from_rows(PersonaSet::default(), pairs);
         assert_eq!(problems, []);
         let token = signer.token(claims);
-        let token = Token::read(&token).unwrap();
-        issuer.verify(&token, &signer.keys(), &[HERE], (&directory, NOW))
+        let token = UnverifiedJwt::parse_token(&token).unwrap();
+        issuer.verify_token(&token, &signer.keys(), &[HERE], (&directory, NOW))
     };
     let ours = with("tenant", json!("t1"));
     assert_eq!(judged(&ours, &[]).unwrap().org(), &acme);
     assert_eq!(
         judged(&with("tenant", json!("t2")), &[]),
-        Err(TokenFault::Refused(Reason::Subject))
+        Err(TokenVerificationError::Rejected(CredentialErrorKind::InvalidSubject))
     );
-    assert_eq!(judged(&claims(), &[]), Err(TokenFault::Refused(Reason::Subject)));
-    let org = OrgRecord { name: acme.clone(), description: String::new(), disabled: Some(NOW) };
-    let user = User {
+    assert_eq!(
+        judged(&claims(), &[]),
+        Err(TokenVerificationError::Rejected(CredentialErrorKind::InvalidSubject))
+    );
+    let org = OrgRecord { name: acme.clone(), description: String::new(), disabled_at: Some(NOW) };
+    let user = UserRecord {
         org: acme.clone(),
         subject: "corp:ann".to_owned(),
-        level: Level::User,
+        level: PermissionLevel::User,
         roles: vec![],
         persona: None,
-        disabled: Some(NOW),
+        disabled_at: Some(NOW),
     };
-    let disabled = Err(TokenFault::Refused(Reason::Disabled));
+    let disabled = Err(TokenVerificationError::Rejected(CredentialErrorKind::Disabled));
     assert_eq!(
         judged(&ours, &[(OrgRecord::store_key(&acme), serde_json::to_string(&org).unwrap())]),
         disabled
@@ -358,7 +391,7 @@ fn the_organisation_and_the_directory_count_for_tokens_too() {
     assert_eq!(
         judged(
             &ours,
-            &[(User::store_key(&acme, "corp:ann"), serde_json::to_string(&user).unwrap())]
+            &[(UserRecord::store_key(&acme, "corp:ann"), serde_json::to_string(&user).unwrap())]
         ),
         disabled
     );

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tool::ledger::Kind;
-use tool::{CallId, Durability, Ticket};
+use tool::ledger::RecordKind;
+use tool::{CallId, Durability, IntentReceipt};
 
 use super::fixture::{DIR, Driven, Random, end, id, intent, refusal, seeds, small};
 use super::sim_disk::{Crash, SimDisk};
-use crate::open::Recovery;
-use crate::options::Options;
-use crate::segment::Site;
-use crate::state::Confirmed;
-use crate::survey::Survey;
-use crate::verify;
+use crate::ledger_options::LedgerOptions;
+use crate::ledger_state::SyncConfirmation;
+use crate::record_scan::RecordScan;
+use crate::recovery::RecoveryReport;
+use crate::segment::WriterDir;
+use crate::verification::verify_record;
 
-/// What callers were told.
+/// Results that callers received.
 #[derive(Debug, Default)]
 struct Told {
     /// Intents that were confirmed as synced.
@@ -33,7 +33,7 @@ struct Sum {
     synced: usize,
     lost_synced: usize,
     lost_written_by_kill: usize,
-    /// What a ledger that answers before the disk did would have lost.
+    /// Records that a ledger would have lost if it had replied before the sync.
     lost_written_by_power: usize,
     torn: usize,
     wrong: Vec<String>,
@@ -47,8 +47,8 @@ struct Life<'a> {
     driven: Driven,
     disk: &'a SimDisk,
     told: &'a mut Told,
-    running: Vec<(u64, Ticket)>,
-    waiting: Vec<(u64, Ticket, Confirmed)>,
+    running: Vec<(u64, IntentReceipt)>,
+    waiting: Vec<(u64, IntentReceipt, SyncConfirmation)>,
 }
 
 impl Life<'_> {
@@ -56,9 +56,9 @@ impl Life<'_> {
         match random.below(10) {
             0..=4 => self.begin(random),
             5 | 6 => self.finish(random),
-            7 => self.driven.inner.refuse(&refusal(1 << 40)),
+            7 => self.driven.inner.append_refusal(&refusal(1 << 40)),
             8 => self.driven.clock.go(random.below(700)),
-            _ => self.driven.syncer.turn(random.percent(30)),
+            _ => self.driven.syncer.run_once(random.percent(30)),
         }
         self.hear();
     }
@@ -69,11 +69,11 @@ impl Life<'_> {
         let intent = intent(number);
         let need = if random.percent(50) { Durability::Synced } else { Durability::Written };
         let body = rmp_serde::to_vec_named(&intent).unwrap();
-        self.told.bodies.insert((id(number), Kind::Intent as u8), body);
+        self.told.bodies.insert((id(number), RecordKind::Intent as u8), body);
         match self.driven.begin(&intent, need) {
             Ok((ticket, Some(confirmed))) => self.waiting.push((number, ticket, confirmed)),
             Ok((ticket, None)) => {
-                self.told.written.insert((id(number), Kind::Intent as u8));
+                self.told.written.insert((id(number), RecordKind::Intent as u8));
                 self.running.push((number, ticket));
             }
             Err(_) => {}
@@ -90,9 +90,14 @@ impl Life<'_> {
             drop(ticket);
             return;
         }
-        let key = (id(number), Kind::Outcome as u8);
+        let key = (id(number), RecordKind::Outcome as u8);
         self.told.bodies.insert(key, rmp_serde::to_vec_named(&end(number)).unwrap());
-        if self.driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).is_ok() {
+        if self
+            .driven
+            .inner
+            .append_outcome(ticket.mark_complete(), &end(number), Durability::Written)
+            .is_ok()
+        {
             self.told.written.insert(key);
         }
     }
@@ -103,24 +108,24 @@ impl Life<'_> {
             match confirmed.try_recv() {
                 Ok(Ok(())) => {
                     self.told.synced.insert(id(number));
-                    self.told.written.insert((id(number), Kind::Intent as u8));
+                    self.told.written.insert((id(number), RecordKind::Intent as u8));
                     self.running.push((number, ticket));
                 }
-                Ok(Err(_)) => self.driven.inner.not_run(ticket.redeem()),
+                Ok(Err(_)) => self.driven.inner.append_not_executed(ticket.mark_complete()),
                 Err(_) => self.waiting.push((number, ticket, confirmed)),
             }
         }
     }
 }
 
-/// One life: opens, works, and ends where the fuse says. Returns whether it could open, and whether
-/// it ended in order.
+/// Runs one life: opens the ledger, works, and ends at the fuse. Returns whether it could open, and
+/// whether it was closed properly.
 fn live(
     disk: &SimDisk,
     told: &mut Told,
     random: &mut Random,
-    options: &Options,
-) -> Option<(Recovery, bool)> {
+    options: &LedgerOptions,
+) -> Option<(RecoveryReport, bool)> {
     disk.world().fuse = random.percent(90).then(|| 1 + random.below(120));
     let driven = Driven::open(disk.shared(), options.clone()).ok()?;
     let recovery = driven.recovery.clone();
@@ -136,51 +141,59 @@ fn live(
         // Tickets end first: a server that stops in order lets its calls end.
         life.running.clear();
         life.waiting.clear();
-        life.driven.syncer.close();
+        life.driven.syncer.close_writer();
     }
-    let stopped = life.driven.inner.health().is_err();
+    let stopped = life.driven.inner.check_health().is_err();
     // Without the machine, nothing that drops can write.
     disk.world().fuse.get_or_insert(0);
     drop(life);
     Some((recovery, stopped))
 }
 
-/// What is on record now, judged against what was told.
+/// Compares the record with the results that callers received.
 fn judge(disk: &SimDisk, told: &Told, sum: &mut Sum, power: bool) -> BTreeSet<(CallId, u8)> {
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    let report = verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap();
     for finding in &report.findings {
         sum.wrong.push(format!("a crash was taken for tampering: {finding:?}"));
     }
-    let site = Site { disk: disk.shared(), dir: Path::new(DIR).to_owned(), writer: "main".into() };
-    let survey = Survey::of(&site).unwrap();
-    sum.cuts += survey.cuts.len();
+    let site = WriterDir {
+        disk: disk.shared(),
+        dir: Path::new(DIR).to_owned(),
+        writer_name: "main".into(),
+    };
+    let survey = RecordScan::scan_writer(&site).unwrap();
+    sum.cuts += survey.discarded.len();
     let mut seen = BTreeSet::new();
     let mut expected = 1;
     survey
-        .replay(&site, &mut |_, _, frame| {
+        .replay_frames(&site, &mut |_, _, frame| {
             sum.frames += 1;
             if frame.seq != expected {
                 sum.wrong.push(format!("record {} follows {}", frame.seq, expected - 1));
             }
             expected = frame.seq + 1;
-            let Some(call) = frame.call else { return };
-            if !seen.insert((call, frame.kind as u8)) && frame.kind != Kind::Refused {
+            let Some(call) = frame.call_id else { return };
+            if !seen.insert((call, frame.kind as u8)) && frame.kind != RecordKind::Refusal {
                 sum.wrong.push(format!("call {call} has two of kind {:?}", frame.kind));
             }
             let body = told.bodies.get(&(call, frame.kind as u8));
-            let own = matches!(frame.kind, Kind::Outcome) && {
-                let end = frame.read::<tool::End>().unwrap();
+            let own = matches!(frame.kind, RecordKind::Outcome) && {
+                let end = frame.decode_body::<tool::OutcomeRecord>().unwrap();
                 matches!(
                     end.status,
-                    tool::outcome::Status::Abandoned | tool::outcome::Status::Refused
+                    tool::call_outcome::CallStatus::Abandoned
+                        | tool::call_outcome::CallStatus::Refused
                 )
             };
-            if frame.kind != Kind::Refused && !own && body.is_none_or(|body| body != frame.body) {
+            if frame.kind != RecordKind::Refusal
+                && !own
+                && body.is_none_or(|body| body != frame.body)
+            {
                 sum.torn += 1;
             }
         })
         .unwrap();
-    let intent = |call: &CallId| seen.contains(&(*call, Kind::Intent as u8));
+    let intent = |call: &CallId| seen.contains(&(*call, RecordKind::Intent as u8));
     for call in told.synced.iter().filter(|call| !intent(call)) {
         sum.lost_synced += 1;
         sum.wrong.push(format!("the confirmed call {call} is lost"));
@@ -205,26 +218,27 @@ fn run(seed: u64, shape: impl Fn(&SimDisk, &mut Random)) -> Sum {
         disk.crash(how);
         sum.crashes += 1;
         let seen = judge(&disk, &told, &mut sum, how == Crash::Power);
-        // What the power took is lost; from here on only what is left is owed.
+        // Records that the power failure took are lost; from here on only the remaining ones are
+        // required.
         told.written.retain(|key| seen.contains(key));
         if sum.lost_synced > 0 {
             break;
         }
     }
     sum.synced = told.synced.len();
-    // At last it must open in peace, and say which calls are unknown.
+    // In the end it must open without faults, and report the unknown calls.
     disk.world().failing_syncs = 0;
     let driven = Driven::open(disk.shared(), options).unwrap();
     let seen = judge(&disk, &told, &mut sum, false);
-    let has = |call: CallId, kind: Kind| seen.contains(&(call, kind as u8));
+    let has = |call: CallId, kind: RecordKind| seen.contains(&(call, kind as u8));
     let open = seen
         .iter()
         .map(|(call, _)| *call)
-        .filter(|call| has(*call, Kind::Intent) && !has(*call, Kind::Outcome));
-    if driven.recovery.open.iter().copied().collect::<BTreeSet<_>>() != open.collect() {
+        .filter(|call| has(*call, RecordKind::Intent) && !has(*call, RecordKind::Outcome));
+    if driven.recovery.open_calls.iter().copied().collect::<BTreeSet<_>>() != open.collect() {
         sum.wrong.push("the open calls are others".to_owned());
     }
-    if driven.inner.health().is_err() {
+    if driven.inner.check_health().is_err() {
         sum.wrong.push("it does not work again".to_owned());
     }
     driven.close();
@@ -278,8 +292,8 @@ fn nothing_confirmed_is_lost_where_syncs_fail_too() {
     assert!(sum.synced > 1_000 && sum.stopped > 10, "too little happened");
 }
 
-/// A control of the disk: where a sync only says that it did, what was confirmed is lost, and the
-/// ledger says that something on the disk is not as it was.
+/// Negative control: if a sync only claims success, confirmed records are lost, and the ledger
+/// reports changed files.
 #[test]
 fn a_disk_that_lies_is_found_out() {
     let (mut lost, mut told) = (0, 0);
@@ -292,15 +306,15 @@ fn a_disk_that_lies_is_found_out() {
     assert!(lost > 20 && told > 10, "{lost} {told}");
 }
 
-/// Every moment of a start, and of the start after that: what the first one carried to a new
-/// segment must have its name on the disk before the second one cuts the older copies off.
+/// Crashes at every step of a start, and of the next start. A new segment with relocated records
+/// must have its name durably before the older copies are truncated.
 #[test]
 fn nothing_confirmed_is_lost_by_dying_twice_while_starting() {
     let confirmed = |disk: &SimDisk| {
         let mut driven = Driven::open(disk.shared(), small()).unwrap();
         for number in 0..14 {
             let (ticket, confirmed) = driven.begin(&intent(number), Durability::Synced).unwrap();
-            driven.syncer.turn(false);
+            driven.syncer.run_once(false);
             confirmed.unwrap().try_recv().unwrap().unwrap();
             drop(ticket);
         }
@@ -320,7 +334,7 @@ fn nothing_confirmed_is_lost_by_dying_twice_while_starting() {
                 }
                 let driven = Driven::open(disk.shared(), small()).unwrap();
                 assert_eq!(driven.recovery.findings, [], "{first} {second} {seed}");
-                let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+                let report = verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap();
                 assert!(report.is_sound(), "{first} {second} {seed}: {report:?}");
                 assert_eq!(report.writers[0].intents, 14, "{first} {second} {seed}");
                 runs += 1;

@@ -5,19 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tool::{Durability, Ledger as _, Mono};
+use tool::{Durability, Ledger as _, MonotonicTime};
 
 use super::fixture::{DIR, Hand, Random, end, intent, seeds};
 use super::retain::{key, signers};
 use super::sim_disk::SimDisk;
 use super::tamper::Files;
-use crate::disk::{Disk as _, RealDisk};
+use crate::disk::{Disk as _, OsDisk};
 use crate::file_ledger::FileLedger;
-use crate::options::Options;
-use crate::retain::Keep;
-use crate::segment::{HEADER, Header, parse_filter, parse_name, parse_tomb};
-use crate::signed::Seals;
-use crate::verify::{Report, verify_signed};
+use crate::ledger_options::LedgerOptions;
+use crate::retention::RetentionPolicy;
+use crate::segment::{
+    SEGMENT_HEADER_BYTES, SegmentHeader, parse_filter_name, parse_segment_name,
+    parse_tombstone_name,
+};
+use crate::signed_checkpoint::CheckpointPublisher;
+use crate::verification::{VerificationReport, verify_signed_record};
 
 /// How a writer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +36,13 @@ const KINDS: [&str; 4] = ["flip a bit", "truncate a file", "zero a range", "dele
 /// One of [`KINDS`], and the file.
 type Done = (usize, String);
 
-fn options() -> Options {
-    Options {
+fn options() -> LedgerOptions {
+    LedgerOptions {
         segment_bytes: 8 << 10,
         reserve_bytes: 4 << 10,
         checkpoint_records: 20,
-        idle: Duration::from_secs(4),
-        ..Options::default()
+        checkpoint_interval: Duration::from_secs(4),
+        ..LedgerOptions::default()
     }
 }
 
@@ -47,42 +50,42 @@ fn options() -> Options {
 async fn written(how: End) -> Files {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(Hand::default());
-    let opened = FileLedger::open(dir.path(), Arc::new(RealDisk), clock, options());
+    let opened = FileLedger::open_directory(dir.path(), Arc::new(OsDisk), clock, options());
     let (ledger, _) = opened.unwrap();
-    let mut seals = Seals::new(key(), dir.path().to_owned(), None);
+    let mut seals = CheckpointPublisher::new(key(), dir.path().to_owned(), None);
     let (mut number, mut removed) = (0, 0);
-    // The thread writes checkpoints beside the calls.
+    // The thread writes checkpoints in parallel to the calls.
     while number < 160 || removed < 3 {
-        let ticket = ledger.begin(intent(number), Durability::Synced).await.unwrap();
-        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+        let ticket = ledger.record_intent(intent(number), Durability::Synced).await.unwrap();
+        ledger.record_outcome(ticket, end(number), Durability::Written).await.unwrap();
         seal(&ledger, &mut seals, number);
         if number > 120 && removed < 3 {
-            let keep = Keep { age: None, bytes: Some(48 << 10) };
-            removed += seals.retain(&ledger, keep).unwrap().removed;
+            let keep = RetentionPolicy { max_age: None, max_bytes: Some(48 << 10) };
+            removed += seals.apply_retention(&ledger, keep).unwrap().removed_segments;
         }
         number += 1;
     }
     // Fewer than the thread would sync by itself.
     for number in number..number + 8 {
-        let ticket = ledger.begin(intent(number), Durability::Written).await.unwrap();
-        ledger.finish(ticket, end(number), Durability::Written).await.unwrap();
+        let ticket = ledger.record_intent(intent(number), Durability::Written).await.unwrap();
+        ledger.record_outcome(ticket, end(number), Durability::Written).await.unwrap();
     }
     if how == End::Closed {
-        ledger.close();
+        ledger.close_ledger();
         seal(&ledger, &mut seals, 1_000);
     }
     // Nothing is written meanwhile.
-    let state = ledger.inner.lock();
+    let state = ledger.inner.lock_state();
     let files = read(dir.path());
     drop(state);
     files
 }
 
-fn seal(ledger: &FileLedger, seals: &mut Seals, second: u64) {
-    seals.seal(ledger, Mono(Duration::from_secs(second)), false).unwrap();
+fn seal(ledger: &FileLedger, seals: &mut CheckpointPublisher, second: u64) {
+    seals.publish_latest(ledger, MonotonicTime(Duration::from_secs(second)), false).unwrap();
 }
 
-/// The files of the record; the lock and what has no name yet hold nothing of it.
+/// The files of the record. The lock and unnamed files hold no part of it.
 fn read(dir: &Path) -> Files {
     let mut files = Files::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -96,7 +99,7 @@ fn read(dir: &Path) -> Files {
     files
 }
 
-/// Does one of [`KINDS`] to one file. `None` where that changes nothing.
+/// Applies one of [`KINDS`] to one file. `None` if the file stays unchanged.
 fn damage(files: &mut Files, random: &mut Random) -> Option<Done> {
     let names: Vec<_> = files.keys().cloned().collect();
     let (name, kind) = (names[random.index(names.len())].clone(), random.index(KINDS.len()));
@@ -119,20 +122,25 @@ fn damage(files: &mut Files, random: &mut Random) -> Option<Done> {
     (files[&name] != before).then_some((kind, name))
 }
 
-fn look(files: &Files) -> Report {
+fn look(files: &Files) -> VerificationReport {
     let disk = SimDisk::holding(files);
-    disk.world().boot = RealDisk.boot();
-    verify_signed(Path::new(DIR), &disk.shared(), &[], Some(&signers)).unwrap()
+    disk.world().boot = OsDisk.boot_id();
+    verify_signed_record(Path::new(DIR), &disk.shared(), &[], Some(&signers)).unwrap()
 }
 
-/// The same record as an older version left it: nothing beside it says how far it goes.
+/// The same record as an older version left it, without a progress file.
 fn as_before(files: &Files) -> Files {
     let mut files = files.clone();
-    files.retain(|name, _| parse_name(name).is_some() || parse_tomb(name).is_some());
+    files.retain(|name, _| {
+        parse_segment_name(name).is_some() || parse_tombstone_name(name).is_some()
+    });
     for (name, bytes) in &mut files {
-        if parse_name(name).is_some() {
-            let header = Header { has_progress: false, ..Header::decode(bytes).unwrap() };
-            bytes[..HEADER].copy_from_slice(&header.encode());
+        if parse_segment_name(name).is_some() {
+            let header = SegmentHeader {
+                has_progress: false,
+                ..SegmentHeader::decode_header(bytes).unwrap()
+            };
+            bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode_header());
         }
     }
     files
@@ -165,25 +173,25 @@ fn told(missed: &[Done]) -> Vec<String> {
 async fn every_damage_is_detected() {
     for how in [End::Closed, End::Killed] {
         let mut good = written(how).await;
-        // They are made of the record and no part of it: `lookups` damages them.
-        good.retain(|name, _| parse_filter(name).is_none());
+        // Filters are derived from the record and are no part of it; `lookups` tests their damage.
+        good.retain(|name, _| parse_filter_name(name).is_none());
         let report = look(&good);
         assert!(report.is_sound(), "{how:?}: {report:?}");
         let of = |ending: &str| good.keys().filter(|name| name.ends_with(ending)).count();
         assert!(of(".seg") > 4 && of(".tomb") > 2 && of(".checkpoint") == 1, "{:?}", good.keys());
-        assert_eq!(report.writers[0].cuts, [], "{how:?}");
+        assert_eq!(report.writers[0].discarded, [], "{how:?}");
         // Deep, 10,000 in all.
         let many = if seeds() > 1_000 { 5_000 } else { 300 };
         let (missed, tried) = undetected(&good, many);
         println!("{how:?}: {} of {many} damages undetected; of each kind {tried:?}", missed.len());
         assert!(tried.iter().all(|tried| *tried > many / 8), "{tried:?}");
         assert_eq!(told(&missed), Vec::<String>::new(), "{how:?}: {} undetected", missed.len());
-        // The control: the same record without what stands beside it, as it was before.
+        // Control: the same record in its old state, without the files beside it.
         let before = as_before(&good);
         assert!(look(&before).is_sound());
         let (missed, _) = undetected(&before, many / 2);
         println!("{how:?}: as it was before, {} of {} undetected", missed.len(), many / 2);
-        let newest = before.keys().rfind(|name| parse_name(name).is_some()).unwrap();
+        let newest = before.keys().rfind(|name| parse_segment_name(name).is_some()).unwrap();
         for (files, sound) in [(&before, true), (&good, false)] {
             let mut files = files.clone();
             files.remove(newest);

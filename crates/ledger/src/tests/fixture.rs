@@ -1,27 +1,28 @@
-//! What the tests share: a clock that stands, numbers that repeat, calls.
+//! Shared fixture: a manual clock, reproducible numbers, and calls.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tool::outcome::Status;
+use tool::call_outcome::CallStatus;
 use tool::{
-    CallId, Caller, CallerType, Clock, Code, Digest, Durability, End, Intent, Interface, Level,
-    Mono, Org, Refusal, SourceName, Ticket, ToolKey, ToolName, Wall,
+    CallId, Caller, CallerType, Clock, Digest, Durability, ErrorCode, IntentReceipt, IntentRecord,
+    Interface, MonotonicTime, Org, OutcomeRecord, PermissionLevel, RefusalRecord, SourceName,
+    ToolKey, ToolName, WallTime,
 };
 use uuid::Uuid;
 
 use super::sim_disk::SimDisk;
 use crate::disk::Disk;
 use crate::file_ledger::FileLedger;
-use crate::inner::Inner;
-use crate::open::{Recovery, open};
-use crate::options::Options;
-use crate::segment::Site;
-use crate::state::Confirmed;
-use crate::sync::Syncer;
-use crate::verify::verify;
+use crate::ledger_inner::LedgerInner;
+use crate::ledger_options::LedgerOptions;
+use crate::ledger_state::SyncConfirmation;
+use crate::recovery::{RecoveryReport, open_ledger};
+use crate::segment::WriterDir;
+use crate::sync_thread::SyncThread;
+use crate::verification::verify_record;
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ impl Random {
     }
 }
 
-/// A clock that goes on when told.
+/// A clock that advances only on request.
 #[derive(Debug, Default)]
 pub(crate) struct Hand(AtomicU64);
 
@@ -64,114 +65,123 @@ impl Hand {
 }
 
 impl Clock for Hand {
-    fn wall(&self) -> Wall {
-        Wall(1_700_000_000_000 + self.0.load(Ordering::Relaxed))
+    fn wall_now(&self) -> WallTime {
+        WallTime(1_700_000_000_000 + self.0.load(Ordering::Relaxed))
     }
-    fn mono(&self) -> Mono {
-        Mono(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(Duration::from_millis(self.0.load(Ordering::Relaxed)))
     }
 }
 
 pub(crate) const DIR: &str = "/record";
 
 /// Small enough that everything happens often.
-pub(crate) fn small() -> Options {
-    Options {
+pub(crate) fn small() -> LedgerOptions {
+    LedgerOptions {
         segment_bytes: 4 << 10,
         reserve_bytes: 4 << 10,
         checkpoint_records: 8,
-        ..Options::default()
+        ..LedgerOptions::default()
     }
 }
 
 /// A ledger without its thread: the test takes the turns.
 pub(crate) struct Driven {
-    pub(crate) inner: Arc<Inner>,
-    pub(crate) syncer: Syncer,
-    pub(crate) recovery: Recovery,
+    pub(crate) inner: Arc<LedgerInner>,
+    pub(crate) syncer: SyncThread,
+    pub(crate) recovery: RecoveryReport,
     pub(crate) clock: Arc<Hand>,
 }
 
 impl Driven {
-    pub(crate) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self, tool::LedgerError> {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        options: LedgerOptions,
+    ) -> Result<Self, tool::LedgerError> {
         let clock = Arc::new(Hand::default());
         let writer = options.writer.clone();
-        let site = Site { disk, dir: Path::new(DIR).to_owned(), writer };
-        let (inner, syncer, recovery) = open(site, clock.clone(), options)?;
+        let site = WriterDir { disk, dir: Path::new(DIR).to_owned(), writer_name: writer };
+        let (inner, syncer, recovery) = open_ledger(site, clock.clone(), options)?;
         Ok(Self { inner, syncer, recovery, clock })
     }
 
     pub(crate) fn begin(
         &self,
-        intent: &Intent,
+        intent: &IntentRecord,
         need: Durability,
-    ) -> Result<(Ticket, Option<Confirmed>), tool::LedgerError> {
-        self.inner.intent(intent, need)
+    ) -> Result<(IntentReceipt, Option<SyncConfirmation>), tool::LedgerError> {
+        self.inner.append_intent(intent, need)
     }
 
     /// An intent that needs no sync and its outcome.
     pub(crate) fn call(&self, number: u64) {
         let (ticket, _) = self.begin(&intent(number), Durability::Written).unwrap();
-        self.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap();
+        self.inner
+            .append_outcome(ticket.mark_complete(), &end(number), Durability::Written)
+            .unwrap();
     }
 
     /// As closing does it.
     pub(crate) fn close(mut self) {
-        self.syncer.close();
+        self.syncer.close_writer();
     }
 }
 
 /// A disk, and a ledger on it without its thread.
-pub(crate) fn driven(options: Options) -> (SimDisk, Driven) {
+pub(crate) fn driven(options: LedgerOptions) -> (SimDisk, Driven) {
     let disk = SimDisk::new(1);
     let driven = Driven::open(disk.shared(), options).unwrap();
     (disk, driven)
 }
 
 /// A ledger with its thread, and its clock.
-pub(crate) fn threaded(disk: &SimDisk, options: Options) -> (FileLedger, Arc<Hand>) {
+pub(crate) fn threaded(disk: &SimDisk, options: LedgerOptions) -> (FileLedger, Arc<Hand>) {
     let clock = Arc::new(Hand::default());
-    let opened = FileLedger::open(Path::new(DIR), disk.shared(), clock.clone(), options);
+    let opened = FileLedger::open_directory(Path::new(DIR), disk.shared(), clock.clone(), options);
     (opened.unwrap().0, clock)
 }
 
 /// Fails where a call does not have one intent and one outcome.
 pub(crate) fn check(disk: &SimDisk, calls: u64) {
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    let report = verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap();
     assert!(report.is_sound(), "{report:?}");
     let numbers = &report.writers[0];
-    assert_eq!((numbers.intents, numbers.outcomes, numbers.open), (calls, calls, 0), "{numbers:?}");
+    assert_eq!(
+        (numbers.intents, numbers.outcomes, numbers.open_calls),
+        (calls, calls, 0),
+        "{numbers:?}"
+    );
 }
 
 pub(crate) fn id(number: u64) -> CallId {
     CallId(Uuid::from_u128(u128::from(number) + 1))
 }
 
-pub(crate) fn intent(number: u64) -> Intent {
+pub(crate) fn intent(number: u64) -> IntentRecord {
     let name = format!("notes.tool_{}", number % 5);
-    Intent {
-        call: id(number),
-        parent: None,
+    IntentRecord {
+        call_id: id(number),
+        parent_id: None,
         chain_id: None,
         chain_index: None,
-        continues: None,
-        at: Wall(number),
+        continues_call: None,
+        recorded_at: WallTime(number),
         caller: caller(number),
-        door: Interface::Rest,
+        interface: Interface::Rest,
         caller_type: CallerType::Direct,
-        tool: ToolKey {
+        tool_key: ToolKey {
             org: Org::default(),
             source: SourceName::new("notes").unwrap(),
             name: ToolName::new(name).unwrap(),
         },
-        definition: Digest([1; 32]),
-        catalog: 3,
-        policy: Digest([2; 32]),
+        definition_digest: Digest([1; 32]),
+        catalog_version: 3,
+        policy_digest: Digest([2; 32]),
         reason: "level".into(),
-        args: Digest([3; 32]),
-        args_bytes: 17,
-        effects: true,
-        unknown_effects: false,
+        arguments_digest: Digest([3; 32]),
+        arguments_bytes: 17,
+        may_change_state: true,
+        has_unknown_effects: false,
     }
 }
 
@@ -179,34 +189,34 @@ pub(crate) fn caller(number: u64) -> Caller {
     Caller {
         org: Org::new(if number.is_multiple_of(2) { "even" } else { "odd" }).unwrap(),
         subject: "ada".repeat(1 + usize::try_from(number % 40).unwrap()),
-        key: "key-1".to_owned(),
-        level: Level::User,
-        agent: true,
+        key_id: "key-1".to_owned(),
+        level: PermissionLevel::User,
+        is_agent: true,
         actors: Vec::new(),
-        root: None,
+        root_key_id: None,
     }
 }
 
-pub(crate) fn end(number: u64) -> End {
-    End {
-        at: Wall(number),
-        status: Status::Succeeded,
+pub(crate) fn end(number: u64) -> OutcomeRecord {
+    OutcomeRecord {
+        recorded_at: WallTime(number),
+        status: CallStatus::Succeeded,
         code: None,
         elapsed_ms: number,
-        bytes: 5,
-        result: Some(Digest([4; 32])),
-        cage: None,
+        result_bytes: 5,
+        result_digest: Some(Digest([4; 32])),
+        sandbox_usage: None,
     }
 }
 
-pub(crate) fn refusal(number: u64) -> Refusal {
-    Refusal {
-        call: id(number),
-        at: Wall(number),
+pub(crate) fn refusal(number: u64) -> RefusalRecord {
+    RefusalRecord {
+        call_id: id(number),
+        recorded_at: WallTime(number),
         caller: caller(number),
-        door: Interface::Mcp,
-        tool: format!("notes.tool_{}", number % 5),
-        code: Code::Denied,
+        interface: Interface::Mcp,
+        tool_name: format!("notes.tool_{}", number % 5),
+        code: ErrorCode::Denied,
         reason: None,
     }
 }

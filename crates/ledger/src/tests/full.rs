@@ -2,25 +2,25 @@
 
 use std::path::Path;
 
-use tool::outcome::Status;
-use tool::{Durability, End, Ledger as _};
+use tool::call_outcome::CallStatus;
+use tool::{Durability, Ledger as _, OutcomeRecord};
 
 use super::fixture::{DIR, Driven, check, driven, end, intent, refusal, threaded};
 use super::sim_disk::SimDisk;
-use crate::options::Options;
-use crate::verify::verify;
+use crate::ledger_options::LedgerOptions;
+use crate::verification::verify_record;
 
 const RESERVE: u64 = 64 << 10;
 
-fn options() -> Options {
-    Options { reserve_bytes: RESERVE, ..Options::default() }
+fn options() -> LedgerOptions {
+    LedgerOptions { reserve_bytes: RESERVE, ..LedgerOptions::default() }
 }
 
 fn used(disk: &SimDisk) -> u64 {
     disk.files().values().map(|bytes| bytes.len() as u64).sum()
 }
 
-/// Fills the disk up: what is set aside stays so.
+/// Fills the disk; allocated space stays allocated.
 fn fill(disk: &SimDisk) {
     disk.world().capacity = Some(0);
 }
@@ -34,25 +34,25 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
     let (disk, mut driven) = driven(options());
     driven.call(0);
     fill(&disk);
-    // Until the reserve begins to be used, nobody notices.
+    // Calls do not notice it until the reserve is used.
     let mut number = 1;
-    while driven.inner.health().is_ok() {
+    while driven.inner.check_health().is_ok() {
         driven.call(number);
-        driven.syncer.turn(false);
+        driven.syncer.run_once(false);
         number += 1;
     }
-    let why = driven.inner.health().unwrap_err().message;
+    let why = driven.inner.check_health().unwrap_err().message;
     assert_eq!(
         why,
         "calls with effects are refused, because they cannot be recorded surely in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds"
     );
-    // What must be synced is refused, and leaves nothing.
+    // Records that must be synced are refused, without a trace.
     for _ in 0..100 {
         let error = driven.begin(&intent(number), Durability::Synced).unwrap_err();
         assert_eq!(error.message, why);
-        driven.inner.refuse(&refusal(number));
+        driven.inner.append_refusal(&refusal(number));
     }
-    // What must not is served, until the reserve is gone.
+    // Other records are accepted until the reserve is exhausted.
     let mut running = Vec::new();
     let last = loop {
         match driven.begin(&intent(number), Durability::Written) {
@@ -60,8 +60,8 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
             Err(error) => break error.message,
         }
         number += 1;
-        driven.syncer.turn(number.is_multiple_of(10));
-        assert!(driven.inner.health().is_err());
+        driven.syncer.run_once(number.is_multiple_of(10));
+        assert!(driven.inner.check_health().is_err());
     };
     assert!(last.contains("the ledger's reserve is used up; free some space there"), "{last}");
     let served = running.len();
@@ -72,44 +72,49 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
         if at % 2 == 0 {
             drop(ticket);
         } else {
-            driven.inner.outcome(ticket.redeem(), &end(at), Durability::Written).unwrap();
+            driven
+                .inner
+                .append_outcome(ticket.mark_complete(), &end(at), Durability::Written)
+                .unwrap();
         }
     }
     free(&disk);
-    driven.syncer.turn(true);
-    driven.inner.health().unwrap();
+    driven.syncer.run_once(true);
+    driven.inner.check_health().unwrap();
     let (ticket, confirmed) = driven.begin(&intent(number), Durability::Synced).unwrap();
-    driven.syncer.turn(false);
+    driven.syncer.run_once(false);
     confirmed.unwrap().try_recv().unwrap().unwrap();
-    driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap();
+    driven.inner.append_outcome(ticket.mark_complete(), &end(number), Durability::Written).unwrap();
     // The refusals of the meantime are counted.
     driven.clock.go(2_000);
-    driven.syncer.turn(true);
+    driven.syncer.run_once(true);
     driven.close();
     check(&disk, number + 1);
-    assert_eq!(verify(Path::new(DIR), &disk.shared(), &[]).unwrap().writers[0].gaps, 1);
+    assert_eq!(verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap().writers[0].gaps, 1);
 }
 
-/// Room that comes back below the reserve is told as what it is, and nothing of it stays taken.
+/// Space that returns but stays below the reserve is reported correctly, and nothing remains
+/// allocated.
 #[test]
 fn room_below_the_reserve_is_not_told_as_none() {
     let (disk, mut driven) = driven(options());
     driven.call(0);
     fill(&disk);
     let mut number = 1;
-    while driven.inner.health().is_ok() {
+    while driven.inner.check_health().is_ok() {
         driven.call(number);
-        driven.syncer.turn(false);
+        driven.syncer.run_once(false);
         number += 1;
     }
-    let told = |driven: &Driven| driven.inner.health().unwrap_err().message;
+    let told = |driven: &Driven| driven.inner.check_health().unwrap_err().message;
     assert!(told(&driven).contains("no space is left; free some space there"), "{}", told(&driven));
     let room = |free: u64| {
         let taken = disk.world().used();
         disk.world().capacity = Some(taken + free);
     };
     // With all of the reserve still there, any room would do.
-    let left = |driven: &Driven| driven.inner.lock().active.as_ref().unwrap().reserve_left();
+    let left =
+        |driven: &Driven| driven.inner.lock_state().active_segment.as_ref().unwrap().reserve_left();
     while left(&driven) > RESERVE / 2 {
         driven.call(number);
         number += 1;
@@ -117,7 +122,7 @@ fn room_below_the_reserve_is_not_told_as_none() {
     for (free, shown) in [(RESERVE / 8, "8 KiB"), (RESERVE / 32, "2 KiB")] {
         room(free);
         for _ in 0..2 {
-            driven.syncer.turn(true);
+            driven.syncer.run_once(true);
             let told = told(&driven);
             let expected = format!(
                 "in `/record`: about {shown} are free, which is less than the 64 KiB that the ledger keeps in reserve; free some more space there"
@@ -135,11 +140,11 @@ fn room_below_the_reserve_is_not_told_as_none() {
     assert!(refused.contains("about 2 KiB are free, which is less than"), "{refused}");
     assert!(refused.contains("and the ledger's reserve is used up; free some more"), "{refused}");
     room(0);
-    driven.syncer.turn(true);
+    driven.syncer.run_once(true);
     assert!(told(&driven).contains("no space is left"), "{}", told(&driven));
     free(&disk);
-    driven.syncer.turn(true);
-    driven.inner.health().unwrap();
+    driven.syncer.run_once(true);
+    driven.inner.check_health().unwrap();
     driven.close();
     check(&disk, number);
 }
@@ -157,15 +162,15 @@ fn a_write_that_went_halfway_is_cut_back() {
     let why = "a record cannot be written in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds";
     assert_eq!(error.message, why);
     assert_eq!(disk.files(), before);
-    // Nothing is set aside on such a disk: everything is refused.
+    // Such a disk cannot allocate: everything is refused.
     for need in [Durability::Written, Durability::Synced] {
         assert_eq!(driven.begin(&intent(1), need).unwrap_err().message, why);
     }
-    driven.syncer.turn(true);
-    assert!(driven.inner.health().is_err());
+    driven.syncer.run_once(true);
+    assert!(driven.inner.check_health().is_err());
     free(&disk);
-    driven.syncer.turn(true);
-    driven.inner.health().unwrap();
+    driven.syncer.run_once(true);
+    driven.inner.check_health().unwrap();
     driven.call(1);
     driven.close();
     check(&disk, 2);
@@ -184,12 +189,15 @@ fn an_outcome_without_room_is_owed_and_written_later() {
         if number == 3 {
             drop(ticket);
         } else {
-            driven.inner.outcome(ticket.redeem(), &end(number), Durability::Written).unwrap_err();
+            driven
+                .inner
+                .append_outcome(ticket.mark_complete(), &end(number), Durability::Written)
+                .unwrap_err();
         }
     }
-    driven.syncer.turn(true);
+    driven.syncer.run_once(true);
     free(&disk);
-    driven.syncer.turn(true);
+    driven.syncer.run_once(true);
     driven.close();
     check(&disk, 4);
 }
@@ -202,38 +210,39 @@ fn a_server_starts_on_a_full_disk_and_takes_calls_when_there_is_room() {
     let before = disk.files();
     fill(&disk);
     let mut driven = Driven::open(disk.shared(), options()).unwrap();
-    assert!(driven.inner.health().unwrap_err().message.contains("no space is left"));
+    assert!(driven.inner.check_health().unwrap_err().message.contains("no space is left"));
     driven.begin(&intent(1), Durability::Written).unwrap_err();
     assert_eq!(disk.files()["main-0000000001.seg"], before["main-0000000001.seg"]);
     free(&disk);
-    driven.syncer.turn(true);
-    driven.inner.health().unwrap();
+    driven.syncer.run_once(true);
+    driven.inner.check_health().unwrap();
     driven.call(1);
     driven.close();
     check(&disk, 2);
 }
 
-/// With the real thread: nobody calls, and it comes back.
+/// With the real thread: the ledger recovers without any call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_comes_back_by_itself() {
     let disk = SimDisk::new(1);
-    let options = Options { idle: std::time::Duration::from_millis(10), ..options() };
+    let options =
+        LedgerOptions { checkpoint_interval: std::time::Duration::from_millis(10), ..options() };
     let (ledger, _) = threaded(&disk, options);
     fill(&disk);
     let mut number = 0;
-    while let Ok(ticket) = ledger.begin(intent(number), Durability::Written).await {
+    while let Ok(ticket) = ledger.record_intent(intent(number), Durability::Written).await {
         number += 1;
         // Without room it is owed.
-        ledger.finish(ticket, end(number), Durability::Written).await.ok();
+        ledger.record_outcome(ticket, end(number), Durability::Written).await.ok();
     }
-    ledger.begin(intent(number), Durability::Synced).await.unwrap_err();
+    ledger.record_intent(intent(number), Durability::Synced).await.unwrap_err();
     free(&disk);
-    while ledger.health().is_err() {
+    while ledger.check_health().is_err() {
         tokio::task::yield_now().await;
     }
-    let ticket = ledger.begin(intent(number), Durability::Synced).await.unwrap();
-    let end = End { status: Status::Failed, ..end(1) };
-    ledger.finish(ticket, end, Durability::Written).await.unwrap();
+    let ticket = ledger.record_intent(intent(number), Durability::Synced).await.unwrap();
+    let end = OutcomeRecord { status: CallStatus::Failed, ..end(1) };
+    ledger.record_outcome(ticket, end, Durability::Written).await.unwrap();
     drop(ledger);
     check(&disk, number + 1);
 }

@@ -4,27 +4,27 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use tool::ledger::{Kind, Records as _};
-use tool::outcome::Status;
-use tool::{Code, Durability, End, Ledger as _};
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordKind, RecordReader as _};
+use tool::{Durability, ErrorCode, Ledger as _, OutcomeRecord};
 
 use super::fixture::{DIR, Driven, check, driven, end, id, intent, small, threaded};
 use super::sim_disk::{Crash, SimDisk};
-use crate::disk::{Disk as _, Open};
-use crate::options::Options;
-use crate::verify::verify;
+use crate::disk::{Disk as _, OpenMode};
+use crate::ledger_options::LedgerOptions;
+use crate::verification::verify_record;
 
 /// The control for all that follows: to ask the same file again is to lose what was written.
 #[test]
 fn a_second_sync_of_the_same_file_proves_nothing() {
     let disk = SimDisk::new(1);
-    let file = disk.open(Path::new("a"), Open::New).unwrap();
+    let file = disk.open_file(Path::new("a"), OpenMode::Truncate).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
-    file.append(b"record").unwrap();
+    file.append_bytes(b"record").unwrap();
     disk.world().failing_syncs = 100;
-    file.sync().unwrap_err();
+    file.sync_data().unwrap_err();
     disk.world().failing_syncs = 0;
-    file.sync().unwrap();
+    file.sync_data().unwrap();
     disk.crash(Crash::Power);
     assert!(!disk.files()["a"].starts_with(b"record"), "the disk keeps what its sync failed on");
 }
@@ -33,23 +33,23 @@ fn a_second_sync_of_the_same_file_proves_nothing() {
 fn after_a_failed_sync_the_records_go_on_in_a_new_segment() {
     let (disk, mut driven) = driven(small());
     driven.call(0);
-    driven.syncer.turn(true);
+    driven.syncer.run_once(true);
     // In the file, and not on the disk: records that needed no sync, and one that does.
     driven.call(1);
     let (ticket, confirmed) = driven.begin(&intent(2), Durability::Synced).unwrap();
     fail_next_sync(&disk);
-    driven.syncer.turn(false);
+    driven.syncer.run_once(false);
     confirmed.unwrap().try_recv().unwrap().unwrap();
-    driven.inner.health().unwrap();
+    driven.inner.check_health().unwrap();
     disk.crash(Crash::Power);
     drop(ticket);
     let driven = Driven::open(disk.shared(), small()).unwrap();
-    assert_eq!(driven.recovery.open, [id(2)]);
+    assert_eq!(driven.recovery.open_calls, [id(2)]);
     assert_eq!(driven.recovery.findings, []);
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    let report = verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap();
     assert!(report.is_sound(), "{report:?}");
     assert_eq!((report.writers[0].intents, report.writers[0].outcomes), (3, 2));
-    assert_eq!((report.writers[0].open, report.writers[0].unknown), (1, 1));
+    assert_eq!((report.writers[0].open_calls, report.writers[0].unknown_calls), (1, 1));
 }
 
 /// The next sync fails, those after it do not.
@@ -64,23 +64,23 @@ fn where_no_disk_takes_it_the_ledger_stops_says_so_and_comes_back() {
     let (ticket, confirmed) = driven.begin(&intent(1), Durability::Synced).unwrap();
     let (running, _) = driven.begin(&intent(2), Durability::Written).unwrap();
     disk.world().failing_syncs = 100;
-    driven.syncer.turn(false);
+    driven.syncer.run_once(false);
     let told = confirmed.unwrap().try_recv().unwrap().unwrap_err();
     assert!(told.message.starts_with("no new segment can be made in `/record`"), "{told}");
-    driven.inner.not_run(ticket.redeem());
+    driven.inner.append_not_executed(ticket.mark_complete());
     // It takes nothing, and what ends meanwhile is not forgotten.
     for need in [Durability::Written, Durability::Synced] {
         assert_eq!(driven.begin(&intent(9), need).unwrap_err(), told);
     }
-    assert_eq!(driven.inner.health(), Err(told));
-    driven.inner.outcome(running.redeem(), &end(2), Durability::Written).unwrap_err();
+    assert_eq!(driven.inner.check_health(), Err(told));
+    driven.inner.append_outcome(running.mark_complete(), &end(2), Durability::Written).unwrap_err();
     for _ in 0..3 {
-        driven.syncer.turn(true);
-        assert!(driven.inner.health().is_err());
+        driven.syncer.run_once(true);
+        assert!(driven.inner.check_health().is_err());
     }
     disk.world().failing_syncs = 0;
-    driven.syncer.turn(true);
-    driven.inner.health().unwrap();
+    driven.syncer.run_once(true);
+    driven.inner.check_health().unwrap();
     driven.call(3);
     driven.close();
     check(&disk, 4);
@@ -92,28 +92,30 @@ async fn no_call_begins_without_its_record() {
     let (mut began, mut tried) = (0, 0);
     for way in 0..6 {
         let disk = SimDisk::new(way);
-        let options = Options { sync_wait: Duration::from_millis(20), ..small() };
+        let options = LedgerOptions { sync_timeout: Duration::from_millis(20), ..small() };
         let (ledger, _) = threaded(&disk, options);
         match way {
             0 => {
                 disk.world().capacity = Some(0);
-                // From here on what is left of the reserve is for calls without effects. Nobody
-                // who calls this fast leaves any.
-                while let Ok(ticket) = ledger.begin(intent(1 << 30), Durability::Written).await {
-                    ledger.finish(ticket, end(1), Durability::Written).await.ok();
+                // From here on the rest of the reserve is for calls without effects. At this rate
+                // of calls none is left.
+                while let Ok(ticket) =
+                    ledger.record_intent(intent(1 << 30), Durability::Written).await
+                {
+                    ledger.record_outcome(ticket, end(1), Durability::Written).await.ok();
                 }
             }
             1 => disk.world().failing_writes = Some(io::ErrorKind::Other),
             2 => disk.world().failing_writes = Some(io::ErrorKind::PermissionDenied),
             3 => disk.hang(true),
-            4 => ledger.close(),
+            4 => ledger.close_ledger(),
             _ => disk.world().deadly_syncs = true,
         }
         // A disk that hangs costs each caller its whole wait.
         let calls = if way == 3 { 50 } else { 2_000 };
         for number in 0..calls {
             tried += 1;
-            match ledger.begin(intent(number), Durability::Synced).await {
+            match ledger.record_intent(intent(number), Durability::Synced).await {
                 Ok(_) => began += 1,
                 Err(error) => assert!(error.message.len() > 20, "{error}"),
             }
@@ -124,33 +126,33 @@ async fn no_call_begins_without_its_record() {
     assert_eq!((began, tried), (0, 10_050));
 }
 
-/// The caller was told that its call does not run, so the record says that too.
+/// The caller learned that its call does not run, so the record must state that too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_disk_did_not_confirm_in_time_is_refused() {
     let disk = SimDisk::new(1);
-    let options = Options { sync_wait: Duration::from_millis(20), ..small() };
+    let options = LedgerOptions { sync_timeout: Duration::from_millis(20), ..small() };
     let (ledger, clock) = threaded(&disk, options);
     disk.hang(true);
-    let error = ledger.begin(intent(1), Durability::Synced).await.unwrap_err();
+    let error = ledger.record_intent(intent(1), Durability::Synced).await.unwrap_err();
     assert_eq!(
         error.message,
         "the disk under `/record` did not confirm a record within 20 ms; check its load and its health"
     );
     clock.go(1_000);
-    assert!(ledger.health().unwrap_err().message.contains("did not confirm a record"));
+    assert!(ledger.check_health().unwrap_err().message.contains("did not confirm a record"));
     disk.hang(false);
-    let records = ledger.of_call(id(1)).await.unwrap();
+    let records = ledger.list_for_call(id(1)).await.unwrap();
     let kinds = records.iter().map(|record| record.kind).collect::<Vec<_>>();
-    assert_eq!(kinds, [Kind::Intent, Kind::Outcome]);
-    let end = records[1].body.read::<End>().unwrap();
-    assert_eq!((end.status, end.code), (Status::Refused, Some(Code::RecordUnavailable)));
+    assert_eq!(kinds, [RecordKind::Intent, RecordKind::Outcome]);
+    let end = records[1].body.decode::<OutcomeRecord>().unwrap();
+    assert_eq!((end.status, end.code), (CallStatus::Refused, Some(ErrorCode::RecordUnavailable)));
     drop(ledger);
     check(&disk, 1);
 }
 
 #[test]
 fn more_than_may_wait_for_the_disk_is_refused() {
-    let (disk, mut driven) = driven(Options { unsynced_bytes: 64 << 10, ..small() });
+    let (disk, mut driven) = driven(LedgerOptions { max_unsynced_bytes: 64 << 10, ..small() });
     let mut number = 0;
     let error = loop {
         match driven.begin(&intent(number), Durability::Written) {
@@ -161,7 +163,7 @@ fn more_than_may_wait_for_the_disk_is_refused() {
     };
     assert!(error.message.starts_with("the disk under `/record` does not keep up"), "{error}");
     assert!((50..200).contains(&number), "{number}");
-    driven.syncer.turn(false);
+    driven.syncer.run_once(false);
     driven.call(number);
     driven.close();
     check(&disk, number + 1);
@@ -175,14 +177,14 @@ fn after_a_fault_while_writing_the_ledger_goes_on_with_what_is_whole() {
     driven.inner.poison();
     let error = driven.begin(&intent(2), Durability::Written).unwrap_err();
     assert!(error.message.starts_with("a fault in Toolkeep"), "{error}");
-    driven.inner.outcome(running.redeem(), &end(1), Durability::Written).unwrap_err();
-    driven.syncer.turn(true);
+    driven.inner.append_outcome(running.mark_complete(), &end(1), Durability::Written).unwrap_err();
+    driven.syncer.run_once(true);
     driven.call(2);
     driven.close();
     check(&disk, 3);
 }
 
-/// What was set aside for a file that is written no more is given back.
+/// Space that was allocated for a file no longer written is released.
 #[test]
 fn room_of_a_segment_that_is_left_is_given_back() {
     let (disk, mut driven) = driven(small());
@@ -191,9 +193,9 @@ fn room_of_a_segment_that_is_left_is_given_back() {
     for _ in 0..20 {
         driven.call(1);
         driven.inner.poison();
-        drop(driven.inner.lock());
-        driven.syncer.turn(true);
-        driven.inner.health().unwrap();
+        drop(driven.inner.lock_state());
+        driven.syncer.run_once(true);
+        driven.inner.check_health().unwrap();
     }
     let after = disk.world().used();
     assert!(after < before + 20 * 2_048, "{before} {after}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::fixture::Random;
-use crate::disk::{BootId, Disk, DiskFile, Held, Open};
+use crate::disk::{BootId, DirLock, Disk, DiskFile, OpenMode};
 
 const SECTOR: usize = 512;
 
@@ -46,9 +46,9 @@ pub(crate) struct World {
     pub(crate) deadly_syncs: bool,
     /// Whether every sync waits.
     hang: Arc<(Mutex<bool>, Condvar)>,
-    /// Whether syncs do nothing and say they did.
+    /// Whether syncs do nothing and report success.
     pub(crate) lying_syncs: bool,
-    /// What every write and every new file fails with.
+    /// Error of every write and every new file.
     pub(crate) failing_writes: Option<io::ErrorKind>,
     /// Bytes in all; none: without end.
     pub(crate) capacity: Option<u64>,
@@ -60,11 +60,11 @@ pub(crate) struct World {
 
 #[derive(Debug, Default, Clone)]
 struct File {
-    /// What the system shows.
+    /// State that the operating system shows.
     now: Vec<u8>,
-    /// What the disk has.
+    /// State on the disk.
     disk: Vec<u8>,
-    /// What the file was after each change that is not synced, with the sectors each one touched.
+    /// States of the file after each unsynced change, with the sectors that it touched.
     changes: Vec<(Vec<u8>, std::ops::Range<usize>)>,
     reserved_to: u64,
 }
@@ -146,7 +146,7 @@ impl SimDisk {
         hang.1.notify_all();
     }
 
-    /// What the system shows.
+    /// Returns the state that the operating system shows.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let world = self.world();
         let file = |at: &usize| world.files[*at].now.clone();
@@ -240,7 +240,8 @@ impl File {
         self.changes.push((self.now.clone(), sectors));
     }
 
-    /// What a loss of power leaves: of every sector and of the length, any state since the sync.
+    /// State after a power failure: every sector, and the length, have any state since the last
+    /// sync.
     fn left(&self, luck: u64, random: &mut Random) -> Vec<u8> {
         let mut pick = |changes: &[usize]| -> Option<usize> {
             if !changes.is_empty() && random.percent(luck) {
@@ -277,24 +278,24 @@ fn name(path: &Path) -> String {
 }
 
 impl Disk for SimDisk {
-    fn make_dir(&self, _: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
         self.world().burn()?;
         Ok(())
     }
 
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+    fn list_names(&self, _: &Path) -> io::Result<Vec<String>> {
         Ok(self.world().names.keys().cloned().collect())
     }
 
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+    fn open_file(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut world = self.world();
         let there = world.names.get(&name(path)).copied();
         let file = match (there, how) {
-            (Some(file), Open::Read | Open::Append | Open::Update) => file,
-            (None, Open::Read | Open::Append | Open::Update) => {
+            (Some(file), OpenMode::Read | OpenMode::Append | OpenMode::Update) => file,
+            (None, OpenMode::Read | OpenMode::Append | OpenMode::Update) => {
                 return Err(io::ErrorKind::NotFound.into());
             }
-            (_, Open::New) => {
+            (_, OpenMode::Truncate) => {
                 world.burn()?;
                 world.check_writes()?;
                 let new = there.unwrap_or(world.files.len());
@@ -311,7 +312,7 @@ impl Disk for SimDisk {
         Ok(Arc::new(Handle { disk: self.clone(), file, life: world.life }))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.burn()?;
         let file = world.names.remove(&name(from)).ok_or(io::ErrorKind::NotFound)?;
@@ -320,7 +321,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.burn()?;
         world.names.remove(&name(path)).ok_or(io::ErrorKind::NotFound)?;
@@ -338,7 +339,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Held> {
+    fn lock_file(&self, _: &Path) -> io::Result<DirLock> {
         let mut world = self.world();
         if std::mem::replace(&mut world.locked, true) {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -346,7 +347,7 @@ impl Disk for SimDisk {
         Ok(Box::new(Lock(self.clone(), world.life)))
     }
 
-    fn boot(&self) -> Option<BootId> {
+    fn boot_id(&self) -> Option<BootId> {
         self.world().boot
     }
 }
@@ -359,7 +360,7 @@ impl Handle {
 }
 
 impl DiskFile for Handle {
-    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn append_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut world = self.world()?;
         let last = world.burn()?;
         world.check_writes()?;
@@ -399,11 +400,11 @@ impl DiskFile for Handle {
         Ok(many)
     }
 
-    fn size(&self) -> io::Result<u64> {
+    fn file_size(&self) -> io::Result<u64> {
         Ok(self.world()?.files[self.file].now.len() as u64)
     }
 
-    fn truncate(&self, size: u64) -> io::Result<()> {
+    fn truncate_to(&self, size: u64) -> io::Result<()> {
         let mut world = self.world()?;
         world.burn()?;
         let file = &mut world.files[self.file];
@@ -414,7 +415,7 @@ impl DiskFile for Handle {
         Ok(())
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync_data(&self) -> io::Result<()> {
         let (hang, deadly) = {
             let world = self.world()?;
             (Arc::clone(&world.hang), world.deadly_syncs)
@@ -439,7 +440,7 @@ impl DiskFile for Handle {
         Ok(())
     }
 
-    fn reserve(&self, _: u64, to: u64) -> io::Result<bool> {
+    fn allocate_range(&self, _: u64, to: u64) -> io::Result<bool> {
         let mut world = self.world()?;
         if !world.can_reserve {
             return Ok(false);

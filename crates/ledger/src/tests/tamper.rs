@@ -1,42 +1,45 @@
-//! What a hand can do to the files, and what `verify` says of it.
+//! Deliberate changes to the files, and the findings of `verify`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tool::ledger::Kind;
-use tool::{Durability, Wall};
+use tool::ledger::RecordKind;
+use tool::{Durability, WallTime};
 
 use super::fixture::{DIR, Driven, Random, end, intent, seeds, small};
 use super::sim_disk::SimDisk;
-use crate::chain::{Chain, Checkpoint};
-use crate::finding::Fault;
-use crate::frame::{decode, frames, put};
-use crate::progress::Progress;
-use crate::segment::{HEADER, name, parse_name};
-use crate::verify::{Report, verify};
+use crate::frame::{decode_frame, iter_frames, write_array};
+use crate::hash_chain::{HashChain, LedgerCheckpoint};
+use crate::integrity_finding::DamageKind;
+use crate::segment::{SEGMENT_HEADER_BYTES, parse_segment_name, segment_name};
+use crate::verification::{VerificationReport, verify_record};
+use crate::writer_progress::WriterProgress;
 
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A record that was closed in order: 300 calls in many segments.
-fn record() -> (Files, Checkpoint) {
+fn record() -> (Files, LedgerCheckpoint) {
     record_of(0)
 }
 
-fn record_of(shift: u64) -> (Files, Checkpoint) {
+fn record_of(shift: u64) -> (Files, LedgerCheckpoint) {
     let disk = SimDisk::new(1);
     let mut driven = Driven::open(disk.shared(), small()).unwrap();
     for number in 0..300 {
         let (ticket, _) = driven.begin(&intent(number), Durability::Synced).unwrap();
-        driven.inner.outcome(ticket.redeem(), &end(number + shift), Durability::Written).unwrap();
-        driven.syncer.turn(false);
+        driven
+            .inner
+            .append_outcome(ticket.mark_complete(), &end(number + shift), Durability::Written)
+            .unwrap();
+        driven.syncer.run_once(false);
     }
-    driven.syncer.close();
-    let checkpoint = driven.inner.checkpoint().clone().unwrap();
+    driven.syncer.close_writer();
+    let checkpoint = driven.inner.lock_checkpoint().clone().unwrap();
     (disk.files(), checkpoint)
 }
 
-fn check(files: &Files, kept: &[Checkpoint]) -> Report {
-    verify(Path::new(DIR), &SimDisk::holding(files).shared(), kept).unwrap()
+fn check(files: &Files, kept: &[LedgerCheckpoint]) -> VerificationReport {
+    verify_record(Path::new(DIR), &SimDisk::holding(files).shared(), kept).unwrap()
 }
 
 /// Where a frame lies.
@@ -55,10 +58,10 @@ impl Lies {
 
 fn all_frames(files: &Files) -> Vec<Lies> {
     let mut all = Vec::new();
-    for (file, bytes) in files.iter().filter(|(file, _)| parse_name(file).is_some()) {
-        let mut at = HEADER;
-        for frame in frames(&bytes[HEADER..]) {
-            let length = frame.whole.len();
+    for (file, bytes) in files.iter().filter(|(file, _)| parse_segment_name(file).is_some()) {
+        let mut at = SEGMENT_HEADER_BYTES;
+        for frame in iter_frames(&bytes[SEGMENT_HEADER_BYTES..]) {
+            let length = frame.bytes.len();
             all.push(Lies { file: file.clone(), at, length });
             at += length;
         }
@@ -72,8 +75,8 @@ fn sum(frame: &mut [u8]) {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&frame[..4]);
     sum.update(&frame[8..]);
-    put(frame, 4, sum.finalize().to_le_bytes());
-    decode(frame).unwrap();
+    write_array(frame, 4, sum.finalize().to_le_bytes());
+    decode_frame(frame).unwrap();
 }
 
 pub(super) const KINDS: [&str; 12] = [
@@ -91,25 +94,31 @@ pub(super) const KINDS: [&str; 12] = [
     "delete a segment",
 ];
 
-/// What a hand writes that knows what it does: that the record goes as far as it does.
+/// Changes by an attacker who knows the format, including the progress file.
 pub(super) fn fit_progress(files: &mut Files) {
-    let segments = files.iter().filter_map(|(file, bytes)| Some((parse_name(file)?.1, bytes)));
+    let segments =
+        files.iter().filter_map(|(file, bytes)| Some((parse_segment_name(file)?.1, bytes)));
     let (mut written, mut segment) = (0, 0);
     for (number, bytes) in segments {
         segment = number;
-        let own = bytes.get(HEADER..).unwrap_or_default();
-        written = frames(own).last().map_or(written, |frame| frame.seq);
+        let own = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
+        written = iter_frames(own).last().map_or(written, |frame| frame.seq);
     }
-    let progress =
-        Progress { written, synced: written, segment, closed: true, ..Progress::default() };
+    let progress = WriterProgress {
+        written_seq: written,
+        synced_seq: written,
+        segment_number: segment,
+        is_closed: true,
+        ..WriterProgress::default()
+    };
     files.insert("main.progress".to_owned(), progress.encode().to_vec());
 }
 
 /// Does one of [`KINDS`] to anything but the last frame, which no checkpoint covers.
 pub(super) fn edit(kind: usize, files: &mut Files, random: &mut Random) {
     let mut segments = files.clone();
-    segments.retain(|name, _| parse_name(name).is_some());
-    files.retain(|name, _| parse_name(name).is_none());
+    segments.retain(|name, _| parse_segment_name(name).is_some());
+    files.retain(|name, _| parse_segment_name(name).is_none());
     edit_segments(kind, &mut segments, random);
     files.extend(segments);
 }
@@ -130,7 +139,7 @@ fn edit_segments(kind: usize, files: &mut Files, random: &mut Random) {
             sum(frame);
         }
         2 => {
-            let at = random.index(HEADER);
+            let at = random.index(SEGMENT_HEADER_BYTES);
             files.get_mut(&segment).unwrap()[at] ^= 1 << random.below(8);
         }
         3 => drop(bytes.drain(one.range())),
@@ -169,18 +178,18 @@ fn edit_segments(kind: usize, files: &mut Files, random: &mut Random) {
 fn renumber(files: &mut Files, from: &Lies, many: u64) {
     let mut left = many;
     for (_, bytes) in files.range_mut(from.file.clone()..) {
-        let mut kept = bytes[..HEADER].to_vec();
-        let mut at = HEADER;
-        for frame in frames(&bytes.clone()[HEADER..]) {
+        let mut kept = bytes[..SEGMENT_HEADER_BYTES].to_vec();
+        let mut at = SEGMENT_HEADER_BYTES;
+        for frame in iter_frames(&bytes.clone()[SEGMENT_HEADER_BYTES..]) {
             let here = at >= from.at || left < many;
-            at += frame.whole.len();
+            at += frame.bytes.len();
             if here && left > 0 {
                 left -= 1;
                 continue;
             }
-            let mut whole = frame.whole.to_vec();
+            let mut whole = frame.bytes.to_vec();
             if here {
-                put(&mut whole, 12, (frame.seq - many).to_le_bytes());
+                write_array(&mut whole, 12, (frame.seq - many).to_le_bytes());
                 sum(&mut whole);
             }
             kept.extend(whole);
@@ -201,9 +210,9 @@ fn swap_frames(files: &mut Files, sealed: &[Lies], numbers: bool, random: &mut R
     let bytes = files.get_mut(&a.file).unwrap();
     let (mut first, mut second) = (bytes[a.range()].to_vec(), bytes[b.range()].to_vec());
     if numbers {
-        let (x, y) = (decode(&first).unwrap().seq, decode(&second).unwrap().seq);
-        put(&mut first, 12, y.to_le_bytes());
-        put(&mut second, 12, x.to_le_bytes());
+        let (x, y) = (decode_frame(&first).unwrap().seq, decode_frame(&second).unwrap().seq);
+        write_array(&mut first, 12, y.to_le_bytes());
+        write_array(&mut second, 12, x.to_le_bytes());
         sum(&mut first);
         sum(&mut second);
     }
@@ -216,7 +225,10 @@ fn every_change_of_what_is_sealed_is_found() {
     let (good, kept) = record();
     let report = check(&good, &[kept]);
     assert!(report.is_sound(), "{report:?}");
-    assert_eq!((report.writers[0].kept, report.writers[0].unsealed), (1, 1));
+    assert_eq!(
+        (report.writers[0].external_checkpoints, report.writers[0].unsealed_records),
+        (1, 1)
+    );
     assert!(good.len() > 20, "{} segments", good.len());
     let mut found = [(0, 0); KINDS.len()];
     let mut missed = Vec::new();
@@ -232,7 +244,7 @@ fn every_change_of_what_is_sealed_is_found() {
         found[kind].1 += 1;
         // The last record of a segment, copied to the beginning of the next one, is what a record looks like that was
         // carried over after a failed sync: no record is changed or missing, and the report names the place.
-        if report.is_sound() && report.writers[0].cuts.is_empty() {
+        if report.is_sound() && report.writers[0].discarded.is_empty() {
             missed.push((seed, KINDS[kind]));
         } else {
             found[kind].0 += 1;
@@ -245,7 +257,7 @@ fn every_change_of_what_is_sealed_is_found() {
     assert!(found.iter().all(|(_, tried)| *tried > 20), "{found:?}");
 }
 
-/// What no check sees by itself; each is in the words of [`Report::LIMITS`].
+/// Changes that no check detects by itself; [`VerificationReport::LIMITS`] states each of them.
 const UNSEEN: [(&str, &str); 3] = [
     ("cut the end off", "cut off at the very end"),
     ("put an older copy back", "an older copy put back"),
@@ -263,7 +275,7 @@ fn tamper(kind: usize, good: &Files, forged: &Files, random: &mut Random) -> Fil
             let all = all_frames(good);
             let mut end = all[1 + random.index(all.len() - 2)].clone();
             if how == 1 {
-                end.at = HEADER.max(end.at);
+                end.at = SEGMENT_HEADER_BYTES.max(end.at);
                 let first = all.iter().find(|lies| lies.file == end.file).unwrap();
                 end = first.clone();
             }
@@ -276,12 +288,12 @@ fn tamper(kind: usize, good: &Files, forged: &Files, random: &mut Random) -> Fil
 
 /// Takes a frame away, and all behind it.
 fn cut_at(files: &mut Files, end: &Lies) {
-    files.retain(|name, _| *name <= end.file || parse_name(name).is_none());
+    files.retain(|name, _| *name <= end.file || parse_segment_name(name).is_none());
     files.get_mut(&end.file).unwrap().truncate(end.at);
 }
 
-/// With a checkpoint that was kept elsewhere everything is found; without one, what is not found is
-/// what the report says that it cannot prove, and nothing else.
+/// With an external checkpoint every change is found. Without one, undetected changes are exactly
+/// those that the report excludes.
 #[test]
 fn with_a_kept_checkpoint_every_edit_is_found_and_without_one_what_is_told_is_missed() {
     let (good, kept) = record();
@@ -301,7 +313,7 @@ fn with_a_kept_checkpoint_every_edit_is_found_and_without_one_what_is_told_is_mi
         if check(&files, &[]).is_sound() {
             let unseen = kind.checked_sub(KINDS.len());
             let unseen = unseen.unwrap_or_else(|| panic!("{} is not found", KINDS[kind]));
-            assert!(Report::LIMITS.contains(UNSEEN[unseen].1));
+            assert!(VerificationReport::LIMITS.contains(UNSEEN[unseen].1));
             missed[unseen] += 1;
         } else {
             alone += 1;
@@ -315,14 +327,16 @@ fn with_a_kept_checkpoint_every_edit_is_found_and_without_one_what_is_told_is_mi
     assert!(tried >= 190, "{tried}");
 }
 
-/// Checkpoints are consistent where the later one goes on from the earlier one, and told where not.
+/// Checkpoints are consistent if the later one extends the earlier one; otherwise the difference is
+/// located.
 #[test]
 fn any_two_checkpoints_fit_together_or_it_is_told() {
     let sealed = |files: &Files| {
         let frames = files.values().flat_map(|bytes| {
-            let of_kind = frames(bytes.get(HEADER..).unwrap_or_default())
-                .filter(|f| f.kind == Kind::Checkpoint);
-            let bodies = of_kind.map(|f| serde_json::from_slice::<Checkpoint>(f.body).unwrap());
+            let of_kind = iter_frames(bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default())
+                .filter(|f| f.kind == RecordKind::Checkpoint);
+            let bodies =
+                of_kind.map(|f| serde_json::from_slice::<LedgerCheckpoint>(f.body).unwrap());
             bodies.collect::<Vec<_>>()
         });
         frames.collect::<Vec<_>>()
@@ -334,13 +348,22 @@ fn any_two_checkpoints_fit_together_or_it_is_told() {
     for _ in 0..seeds() / 20 {
         let (a, b) = (random.index(ours.len()), random.index(ours.len()));
         // As they come from signed notes: without the roots of subtrees.
-        let pair = [&ours[a], &ours[b]].map(|it| Checkpoint { peaks: Vec::new(), ..it.clone() });
+        let pair =
+            [&ours[a], &ours[b]].map(|it| LedgerCheckpoint { peaks: Vec::new(), ..it.clone() });
         let report = check(&good, &pair);
-        assert!(report.is_sound() && report.writers[0].kept == 2, "{report:?}");
-        let of_other = Checkpoint { peaks: Vec::new(), ..theirs[b.min(theirs.len() - 1)].clone() };
+        assert!(report.is_sound() && report.writers[0].external_checkpoints == 2, "{report:?}");
+        let of_other =
+            LedgerCheckpoint { peaks: Vec::new(), ..theirs[b.min(theirs.len() - 1)].clone() };
         let report = check(&good, &[pair[0].clone(), of_other]);
-        assert_eq!(report.writers[0].kept, 1, "{report:?}");
-        assert_eq!(report.findings.iter().filter(|f| f.fault == Fault::Kept).count(), 1);
+        assert_eq!(report.writers[0].external_checkpoints, 1, "{report:?}");
+        assert_eq!(
+            report
+                .findings
+                .iter()
+                .filter(|f| f.damage == DamageKind::ExternalCheckpointMismatch)
+                .count(),
+            1
+        );
     }
 }
 
@@ -353,7 +376,7 @@ fn a_finding_names_the_place() {
     files.get_mut(&one.file).unwrap()[one.at + 40] ^= 1;
     let report = check(&files, &[]);
     let found = &report.findings[0];
-    assert_eq!((found.fault, found.seq), (Fault::Damaged, Some(101)));
+    assert_eq!((found.damage, found.seq), (DamageKind::CorruptRecord, Some(101)));
     assert_eq!((&found.segment, found.offset), (&one.file, one.at as u64));
     // One change in what is whole is one finding, at the checkpoint that does not fit.
     let mut files = good;
@@ -362,25 +385,27 @@ fn a_finding_names_the_place() {
     sum(bytes);
     let report = check(&files, &[]);
     assert_eq!(report.findings.len(), 1, "{report:?}");
-    assert_eq!(report.findings[0].fault, Fault::Chain);
-    assert!(report.findings[0].text.starts_with("the records "), "{report:?}");
+    assert_eq!(report.findings[0].damage, DamageKind::ChainMismatch);
+    assert!(report.findings[0].message.starts_with("the records "), "{report:?}");
 }
 
-/// Says that the writer was killed, with the last record not synced, during the boot that goes on.
+/// Pretends that the writer was killed during the current boot, with the last record unsynced.
 fn killed(files: &mut Files) {
     let progress = files.get_mut("main.progress").unwrap();
-    let closed = Progress::decode(progress).unwrap();
-    assert!(closed.closed && closed.synced == closed.written, "{closed:?}");
+    let closed = WriterProgress::decode(progress).unwrap();
+    assert!(closed.is_closed && closed.synced_seq == closed.written_seq, "{closed:?}");
     // The boot of a simulated disk.
     let boot = Some([1; 16]);
-    let synced = closed.synced - 1;
-    *progress = Progress { boot, synced, closed: false, ..closed }.encode().to_vec();
+    let synced = closed.synced_seq - 1;
+    *progress = WriterProgress { boot_id: boot, synced_seq: synced, is_closed: false, ..closed }
+        .encode()
+        .to_vec();
 }
 
 #[test]
 fn a_torn_end_is_told_and_is_no_tampering_after_a_loss_of_power_only() {
     let (good, _) = record();
-    let (last, bytes) = good.iter().rfind(|(name, _)| parse_name(name).is_some()).unwrap();
+    let (last, bytes) = good.iter().rfind(|(name, _)| parse_segment_name(name).is_some()).unwrap();
     for cut in 1..60 {
         let mut files = good.clone();
         files.insert(last.clone(), bytes[..bytes.len() - cut].to_vec());
@@ -393,14 +418,16 @@ fn a_torn_end_is_told_and_is_no_tampering_after_a_loss_of_power_only() {
         killed_elsewhere(&mut files);
         let report = check(&files, &[]);
         assert!(report.is_sound(), "{report:?}");
-        assert_eq!(report.writers[0].cuts.len(), 1, "{report:?}");
-        assert!(report.writers[0].unsealed > 1, "{report:?}");
-        assert_eq!(report.writers[0].lost, 1, "{report:?}");
+        assert_eq!(report.writers[0].discarded.len(), 1, "{report:?}");
+        assert!(report.writers[0].unsealed_records > 1, "{report:?}");
+        assert_eq!(report.writers[0].lost_records, 1, "{report:?}");
     }
-    // A write that was under way when the process was killed, and which nobody was told of.
+    // A write in progress when the process was killed, which no caller saw acknowledged.
     let mut files = good.clone();
     killed(&mut files);
-    for (added, sound) in [(&bytes[HEADER..HEADER + 40], true), (&[7; 40][..], false)] {
+    for (added, sound) in
+        [(&bytes[SEGMENT_HEADER_BYTES..SEGMENT_HEADER_BYTES + 40], true), (&[7; 40][..], false)]
+    {
         files.insert(last.clone(), [bytes.as_slice(), added].concat());
         let report = check(&files, &[]);
         assert_eq!(report.is_sound(), sound, "{report:?}");
@@ -409,8 +436,8 @@ fn a_torn_end_is_told_and_is_no_tampering_after_a_loss_of_power_only() {
 
 fn killed_elsewhere(files: &mut Files) {
     let progress = files.get_mut("main.progress").unwrap();
-    let there = Progress::decode(progress).unwrap();
-    *progress = Progress { boot: Some([2; 16]), ..there }.encode().to_vec();
+    let there = WriterProgress::decode(progress).unwrap();
+    *progress = WriterProgress { boot_id: Some([2; 16]), ..there }.encode().to_vec();
 }
 
 #[test]
@@ -430,14 +457,18 @@ fn an_end_that_was_cut_off_is_found_against_a_kept_checkpoint_only() {
         alone += usize::from(!report.is_sound());
         // A checkpoint of before the cut fits still; the one of the end does not.
         let report = check(&files, std::slice::from_ref(&kept));
-        if keep as u64 <= kept.through {
-            let faults = report.findings.iter().filter(|found| found.fault == Fault::Kept).count();
+        if keep as u64 <= kept.last_seq {
+            let faults = report
+                .findings
+                .iter()
+                .filter(|found| found.damage == DamageKind::ExternalCheckpointMismatch)
+                .count();
             assert_eq!(faults, 1, "kept {keep} of {}: {report:?}", all.len());
         }
     }
     println!("{alone} of {tried} cuts at the end are seen without a kept checkpoint, all with one");
     assert!(alone < tried, "the record claims to see what it cannot");
-    assert!(Report::LIMITS.contains("cut off at the very end"));
+    assert!(VerificationReport::LIMITS.contains("cut off at the very end"));
 }
 
 #[test]
@@ -447,31 +478,40 @@ fn a_record_written_anew_is_found_against_a_kept_checkpoint_only() {
     assert!(check(&forged, &[]).is_sound());
     let report = check(&forged, std::slice::from_ref(&kept));
     assert_eq!(report.findings.len(), 1, "{report:?}");
-    assert_eq!(report.findings[0].fault, Fault::Kept);
+    assert_eq!(report.findings[0].damage, DamageKind::ExternalCheckpointMismatch);
     let gone = check(&Files::new(), &[kept]);
-    assert_eq!(gone.findings[0].fault, Fault::Kept, "{gone:?}");
+    assert_eq!(gone.findings[0].damage, DamageKind::ExternalCheckpointMismatch, "{gone:?}");
 }
 
 #[test]
 fn a_second_intent_or_outcome_is_found() {
     let (mut files, _) = record();
-    files.retain(|file, _| *file == name("main", 1));
-    let bytes = files.get_mut(&name("main", 1)).unwrap();
-    let read = frames(&bytes[HEADER..]).map(|f| f.whole.to_vec()).collect::<Vec<_>>();
-    // A record that fits together, but for what it says: two calls begin and end twice.
-    let mut chain = Chain::new("main");
-    bytes.truncate(HEADER);
+    files.retain(|file, _| *file == segment_name("main", 1));
+    let bytes = files.get_mut(&segment_name("main", 1)).unwrap();
+    let read =
+        iter_frames(&bytes[SEGMENT_HEADER_BYTES..]).map(|f| f.bytes.to_vec()).collect::<Vec<_>>();
+    // A consistent record with wrong content: two calls begin and end twice.
+    let mut chain = HashChain::new("main");
+    bytes.truncate(SEGMENT_HEADER_BYTES);
     let first = [0, 1, 0, 1, 1].map(|at| read[at].clone());
     for (seq, mut frame) in (1..).zip(first) {
-        put(&mut frame, 12, u64::to_le_bytes(seq));
+        write_array(&mut frame, 12, u64::to_le_bytes(seq));
         sum(&mut frame);
-        chain.push(seq, &frame);
+        chain.append_frame(seq, &frame);
         bytes.extend(frame);
     }
     fit_progress(&mut files);
-    let report = check(&files, &[chain.checkpoint("main", Wall(0))]);
-    let faults = report.findings.iter().map(|f| (f.fault, f.seq.unwrap())).collect::<Vec<_>>();
-    assert_eq!(faults, [(Fault::Call, 3), (Fault::Call, 4), (Fault::Call, 5)], "{report:?}");
+    let report = check(&files, &[chain.to_checkpoint("main", WallTime(0))]);
+    let faults = report.findings.iter().map(|f| (f.damage, f.seq.unwrap())).collect::<Vec<_>>();
+    assert_eq!(
+        faults,
+        [
+            (DamageKind::CallMismatch, 3),
+            (DamageKind::CallMismatch, 4),
+            (DamageKind::CallMismatch, 5)
+        ],
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -487,9 +527,9 @@ fn a_damaged_record_goes_on_and_keeps_its_evidence() {
     assert_eq!(driven.recovery.findings[0].seq, Some(201));
     driven.call(9_000);
     driven.close();
-    let report = verify(Path::new(DIR), &disk.shared(), &[]).unwrap();
+    let report = verify_record(Path::new(DIR), &disk.shared(), &[]).unwrap();
     assert_eq!(disk.files()[&one.file], files[&one.file], "evidence was changed");
     assert!(report.findings.iter().all(|found| found.seq <= Some(all.len() as u64)), "{report:?}");
     assert_eq!(report.findings[0].seq, Some(201));
-    assert_eq!(report.writers[0].unsealed, 1);
+    assert_eq!(report.writers[0].unsealed_records, 1);
 }

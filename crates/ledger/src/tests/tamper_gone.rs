@@ -1,14 +1,14 @@
-//! What a hand can do to a record of which retention removed a part, and what `verify` says of it.
+//! Deliberate changes to a record with removed segments, and the findings of `verify`.
 
 use super::fixture::{Random, driven, seeds, small};
 use super::retain::look;
 use super::sim_disk::SimDisk;
 use super::tamper::{Files, KINDS, edit, fit_progress};
-use crate::chain::Checkpoint;
-use crate::retain::Keep;
-use crate::verify::Report;
+use crate::hash_chain::LedgerCheckpoint;
+use crate::retention::RetentionPolicy;
+use crate::verification::VerificationReport;
 
-/// What is done to tombstones, beside [`KINDS`] for segments.
+/// Changes to tombstones, in addition to [`KINDS`] for segments.
 const TOMBS: [&str; 5] = [
     "flip a bit of a tombstone",
     "delete a tombstone",
@@ -17,34 +17,35 @@ const TOMBS: [&str; 5] = [
     "sign a tombstone that says something else, with a key of one's own",
 ];
 
-/// What is not found without a checkpoint that was kept elsewhere; in the words of [`Report::LIMITS`].
+/// Changes that are undetected without an external checkpoint, in the words of
+/// [`VerificationReport::LIMITS`].
 const UNSEEN: [(&str, &str); 3] = [
     ("cut the end off", "cut off at the very end"),
     ("put an older copy back", "an older copy put back"),
     ("write all of it anew", "written anew as a whole"),
 ];
 
-/// A record of which a part is gone, an older copy of it, the same written anew, and all checkpoints.
+/// A record with removed segments, an older copy of it, a rewritten one, and all checkpoints.
 struct Gone {
     good: Files,
     older: Files,
     anew: Files,
-    kept: Vec<Checkpoint>,
+    kept: Vec<LedgerCheckpoint>,
 }
 
 fn files(disk: &SimDisk) -> Files {
     disk.files().into_iter().filter(|(name, _)| name.strip_suffix(".tmp").is_none()).collect()
 }
 
-fn made(first: u64) -> (Files, Files, Vec<Checkpoint>) {
+fn made(first: u64) -> (Files, Files, Vec<LedgerCheckpoint>) {
     let (disk, mut driven) = driven(small());
     let mut kept = driven.work(first, 90);
-    driven.retain_all(Keep { age: None, bytes: Some(60 << 10) });
+    driven.retain_all(RetentionPolicy { max_age: None, max_bytes: Some(60 << 10) });
     let older = files(&disk);
     kept.extend(driven.work(first + 1_000, 60));
-    driven.retain_all(Keep { age: None, bytes: Some(60 << 10) });
+    driven.retain_all(RetentionPolicy { max_age: None, max_bytes: Some(60 << 10) });
     driven.work(first + 2_000, 30);
-    kept.extend(driven.inner.checkpoint().clone());
+    kept.extend(driven.inner.lock_checkpoint().clone());
     driven.close();
     (files(&disk), older, kept)
 }
@@ -85,7 +86,10 @@ fn bury(how: usize, files: &mut Files, random: &mut Random) {
             let (text, _) = text.rsplit_once("\n\n").unwrap();
             let text = text.replacen("why bytes", "why age", 1) + "\n";
             let origin = text.lines().nth(1).unwrap().strip_prefix("origin ").unwrap();
-            bytes = crate::signed::RecordKey::fresh().unwrap().signed(origin, &text).into_bytes();
+            bytes = crate::signed_checkpoint::CheckpointSigningKey::generate()
+                .unwrap()
+                .sign_note(origin, &text)
+                .into_bytes();
         }
     }
     files.insert(name, bytes);
@@ -118,8 +122,8 @@ fn tamper(kind: usize, gone: &Gone, random: &mut Random) -> Files {
     files
 }
 
-/// With checkpoints that were kept elsewhere every edit of what is there and of what stands for the rest is
-/// found; without one, what is not found is what is told, and nothing else.
+/// With external checkpoints every change of segments and tombstones is found. Without them,
+/// undetected changes are exactly those that the report excludes.
 #[test]
 fn where_a_part_is_gone_every_edit_is_found_with_a_kept_checkpoint() {
     let gone = gone();
@@ -143,7 +147,7 @@ fn where_a_part_is_gone_every_edit_is_found_with_a_kept_checkpoint() {
         if look(&disk, &[]).is_sound() {
             let unseen = kind.checked_sub(KINDS.len() + TOMBS.len());
             let unseen = unseen.unwrap_or_else(|| panic!("seed {seed}: kind {kind} is not found"));
-            assert!(Report::LIMITS.contains(UNSEEN[unseen].1));
+            assert!(VerificationReport::LIMITS.contains(UNSEEN[unseen].1));
             missed[unseen] += 1;
         } else {
             alone += 1;

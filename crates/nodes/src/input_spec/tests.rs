@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 use tool::Json;
 
 fn read(spec: &Value) -> (Value, Vec<String>) {
-    let super::Read { schema, unknown } = super::schema(&Json::of(spec));
-    (schema.value(), unknown)
+    let super::SchemaConversion { schema, warnings: unknown } =
+        super::to_json_schema(&Json::encode(spec));
+    (schema.to_value(), unknown)
 }
 
 #[test]
-fn the_shorthand_of_spec_4_becomes_a_schema_that_requires_nothing() {
+fn the_cluster_tools_shorthand_becomes_a_schema_that_requires_nothing() {
     let (schema, unknown) =
         read(&json!({ "text": "string", "n": "int", "deep": { "on": "bool" } }));
     assert_eq!(
@@ -53,7 +54,7 @@ fn a_spec_as_people_write_it_requires_what_it_says() {
             "mode": { "type": "string", "enum": ["a", "b"] },
         } })
     );
-    // The same inside of what is written as a schema, with or without its type.
+    // The same within a schema, with or without its type.
     let fields = json!({ "n": { "type": "int", "required": true }, "t": "str" });
     let expected = json!({ "type": "object", "required": ["n"],
         "properties": { "n": { "type": "integer" }, "t": { "type": "string" } } });
@@ -120,11 +121,11 @@ fn an_unknown_form_permits_anything_and_is_told() {
     assert_eq!(
         unknown,
         [
-            "`at`: `datetime` is no type that is known; anything is taken",
-            "`n`: `5` is no type; anything is taken",
-            "`l`: a list names the one type of its elements; anything is taken",
+            "`at`: unknown type `datetime`",
+            "`n`: `5` is not a type",
+            "`l`: a list has to name one type, that of its elements",
         ]
     );
     let many: serde_json::Map<_, _> = (0..100).map(|i| (format!("f{i}"), json!("odd"))).collect();
-    assert_eq!(read(&Value::Object(many)).1.len(), super::TOLD);
+    assert_eq!(read(&Value::Object(many)).1.len(), super::MAX_WARNINGS);
 }

@@ -1,120 +1,133 @@
-//! Issues and revokes certificates of nodes: what is stored of them, and what follows for connections.
+//! Issues and revokes node certificates: stores the records and closes the affected connections.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tool::node::{Certified, KeyState, NodeFault, Speaks};
-use tool::store::Expect;
+use tool::node_registry::{IssuedCertificate, NodeAccess, NodeError, NodeKeyStatus};
+use tool::store::WritePrecondition;
 use tool::{Json, StoreError};
 
-use super::kept::CERTIFICATES;
-use super::{MOST_NODES, Registry, TRIES, busy, unsigned};
-use crate::certificates::CertificateRecord;
-use crate::news::Word;
+use super::records::CERTIFICATE_PREFIX;
+use super::{
+    MAX_NODES, MAX_WRITE_ATTEMPTS, PersistentNodeRegistry, authority_error, contention_error,
+};
+use crate::certificate_index::CertificateRecord;
+use crate::peer_events::PeerEvent;
 
-/// How often a server that shares the registry reads what others have revoked, beside what it hears.
-const REVIEW: Duration = Duration::from_secs(30);
+/// Interval of polling the revocations of other servers, in addition to their events.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-impl Registry {
-    /// Asks these for the keys that certificates were issued with; the first time alone. Whenever they
-    /// change, somebody must call [`Registry::review_keys`].
-    pub fn set_keys(&self, keys: Arc<dyn KeyState>) {
-        self.shared.certificates.set_keys(keys);
+impl PersistentNodeRegistry {
+    /// Sets the source of the status of API keys that requested certificates. Later calls have no
+    /// effect. After a change of keys the caller calls [`PersistentNodeRegistry::revoke_ended_keys`].
+    pub fn set_key_status(&self, keys: Arc<dyn NodeKeyStatus>) {
+        self.context.certificates.set_key_status(keys);
     }
 
-    /// Revokes the certificates whose keys hold no more, and cuts the connections of their nodes at once.
-    pub async fn review_keys(&self) {
-        for node in self.shared.certificates.with_ended_keys() {
-            self.shared.cut_if_revoked(&node);
-            if let Err(error) = self.revoke_all(&node).await {
-                // It does not count here all the same.
+    /// Revokes the certificates whose API keys have ended, and closes the connections of their
+    /// nodes at once.
+    pub async fn revoke_ended_keys(&self) {
+        for node in self.context.certificates.nodes_with_ended_keys() {
+            self.context.cut_if_revoked(&node);
+            if let Err(error) = self.store_revocation(&node).await {
+                // The certificate is rejected here nevertheless.
                 tracing::warn!(node, %error, "the revocation of the node is not stored");
             }
         }
     }
 
-    /// Reads what other servers have issued and revoked, for ever, where they share the registry.
-    pub async fn follow_certificates(&self) {
+    /// Polls the certificates that other servers issued and revoked, until it is cancelled.
+    pub async fn poll_certificates(&self) {
         if !self.is_shared {
             return std::future::pending().await;
         }
         loop {
-            tokio::time::sleep(REVIEW).await;
-            for node in self.shared.known() {
-                let key = format!("{CERTIFICATES}{node}");
-                if self.shared.read_again(&key).await.is_err() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            for node in self.context.node_ids() {
+                let key = format!("{CERTIFICATE_PREFIX}{node}");
+                if self.context.reload_key(&key).await.is_err() {
                     break;
                 }
             }
         }
     }
 
-    pub(super) async fn issue(
+    pub(super) async fn sign_certificate(
         &self,
-        (by, node): (&Speaks, &str),
-        proved: (&[u8], &[u8]),
-        issued_with: Option<&str>,
-    ) -> Result<Certified, NodeFault> {
-        if !by.is_for(node) {
-            return Err(NodeFault::Foreign(node.to_owned()));
+        (access, node): (&NodeAccess, &str),
+        key_proof: (&[u8], &[u8]),
+        key_id: Option<&str>,
+    ) -> Result<IssuedCertificate, NodeError> {
+        if !access.allows_node(node) {
+            return Err(NodeError::NotAuthorized(node.to_owned()));
         }
-        let now = self.shared.clock.wall();
-        let signed = self.authority()?.certify(node, proved, now).map_err(unsigned)?;
-        // Stored before anybody has it.
-        self.change_certificates(node, |record| record.add(&signed, (proved.0, issued_with), now))
-            .await?;
-        tracing::info!(node, serial = signed.serial, until = %signed.until, "node certified");
+        let now = self.context.clock.wall_now();
+        let signed = self
+            .require_authority()?
+            .issue_node_certificate(node, key_proof, now)
+            .map_err(authority_error)?;
+        // Stored before the certificate is handed out.
+        self.update_certificates(node, |record| {
+            record.add_certificate(&signed, (key_proof.0, key_id), now);
+        })
+        .await?;
+        tracing::info!(node, serial = signed.serial, until = %signed.expires_at, "node certified");
         Ok(signed)
     }
 
-    pub(super) async fn revoke_by(&self, by: &Speaks, node: &str) -> Result<(), NodeFault> {
-        if *by != Speaks::All {
-            return Err(NodeFault::Foreign(node.to_owned()));
+    pub(super) async fn revoke_node(
+        &self,
+        access: &NodeAccess,
+        node: &str,
+    ) -> Result<(), NodeError> {
+        if *access != NodeAccess::All {
+            return Err(NodeError::NotAuthorized(node.to_owned()));
         }
-        let known = self.shared.is_known(node) || self.shared.certificates.record(node).is_some();
-        if !known {
-            return Err(NodeFault::Missing);
+        let is_known =
+            self.context.has_node(node) || self.context.certificates.get_record(node).is_some();
+        if !is_known {
+            return Err(NodeError::NotFound);
         }
-        self.revoke_all(node).await?;
+        self.store_revocation(node).await?;
         tracing::info!(node, "node revoked");
         Ok(())
     }
 
-    async fn revoke_all(&self, node: &str) -> Result<(), NodeFault> {
-        let now = self.shared.clock.wall();
-        self.change_certificates(node, |record| record.revoke(now)).await?;
-        self.shared.cut_if_revoked(node);
+    async fn store_revocation(&self, node: &str) -> Result<(), NodeError> {
+        let now = self.context.clock.wall_now();
+        self.update_certificates(node, |record| record.revoke_all(now)).await?;
+        self.context.cut_if_revoked(node);
         Ok(())
     }
 
-    async fn change_certificates(
+    async fn update_certificates(
         &self,
         node: &str,
         change: impl Fn(&mut CertificateRecord),
-    ) -> Result<(), NodeFault> {
-        let key = format!("{CERTIFICATES}{node}");
-        for _ in 0..TRIES {
-            let (mut record, expect) = match self.shared.certificates.record(node) {
-                Some((record, version)) => (record, Expect::Version(version)),
-                None if self.shared.certificates.versions().len() >= MOST_NODES => {
-                    let told = format!("there are certificates of {MOST_NODES} nodes already");
-                    return Err(NodeFault::Full(told));
+    ) -> Result<(), NodeError> {
+        let key = format!("{CERTIFICATE_PREFIX}{node}");
+        for _ in 0..MAX_WRITE_ATTEMPTS {
+            let (mut record, expect) = match self.context.certificates.get_record(node) {
+                Some((record, version)) => (record, WritePrecondition::Version(version)),
+                None if self.context.certificates.record_versions().len() >= MAX_NODES => {
+                    let message = format!("there are certificates of {MAX_NODES} nodes already");
+                    return Err(NodeError::LimitReached(message));
                 }
-                None => (CertificateRecord::default(), Expect::Absent),
+                None => (CertificateRecord::default(), WritePrecondition::Absent),
             };
             change(&mut record);
-            let bytes = Json::of(&record).bytes().clone();
-            match self.shared.keep.put(&key, expect, Some(bytes)).await {
+            let bytes = Json::encode(&record).bytes().clone();
+            match self.context.store.put_record(&key, expect, Some(bytes)).await {
                 Ok(version) => {
-                    let newer = |old: Option<tool::Version>| old.is_none_or(|old| old < version);
-                    self.shared.certificates.settle(node, Some((record, version)), newer);
-                    self.shared.outbox.tell(|| Word::Written(key.clone()));
+                    let is_newer = |old: Option<tool::Version>| old.is_none_or(|old| old < version);
+                    self.context.certificates.apply_record(node, Some((record, version)), is_newer);
+                    self.context.outbox.send_event(|| PeerEvent::ToolChanged(key.clone()));
                     return Ok(());
                 }
-                Err(StoreError::Conflict { .. }) => self.shared.read_again(&key).await?,
-                Err(StoreError::Unavailable(why)) => return Err(NodeFault::Unavailable(why)),
+                Err(StoreError::Conflict { .. }) => self.context.reload_key(&key).await?,
+                Err(StoreError::Unavailable(why)) => return Err(NodeError::Unavailable(why)),
             }
         }
-        Err(busy(&key))
+        Err(contention_error(&key))
     }
 }

@@ -1,35 +1,38 @@
-//! What reaches a node, and what comes of it.
+//! Tests of requests to nodes and of their outcomes.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::context::{caller, context};
-use tool::executor::{Cancel, Progress, Sent};
-use tool::node::{Beat, Nodes as _, Speaks};
-use tool::{Body, Boxed, Code, Context, Json, Mono, Outcome};
+use testkit::context::{quiet_context, test_caller};
+use tool::executor::{CancelSignal, DispatchState, ProgressSink};
+use tool::node_registry::{HeartbeatState, NodeAccess, NodeRegistry as _};
+use tool::{BoxFuture, CallContext, ErrorCode, Json, MonotonicTime, Outcome, OutcomeBody};
 
-use crate::support::{Heard, Node, call, has, live, moved, offered, registry, run, timed};
+use crate::support::{
+    Node, NodeEvent, call, listed_offers, register_tools, registry, run, set_address,
+    set_node_addresses, timed,
+};
 
 fn value(outcome: Outcome) -> serde_json::Value {
     match outcome.body {
-        Body::Value(json) | Body::Mcp(json) => json.value(),
+        OutcomeBody::Value(json) | OutcomeBody::Mcp(json) => json.to_value(),
     }
 }
 
-/// Nobody listens, as for spec 4's own callers.
-struct Deaf;
-impl Progress for Deaf {
-    fn report(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
-    fn wanted(&self) -> bool {
+/// Nobody listens, as for the cluster tools' own callers.
+struct UnwantedProgress;
+impl ProgressSink for UnwantedProgress {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {}
+    fn has_listener(&self) -> bool {
         false
     }
 }
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<(f64, Option<f64>, String)>>);
-impl Progress for Ears {
-    fn report(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+struct RecordedProgress(Mutex<Vec<(f64, Option<f64>, String)>>);
+impl ProgressSink for RecordedProgress {
+    fn report_progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         self.0.lock().unwrap().push((done, total, message.unwrap_or_default().to_owned()));
     }
 }
@@ -38,14 +41,14 @@ impl Progress for Ears {
 async fn a_call_goes_out_as_it_was_checked_with_what_is_left_of_its_time() {
     let mut node = Node::start().await;
     let registry = registry(Some(node.address), &["echo", "fails"]).await;
-    let caller = caller();
-    let deadline = Mono(Duration::from_secs(7));
-    let ctx = Context { deadline, progress: &Deaf, ..context(&caller) };
+    let caller = test_caller();
+    let deadline = MonotonicTime(Duration::from_secs(7));
+    let ctx = CallContext { deadline, progress: &UnwantedProgress, ..quiet_context(&caller) };
     let outcome = call(&registry, "echo", r#"{ "text" : "hi" }"#, &ctx).await.unwrap();
     assert_eq!(value(outcome), json!({ "text": "hi" }));
     let within = Some(Duration::from_secs(7));
     let input = r#"{ "text" : "hi" }"#.to_owned();
-    assert_eq!(node.next().await, Heard::Call { tool: "echo".to_owned(), input, within });
+    assert_eq!(node.next().await, NodeEvent::Call { tool: "echo".to_owned(), input, within });
     let outcome = call(&registry, "fails", "{}", &ctx).await.unwrap();
     assert!(outcome.is_error);
     assert_eq!(value(outcome), json!("it broke"), "no trace");
@@ -55,38 +58,38 @@ async fn a_call_goes_out_as_it_was_checked_with_what_is_left_of_its_time() {
 async fn progress_is_told_where_somebody_listens() {
     let node = Node::start().await;
     let registry = registry(Some(node.address), &["tells"]).await;
-    let (caller, ears) = (caller(), Ears::default());
-    let ctx = Context { progress: &ears, ..context(&caller) };
+    let (caller, ears) = (test_caller(), RecordedProgress::default());
+    let ctx = CallContext { progress: &ears, ..quiet_context(&caller) };
     assert_eq!(value(call(&registry, "tells", "{}", &ctx).await.unwrap()), json!(true));
     assert_eq!(*ears.0.lock().unwrap(), [(1.0, Some(2.0), "half".to_owned())]);
-    let ctx = Context { progress: &Deaf, ..context(&caller) };
+    let ctx = CallContext { progress: &UnwantedProgress, ..quiet_context(&caller) };
     assert_eq!(value(call(&registry, "tells", "{}", &ctx).await.unwrap()), json!(false));
 }
 
 #[tokio::test]
 async fn a_call_that_is_given_up_ends_at_its_node() {
     struct Soon(tokio_util::sync::CancellationToken);
-    impl Cancel for Soon {
-        fn cancelled(&self) -> Boxed<'_, ()> {
+    impl CancelSignal for Soon {
+        fn cancelled(&self) -> BoxFuture<'_, ()> {
             Box::pin(self.0.cancelled())
         }
         fn is_cancelled(&self) -> bool {
             self.0.is_cancelled()
         }
     }
-    for progress in [&Deaf as &dyn Progress, &Ears::default()] {
+    for progress in [&UnwantedProgress as &dyn ProgressSink, &RecordedProgress::default()] {
         let mut node = Node::start().await;
         let registry = registry(Some(node.address), &["hangs"]).await;
-        let (caller, soon) = (caller(), Soon(tokio_util::sync::CancellationToken::new()));
-        let ctx = Context { cancel: &soon, progress, ..context(&caller) };
+        let (caller, soon) = (test_caller(), Soon(tokio_util::sync::CancellationToken::new()));
+        let ctx = CallContext { cancel: &soon, progress, ..quiet_context(&caller) };
         let given_up = async {
-            assert!(matches!(node.next().await, Heard::Call { .. }));
+            assert!(matches!(node.next().await, NodeEvent::Call { .. }));
             soon.0.cancel();
             node.next().await
         };
         let (ended, heard) = tokio::join!(call(&registry, "hangs", "{}", &ctx), given_up);
-        assert_eq!(ended.unwrap_err().code, Code::Cancelled);
-        assert_eq!(heard, Heard::Dropped);
+        assert_eq!(ended.unwrap_err().code, ErrorCode::Cancelled);
+        assert_eq!(heard, NodeEvent::Dropped);
     }
 }
 
@@ -94,35 +97,47 @@ async fn a_call_that_is_given_up_ends_at_its_node() {
 async fn the_callers_time_is_kept_also_where_the_node_keeps_none() {
     let node = Node::start().await;
     let registry = registry(Some(node.address), &["hangs"]).await;
-    let caller = caller();
-    let deadline = Mono(Duration::from_millis(200));
+    let caller = test_caller();
+    let deadline = MonotonicTime(Duration::from_millis(200));
     // With progress the pipeline's own limit holds: an answer has begun by then.
-    let ctx = Context { deadline, progress: &Deaf, ..context(&caller) };
+    let ctx = CallContext { deadline, progress: &UnwantedProgress, ..quiet_context(&caller) };
     let error = call(&registry, "hangs", "{}", &ctx).await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::Timeout, Sent::Maybe), "{error}");
+    assert_eq!(
+        (error.code, error.dispatch),
+        (ErrorCode::Timeout, DispatchState::MaybeSent),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_node_that_dies_takes_its_calls_along_and_no_more() {
     let mut node = Node::start().await;
-    let (address, caller) = (node.address, caller());
+    let (address, caller) = (node.address, test_caller());
     let registry = registry(Some(address), &["echo", "hangs"]).await;
-    let ctx = context(&caller);
+    let ctx = quiet_context(&caller);
     let dies = async {
-        assert!(matches!(node.next().await, Heard::Call { .. }));
+        assert!(matches!(node.next().await, NodeEvent::Call { .. }));
         node.kill();
     };
     let (lost, ()) = tokio::join!(call(&registry, "hangs", "{}", &ctx), dies);
     let lost = lost.unwrap_err();
-    assert_eq!((lost.code, lost.sent), (Code::UpstreamLost, Sent::Maybe), "{lost}");
+    assert_eq!(
+        (lost.code, lost.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::MaybeSent),
+        "{lost}"
+    );
     // While it is away nothing is sent; one more call may go into the line as it breaks.
     let mut away = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
-    if away.sent == Sent::Maybe {
+    if away.dispatch == DispatchState::MaybeSent {
         away = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
     }
-    assert_eq!((away.code, away.sent), (Code::UpstreamLost, Sent::No), "{away}");
+    assert_eq!(
+        (away.code, away.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{away}"
+    );
     // It comes back, and the next call reaches it.
-    let _node = Node::at(&address.to_string()).await;
+    let _node = Node::start_at(&address.to_string()).await;
     assert_eq!(value(call(&registry, "echo", "{}", &ctx).await.unwrap()), json!({}));
 }
 
@@ -130,42 +145,42 @@ async fn a_node_that_dies_takes_its_calls_along_and_no_more() {
 async fn a_node_that_moved_is_called_where_it_is() {
     let (mut old, mut new) = (Node::start().await, Node::start().await);
     let registry = registry(Some(old.address), &["echo"]).await;
-    let caller = caller();
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(old.next().await, Heard::Call { .. }));
-    assert_eq!(old.next().await, Heard::Dropped);
-    moved(&registry, new.address);
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(new.next().await, Heard::Call { .. }));
-    assert!(old.heard.try_recv().is_err());
+    let caller = test_caller();
+    call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(old.next().await, NodeEvent::Call { .. }));
+    assert_eq!(old.next().await, NodeEvent::Dropped);
+    set_address(&registry, new.address);
+    call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(new.next().await, NodeEvent::Call { .. }));
+    assert!(old.events.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn a_node_without_an_address_or_that_drains_is_not_called() {
     let mut node = Node::start().await;
     let registry = registry(None, &["echo"]).await;
-    let caller = caller();
-    let ctx = context(&caller);
+    let caller = test_caller();
+    let ctx = quiet_context(&caller);
     let error = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::No));
+    assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::NotSent));
     assert_eq!(error.message, "`nodes.addresses` does not name the node `n1`");
-    moved(&registry, node.address);
-    let own = Speaks::For("n1".to_owned());
-    registry.beat(&own, "n1", Beat::Draining).unwrap();
+    set_address(&registry, node.address);
+    let own = NodeAccess::Node("n1".to_owned());
+    registry.record_heartbeat(&own, "n1", HeartbeatState::Draining).unwrap();
     let error = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::No));
-    assert!(node.heard.try_recv().is_err());
-    registry.beat(&own, "n1", Beat::Serving).unwrap();
+    assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::NotSent));
+    assert!(node.events.try_recv().is_err());
+    registry.record_heartbeat(&own, "n1", HeartbeatState::Serving).unwrap();
     call(&registry, "echo", "{}", &ctx).await.unwrap();
-    assert!(matches!(node.next().await, Heard::Call { .. }));
+    assert!(matches!(node.next().await, NodeEvent::Call { .. }));
 }
 
 #[tokio::test]
 async fn an_input_that_is_no_object_goes_out_as_it_is() {
     let mut node = Node::start().await;
     let registry = registry(Some(node.address), &["echo"]).await;
-    let caller = caller();
-    let ctx = Context { progress: &Deaf, ..context(&caller) };
+    let caller = test_caller();
+    let ctx = CallContext { progress: &UnwantedProgress, ..quiet_context(&caller) };
     for (input, sent) in [
         (json!("str"), r#""str""#),
         (json!([1, 2]), "[1,2]"),
@@ -176,88 +191,95 @@ async fn an_input_that_is_no_object_goes_out_as_it_is() {
         (json!({ "toolkeep/input": 1, "x": 2 }), r#"{"toolkeep/input":1,"x":2}"#),
         (json!({ "x": "toolkeep/input" }), r#"{"x":"toolkeep/input"}"#),
     ] {
-        let args = tool::node::arguments(&Json::of(&input));
+        let args = tool::node_registry::node_call_arguments(&Json::encode(&input));
         call(&registry, "echo", args.as_str(), &ctx).await.unwrap();
-        let Heard::Call { input, .. } = node.next().await else { panic!("no call") };
+        let NodeEvent::Call { input, .. } = node.next().await else { panic!("no call") };
         assert_eq!(input, sent);
-        assert_eq!(node.next().await, Heard::Dropped);
+        assert_eq!(node.next().await, NodeEvent::Dropped);
     }
 }
 
 /// Two nodes with the tool `echo`, and it as one tool in both places.
-async fn both(
+async fn two_node_tool(
     one: &Node,
     other: &Node,
-) -> (nodes::Registry, std::sync::Arc<tool::Tool>, std::sync::Arc<dyn tool::Executor>) {
-    both_at(&std::sync::Arc::default(), one, other).await
+) -> (nodes::PersistentNodeRegistry, std::sync::Arc<tool::Tool>, std::sync::Arc<dyn tool::Executor>)
+{
+    two_node_tool_with_clock(&std::sync::Arc::default(), one, other).await
 }
 
-async fn both_at(
+async fn two_node_tool_with_clock(
     clock: &std::sync::Arc<testkit::clock::FakeClock>,
     one: &Node,
     other: &Node,
-) -> (nodes::Registry, std::sync::Arc<tool::Tool>, std::sync::Arc<dyn tool::Executor>) {
+) -> (nodes::PersistentNodeRegistry, std::sync::Arc<tool::Tool>, std::sync::Arc<dyn tool::Executor>)
+{
     let registry = timed(std::sync::Arc::clone(clock) as _, None, &["echo", "hangs"]).await;
-    has(&registry, "n2", &["echo", "hangs"]).await;
-    live(&registry, &[("n1", one.address), ("n2", other.address)]);
-    let (tool, first) = offered(&registry, 0, "echo").await;
-    let (_, second) = offered(&registry, 1, "echo").await;
-    let placed = first.beside(&[second]).unwrap();
-    assert_eq!(placed.places(), ["n1", "n2"]);
+    register_tools(&registry, "n2", &["echo", "hangs"]).await;
+    set_node_addresses(&registry, &[("n1", one.address), ("n2", other.address)]);
+    let (tool, first) = listed_offers(&registry, 0, "echo").await;
+    let (_, second) = listed_offers(&registry, 1, "echo").await;
+    let placed = first.merge_with(&[second]).unwrap();
+    assert_eq!(placed.node_ids(), ["n1", "n2"]);
     (registry, tool, placed)
 }
 
 #[tokio::test]
 async fn a_tool_on_two_nodes_runs_on_the_first_and_where_the_caller_says() {
     let (mut one, mut other) = (Node::start().await, Node::start().await);
-    let (_registry, tool, placed) = both(&one, &other).await;
-    let caller = caller();
-    run((&tool, &placed), "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(one.next().await, Heard::Call { .. }));
-    let pin = |node: &str| Json::of(&json!({ "toolkeep/node": node }));
+    let (_registry, tool, placed) = two_node_tool(&one, &other).await;
+    let caller = test_caller();
+    run((&tool, &placed), "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(one.next().await, NodeEvent::Call { .. }));
+    let pin = |node: &str| Json::encode(&json!({ "toolkeep/node": node }));
     let meta = pin("n2");
-    let pinned = Context { meta: Some(&meta), ..context(&caller) };
+    let pinned = CallContext { meta: Some(&meta), ..quiet_context(&caller) };
     run((&tool, &placed), "{}", &pinned).await.unwrap();
-    assert!(matches!(other.next().await, Heard::Call { .. }));
+    assert!(matches!(other.next().await, NodeEvent::Call { .. }));
     let meta = pin("n3");
-    let nowhere = Context { meta: Some(&meta), ..context(&caller) };
+    let nowhere = CallContext { meta: Some(&meta), ..quiet_context(&caller) };
     let error = run((&tool, &placed), "{}", &nowhere).await.unwrap_err();
     assert_eq!(
-        (error.message.as_str(), error.sent),
-        ("the tool is not on the node `n3`", Sent::No)
+        (error.message.as_str(), error.dispatch),
+        ("the tool is not on the node `n3`", DispatchState::NotSent)
     );
 }
 
 #[tokio::test]
 async fn calls_go_to_the_other_node_while_one_is_away_or_ends() {
     let (one, mut other) = (Node::start().await, Node::start().await);
-    let (registry, tool, placed) = both(&one, &other).await;
-    let caller = caller();
-    let ctx = context(&caller);
+    let (registry, tool, placed) = two_node_tool(&one, &other).await;
+    let caller = test_caller();
+    let ctx = quiet_context(&caller);
     let answerer = std::sync::OnceLock::new();
-    run((&tool, &placed), "{}", &Context { node: Some(&answerer), ..ctx }).await.unwrap();
+    run((&tool, &placed), "{}", &CallContext { answering_node: Some(&answerer), ..ctx })
+        .await
+        .unwrap();
     assert_eq!(answerer.get().map(String::as_str), Some("n1"));
-    assert!(registry.takes_calls("n1") && registry.takes_calls("n2"));
+    assert!(registry.accepts_calls("n1") && registry.accepts_calls("n2"));
     one.kill();
-    // What was sent to nobody is sent to the other; where it may have been sent, it is not.
+    // An unsent call fails over to the other node; a call that may have been sent does not.
     let mut answered = 0;
     for _ in 0..5 {
         let answerer = std::sync::OnceLock::new();
-        let ctx = Context { node: Some(&answerer), ..ctx };
+        let ctx = CallContext { answering_node: Some(&answerer), ..ctx };
         match run((&tool, &placed), "{}", &ctx).await {
             Ok(_) => {
                 assert_eq!(answerer.get().map(String::as_str), Some("n2"), "who answered");
                 answered += 1;
             }
-            Err(error) => assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::Maybe)),
+            Err(error) => assert_eq!(
+                (error.code, error.dispatch),
+                (ErrorCode::UpstreamLost, DispatchState::MaybeSent)
+            ),
         }
     }
     assert!(answered >= 4, "{answered}");
-    assert!(!registry.takes_calls("n1") && registry.takes_calls("n2"));
-    assert!(matches!(other.next().await, Heard::Call { .. }));
-    registry.beat(&Speaks::All, "n2", Beat::Draining).unwrap();
+    assert!(!registry.accepts_calls("n1") && registry.accepts_calls("n2"));
+    assert!(matches!(other.next().await, NodeEvent::Call { .. }));
+    registry.record_heartbeat(&NodeAccess::All, "n2", HeartbeatState::Draining).unwrap();
     let error = run((&tool, &placed), "{}", &ctx).await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::No));
+    assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::NotSent));
 }
 
 #[tokio::test]
@@ -265,29 +287,33 @@ async fn a_call_that_changes_nothing_goes_on_at_the_other_node_where_its_own_is_
     for reads in [true, false] {
         let (mut one, other) = (Node::start().await, Node::start().await);
         let registry = registry(None, &["hangs"]).await;
-        has(&registry, "n2", &["hangs"]).await;
-        live(&registry, &[("n1", one.address), ("n2", other.address)]);
+        register_tools(&registry, "n2", &["hangs"]).await;
+        set_node_addresses(&registry, &[("n1", one.address), ("n2", other.address)]);
         let tools = reads.then(|| "hangs".to_owned()).into_iter().collect();
-        registry.set_read_only(nodes::ReadOnly::Named(tools));
-        let (tool, first) = offered(&registry, 0, "hangs").await;
-        let (_, second) = offered(&registry, 1, "hangs").await;
-        let (placed, caller) = (first.beside(&[second]).unwrap(), caller());
-        let (ctx, mut other) = (context(&caller), Some(other));
+        registry.set_read_only(nodes::ReadOnlyTools::Named(tools));
+        let (tool, first) = listed_offers(&registry, 0, "hangs").await;
+        let (_, second) = listed_offers(&registry, 1, "hangs").await;
+        let (placed, caller) = (first.merge_with(&[second]).unwrap(), test_caller());
+        let (ctx, mut other) = (quiet_context(&caller), Some(other));
         let dies = async {
-            assert!(matches!(one.next().await, Heard::Call { .. }));
+            assert!(matches!(one.next().await, NodeEvent::Call { .. }));
             one.kill();
             if reads {
                 let mut other = other.take().unwrap();
-                assert!(matches!(other.next().await, Heard::Call { .. }));
+                assert!(matches!(other.next().await, NodeEvent::Call { .. }));
                 other.kill();
             }
         };
         let call = (&tool, &placed);
         let (lost, ()) = tokio::join!(run(call, "{}", &ctx), dies);
         let lost = lost.unwrap_err();
-        assert_eq!((lost.code, lost.sent), (Code::UpstreamLost, Sent::Maybe), "{lost}");
-        // It may have had its effect: nobody else hears of it.
-        assert!(other.is_none_or(|mut other| other.heard.try_recv().is_err()));
+        assert_eq!(
+            (lost.code, lost.dispatch),
+            (ErrorCode::UpstreamLost, DispatchState::MaybeSent),
+            "{lost}"
+        );
+        // It may have had its effect, so no other node receives it.
+        assert!(other.is_none_or(|mut other| other.events.try_recv().is_err()));
     }
 }
 
@@ -295,21 +321,25 @@ async fn a_call_that_changes_nothing_goes_on_at_the_other_node_where_its_own_is_
 async fn a_node_that_no_longer_says_that_it_lives_is_asked_last() {
     let (mut one, mut other) = (Node::start().await, Node::start().await);
     let clock = std::sync::Arc::default();
-    let (registry, tool, placed) = both_at(&clock, &one, &other).await;
-    let caller = caller();
+    let (registry, tool, placed) = two_node_tool_with_clock(&clock, &one, &other).await;
+    let caller = test_caller();
     for node in ["n1", "n2"] {
-        registry.beat(&Speaks::For(node.to_owned()), node, Beat::Serving).unwrap();
+        registry
+            .record_heartbeat(&NodeAccess::Node(node.to_owned()), node, HeartbeatState::Serving)
+            .unwrap();
     }
-    run((&tool, &placed), "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(one.next().await, Heard::Call { .. }));
-    assert_eq!(one.next().await, Heard::Dropped);
+    run((&tool, &placed), "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(one.next().await, NodeEvent::Call { .. }));
+    assert_eq!(one.next().await, NodeEvent::Dropped);
     clock.advance(Duration::from_secs(21));
-    registry.beat(&Speaks::For("n2".to_owned()), "n2", Beat::Serving).unwrap();
-    run((&tool, &placed), "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(other.next().await, Heard::Call { .. }));
-    assert!(one.heard.try_recv().is_err());
+    registry
+        .record_heartbeat(&NodeAccess::Node("n2".to_owned()), "n2", HeartbeatState::Serving)
+        .unwrap();
+    run((&tool, &placed), "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(other.next().await, NodeEvent::Call { .. }));
+    assert!(one.events.try_recv().is_err());
     // Where all are silent, or there is no other, it is called all the same: silence is no proof.
     clock.advance(Duration::from_secs(21));
-    run((&tool, &placed), "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(one.next().await, Heard::Call { .. }));
+    run((&tool, &placed), "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(one.next().await, NodeEvent::Call { .. }));
 }

@@ -7,233 +7,258 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nodes::{Addresses, Authority, Registry};
+use nodes::{CertificateAuthority, NodeAddresses, PersistentNodeRegistry};
 use proto::ServerConfig;
-use proto::tls::{Identity, NodeKey, greet};
+use proto::tls::{NodeKey, TlsIdentity, send_greeting};
 use testkit::clock::FakeClock;
-use testkit::context::{caller, context};
+use testkit::context::{quiet_context, test_caller};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
-use tool::executor::Sent;
-use tool::node::{CertificateState, KeyState, NodeFault, Nodes as _, Speaks};
-use tool::{Clock, Code, Mono, Wall};
+use tool::executor::DispatchState;
+use tool::node_registry::{
+    CertificateState, NodeAccess, NodeError, NodeKeyStatus, NodeRegistry as _,
+};
+use tool::{Clock, ErrorCode, MonotonicTime, WallTime};
 
-use crate::support::{Heard, Node, call, has, offered, run, timed};
+use crate::support::{Node, NodeEvent, call, listed_offers, register_tools, run, timed};
 
 /// Certificates are checked against the time of day.
 #[derive(Debug)]
-struct Today;
+struct AdjustableClock;
 
-impl Clock for Today {
-    fn wall(&self) -> Wall {
+impl Clock for AdjustableClock {
+    fn wall_now(&self) -> WallTime {
         #[expect(
             clippy::disallowed_methods,
             reason = "certificates end by the machine's own clock"
         )]
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Wall(u64::try_from(since.as_millis()).unwrap())
+        WallTime(u64::try_from(since.as_millis()).unwrap())
     }
-    fn mono(&self) -> Mono {
-        FakeClock::default().mono()
+    fn monotonic_now(&self) -> MonotonicTime {
+        FakeClock::default().monotonic_now()
     }
 }
 
 /// Keys that hold no more.
 #[derive(Debug, Default)]
-struct Ended(Mutex<BTreeSet<String>>);
+struct EndedKeys(Mutex<BTreeSet<String>>);
 
-impl KeyState for Ended {
-    fn has_ended(&self, key: &str, _: Wall) -> bool {
+impl NodeKeyStatus for EndedKeys {
+    fn is_key_ended(&self, key: &str, _: WallTime) -> bool {
         self.0.lock().unwrap().contains(key)
     }
 }
 
 /// A registry that signs, with these tools of `n1`.
-async fn signing(tools: &[&str]) -> Registry {
-    let registry = timed(Arc::new(Today), None, tools).await;
-    let authority = Authority::make(Today.wall()).unwrap();
-    registry.set_authority(Authority::open(&authority).unwrap()).unwrap();
+async fn registry_with_authority(tools: &[&str]) -> PersistentNodeRegistry {
+    let registry = timed(Arc::new(AdjustableClock), None, tools).await;
+    let authority = CertificateAuthority::generate(AdjustableClock.wall_now()).unwrap();
+    registry.set_authority(CertificateAuthority::from_stored(&authority).unwrap()).unwrap();
     registry
 }
 
-/// What a node shows that joins now, with this key.
-async fn join(registry: &Registry, id: &str, with: Option<&str>) -> Arc<ServerConfig> {
-    let key = NodeKey::new().unwrap();
-    let (by, proof) = (Speaks::For(id.to_owned()), key.prove(id).unwrap());
-    let signed = registry.certify(&by, id, (key.public(), &proof), with).await.unwrap();
-    let identity = Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
-    identity.unwrap().server().unwrap()
+/// Joins a node, with this key if given, and returns its TLS configuration.
+async fn join_node(
+    registry: &PersistentNodeRegistry,
+    id: &str,
+    with: Option<&str>,
+) -> Arc<ServerConfig> {
+    let key = NodeKey::generate().unwrap();
+    let (by, proof) = (NodeAccess::Node(id.to_owned()), key.sign_proof(id).unwrap());
+    let signed =
+        registry.issue_certificate(&by, id, (key.public_key(), &proof), with).await.unwrap();
+    let identity = TlsIdentity::from_pem(
+        &signed.certificate_pem,
+        &key.private_key_pem().unwrap(),
+        &signed.ca_certificate_pem,
+    );
+    identity.unwrap().server_config().unwrap()
 }
 
-fn at(registry: &Registry, nodes: &[(&str, SocketAddr)]) {
+fn set_https_addresses(registry: &PersistentNodeRegistry, nodes: &[(&str, SocketAddr)]) {
     let url = |(id, at): &(&str, SocketAddr)| ((*id).to_owned(), format!("https://{at}"));
     let nodes = nodes.iter().map(url).collect();
-    registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    registry.set_addresses(NodeAddresses { urls: nodes, ..NodeAddresses::default() });
 }
 
-async fn reached(registry: &Registry, node: &mut Node) {
-    let caller = caller();
-    call(registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(node.next().await, Heard::Call { .. }));
-    assert_eq!(node.next().await, Heard::Dropped);
+async fn assert_reached(registry: &PersistentNodeRegistry, node: &mut Node) {
+    let caller = test_caller();
+    call(registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(node.next().await, NodeEvent::Call { .. }));
+    assert_eq!(node.next().await, NodeEvent::Dropped);
 }
 
 /// A call that was not sent.
-async fn unsent(registry: &Registry) -> String {
-    let caller = caller();
-    let refused = call(registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::UpstreamLost, Sent::No), "{refused}");
+async fn not_sent_message(registry: &PersistentNodeRegistry) -> String {
+    let caller = test_caller();
+    let refused = call(registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{refused}"
+    );
     refused.message
 }
 
-fn states(registry: &Registry, node: &str) -> Vec<CertificateState> {
-    registry.certificates(node).into_iter().map(|one| one.state).collect()
+fn states(registry: &PersistentNodeRegistry, node: &str) -> Vec<CertificateState> {
+    registry.list_certificates(node).into_iter().map(|one| one.state).collect()
 }
 
 #[tokio::test]
 async fn only_the_newest_certificate_of_a_node_is_accepted() {
     use CertificateState::{Current, Replaced};
-    let registry = signing(&["echo"]).await;
-    let first = join(&registry, "n1", None).await;
-    let mut node = Node::showing("127.0.0.1:0", Arc::clone(&first)).await;
-    at(&registry, &[("n1", node.address)]);
-    reached(&registry, &mut node).await;
+    let registry = registry_with_authority(&["echo"]).await;
+    let first = join_node(&registry, "n1", None).await;
+    let mut node = Node::start_with_tls("127.0.0.1:0", Arc::clone(&first)).await;
+    set_https_addresses(&registry, &[("n1", node.address)]);
+    assert_reached(&registry, &mut node).await;
     assert_eq!(states(&registry, "n1"), [Current]);
-    let second = join(&registry, "n1", None).await;
+    let second = join_node(&registry, "n1", None).await;
     assert_eq!(states(&registry, "n1"), [Current, Replaced]);
-    // A connection that is open goes on; whoever shows the old one now is not called.
-    reached(&registry, &mut node).await;
-    let mut stolen = Node::showing("127.0.0.1:0", first).await;
-    at(&registry, &[("n1", stolen.address)]);
-    unsent(&registry).await;
-    assert!(stolen.heard.try_recv().is_err());
+    // An open connection continues; a node that presents the old certificate now is not called.
+    assert_reached(&registry, &mut node).await;
+    let mut stolen = Node::start_with_tls("127.0.0.1:0", first).await;
+    set_https_addresses(&registry, &[("n1", stolen.address)]);
+    not_sent_message(&registry).await;
+    assert!(stolen.events.try_recv().is_err());
     // The control: the newest one is.
-    let mut renewed = Node::showing("127.0.0.1:0", second).await;
-    at(&registry, &[("n1", renewed.address)]);
-    reached(&registry, &mut renewed).await;
+    let mut renewed = Node::start_with_tls("127.0.0.1:0", second).await;
+    set_https_addresses(&registry, &[("n1", renewed.address)]);
+    assert_reached(&registry, &mut renewed).await;
     let serials: BTreeSet<_> =
-        registry.certificates("n1").into_iter().map(|one| one.serial).collect();
+        registry.list_certificates("n1").into_iter().map(|one| one.serial).collect();
     assert_eq!(serials.len(), 2);
     for _ in 0..10 {
-        join(&registry, "n1", None).await;
+        join_node(&registry, "n1", None).await;
     }
-    assert_eq!(registry.certificates("n1").len(), 8, "what is remembered is bounded");
+    assert_eq!(registry.list_certificates("n1").len(), 8, "what is remembered is bounded");
 }
 
 #[tokio::test]
 async fn a_revoked_node_is_cut_off_at_once_and_no_other() {
-    let registry = signing(&["echo", "hangs"]).await;
-    has(&registry, "n2", &["other"]).await;
-    let (one, two) = (join(&registry, "n1", None).await, join(&registry, "n2", None).await);
-    let mut one = Node::showing("127.0.0.1:0", one).await;
-    let mut two = Node::showing("127.0.0.1:0", two).await;
-    at(&registry, &[("n1", one.address), ("n2", two.address)]);
-    let own = Speaks::For("n1".to_owned());
-    let foreign = registry.revoke(&own, "n1").await;
-    assert!(matches!(foreign, Err(NodeFault::Foreign(_))), "a person's work: {foreign:?}");
-    assert_eq!(registry.revoke(&Speaks::All, "n9").await, Err(NodeFault::Missing));
-    let caller = caller();
-    let ctx = context(&caller);
-    let (tool, executor) = offered(&registry, 1, "other").await;
+    let registry = registry_with_authority(&["echo", "hangs"]).await;
+    register_tools(&registry, "n2", &["other"]).await;
+    let (one, two) =
+        (join_node(&registry, "n1", None).await, join_node(&registry, "n2", None).await);
+    let mut one = Node::start_with_tls("127.0.0.1:0", one).await;
+    let mut two = Node::start_with_tls("127.0.0.1:0", two).await;
+    set_https_addresses(&registry, &[("n1", one.address), ("n2", two.address)]);
+    let own = NodeAccess::Node("n1".to_owned());
+    let foreign = registry.revoke_certificates(&own, "n1").await;
+    assert!(matches!(foreign, Err(NodeError::NotAuthorized(_))), "a person's work: {foreign:?}");
+    assert_eq!(
+        registry.revoke_certificates(&NodeAccess::All, "n9").await,
+        Err(NodeError::NotFound)
+    );
+    let caller = test_caller();
+    let ctx = quiet_context(&caller);
+    let (tool, executor) = listed_offers(&registry, 1, "other").await;
     let other = (&tool, &executor);
     let mut staying = pin!(run(other, "{}", &ctx));
     let revoked = async {
-        assert!(matches!(one.next().await, Heard::Call { .. }));
-        assert!(matches!(two.next().await, Heard::Call { .. }));
-        registry.revoke(&Speaks::All, "n1").await.unwrap();
+        assert!(matches!(one.next().await, NodeEvent::Call { .. }));
+        assert!(matches!(two.next().await, NodeEvent::Call { .. }));
+        registry.revoke_certificates(&NodeAccess::All, "n1").await.unwrap();
     };
     let both = async { tokio::join!(call(&registry, "hangs", "{}", &ctx), revoked).0 };
     let lost = tokio::select! {
         ended = &mut staying => panic!("{ended:?}"),
         lost = both => lost.unwrap_err(),
     };
-    assert_eq!((lost.code, lost.sent), (Code::UpstreamLost, Sent::Maybe), "{lost}");
-    assert!(two.heard.try_recv().is_err(), "the other node's call goes on");
-    assert!(unsent(&registry).await.contains("revoked"));
+    assert_eq!(
+        (lost.code, lost.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::MaybeSent),
+        "{lost}"
+    );
+    assert!(two.events.try_recv().is_err(), "the other node's call goes on");
+    assert!(not_sent_message(&registry).await.contains("revoked"));
     assert_eq!(states(&registry, "n1"), [CertificateState::Revoked]);
     // In plaintext as little as over TLS.
     let mut plain = Node::start().await;
-    crate::support::moved(&registry, plain.address);
-    assert!(unsent(&registry).await.contains("revoked"));
-    assert!(plain.heard.try_recv().is_err());
+    crate::support::set_address(&registry, plain.address);
+    assert!(not_sent_message(&registry).await.contains("revoked"));
+    assert!(plain.events.try_recv().is_err());
     // It joins again, and is called again.
-    let mut again = Node::showing("127.0.0.1:0", join(&registry, "n1", None).await).await;
-    at(&registry, &[("n1", again.address)]);
-    reached(&registry, &mut again).await;
+    let mut again =
+        Node::start_with_tls("127.0.0.1:0", join_node(&registry, "n1", None).await).await;
+    set_https_addresses(&registry, &[("n1", again.address)]);
+    assert_reached(&registry, &mut again).await;
 }
 
 #[tokio::test]
 async fn a_certificate_counts_for_as_long_as_the_key_it_was_issued_with() {
-    let registry = signing(&["echo", "hangs"]).await;
-    let ended = Arc::new(Ended::default());
-    registry.set_keys(Arc::clone(&ended) as _);
-    let first = join(&registry, "n1", Some("k1")).await;
-    let mut node = Node::showing("127.0.0.1:0", first).await;
-    at(&registry, &[("n1", node.address)]);
-    reached(&registry, &mut node).await;
+    let registry = registry_with_authority(&["echo", "hangs"]).await;
+    let ended = Arc::new(EndedKeys::default());
+    registry.set_key_status(Arc::clone(&ended) as _);
+    let first = join_node(&registry, "n1", Some("k1")).await;
+    let mut node = Node::start_with_tls("127.0.0.1:0", first).await;
+    set_https_addresses(&registry, &[("n1", node.address)]);
+    assert_reached(&registry, &mut node).await;
     // Another key that ends is none of its business.
     ended.0.lock().unwrap().insert("k2".to_owned());
-    registry.review_keys().await;
-    reached(&registry, &mut node).await;
-    let caller = caller();
-    let ctx = context(&caller);
+    registry.revoke_ended_keys().await;
+    assert_reached(&registry, &mut node).await;
+    let caller = test_caller();
+    let ctx = quiet_context(&caller);
     let ends = async {
-        assert!(matches!(node.next().await, Heard::Call { .. }));
+        assert!(matches!(node.next().await, NodeEvent::Call { .. }));
         ended.0.lock().unwrap().insert("k1".to_owned());
-        registry.review_keys().await;
+        registry.revoke_ended_keys().await;
     };
     let (lost, ()) = tokio::join!(call(&registry, "hangs", "{}", &ctx), ends);
-    assert_eq!(lost.unwrap_err().code, Code::UpstreamLost);
-    assert!(unsent(&registry).await.contains("revoked"));
-    // It is stored: the key counts no more if somebody should say that it holds again.
+    assert_eq!(lost.unwrap_err().code, ErrorCode::UpstreamLost);
+    assert!(not_sent_message(&registry).await.contains("revoked"));
+    // The revocation is stored: the key stays invalid even if a caller claims otherwise.
     ended.0.lock().unwrap().clear();
-    assert!(unsent(&registry).await.contains("revoked"));
+    assert!(not_sent_message(&registry).await.contains("revoked"));
 }
 
-/// A node dials and says that it is this one.
+/// A node connects and claims to be this one.
 #[expect(clippy::disallowed_methods, reason = "a test is the node, too")]
-async fn let_in(server: SocketAddr, id: &str, shown: &Arc<ServerConfig>) -> io::Result<()> {
+async fn connect_node(server: SocketAddr, id: &str, shown: &Arc<ServerConfig>) -> io::Result<()> {
     let mut stream = TcpStream::connect(server).await?;
-    greet(&mut stream, id).await?;
+    send_greeting(&mut stream, id).await?;
     TlsAcceptor::from(Arc::clone(shown)).accept(stream).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_node_that_dials_is_let_in_with_its_newest_certificate_alone() {
-    let registry = Arc::new(signing(&["echo", "hangs"]).await);
+    let registry = Arc::new(registry_with_authority(&["echo", "hangs"]).await);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     let accepting = Arc::clone(&registry);
-    drop(TaskTracker::new().spawn(async move { accepting.accept(listener).await }));
-    let first = join(&registry, "n1", None).await;
-    let_in(server, "n1", &first).await.unwrap();
-    let second = join(&registry, "n1", None).await;
-    let refused = let_in(server, "n1", &first).await;
+    drop(TaskTracker::new().spawn(async move { accepting.accept_nodes(listener).await }));
+    let first = join_node(&registry, "n1", None).await;
+    connect_node(server, "n1", &first).await.unwrap();
+    let second = join_node(&registry, "n1", None).await;
+    let refused = connect_node(server, "n1", &first).await;
     assert!(refused.is_err(), "it was replaced");
-    let_in(server, "n1", &second).await.unwrap();
+    connect_node(server, "n1", &second).await.unwrap();
 
-    let mut node = Node::dialling(server, "n1", Arc::clone(&second));
-    let caller = caller();
-    let ctx = context(&caller);
+    let mut node = Node::start_reverse(server, "n1", Arc::clone(&second));
+    let caller = test_caller();
+    let ctx = quiet_context(&caller);
     while call(&registry, "echo", "{}", &ctx).await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(matches!(node.next().await, Heard::Call { .. }));
-    assert_eq!(node.next().await, Heard::Dropped);
-    let own = registry.endpoint("n1").unwrap_err();
+    assert!(matches!(node.next().await, NodeEvent::Call { .. }));
+    assert_eq!(node.next().await, NodeEvent::Dropped);
+    let own = registry.resolve_endpoint("n1").unwrap_err();
     let words = "the node `n1` has no address: it is called over its own connection";
     assert_eq!(own.to_string(), words);
-    // A second one with the same certificate takes its place, and that is told.
-    let replaced = || registry.nodes().into_iter().any(|node| node.replaced.is_some());
+    // A second connection with the same certificate replaces the first one, which is logged.
+    let replaced =
+        || registry.list_nodes().into_iter().any(|node| node.connection_replaced_at.is_some());
     assert!(!replaced());
-    let other = Node::dialling(server, "n1", Arc::clone(&second));
+    let other = Node::start_reverse(server, "n1", Arc::clone(&second));
     while !replaced() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     other.kill();
     node.kill();
-    let mut node = Node::dialling(server, "n1", Arc::clone(&second));
+    let mut node = Node::start_reverse(server, "n1", Arc::clone(&second));
     while call(&registry, "echo", "{}", &ctx).await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -241,7 +266,7 @@ async fn a_node_that_dials_is_let_in_with_its_newest_certificate_alone() {
     let begun = async {
         loop {
             match node.next().await {
-                Heard::Call { tool, .. } if tool == "hangs" => break,
+                NodeEvent::Call { tool, .. } if tool == "hangs" => break,
                 _ => {}
             }
         }
@@ -250,8 +275,8 @@ async fn a_node_that_dials_is_let_in_with_its_newest_certificate_alone() {
         ended = &mut hanging => panic!("{ended:?}"),
         () = begun => {}
     }
-    registry.revoke(&Speaks::All, "n1").await.unwrap();
-    assert_eq!(hanging.await.unwrap_err().code, Code::UpstreamLost);
-    assert!(let_in(server, "n1", &second).await.is_err(), "it was revoked");
-    unsent(&registry).await;
+    registry.revoke_certificates(&NodeAccess::All, "n1").await.unwrap();
+    assert_eq!(hanging.await.unwrap_err().code, ErrorCode::UpstreamLost);
+    assert!(connect_node(server, "n1", &second).await.is_err(), "it was revoked");
+    not_sent_message(&registry).await;
 }

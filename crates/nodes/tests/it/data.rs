@@ -1,25 +1,27 @@
-//! Attack inputs from shared data, where they are there: `authz_cases`, family registry spoofing. No name
-//! is taken, no tool is replaced by another's, and nobody is called in the place of a node.
+//! Attack inputs from shared data, if available: `authz_cases`, family registry spoofing. No name
+//! is taken over, no tool is replaced by another node's, and no node is called in place of another.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use nodes::{Addresses, Authority, Registry};
+use nodes::{CertificateAuthority, NodeAddresses, PersistentNodeRegistry};
 use proto::tls::NodeKey;
 use serde_json::json;
 use testkit::clock::FakeClock;
-use testkit::context::{caller, context};
-use testkit::data::rows;
-use tool::executor::Sent;
-use tool::node::{Beat, NodeFault, NodeTool, Nodes as _, Speaks, Unresolved};
-use tool::{Clock as _, Code, Json, Mono, Wall};
+use testkit::context::{quiet_context, test_caller};
+use testkit::shared_data::read_rows;
+use tool::executor::DispatchState;
+use tool::node_registry::{
+    HeartbeatState, NodeAccess, NodeError, NodeRegistry as _, NodeTool, ResolveError,
+};
+use tool::{Clock as _, ErrorCode, Json, MonotonicTime, WallTime};
 
-use crate::kept::{names, own, tool};
-use crate::kubernetes::{Api, Found};
-use crate::support::{Heard, Node, call, has, live, registry, timed};
+use crate::kept::{node_access, tool, tool_names};
+use crate::kubernetes::{FakeApiServer, LocatorFixture};
+use crate::support::{Node, NodeEvent, call, register_tools, registry, set_node_addresses, timed};
 
 /// The rows of other parts, each with the test that plays it there.
-const ELSEWHERE: [(&str, &str); 9] = [
+const TESTED_ELSEWHERE: [(&str, &str); 9] = [
     (
         "node registers built-in name",
         "toolkeep: a_node_that_takes_a_built_in_tools_name_gets_no_call_of_it",
@@ -51,12 +53,12 @@ const ELSEWHERE: [(&str, &str); 9] = [
         "server: no_route_adds_or_changes_a_source",
     ),
 ];
-/// What no registry can see: which code a package's newest version is.
-const NOT_HERE: &str = "npx/uvx \"latest\" resolves to other code";
+/// Facts that no registry can know, such as the code of a package's newest version.
+const NOT_APPLICABLE: &str = "npx/uvx \"latest\" resolves to other code";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_takes_a_name_replaces_a_tool_or_is_called_in_a_nodes_place() {
-    let mut rows = rows("attacks/authz_cases.jsonl");
+    let mut rows = read_rows("attacks/authz_cases.jsonl");
     rows.retain(|row| row["family"] == "registry-spoofing");
     assert_eq!(rows.len(), 18);
     let mut played = 0;
@@ -74,7 +76,8 @@ async fn nobody_takes_a_name_replaces_a_tool_or_is_called_in_a_nodes_place() {
                 first_of_many().await;
             }
             other => {
-                let known = ELSEWHERE.iter().any(|(name, _)| *name == other) || other == NOT_HERE;
+                let known = TESTED_ELSEWHERE.iter().any(|(name, _)| *name == other)
+                    || other == NOT_APPLICABLE;
                 assert!(known, "a row that this test does not know: {other}");
                 continue;
             }
@@ -88,9 +91,9 @@ async fn nobody_takes_a_name_replaces_a_tool_or_is_called_in_a_nodes_place() {
     assert_eq!(played, 8);
 }
 
-async fn three_nodes() -> Registry {
+async fn three_nodes() -> PersistentNodeRegistry {
     let registry = registry(None, &[]).await;
-    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    registry.register_tool(&node_access("n1"), tool("n1", "say")).await.unwrap();
     registry
 }
 
@@ -98,197 +101,227 @@ async fn replayed() {
     let registry = three_nodes().await;
     let old = tool("n1", "say");
     let new = NodeTool { description: "Newer.".into(), ..old.clone() };
-    registry.register(&own("n1"), new.clone()).await.unwrap();
-    // What was heard on the wire, sent again with a key of one's own.
-    for by in [own("evil"), Speaks::None] {
-        let foreign = registry.register(&by, old.clone()).await;
-        assert_eq!(foreign, Err(NodeFault::Foreign("n1".to_owned())));
+    registry.register_tool(&node_access("n1"), new.clone()).await.unwrap();
+    // Replays captured messages with the attacker's own key.
+    for by in [node_access("evil"), NodeAccess::None] {
+        let foreign = registry.register_tool(&by, old.clone()).await;
+        assert_eq!(foreign, Err(NodeError::NotAuthorized("n1".to_owned())));
     }
-    assert_eq!(registry.tool("n1", "say"), Some(new));
+    assert_eq!(registry.find_tool("n1", "say"), Some(new));
     // Freed and taken by another, the old one does not come back over it.
-    registry.remove(&Speaks::All, "n1", "say").await.unwrap();
+    registry.remove_tool(&NodeAccess::All, "n1", "say").await.unwrap();
     let others = NodeTool { description: "Another's.".into(), ..tool("n2", "say") };
-    registry.register(&own("n2"), others.clone()).await.unwrap();
-    let back = registry.register(&own("n1"), old.clone()).await;
-    assert!(matches!(back, Err(NodeFault::Taken { .. })), "{back:?}");
-    assert_eq!(registry.tool("n2", "say"), Some(others));
-    // The control: the owner's own is taken.
-    registry.remove(&Speaks::All, "n2", "say").await.unwrap();
-    registry.register(&own("n1"), old).await.unwrap();
+    registry.register_tool(&node_access("n2"), others.clone()).await.unwrap();
+    let back = registry.register_tool(&node_access("n1"), old.clone()).await;
+    assert!(matches!(back, Err(NodeError::NameTaken { .. })), "{back:?}");
+    assert_eq!(registry.find_tool("n2", "say"), Some(others));
+    // Control: the owner's own registration is accepted.
+    registry.remove_tool(&NodeAccess::All, "n2", "say").await.unwrap();
+    registry.register_tool(&node_access("n1"), old).await.unwrap();
 }
 
 async fn with_an_endpoint() {
     let registry = three_nodes().await;
     for key in ["endpoint", "host", "address", "ip"] {
         let metadata = json!({ key: "169.254.169.254:50051", "node_id": "n1" });
-        let said = NodeTool { metadata: Json::of(&metadata), ..tool("n1", "say") };
-        registry.register(&own("n1"), said).await.unwrap();
-        let unknown = Err(Unresolved::Unknown("n1".to_owned()));
+        let said = NodeTool { metadata: Json::encode(&metadata), ..tool("n1", "say") };
+        registry.register_tool(&node_access("n1"), said).await.unwrap();
+        let unknown = Err(ResolveError::NoAddress("n1".to_owned()));
         assert_eq!(
-            registry.endpoint("n1"),
+            registry.resolve_endpoint("n1"),
             unknown,
             "what a node says of itself counts for nothing"
         );
     }
-    // Nor is it called where Kubernetes repeats what the node says.
-    let api = Api::start().await;
-    api.put("k1", Some("n1"), Some("169.254.169.254"));
-    let found = Found::by(&api, false, &["n1"], None).await;
+    // It is not called either if Kubernetes repeats the node's claim.
+    let api = FakeApiServer::start().await;
+    api.put_node("k1", Some("n1"), Some("169.254.169.254"));
+    let found = LocatorFixture::by(&api, false, &["n1"], None).await;
     found.at("n1", "169.254.169.254:50051").await;
-    let caller = caller();
-    let refused = call(&found.registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::UpstreamLost, Sent::No), "{refused}");
+    let caller = test_caller();
+    let refused = call(&found.registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{refused}"
+    );
 }
 
 async fn beats_forged() {
     let registry = three_nodes().await;
-    registry.beat(&own("n1"), "n1", Beat::Serving).unwrap();
-    for by in [own("evil"), Speaks::None] {
-        let forged = registry.beat(&by, "n1", Beat::Draining);
-        assert_eq!(forged, Err(NodeFault::Foreign("n1".to_owned())));
+    registry.record_heartbeat(&node_access("n1"), "n1", HeartbeatState::Serving).unwrap();
+    for by in [node_access("evil"), NodeAccess::None] {
+        let forged = registry.record_heartbeat(&by, "n1", HeartbeatState::Draining);
+        assert_eq!(forged, Err(NodeError::NotAuthorized("n1".to_owned())));
     }
-    assert_eq!(registry.nodes()[0].beat.map(|(beat, _)| beat), Some(Beat::Serving));
-    registry.beat(&own("n1"), "n1", Beat::Draining).unwrap();
-    assert_eq!(registry.nodes()[0].beat.map(|(beat, _)| beat), Some(Beat::Draining));
+    assert_eq!(
+        registry.list_nodes()[0].last_heartbeat.map(|(beat, _)| beat),
+        Some(HeartbeatState::Serving)
+    );
+    registry.record_heartbeat(&node_access("n1"), "n1", HeartbeatState::Draining).unwrap();
+    assert_eq!(
+        registry.list_nodes()[0].last_heartbeat.map(|(beat, _)| beat),
+        Some(HeartbeatState::Draining)
+    );
 }
 
 async fn plaintext() {
     let mut node = Node::start().await;
     let registry = registry(None, &["echo"]).await;
-    let url =
-        |url: String| Addresses { nodes: [("n1".to_owned(), url)].into(), ..Addresses::default() };
-    let caller = caller();
-    // Beyond this machine it is no accident, and where TLS is asked for nothing else will do.
+    let url = |url: String| NodeAddresses {
+        urls: [("n1".to_owned(), url)].into(),
+        ..NodeAddresses::default()
+    };
+    let caller = test_caller();
+    // Beyond this machine, plaintext is not allowed; with TLS configured, nothing else is.
     registry.set_addresses(url("http://10.42.0.12:50051".to_owned()));
-    let refused = call(&registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert!(refused.message.contains("plaintext") && refused.sent == Sent::No, "{refused}");
+    let refused = call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert!(
+        refused.message.contains("plaintext") && refused.dispatch == DispatchState::NotSent,
+        "{refused}"
+    );
     registry.set_addresses(url(format!("https://{}", node.address)));
     authority(&registry);
-    let refused = call(&registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::UpstreamLost, Sent::No), "{refused}");
-    assert!(node.heard.try_recv().is_err(), "it got no call");
-    live(&registry, &[("n1", node.address)]);
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(node.next().await, Heard::Call { .. }));
+    let refused = call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{refused}"
+    );
+    assert!(node.events.try_recv().is_err(), "it got no call");
+    set_node_addresses(&registry, &[("n1", node.address)]);
+    call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(node.next().await, NodeEvent::Call { .. }));
 }
 
 /// Stands still, but for certificates, which are judged by the machine's own time.
 #[derive(Debug)]
-struct Today;
+struct CurrentClock;
 
-impl tool::Clock for Today {
+impl tool::Clock for CurrentClock {
     #[expect(clippy::disallowed_methods, reason = "certificates are judged by it")]
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        Wall(u64::try_from(now.as_millis()).unwrap())
+        WallTime(u64::try_from(now.as_millis()).unwrap())
     }
-    fn mono(&self) -> Mono {
-        FakeClock::default().mono()
+    fn monotonic_now(&self) -> MonotonicTime {
+        FakeClock::default().monotonic_now()
     }
 }
 
-fn authority(registry: &Registry) -> Authority {
-    let kept = Authority::make(Today.wall()).unwrap();
-    registry.set_authority(Authority::open(&kept).unwrap()).unwrap();
-    Authority::open(&kept).unwrap()
+fn authority(registry: &PersistentNodeRegistry) -> CertificateAuthority {
+    let kept = CertificateAuthority::generate(CurrentClock.wall_now()).unwrap();
+    registry.set_authority(CertificateAuthority::from_stored(&kept).unwrap()).unwrap();
+    CertificateAuthority::from_stored(&kept).unwrap()
 }
 
 /// A node that shows the certificate of `id`, of this authority.
-async fn showing(id: &str, authority: &Authority, at: &str) -> Node {
-    let key = NodeKey::new().unwrap();
-    let (public, proof) = (key.public().to_vec(), key.prove(id).unwrap());
-    let now = Today.wall();
-    let signed = authority.certify(id, (&public, &proof), now).unwrap();
-    let identity =
-        proto::tls::Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
-    Node::showing(at, identity.unwrap().server().unwrap()).await
+async fn start_node_with_certificate(id: &str, authority: &CertificateAuthority, at: &str) -> Node {
+    let key = NodeKey::generate().unwrap();
+    let (public, proof) = (key.public_key().to_vec(), key.sign_proof(id).unwrap());
+    let now = CurrentClock.wall_now();
+    let signed = authority.issue_node_certificate(id, (&public, &proof), now).unwrap();
+    let identity = proto::tls::TlsIdentity::from_pem(
+        &signed.certificate_pem,
+        &key.private_key_pem().unwrap(),
+        &signed.ca_certificate_pem,
+    );
+    Node::start_with_tls(at, identity.unwrap().server_config().unwrap()).await
 }
 
-fn over_tls(registry: &Registry, id: &str, at: std::net::SocketAddr) {
+fn set_https_address(registry: &PersistentNodeRegistry, id: &str, at: std::net::SocketAddr) {
     let nodes = [(id.to_owned(), format!("https://{at}"))].into();
-    registry.set_addresses(Addresses { nodes, ..Addresses::default() });
+    registry.set_addresses(NodeAddresses { urls: nodes, ..NodeAddresses::default() });
 }
 
 async fn another_name() {
-    let registry = timed(Arc::new(Today), None, &["echo"]).await;
+    let registry = timed(Arc::new(CurrentClock), None, &["echo"]).await;
     let authority = authority(&registry);
-    let caller = caller();
-    let mut evil = showing("evil", &authority, "127.0.0.1:0").await;
-    over_tls(&registry, "n1", evil.address);
-    let refused = call(&registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::UpstreamLost, Sent::No), "{refused}");
-    assert!(evil.heard.try_recv().is_err());
-    let mut right = showing("n1", &authority, "127.0.0.1:0").await;
-    over_tls(&registry, "n1", right.address);
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(right.next().await, Heard::Call { .. }));
+    let caller = test_caller();
+    let mut evil = start_node_with_certificate("evil", &authority, "127.0.0.1:0").await;
+    set_https_address(&registry, "n1", evil.address);
+    let refused = call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{refused}"
+    );
+    assert!(evil.events.try_recv().is_err());
+    let mut right = start_node_with_certificate("n1", &authority, "127.0.0.1:0").await;
+    set_https_address(&registry, "n1", right.address);
+    call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(right.next().await, NodeEvent::Call { .. }));
 }
 
 async fn label_spoofed() {
-    let api = Api::start().await;
-    let mut right = Node::at("127.0.0.21:0").await;
+    let api = FakeApiServer::start().await;
+    let mut right = Node::start_at("127.0.0.21:0").await;
     let port = right.address.port();
-    let mut evil = Node::at(&format!("127.0.0.22:{port}")).await;
-    api.put("k1", Some("n1"), Some("127.0.0.21"));
-    let found = Found::calling(&api, port, &["n1"]).await;
+    let mut evil = Node::start_at(&format!("127.0.0.22:{port}")).await;
+    api.put_node("k1", Some("n1"), Some("127.0.0.21"));
+    let found = LocatorFixture::calling(&api, port, &["n1"]).await;
     found.at("n1", &format!("127.0.0.21:{port}")).await;
-    let caller = caller();
-    api.put("zz", Some("n1"), Some("127.0.0.22"));
+    let caller = test_caller();
+    api.put_node("zz", Some("n1"), Some("127.0.0.22"));
     found.until("n1", |now| now.as_ref().is_err_and(|e| e.to_string().contains("several"))).await;
-    let refused = call(&found.registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::UpstreamLost, Sent::No), "{refused}");
-    api.put("zz", Some("n9"), Some("127.0.0.22"));
+    let refused = call(&found.registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.dispatch),
+        (ErrorCode::UpstreamLost, DispatchState::NotSent),
+        "{refused}"
+    );
+    api.put_node("zz", Some("n9"), Some("127.0.0.22"));
     found.at("n1", &format!("127.0.0.21:{port}")).await;
-    call(&found.registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(right.next().await, Heard::Call { .. }));
-    assert!(evil.heard.try_recv().is_err());
+    call(&found.registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(right.next().await, NodeEvent::Call { .. }));
+    assert!(evil.events.try_recv().is_err());
 }
 
 /// One call reaches this node.
-async fn reached(registry: &Registry, node: &mut Node) {
-    let caller = caller();
-    call(registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(node.next().await, Heard::Call { .. }));
+async fn assert_reached(registry: &PersistentNodeRegistry, node: &mut Node) {
+    let caller = test_caller();
+    call(registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(node.next().await, NodeEvent::Call { .. }));
 }
 
 async fn address_reused() {
-    let registry = timed(Arc::new(Today), None, &["echo"]).await;
+    let registry = timed(Arc::new(CurrentClock), None, &["echo"]).await;
     let authority = authority(&registry);
-    let caller = caller();
-    let mut first = showing("n1", &authority, "127.0.0.1:0").await;
+    let caller = test_caller();
+    let mut first = start_node_with_certificate("n1", &authority, "127.0.0.1:0").await;
     let address = first.address;
-    over_tls(&registry, "n1", address);
-    reached(&registry, &mut first).await;
+    set_https_address(&registry, "n1", address);
+    assert_reached(&registry, &mut first).await;
     // The node is lost, and another one gets its address.
     first.kill();
-    let mut next = showing("n2", &authority, &address.to_string()).await;
+    let mut next = start_node_with_certificate("n2", &authority, &address.to_string()).await;
     for _ in 0..3 {
-        let refused = call(&registry, "echo", "{}", &context(&caller)).await.unwrap_err();
-        assert_eq!(refused.code, Code::UpstreamLost, "{refused}");
+        let refused = call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::UpstreamLost, "{refused}");
     }
-    assert!(next.heard.try_recv().is_err(), "a call of n1's reached n2");
+    assert!(next.events.try_recv().is_err(), "a call of n1's reached n2");
     next.kill();
     // The control: the same node, back at its place.
-    let mut back = showing("n1", &authority, &address.to_string()).await;
-    reached(&registry, &mut back).await;
+    let mut back = start_node_with_certificate("n1", &authority, &address.to_string()).await;
+    assert_reached(&registry, &mut back).await;
 }
 
 async fn first_of_many() {
     // The attacker comes first to a name that it does not have yet, under many nodes; the owner keeps its.
     let registry = registry(None, &[]).await;
-    registry.register(&own("n5"), tool("n5", "say")).await.unwrap();
+    registry.register_tool(&node_access("n5"), tool("n5", "say")).await.unwrap();
     for id in 0..20 {
         let evil = format!("a{id}");
         let other = NodeTool { description: "Mine.".into(), ..tool(&evil, "say") };
-        let taken = registry.register(&own(&evil), other).await;
+        let taken = registry.register_tool(&node_access(&evil), other).await;
         assert!(
-            matches!(&taken, Err(NodeFault::Taken { owner, .. }) if owner == "n5"),
+            matches!(&taken, Err(NodeError::NameTaken { owner, .. }) if owner == "n5"),
             "{taken:?}"
         );
-        assert_eq!(names(&registry, &evil), [""; 0]);
+        assert_eq!(tool_names(&registry, &evil), [""; 0]);
     }
-    let asked = registry.nodes().into_iter().find(|node| node.tools > 0).unwrap();
+    let asked = registry.list_nodes().into_iter().find(|node| node.tool_count > 0).unwrap();
     assert_eq!(asked.node_id, "n5");
-    has(&registry, "n6", &["other"]).await;
-    assert_eq!(names(&registry, "n6"), ["other"]);
+    register_tools(&registry, "n6", &["other"]).await;
+    assert_eq!(tool_names(&registry, "n6"), ["other"]);
 }

@@ -1,8 +1,8 @@
-//! Three nodes whose places Kubernetes tells, called all the time, while they are killed, stopped, cut off
-//! from their labels, and while another node gets their address.
+//! Three nodes with addresses from Kubernetes, called continuously while they are killed, stopped
+//! or lose their labels, and while another node gets their address.
 //!
-//! Of every call there is one outcome; no effect is there twice, none at a node that was not meant; and
-//! only calls of the node that something happened to fail.
+//! Every call has one outcome. No effect occurs twice or at the wrong node, and only calls of an
+//! affected node fail.
 
 pub(crate) mod machine;
 pub(crate) mod writes;
@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use egress::{Egress, EgressSettings, Origin};
-use nodes::{Authority, Registry};
-use nodes_kubernetes::{Kubernetes, KubernetesSettings};
+use egress::{EgressClient, EgressOptions, Origin};
+use nodes::{CertificateAuthority, PersistentNodeRegistry};
+use nodes_kubernetes::{KubernetesLocator, KubernetesSettings};
 use serde_json::json;
 use store::MemoryStore;
-use testkit::context::{caller, context};
+use testkit::context::{quiet_context, test_caller};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tool::executor::Sent;
-use tool::node::PIN;
-use tool::{Body, Executor, Json, Mono, Wall};
+use tool::executor::DispatchState;
+use tool::node_registry::NODE_META_KEY;
+use tool::{Executor, Json, MonotonicTime, OutcomeBody, WallTime};
 
-use crate::kubernetes::Api;
-use crate::support::{Heard, Node, call, has, offered, registry, run};
-use machine::{Effects, Machine, port_at};
+use crate::kubernetes::FakeApiServer;
+use crate::support::{Node, NodeEvent, call, listed_offers, register_tools, registry, run};
+use machine::{Effects, Machine, free_port};
 
-/// The nodes, by where they are.
+/// The nodes by address.
 pub(crate) const NODES: [(&str, [u8; 4]); 3] =
     [("n1", [127, 0, 0, 41]), ("n2", [127, 0, 0, 42]), ("n3", [127, 0, 0, 43])];
 const CALLERS: u64 = 16;
@@ -38,22 +38,22 @@ pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
 /// The machine's own time.
 #[derive(Debug)]
-pub(crate) struct Real(Instant);
+pub(crate) struct RealClock(Instant);
 
-impl Default for Real {
+impl Default for RealClock {
     fn default() -> Self {
         Self(Instant::now())
     }
 }
 
-impl tool::Clock for Real {
+impl tool::Clock for RealClock {
     #[expect(clippy::disallowed_methods, reason = "certificates are judged by it")]
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        Wall(u64::try_from(now.as_millis()).unwrap())
+        WallTime(u64::try_from(now.as_millis()).unwrap())
     }
-    fn mono(&self) -> Mono {
-        Mono(self.0.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.0.elapsed())
     }
 }
 
@@ -63,20 +63,21 @@ pub(crate) type Wrong = Vec<(usize, Instant, Option<Instant>)>;
 /// The tool, and what runs it on all three.
 pub(crate) type Work = (Arc<tool::Tool>, Arc<dyn Executor>);
 
-/// One call, and what came of it.
-pub(crate) struct Ended {
+/// One call and its outcome.
+pub(crate) struct FinishedCall {
     number: u64,
     pinned: Option<usize>,
     began: Instant,
     over: Instant,
-    /// The node that says it ran it, or whether it may have been sent, and why not.
-    outcome: Result<String, (Sent, String)>,
+    /// The node that reports the execution; or whether the call may have been sent, with the
+    /// reason.
+    outcome: Result<String, (DispatchState, String)>,
 }
 
-struct World {
-    registry: Arc<Registry>,
-    api: Api,
-    authority: Authority,
+struct FaultSetup {
+    registry: Arc<PersistentNodeRegistry>,
+    api: FakeApiServer,
+    authority: CertificateAuthority,
     effects: Effects,
     machines: Vec<Option<Machine>>,
     port: u16,
@@ -88,32 +89,35 @@ pub(crate) fn at(node: usize, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from(NODES[node].1), port)
 }
 
-impl World {
+impl FaultSetup {
     async fn new() -> Self {
-        let clock = Arc::new(Real::default());
-        let egress = || Egress::new(EgressSettings::default()).unwrap();
+        let clock = Arc::new(RealClock::default());
+        let egress = || EgressClient::new(EgressOptions::default()).unwrap();
         let store = Arc::new(MemoryStore::new());
-        let registry = Registry::open(store, egress(), Arc::clone(&clock) as _).await.unwrap();
-        let kept = Authority::make(tool::Clock::wall(clock.as_ref())).unwrap();
-        registry.set_authority(Authority::open(&kept).unwrap()).unwrap();
-        let (authority, effects) = (Authority::open(&kept).unwrap(), Effects::default());
-        let port = port_at(&NODES.map(|(_, ip)| IpAddr::from(ip))).await;
-        let api = Api::start().await;
+        let registry = PersistentNodeRegistry::open_local(store, egress(), Arc::clone(&clock) as _)
+            .await
+            .unwrap();
+        let kept = CertificateAuthority::generate(tool::Clock::wall_now(clock.as_ref())).unwrap();
+        registry.set_authority(CertificateAuthority::from_stored(&kept).unwrap()).unwrap();
+        let (authority, effects) =
+            (CertificateAuthority::from_stored(&kept).unwrap(), Effects::default());
+        let port = free_port(&NODES.map(|(_, ip)| IpAddr::from(ip))).await;
+        let api = FakeApiServer::start().await;
         let settings = KubernetesSettings {
-            api: Origin::parse(&format!("http://{}", api.address)).unwrap(),
+            api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: None,
-            https: true,
+            uses_tls: true,
             port,
         };
-        let kubernetes = Arc::new(Kubernetes::new(settings, egress(), clock));
-        registry.find_by(Arc::clone(&kubernetes));
+        let kubernetes = Arc::new(KubernetesLocator::new(settings, egress(), clock));
+        registry.set_locator(Arc::clone(&kubernetes));
         let mut follows = JoinSet::new();
-        follows.spawn(async move { kubernetes.follow().await });
+        follows.spawn(async move { kubernetes.run_watch().await });
         let mut machines = Vec::new();
         for (node, (id, ip)) in NODES.iter().enumerate() {
             machines.push(Some(Machine::start(id, at(node, port), &authority, &effects).await));
-            api.put(id, Some(id), Some(&IpAddr::from(*ip).to_string()));
-            has(&registry, id, &["work"]).await;
+            api.put_node(id, Some(id), Some(&IpAddr::from(*ip).to_string()));
+            register_tools(&registry, id, &["work"]).await;
         }
         let (registry, wrong) = (Arc::new(registry), Arc::default());
         Self { registry, api, authority, effects, machines, port, wrong, _follows: follows }
@@ -125,7 +129,7 @@ impl World {
         self.machines[node] = Some(Machine::start(id, at, &self.authority, &self.effects).await);
     }
 
-    /// Does something to a node, and takes it back.
+    /// Injects a fault into a node, and reverts it.
     async fn fault(&mut self, kind: &str, node: usize, lasts: Duration) {
         let (id, ip) = NODES[node];
         let ip = IpAddr::from(ip).to_string();
@@ -141,9 +145,9 @@ impl World {
                 self.machines[node].as_ref().unwrap().stop(false);
             }
             "relabelled" => {
-                self.api.put(id, Some("another"), Some(&ip));
+                self.api.put_node(id, Some("another"), Some(&ip));
                 sleep(lasts).await;
-                self.api.put(id, Some(id), Some(&ip));
+                self.api.put_node(id, Some(id), Some(&ip));
             }
             "its address another's" => {
                 drop(self.machines[node].take());
@@ -164,21 +168,21 @@ impl World {
 }
 
 /// The tool, on all three.
-pub(crate) async fn work(registry: &Registry) -> Work {
-    let (tool, first) = offered(registry, 0, "work").await;
+pub(crate) async fn offered_work(registry: &PersistentNodeRegistry) -> Work {
+    let (tool, first) = listed_offers(registry, 0, "work").await;
     let mut others = Vec::new();
     for node in 1..NODES.len() {
-        others.push(offered(registry, node, "work").await.1);
+        others.push(listed_offers(registry, node, "work").await.1);
     }
-    (tool, first.beside(&others).unwrap())
+    (tool, first.merge_with(&others).unwrap())
 }
 
-/// Callers of it, for as long as `goes_on` with the number of the next call.
-pub(crate) fn callers(
+/// Calls continuously while `goes_on` accepts the number of the next call.
+pub(crate) fn spawn_callers(
     work: &Work,
     next: &Arc<AtomicU64>,
     goes_on: impl Fn(u64) -> bool + Clone + Send + 'static,
-) -> JoinSet<Vec<Ended>> {
+) -> JoinSet<Vec<FinishedCall>> {
     let mut callers = JoinSet::new();
     for each in 0..CALLERS {
         let (work, next, goes_on) = (work.clone(), Arc::clone(next), goes_on.clone());
@@ -192,7 +196,7 @@ pub(crate) fn callers(
                 // One in four is for a node that it names.
                 let pinned =
                     ((number + each) % 4 == 0).then(|| usize::try_from(number / 4 % 3).unwrap());
-                all.push(one(&work, number, pinned).await);
+                all.push(run_one_call(&work, number, pinned).await);
             }
         });
     }
@@ -200,26 +204,30 @@ pub(crate) fn callers(
 }
 
 /// A node that a call is meant for, or none.
-async fn one((tool, work): &Work, number: u64, pinned: Option<usize>) -> Ended {
-    let caller = caller();
-    let meta = pinned.map(|node| Json::of(&json!({ PIN: NODES[node].0 })));
-    let ctx = tool::Context { meta: meta.as_ref(), ..context(&caller) };
+async fn run_one_call((tool, work): &Work, number: u64, pinned: Option<usize>) -> FinishedCall {
+    let caller = test_caller();
+    let meta = pinned.map(|node| Json::encode(&json!({ NODE_META_KEY: NODES[node].0 })));
+    let ctx = tool::CallContext { meta: meta.as_ref(), ..quiet_context(&caller) };
     let began = Instant::now();
     let answer = run((tool, work), &json!({ "n": number }).to_string(), &ctx).await;
-    let outcome = answer.map_err(|error| (error.sent, error.message)).map(|outcome| {
-        let (Body::Value(json) | Body::Mcp(json)) = outcome.body;
-        let value = json.value();
+    let outcome = answer.map_err(|error| (error.dispatch, error.message)).map(|outcome| {
+        let (OutcomeBody::Value(json) | OutcomeBody::Mcp(json)) = outcome.body;
+        let value = json.to_value();
         assert_eq!(value["n"], number, "the answer is to another call");
         value["by"].as_str().unwrap().to_owned()
     });
-    Ended { number, pinned, began, over: Instant::now(), outcome }
+    FinishedCall { number, pinned, began, over: Instant::now(), outcome }
 }
 
 /// Until a call for that node is answered by it.
-pub(crate) async fn well(work: &Work, next: &AtomicU64, node: usize) -> (Duration, Vec<Ended>) {
+pub(crate) async fn wait_until_recovered(
+    work: &Work,
+    next: &AtomicU64,
+    node: usize,
+) -> (Duration, Vec<FinishedCall>) {
     let (since, mut all) = (Instant::now(), Vec::new());
     loop {
-        let ended = one(work, next.fetch_add(1, Ordering::SeqCst), Some(node)).await;
+        let ended = run_one_call(work, next.fetch_add(1, Ordering::SeqCst), Some(node)).await;
         let good = ended.outcome.is_ok();
         all.push(ended);
         if good {
@@ -236,14 +244,14 @@ pub(crate) fn calls() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twice_or_elsewhere() {
-    let mut world = World::new().await;
-    let work = work(&world.registry).await;
+    let mut world = FaultSetup::new().await;
+    let work = offered_work(&world.registry).await;
     let next = Arc::new(AtomicU64::new(0));
     let mut all = Vec::new();
     for node in 0..NODES.len() {
-        all.extend(well(&work, &next, node).await.1);
+        all.extend(wait_until_recovered(&work, &next, node).await.1);
     }
-    // What failed before Kubernetes was asked for the first time is nobody's fault.
+    // Failures before the first request to Kubernetes are not counted.
     let begun = Instant::now();
     world
         .wrong
@@ -251,7 +259,7 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
         .unwrap()
         .extend((0..NODES.len()).map(|node| (node, begun - RECOVERY, Some(begun))));
     let most = calls();
-    let mut callers = callers(&work, &next, move |number| number < most);
+    let mut callers = spawn_callers(&work, &next, move |number| number < most);
     let mut table: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     let kinds = ["killed", "cut off", "relabelled", "its address another's", "API server away"];
     let mut turn = 0;
@@ -260,7 +268,7 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
         let begun = Instant::now();
         world.wrong.lock().unwrap().push((node, begun, None));
         world.fault(kind, node, Duration::from_millis(200)).await;
-        let (took, ended) = well(&work, &next, node).await;
+        let (took, ended) = wait_until_recovered(&work, &next, node).await;
         all.extend(ended);
         world.wrong.lock().unwrap().last_mut().unwrap().2 = Some(Instant::now());
         table.entry(kind).or_default().push(took);
@@ -271,12 +279,12 @@ async fn while_nodes_come_and_go_every_call_has_one_outcome_and_no_effect_is_twi
         all.extend(each.unwrap());
     }
     assert!(turn >= kinds.len(), "every fault was there: {turn}");
-    judge(&all, &world.effects.lock().unwrap(), &world.wrong.lock().unwrap());
-    print(table);
+    check_calls(&all, &world.effects.lock().unwrap(), &world.wrong.lock().unwrap());
+    print_recovery_times(table);
 }
 
-/// How long it took after each fault.
-pub(crate) fn print(table: BTreeMap<&str, Vec<Duration>>) {
+/// Duration of recovery after each fault.
+pub(crate) fn print_recovery_times(table: BTreeMap<&str, Vec<Duration>>) {
     println!(
         "| fault | times | good again after, median | longest |\n| --- | ---: | ---: | ---: |"
     );
@@ -287,24 +295,28 @@ pub(crate) fn print(table: BTreeMap<&str, Vec<Duration>>) {
     }
 }
 
-/// The control: where nothing but the address says who a node is, whoever has it gets the call.
+/// Control: if only the address identifies a node, any holder of the address gets the call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_certificates_a_call_goes_to_whoever_has_the_address() {
     let mut first = Node::start().await;
     let registry = registry(Some(first.address), &["echo"]).await;
-    let (address, caller) = (first.address, caller());
-    call(&registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(first.next().await, Heard::Call { .. }));
+    let (address, caller) = (first.address, test_caller());
+    call(&registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(first.next().await, NodeEvent::Call { .. }));
     first.kill();
-    let mut another = Node::at(&address.to_string()).await;
-    while call(&registry, "echo", "{}", &context(&caller)).await.is_err() {
+    let mut another = Node::start_at(&address.to_string()).await;
+    while call(&registry, "echo", "{}", &quiet_context(&caller)).await.is_err() {
         sleep(Duration::from_millis(5)).await;
     }
-    assert!(matches!(another.next().await, Heard::Call { .. }));
+    assert!(matches!(another.next().await, NodeEvent::Call { .. }));
 }
 
-/// What must hold of all calls together.
-pub(crate) fn judge(all: &[Ended], effects: &HashMap<u64, Vec<String>>, wrong: &Wrong) {
+/// Conditions that all calls together must meet.
+pub(crate) fn check_calls(
+    all: &[FinishedCall],
+    effects: &HashMap<u64, Vec<String>>,
+    wrong: &Wrong,
+) {
     let (mut good, mut failed) = (0, 0);
     for call in all {
         let ran = effects.get(&call.number).map_or(&[][..], Vec::as_slice);
@@ -314,7 +326,7 @@ pub(crate) fn judge(all: &[Ended], effects: &HashMap<u64, Vec<String>>, wrong: &
             None => NODES.iter().any(|(known, _)| id == known),
         };
         assert!(ran.iter().all(meant), "call {} ran at {ran:?}", call.number);
-        // What happened to a node while the call was on its way.
+        // A fault of the node during the call.
         let near = |node: Option<usize>| {
             wrong.iter().any(|(victim, from, to)| {
                 node.is_none_or(|node| node == *victim)
@@ -328,10 +340,14 @@ pub(crate) fn judge(all: &[Ended], effects: &HashMap<u64, Vec<String>>, wrong: &
                 good += 1;
             }
             Err((sent, why)) => {
-                assert!(*sent != Sent::No || ran.is_empty(), "call {}: {why}", call.number);
+                assert!(
+                    *sent != DispatchState::NotSent || ran.is_empty(),
+                    "call {}: {why}",
+                    call.number
+                );
                 assert!(near(call.pinned), "call {} failed beside any fault: {why}", call.number);
-                // One that may run anywhere fails only where it was on its way to the victim.
-                let moved = call.pinned.is_some() || *sent != Sent::No;
+                // A call that may run anywhere fails only if it was in flight to the faulty node.
+                let moved = call.pinned.is_some() || *sent != DispatchState::NotSent;
                 assert!(moved, "call {} could have gone on: {why}", call.number);
                 failed += 1;
             }

@@ -1,5 +1,5 @@
-//! Where Kubernetes says nodes are, against a server on the loopback that lists and watches as its API
-//! server does.
+//! Node addresses from Kubernetes, with a loopback server that implements list and watch of its API
+//! server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -7,40 +7,40 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use egress::{Egress, EgressSettings, Origin};
-use nodes::{Addresses, Registry};
-use nodes_kubernetes::{Kubernetes, KubernetesSettings};
+use egress::{EgressClient, EgressOptions, Origin};
+use nodes::{NodeAddresses, PersistentNodeRegistry};
+use nodes_kubernetes::{KubernetesLocator, KubernetesSettings};
 use serde_json::{Value, json};
 use testkit::clock::FakeClock;
-use testkit::context::{caller, context};
+use testkit::context::{quiet_context, test_caller};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tool::node::{Nodes as _, Unresolved};
+use tool::node_registry::{NodeRegistry as _, ResolveError};
 
-use crate::support::{Heard, Node, call, registry};
+use crate::support::{Node, NodeEvent, call, registry};
 
-/// What the API server knows.
+/// State of the API server.
 struct State {
     nodes: BTreeMap<String, Value>,
     version: u64,
     /// Lines of a watch, by their versions.
     history: Vec<(u64, String)>,
-    /// What was asked: `list` or `watch`.
+    /// The requests: `list` or `watch`.
     asked: Vec<&'static str>,
     tokens: BTreeSet<String>,
     status: u16,
 }
 
-pub(crate) struct Api {
+pub(crate) struct FakeApiServer {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
     news: watch::Sender<u64>,
     tasks: JoinSet<()>,
 }
 
-impl Api {
+impl FakeApiServer {
     pub(crate) async fn start() -> Self {
         let state = State {
             nodes: BTreeMap::new(),
@@ -73,12 +73,12 @@ impl Api {
         });
     }
 
-    /// Its connections break, and nobody listens.
+    /// Breaks its connections and stops listening.
     pub(crate) async fn stop(&mut self) {
         self.tasks.shutdown().await;
     }
 
-    pub(crate) fn put(&self, name: &str, label: Option<&str>, ip: Option<&str>) {
+    pub(crate) fn put_node(&self, name: &str, label: Option<&str>, ip: Option<&str>) {
         let mut state = self.state.lock().unwrap();
         state.version += 1;
         let version = state.version;
@@ -92,7 +92,7 @@ impl Api {
         });
         let labelled = |node: &Value| node["metadata"]["labels"]["nodeID"].is_string();
         let old = state.nodes.insert(name.to_owned(), node.clone());
-        // As it selects: one that loses its label is gone for those who watch.
+        // The selector: a node without its label is deleted for watchers.
         let event = match (old.as_ref().is_some_and(labelled), labelled(&node)) {
             (false, true) => Some("ADDED"),
             (true, true) => Some("MODIFIED"),
@@ -106,7 +106,7 @@ impl Api {
         self.news.send_modify(|count| *count += 1);
     }
 
-    fn asked(&self, what: &str) -> usize {
+    fn request_count(&self, what: &str) -> usize {
         self.state.lock().unwrap().asked.iter().filter(|asked| **asked == what).count()
     }
 }
@@ -140,7 +140,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>, mut news: watch:
             let head = format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\n\r\n");
             stream.write_all(head.as_bytes()).await.unwrap();
         } else if query(&head, "watch").is_some() {
-            watched(&mut stream, &head, &state, &mut news).await;
+            serve_watch(&mut stream, &head, &state, &mut news).await;
         } else {
             let body = list(&state, query(&head, "continue"));
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -168,7 +168,7 @@ fn list(state: &Mutex<State>, from: Option<&str>) -> String {
     .to_string()
 }
 
-async fn watched(
+async fn serve_watch(
     stream: &mut TcpStream,
     head: &str,
     state: &Mutex<State>,
@@ -210,16 +210,16 @@ async fn watched(
 }
 
 /// A registry whose nodes are found by this server, as long as this is kept.
-pub(crate) struct Found {
-    pub(crate) registry: Registry,
+pub(crate) struct LocatorFixture {
+    pub(crate) registry: PersistentNodeRegistry,
     clock: Arc<FakeClock>,
-    kubernetes: Arc<Kubernetes>,
+    kubernetes: Arc<KubernetesLocator>,
     _follows: JoinSet<()>,
 }
 
-impl Found {
+impl LocatorFixture {
     pub(crate) async fn by(
-        api: &Api,
+        api: &FakeApiServer,
         https: bool,
         insecure: &[&str],
         token: Option<&Path>,
@@ -227,54 +227,58 @@ impl Found {
         let registry = registry(None, &["echo"]).await;
         let clock = Arc::new(FakeClock::default());
         let settings = KubernetesSettings {
-            api: Origin::parse(&format!("http://{}", api.address)).unwrap(),
+            api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: token.map(Path::to_owned),
-            https,
+            uses_tls: https,
             port: 50051,
         };
         Self::with(registry, settings, insecure, clock)
     }
 
     /// Called in plaintext, at this port.
-    pub(crate) async fn calling(api: &Api, port: u16, insecure: &[&str]) -> Self {
+    pub(crate) async fn calling(api: &FakeApiServer, port: u16, insecure: &[&str]) -> Self {
         let settings = KubernetesSettings {
-            api: Origin::parse(&format!("http://{}", api.address)).unwrap(),
+            api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: None,
-            https: false,
+            uses_tls: false,
             port,
         };
         Self::with(registry(None, &["echo"]).await, settings, insecure, Arc::default())
     }
 
     fn with(
-        registry: Registry,
+        registry: PersistentNodeRegistry,
         settings: KubernetesSettings,
         insecure: &[&str],
         clock: Arc<FakeClock>,
     ) -> Self {
-        let egress = Egress::new(EgressSettings::default()).unwrap();
-        let kubernetes = Arc::new(Kubernetes::new(settings, egress, Arc::clone(&clock) as _));
-        registry.find_by(Arc::clone(&kubernetes));
+        let egress = EgressClient::new(EgressOptions::default()).unwrap();
+        let kubernetes =
+            Arc::new(KubernetesLocator::new(settings, egress, Arc::clone(&clock) as _));
+        registry.set_locator(Arc::clone(&kubernetes));
         let insecure_ok = insecure.iter().map(|id| (*id).to_owned()).collect();
-        registry.set_addresses(Addresses { insecure_ok, ..Addresses::default() });
+        registry.set_addresses(NodeAddresses {
+            plaintext_nodes: insecure_ok,
+            ..NodeAddresses::default()
+        });
         let mut follows = JoinSet::new();
         let follower = Arc::clone(&kubernetes);
-        follows.spawn(async move { follower.follow().await });
+        follows.spawn(async move { follower.run_watch().await });
         Self { registry, clock, kubernetes, _follows: follows }
     }
 
     pub(crate) async fn until(
         &self,
         node: &str,
-        holds: impl Fn(&Result<String, Unresolved>) -> bool,
+        holds: impl Fn(&Result<String, ResolveError>) -> bool,
     ) -> String {
-        let mut last = self.registry.endpoint(node);
+        let mut last = self.registry.resolve_endpoint(node);
         for _ in 0..1_000 {
             if holds(&last) {
                 return last.unwrap_or_else(|error| error.to_string());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
-            last = self.registry.endpoint(node);
+            last = self.registry.resolve_endpoint(node);
         }
         panic!("{last:?}")
     }
@@ -286,21 +290,21 @@ impl Found {
 
 #[tokio::test]
 async fn a_node_is_where_the_label_says_and_what_goes_wrong_has_its_own_words() {
-    let api = Api::start().await;
-    api.put("k1", Some("n1"), Some("10.0.0.1"));
-    api.put("k2", Some("n2"), None);
-    api.put("k3", None, Some("10.0.0.3"));
-    api.put("k4", Some("n4"), Some("10.0.0.4"));
-    api.put("k5", Some("n4"), Some("10.0.0.5"));
-    let found = Found::by(&api, true, &[], None).await;
+    let api = FakeApiServer::start().await;
+    api.put_node("k1", Some("n1"), Some("10.0.0.1"));
+    api.put_node("k2", Some("n2"), None);
+    api.put_node("k3", None, Some("10.0.0.3"));
+    api.put_node("k4", Some("n4"), Some("10.0.0.4"));
+    api.put_node("k5", Some("n4"), Some("10.0.0.5"));
+    let found = LocatorFixture::by(&api, true, &[], None).await;
     found.at("n1", "10.0.0.1:50051").await;
-    let told = |node: &str| found.registry.endpoint(node).unwrap_err();
-    assert_eq!(told("n3"), Unresolved::Unlabelled("n3".to_owned()));
+    let told = |node: &str| found.registry.resolve_endpoint(node).unwrap_err();
+    assert_eq!(told("n3"), ResolveError::NoNodeLabel("n3".to_owned()));
     let words =
         "no Kubernetes node has the label nodeID=n3, and `nodes.addresses` does not name the node";
     assert_eq!(told("n3").to_string(), words);
     let unusable = |node: &str| match told(node) {
-        Unresolved::Unusable { why, .. } => why,
+        ResolveError::InvalidAddress { reason: why, .. } => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(unusable("n2"), "its Kubernetes node has no InternalIP");
@@ -309,89 +313,89 @@ async fn a_node_is_where_the_label_says_and_what_goes_wrong_has_its_own_words() 
 
 #[tokio::test]
 async fn what_changes_there_is_known_without_asking_for_each_call() {
-    let api = Api::start().await;
-    api.put("k1", Some("n1"), Some("10.0.0.1"));
-    let found = Found::by(&api, true, &[], None).await;
+    let api = FakeApiServer::start().await;
+    api.put_node("k1", Some("n1"), Some("10.0.0.1"));
+    let found = LocatorFixture::by(&api, true, &[], None).await;
     found.at("n1", "10.0.0.1:50051").await;
     // Another address, another label, both.
-    api.put("k1", Some("n1"), Some("10.0.0.9"));
+    api.put_node("k1", Some("n1"), Some("10.0.0.9"));
     found.at("n1", "10.0.0.9:50051").await;
-    api.put("k1", Some("n2"), Some("10.0.0.9"));
+    api.put_node("k1", Some("n2"), Some("10.0.0.9"));
     found.at("n2", "10.0.0.9:50051").await;
-    found.until("n1", |now| *now == Err(Unresolved::Unlabelled("n1".to_owned()))).await;
-    api.put("k1", None, Some("10.0.0.9"));
-    found.until("n2", |now| *now == Err(Unresolved::Unlabelled("n2".to_owned()))).await;
+    found.until("n1", |now| *now == Err(ResolveError::NoNodeLabel("n1".to_owned()))).await;
+    api.put_node("k1", None, Some("10.0.0.9"));
+    found.until("n2", |now| *now == Err(ResolveError::NoNodeLabel("n2".to_owned()))).await;
     for _ in 0..1_000 {
-        drop(found.registry.endpoint("n1"));
+        drop(found.registry.resolve_endpoint("n1"));
     }
     // The pages of one list.
-    assert_eq!((api.asked("list"), api.asked("watch")), (1, 1));
+    assert_eq!((api.request_count("list"), api.request_count("watch")), (1, 1));
 }
 
 #[tokio::test]
 async fn while_it_is_away_what_it_said_last_counts_for_a_while() {
-    let mut api = Api::start().await;
+    let mut api = FakeApiServer::start().await;
     for (name, label, ip) in
         [("k1", "n1", "10.0.0.1"), ("k2", "n2", "10.0.0.2"), ("k3", "n3", "10.0.0.3")]
     {
-        api.put(name, Some(label), Some(ip));
+        api.put_node(name, Some(label), Some(ip));
     }
-    let found = Found::by(&api, true, &[], None).await;
+    let found = LocatorFixture::by(&api, true, &[], None).await;
     found.at("n3", "10.0.0.3:50051").await;
     api.stop().await;
-    while found.kubernetes.stale().is_none() {
+    while found.kubernetes.stale_reason().is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(found.registry.endpoint("n1").as_deref(), Ok("10.0.0.1:50051"));
+    assert_eq!(found.registry.resolve_endpoint("n1").as_deref(), Ok("10.0.0.1:50051"));
     found.clock.advance(Duration::from_mins(6));
     let told = found.until("n1", Result::is_err).await;
     assert!(told.contains("Kubernetes does not answer: "), "{told}");
-    api.put("k1", Some("n1"), Some("10.0.0.7"));
+    api.put_node("k1", Some("n1"), Some("10.0.0.7"));
     api.listen().await;
     let since = tokio::time::Instant::now();
     found.at("n1", "10.0.0.7:50051").await;
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
-    assert_eq!(found.kubernetes.stale(), None);
+    assert_eq!(found.kubernetes.stale_reason(), None);
 }
 
 #[tokio::test]
 async fn what_it_has_forgotten_is_read_anew() {
-    let mut api = Api::start().await;
-    api.put("k1", Some("n1"), Some("10.0.0.1"));
-    let found = Found::by(&api, true, &[], None).await;
+    let mut api = FakeApiServer::start().await;
+    api.put_node("k1", Some("n1"), Some("10.0.0.1"));
+    let found = LocatorFixture::by(&api, true, &[], None).await;
     found.at("n1", "10.0.0.1:50051").await;
-    api.put("k1", Some("n1"), Some("10.0.0.2"));
+    api.put_node("k1", Some("n1"), Some("10.0.0.2"));
     found.at("n1", "10.0.0.2:50051").await;
     {
         let mut state = api.state.lock().unwrap();
         state.history.clear();
         state.version += 5;
     }
-    api.put("k1", Some("n1"), Some("10.0.0.3"));
+    api.put_node("k1", Some("n1"), Some("10.0.0.3"));
     found.at("n1", "10.0.0.3:50051").await;
-    assert!(api.asked("list") >= 2);
+    assert!(api.request_count("list") >= 2);
     api.stop().await;
 }
 
 #[tokio::test]
 async fn the_token_goes_along_as_it_is_now_and_what_it_may_not_is_told() {
-    let api = Api::start().await;
+    let api = FakeApiServer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "first\n").unwrap();
     api.state.lock().unwrap().status = 403;
-    let found = Found::by(&api, true, &[], Some(&file)).await;
+    let found = LocatorFixture::by(&api, true, &[], Some(&file)).await;
     let told = found
         .until("n1", |now| now.as_ref().is_err_and(|e| e.to_string().contains("answered yet")))
         .await;
     assert!(told.contains("Kubernetes has not answered yet"), "{told}");
-    while found.kubernetes.stale().is_none() {
+    while found.kubernetes.stale_reason().is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let why = found.kubernetes.stale().unwrap();
+    let why = found.kubernetes.stale_reason().unwrap();
     assert!(why.contains("must be allowed to list and watch nodes"), "{why}");
     std::fs::write(&file, "second\n").unwrap();
-    api.put("k1", Some("n1"), Some("10.0.0.1"));
+    api.put_node("k1", Some("n1"), Some("10.0.0.1"));
     api.state.lock().unwrap().status = 200;
     found.at("n1", "10.0.0.1:50051").await;
     let tokens = api.state.lock().unwrap().tokens.clone();
@@ -400,32 +404,32 @@ async fn the_token_goes_along_as_it_is_now_and_what_it_may_not_is_told() {
 
 #[tokio::test]
 async fn an_address_that_was_found_is_called_in_plaintext_only_where_that_is_meant() {
-    let api = Api::start().await;
-    // A node that says it is at the server's own loopback.
-    api.put("evil", Some("n1"), Some("127.0.0.1"));
-    let found = Found::by(&api, false, &[], None).await;
+    let api = FakeApiServer::start().await;
+    // A node that claims an address on the server's own loopback.
+    api.put_node("evil", Some("n1"), Some("127.0.0.1"));
+    let found = LocatorFixture::by(&api, false, &[], None).await;
     let told = found
         .until("n1", |now| now.as_ref().is_err_and(|e| e.to_string().contains("plaintext")))
         .await;
     assert!(told.contains("insecure_ok"), "{told}");
     // The control: by name it may.
-    let found = Found::by(&api, false, &["n1"], None).await;
+    let found = LocatorFixture::by(&api, false, &["n1"], None).await;
     found.at("n1", "127.0.0.1:50051").await;
 }
 
 #[tokio::test]
 async fn calls_follow_a_node_that_gets_another_address() {
-    let (mut one, api) = (Node::at("127.0.0.11:0").await, Api::start().await);
+    let (mut one, api) = (Node::start_at("127.0.0.11:0").await, FakeApiServer::start().await);
     let port = one.address.port();
-    let mut other = Node::at(&format!("127.0.0.12:{port}")).await;
-    api.put("k1", Some("n1"), Some("127.0.0.11"));
-    let found = Found::calling(&api, port, &["n1"]).await;
+    let mut other = Node::start_at(&format!("127.0.0.12:{port}")).await;
+    api.put_node("k1", Some("n1"), Some("127.0.0.11"));
+    let found = LocatorFixture::calling(&api, port, &["n1"]).await;
     found.at("n1", &format!("127.0.0.11:{port}")).await;
-    let caller = caller();
-    call(&found.registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(one.next().await, Heard::Call { .. }));
-    api.put("k1", Some("n1"), Some("127.0.0.12"));
+    let caller = test_caller();
+    call(&found.registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(one.next().await, NodeEvent::Call { .. }));
+    api.put_node("k1", Some("n1"), Some("127.0.0.12"));
     found.at("n1", &format!("127.0.0.12:{port}")).await;
-    call(&found.registry, "echo", "{}", &context(&caller)).await.unwrap();
-    assert!(matches!(other.next().await, Heard::Call { .. }));
+    call(&found.registry, "echo", "{}", &quiet_context(&caller)).await.unwrap();
+    assert!(matches!(other.next().await, NodeEvent::Call { .. }));
 }

@@ -5,4 +5,4 @@ mod cluster;
 mod faults;
 mod kubernetes;
 mod mongo;
-mod news;
+mod peer_events;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use packages::{MOST_ENTRIES, PackageLimits, Packages};
+use packages::{MAX_ENTRIES_PER_ORG, PackageLimits, PackageStore};
 use serde_json::{Value, json};
 use store::MemoryStore;
-use tool::catalogue::{Catalogue as _, CatalogueFault};
+use tool::tool_packages::{ToolPackageError, ToolPackageStore as _};
 use tool::{Json, Org, Store};
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
@@ -48,7 +48,7 @@ const CODE: File<'_> = ("code/function.py", b"class AgentSpaceV1Tool: ...\n", 0o
 
 struct World {
     store: Arc<MemoryStore>,
-    packages: Packages,
+    packages: PackageStore,
     home: tempfile::TempDir,
     org: Org,
 }
@@ -57,12 +57,12 @@ impl World {
     async fn new() -> Self {
         let (store, home) = (Arc::new(MemoryStore::new()), tempfile::tempdir().unwrap());
         let folder = home.path().join("catalogue");
-        let packages = Packages::open(Arc::clone(&store) as _, &folder).await.unwrap();
+        let packages = PackageStore::open(Arc::clone(&store) as _, &folder).await.unwrap();
         Self { store, packages, home, org: Org::default() }
     }
 
     async fn upload(&self, package: Bytes) -> Result<String, String> {
-        self.packages.upload(&self.org, package).await.map_err(|error| error.to_string())
+        self.packages.upload_package(&self.org, package).await.map_err(|error| error.to_string())
     }
 
     /// All files below the home of packages, without the names of their folders.
@@ -96,7 +96,7 @@ async fn a_package_comes_out_and_goes_with_its_entry() {
     let more: File<'_> = ("code/lib/more.py", b"x = 1\n", 0o644);
     let id = world.upload(package(&spec("t"), &[CODE, more], &[])).await.unwrap();
     assert_eq!(id, "t");
-    let entry = world.packages.entry(&world.org, "t").await.unwrap().value();
+    let entry = world.packages.get_entry(&world.org, "t").await.unwrap().to_value();
     assert_eq!(
         (&entry["tool_man_page_doc"], &entry["tool_tags"]),
         (&json!("# How\n"), &json!(["a"]))
@@ -105,12 +105,12 @@ async fn a_package_comes_out_and_goes_with_its_entry() {
         ["package/spec.json", "package/tool.md", "tool/code/function.py", "tool/code/lib/more.py"];
     assert_eq!(world.files(), paths(&there));
     // An id that is there is refused, and its package leaves nothing.
-    let again = world.packages.upload(&world.org, package(&spec("t"), &[CODE], &[])).await;
-    assert_eq!(again, Err(CatalogueFault::Exists("t".to_owned())));
+    let again = world.packages.upload_package(&world.org, package(&spec("t"), &[CODE], &[])).await;
+    assert_eq!(again, Err(ToolPackageError::AlreadyExists("t".to_owned())));
     assert_eq!(world.files(), paths(&there));
-    world.packages.remove(&world.org, "t").await.unwrap();
+    world.packages.remove_entry(&world.org, "t").await.unwrap();
     assert_eq!(world.files(), paths(&[]));
-    assert_eq!(world.packages.entry(&world.org, "t").await, Err(CatalogueFault::Missing));
+    assert_eq!(world.packages.get_entry(&world.org, "t").await, Err(ToolPackageError::NotFound));
 }
 
 #[tokio::test]
@@ -209,29 +209,29 @@ async fn packages_that_are_too_much_or_lie_are_refused() {
 async fn entries_are_their_organisations_and_bounded() {
     let world = World::new().await;
     let other = Org::new("beta").unwrap();
-    world.packages.create(&world.org, Json::of(&spec("t"))).await.unwrap();
-    assert_eq!(world.packages.entry(&other, "t").await, Err(CatalogueFault::Missing));
-    assert!(world.packages.entries(&other).await.unwrap().is_empty());
-    let changes = Json::of(&json!({ "tool_type": "local" }));
+    world.packages.create_entry(&world.org, Json::encode(&spec("t"))).await.unwrap();
+    assert_eq!(world.packages.get_entry(&other, "t").await, Err(ToolPackageError::NotFound));
+    assert!(world.packages.list_entries(&other).await.unwrap().is_empty());
+    let changes = Json::encode(&json!({ "tool_type": "local" }));
     assert_eq!(
-        world.packages.update(&other, "t", changes.clone()).await,
-        Err(CatalogueFault::Missing)
+        world.packages.update_entry(&other, "t", changes.clone()).await,
+        Err(ToolPackageError::NotFound)
     );
-    assert_eq!(world.packages.remove(&other, "t").await, Err(CatalogueFault::Missing));
-    world.packages.update(&world.org, "t", changes).await.unwrap();
-    let entry = world.packages.entry(&world.org, "t").await.unwrap().value();
+    assert_eq!(world.packages.remove_entry(&other, "t").await, Err(ToolPackageError::NotFound));
+    world.packages.update_entry(&world.org, "t", changes).await.unwrap();
+    let entry = world.packages.get_entry(&world.org, "t").await.unwrap().to_value();
     assert_eq!((&entry["tool_type"], &entry["tool_tags"]), (&json!("local"), &json!(["a"])));
-    let moved = Json::of(&json!({ "tool_id": "u" }));
-    assert!(world.packages.update(&world.org, "t", moved).await.is_err());
-    for n in 1..MOST_ENTRIES {
-        let entry = Json::of(&json!({ "tool_id": format!("t{n}") }));
-        world.packages.create(&world.org, entry).await.unwrap();
+    let moved = Json::encode(&json!({ "tool_id": "u" }));
+    assert!(world.packages.update_entry(&world.org, "t", moved).await.is_err());
+    for n in 1..MAX_ENTRIES_PER_ORG {
+        let entry = Json::encode(&json!({ "tool_id": format!("t{n}") }));
+        world.packages.create_entry(&world.org, entry).await.unwrap();
     }
-    let over = Json::of(&json!({ "tool_id": "over" }));
-    let full = world.packages.create(&world.org, over.clone()).await;
-    assert!(matches!(full, Err(CatalogueFault::Full(_))), "{full:?}");
-    world.packages.create(&other, over).await.unwrap();
-    assert_eq!(world.packages.entries(&world.org).await.unwrap().len(), MOST_ENTRIES);
+    let over = Json::encode(&json!({ "tool_id": "over" }));
+    let full = world.packages.create_entry(&world.org, over.clone()).await;
+    assert!(matches!(full, Err(ToolPackageError::LimitReached(_))), "{full:?}");
+    world.packages.create_entry(&other, over).await.unwrap();
+    assert_eq!(world.packages.list_entries(&world.org).await.unwrap().len(), MAX_ENTRIES_PER_ORG);
 }
 
 #[tokio::test]
@@ -245,9 +245,9 @@ async fn what_an_earlier_process_left_half_unpacked_is_removed() {
         std::fs::create_dir(folder).unwrap();
     }
     let store = Arc::clone(&world.store) as Arc<dyn Store>;
-    let again = Packages::open(store, &home).await.unwrap();
+    let again = PackageStore::open(store, &home).await.unwrap();
     assert!(!left.exists() && other.exists());
-    assert!(again.entry(&world.org, "t").await.is_ok());
+    assert!(again.get_entry(&world.org, "t").await.is_ok());
     assert!(world.files().contains(&PathBuf::from("tool/code/function.py")));
 }
 
@@ -266,45 +266,45 @@ fn sized(id: &str, kib: usize) -> Bytes {
 #[tokio::test]
 async fn packages_of_an_organisation_and_of_all_have_a_limit_in_bytes() {
     let mut world = World::new().await;
-    let limits = PackageLimits { total: 3 << 20, per_organisation: 2 << 20 };
+    let limits = PackageLimits { max_total_bytes: 3 << 20, max_bytes_per_org: 2 << 20 };
     world.packages = world.packages.with_limits(limits);
-    let full = |answer: Result<String, CatalogueFault>| match answer {
-        Err(CatalogueFault::Full(told)) => told,
+    let full = |answer: Result<String, ToolPackageError>| match answer {
+        Err(ToolPackageError::LimitReached(told)) => told,
         other => panic!("{other:?}"),
     };
     let (other, third) = (Org::new("other").unwrap(), Org::new("third").unwrap());
     // Twice its size while it is unpacked, and counted once.
-    world.packages.upload(&world.org, sized("a", 1_500)).await.unwrap();
+    world.packages.upload_package(&world.org, sized("a", 1_500)).await.unwrap();
     let there = world.files();
-    let told = full(world.packages.upload(&world.org, sized("b", 1_500)).await);
+    let told = full(world.packages.upload_package(&world.org, sized("b", 1_500)).await);
     assert!(told.contains("tool_packages.bytes_per_organisation"), "{told}");
     assert_eq!(world.files(), there);
-    world.packages.upload(&other, sized("b", 1_000)).await.unwrap();
-    let told = full(world.packages.upload(&third, sized("c", 1_000)).await);
+    world.packages.upload_package(&other, sized("b", 1_000)).await.unwrap();
+    let told = full(world.packages.upload_package(&third, sized("c", 1_000)).await);
     assert!(told.contains("`tool_packages.bytes`") && told.contains("3145728"), "{told}");
 
     // What has no entry counts for nothing: an id that is there, and a package that does not fit.
-    let again = world.packages.upload(&other, sized("b", 100)).await;
-    assert_eq!(again, Err(CatalogueFault::Exists("b".to_owned())));
-    assert!(world.packages.upload(&other, Bytes::from_static(b"no zip")).await.is_err());
+    let again = world.packages.upload_package(&other, sized("b", 100)).await;
+    assert_eq!(again, Err(ToolPackageError::AlreadyExists("b".to_owned())));
+    assert!(world.packages.upload_package(&other, Bytes::from_static(b"no zip")).await.is_err());
     // What is removed is given back, also after a restart.
     let store = Arc::clone(&world.store) as Arc<dyn Store>;
     let home = world.home.path().join("catalogue");
-    let packages = Packages::open(store, &home).await.unwrap().with_limits(limits);
-    full(packages.upload(&third, sized("c", 1_000)).await);
-    packages.remove(&world.org, "a").await.unwrap();
-    packages.upload(&third, sized("c", 1_900)).await.unwrap();
+    let packages = PackageStore::open(store, &home).await.unwrap().with_limits(limits);
+    full(packages.upload_package(&third, sized("c", 1_000)).await);
+    packages.remove_entry(&world.org, "a").await.unwrap();
+    packages.upload_package(&third, sized("c", 1_900)).await.unwrap();
 }
 
 #[tokio::test]
 async fn many_small_files_count_by_their_blocks() {
     let mut world = World::new().await;
-    let limits = PackageLimits { total: 1 << 20, per_organisation: 1 << 20 };
+    let limits = PackageLimits { max_total_bytes: 1 << 20, max_bytes_per_org: 1 << 20 };
     world.packages = world.packages.with_limits(limits);
     let names: Vec<_> = (0..300).map(|n| format!("code/{n}")).collect();
     let mut files: Vec<File<'_>> = names.iter().map(|name| (&**name, &b"x"[..], 0o644)).collect();
     files.push(CODE);
-    let answer = world.packages.upload(&world.org, package(&spec("t"), &files, &[])).await;
-    assert!(matches!(answer, Err(CatalogueFault::Full(_))), "{answer:?}");
+    let answer = world.packages.upload_package(&world.org, package(&spec("t"), &files, &[])).await;
+    assert!(matches!(answer, Err(ToolPackageError::LimitReached(_))), "{answer:?}");
     assert_eq!(world.files(), [] as [PathBuf; 0]);
 }

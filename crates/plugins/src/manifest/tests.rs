@@ -1,10 +1,10 @@
 use serde_json::json;
-use tool::{CallerType, Effects, Level, Safety};
+use tool::{CallerType, PermissionLevel, SafetyLevel, SideEffects};
 
 use super::*;
 
-fn read(manifest: &Value) -> Result<Manifest, String> {
-    Manifest::read(manifest.to_string().as_bytes(), "p/manifest.json")
+fn read(manifest: &Value) -> Result<PluginManifest, String> {
+    PluginManifest::parse_manifest(manifest.to_string().as_bytes(), "p/manifest.json")
         .map_err(|error| error.to_string())
 }
 
@@ -20,7 +20,7 @@ fn with(key: &str, value: Value) -> Value {
 
 /// Contracts 3.7: the loader's messages, all of them in one line.
 #[test]
-fn what_is_missing_is_told_in_spec_3_s_words() {
+fn missing_fields_are_reported_in_the_research_registrys_words() {
     assert_eq!(
         read(&json!({})).unwrap_err(),
         "Invalid manifest p/manifest.json: Missing required field: name; \
@@ -57,30 +57,33 @@ fn what_is_missing_is_told_in_spec_3_s_words() {
     bad["parameters"] = json!([]);
     let error = read(&with("tools", json!([bad]))).unwrap_err();
     assert_eq!(error, "Invalid manifest p/manifest.json: Tool 0: 'parameters' must be an object");
-    let error = Manifest::read(b"{", "p/manifest.json").unwrap_err().to_string();
+    let error = PluginManifest::parse_manifest(b"{", "p/manifest.json").unwrap_err().to_string();
     assert!(error.starts_with("Invalid manifest p/manifest.json: it is no JSON"), "{error}");
 }
 
 #[test]
-fn what_is_left_out_has_spec_3_s_defaults() {
+fn missing_fields_have_the_research_registry_defaults() {
     let manifest = read(&with("schema_version", json!("1.0"))).unwrap();
-    assert!(manifest.enabled && manifest.dependencies.is_empty());
+    assert!(manifest.is_enabled && manifest.dependencies.is_empty());
     assert!(manifest.settings_schema.is_empty());
     let tool = &manifest.tools[0];
-    assert_eq!((tool.category.as_str(), tool.enabled), ("specialized", true));
+    assert_eq!((tool.category.as_str(), tool.is_enabled), ("specialized", true));
     assert_eq!(tool.parameters.as_str(), "{}");
     assert_eq!(
-        tool.input,
+        tool.input_schema,
         json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false})
     );
-    assert_eq!(tool.traits.callers, [CallerType::Direct]);
-    assert_eq!((tool.traits.level, tool.traits.safety), (Level::User, Safety::Safe));
-    assert_eq!(tool.traits.effects, Effects::Unknown);
+    assert_eq!(tool.traits.allowed_callers, [CallerType::Direct]);
+    assert_eq!(
+        (tool.traits.min_level, tool.traits.safety),
+        (PermissionLevel::User, SafetyLevel::Safe)
+    );
+    assert_eq!(tool.traits.effects, SideEffects::Unknown);
 }
 
-/// The manifest that stands in spec 3.
+/// The research registry's example manifest.
 #[test]
-fn the_manifest_of_spec_3_is_read() {
+fn the_research_registry_manifest_is_read() {
     let manifest = json!({
       "schema_version": "1.0",
       "name": "canvas_tools",
@@ -101,9 +104,9 @@ fn the_manifest_of_spec_3_is_read() {
       }]
     });
     let read = read(&manifest).unwrap();
-    assert_eq!(read.kind, Kind::Python);
+    assert_eq!(read.kind, PluginRuntime::Python);
     assert_eq!(read.dependencies, ["kuzu"]);
-    let input = &read.tools[0].input;
+    let input = &read.tools[0].input_schema;
     assert_eq!(input["properties"]["graph_type"], json!({"type": "string"}));
     assert_eq!((&input["required"], &input["additionalProperties"]), (&json!([]), &json!(false)));
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -120,9 +123,9 @@ fn traits_are_read_and_a_slip_in_one_is_told() {
     });
     one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let traits = read(&with("tools", json!([one]))).unwrap().tools.remove(0).traits;
-    assert_eq!((traits.level, traits.safety), (Level::Admin, Safety::Cautious));
-    assert_eq!(traits.callers, [CallerType::Chain]);
-    assert!(traits.destructive && traits.approval);
+    assert_eq!((traits.min_level, traits.safety), (PermissionLevel::Admin, SafetyLevel::Cautious));
+    assert_eq!(traits.allowed_callers, [CallerType::Chain]);
+    assert!(traits.is_destructive && traits.requires_approval);
     assert_eq!(traits.timeout.unwrap().as_millis(), 1500);
     assert_eq!(traits.categories, ["specialized", "file"]);
     one["safety"] = json!("harmless");
@@ -131,7 +134,7 @@ fn traits_are_read_and_a_slip_in_one_is_told() {
     let mut other = tool();
     other["allowed_callers"] = json!("chain");
     let traits = read(&with("tools", json!([other]))).unwrap().tools.remove(0).traits;
-    assert_eq!(traits.callers, [CallerType::Direct], "what is no list means direct");
+    assert_eq!(traits.allowed_callers, [CallerType::Direct], "what is no list means direct");
 }
 
 /// Whatever the published schema refuses is refused here too.
@@ -179,19 +182,23 @@ fn golden_schema_of_manifests() {
     assert!(kept == SCHEMA, "it is stale; run `cargo xtask generate` and read the diff");
 }
 
-/// What ships is read without a remark; spec 1's two tables.
+/// Shipped manifests have no problems; the safety-level library's two tables.
 #[test]
-fn the_two_tables_of_spec_1_come_out_exactly() {
+fn the_two_tables_of_the_safety_level_library_come_out_exactly() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
     for entry in std::fs::read_dir(&folder).unwrap() {
         let at = entry.unwrap().path().join("manifest.json");
-        let manifest = Manifest::read(&std::fs::read(&at).unwrap(), "shipped").unwrap();
-        assert_eq!(manifest.remarks, [] as [&str; 0], "{}", at.display());
+        let manifest =
+            PluginManifest::parse_manifest(&std::fs::read(&at).unwrap(), "shipped").unwrap();
+        assert_eq!(manifest.warnings, [] as [&str; 0], "{}", at.display());
     }
     let text = std::fs::read(folder.join("lisp_image/manifest.json")).unwrap();
-    let tools = Manifest::read(&text, "lisp_image").unwrap().tools;
+    let tools = PluginManifest::parse_manifest(&text, "lisp_image").unwrap().tools;
     let of = |safety| tools.iter().filter(|tool| tool.traits.safety == safety).count();
-    assert_eq!((of(Safety::Safe), of(Safety::Cautious), of(Safety::Dangerous)), (13, 3, 2));
+    assert_eq!(
+        (of(SafetyLevel::Safe), of(SafetyLevel::Cautious), of(SafetyLevel::Dangerous)),
+        (13, 3, 2)
+    );
     let has = |word: &str| {
         tools.iter().filter(|tool| tool.traits.categories.iter().any(|it| it == word)).count()
     };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use plugins::{Grant, Template};
+use plugins::{AccessGrant, PluginTemplate};
 use serde_json::json;
-use tool::{Item, Scope};
+use tool::{AccessScope, CatalogItem};
 
 use crate::stage::{Stage, called, manifest, tried};
 
@@ -125,7 +125,7 @@ async fn a_call_that_is_given_up_ends_in_the_plugin_too() {
     let spin = stage.offer("p", "spin").await;
     for _ in 0..3 {
         let error = tried(&spin, json!({}), Duration::from_millis(50)).await.unwrap_err();
-        assert_eq!(error.code, tool::Code::Cancelled);
+        assert_eq!(error.code, tool::ErrorCode::Cancelled);
     }
     // A pure loop is left by the exception: the process is the same, and free.
     assert_eq!(stage.call("p", "add", json!({"a": 1})).await.unwrap()["sum"], 2);
@@ -176,7 +176,7 @@ async fn a_manifest_that_does_not_fit_its_function_is_told_at_load() {
     assert_eq!(listing.offers.len(), 2, "the others are offered");
     assert_eq!(stage.call("p", "good", json!({"path": "x"})).await.unwrap(), "x");
     let standing = stage.standing("p");
-    let why: Vec<_> = standing.tools.iter().map(|tool| tool.enabled).collect();
+    let why: Vec<_> = standing.tools.iter().map(|tool| tool.is_enabled).collect();
     assert_eq!(why, [true, false, true, false, false]);
     stage.registry.close().await;
 }
@@ -186,7 +186,7 @@ async fn a_manifest_that_does_not_fit_its_function_is_told_at_load() {
 async fn a_missing_dependency_disables_the_tool_with_the_reason() {
     let programs = tempfile::tempdir().unwrap();
     let own = programs.path().canonicalize().unwrap();
-    let grant = Grant { programs: vec![own.clone()], ..Grant::default() };
+    let grant = AccessGrant { program_dirs: vec![own.clone()], ..AccessGrant::default() };
     let stage = Stage::with(BTreeMap::from([("v".to_owned(), grant)])).await;
     let mut all = manifest("p", &[("a", json!({})), ("b", json!({})), ("c", json!({}))]);
     all["tools"][1]["dependencies"] = json!(["no_such_module_here", "python>=3.2"]);
@@ -218,7 +218,7 @@ async fn a_missing_dependency_disables_the_tool_with_the_reason() {
     stage.reload().await;
     let why = |plugin: &str| {
         let tools = stage.standing(plugin).tools;
-        tools.into_iter().map(|tool| tool.why.unwrap_or_default()).collect::<Vec<_>>()
+        tools.into_iter().map(|tool| tool.disabled_reason.unwrap_or_default()).collect::<Vec<_>>()
     };
     assert_eq!(why("p")[..2], ["", "the Python module `no_such_module_here` is not installed"]);
     assert_eq!(why("p")[2], "the command `no-such-command` is not installed");
@@ -249,22 +249,27 @@ async fn settings_reach_the_function_and_switch_tools() {
     assert_eq!(stage.call("p", "mine", json!({})).await.unwrap(), json!({"directory": "/c"}));
     let changes =
         json!({"custom_config": {"most": 3}, "tool_overrides": {"other": {"enabled": false}}});
-    let now = stage.registry.set_settings("p", &tool::Json::of(&changes)).await.unwrap().value();
+    let now = stage
+        .registry
+        .update_settings("p", &tool::Json::encode(&changes))
+        .await
+        .unwrap()
+        .to_value();
     assert_eq!(now["custom_config"], json!({"directory": "/c", "most": 3}));
     assert_eq!(
         stage.call("p", "mine", json!({})).await.unwrap(),
         json!({"directory": "/c", "most": 3})
     );
     assert_eq!(stage.listing("p").await.offers.len(), 1);
-    let bad = tool::Json::of(&json!({"custom_config": {"most": "x"}}));
-    let error = stage.registry.set_settings("p", &bad).await.unwrap_err().to_string();
+    let bad = tool::Json::encode(&json!({"custom_config": {"most": "x"}}));
+    let error = stage.registry.update_settings("p", &bad).await.unwrap_err().to_string();
     assert!(error.starts_with("`most`: "), "{error}");
     // Contracts 3.7, TRAP: a plugin that settings switch off stays off when it is reloaded.
-    let off = tool::Json::of(&json!({"enabled": false}));
-    stage.registry.set_settings("p", &off).await.unwrap();
+    let off = tool::Json::encode(&json!({"enabled": false}));
+    stage.registry.update_settings("p", &off).await.unwrap();
     stage.write("p", "tools.py", &format!("{code}\n# changed\n"));
     stage.reload().await;
-    assert!(stage.listing("p").await.offers.is_empty() && !stage.standing("p").enabled);
+    assert!(stage.listing("p").await.offers.is_empty() && !stage.standing("p").is_enabled);
     stage.registry.close().await;
 }
 
@@ -272,11 +277,11 @@ async fn settings_reach_the_function_and_switch_tools() {
 async fn what_is_begun_from_a_template_works() {
     let stage = Stage::new().await;
     let folder = stage.home.path().join("plugins");
-    plugins::written(&folder, "one", Template::Python).unwrap();
-    plugins::written(&folder, "two", Template::Command).unwrap();
-    plugins::written(&folder, "three", Template::Mcp).unwrap();
-    assert!(plugins::written(&folder, "one", Template::Python).is_err());
-    assert!(plugins::written(&folder, "../x", Template::Python).is_err());
+    plugins::create_plugin(&folder, "one", PluginTemplate::Python).unwrap();
+    plugins::create_plugin(&folder, "two", PluginTemplate::Command).unwrap();
+    plugins::create_plugin(&folder, "three", PluginTemplate::Mcp).unwrap();
+    assert!(plugins::create_plugin(&folder, "one", PluginTemplate::Python).is_err());
+    assert!(plugins::create_plugin(&folder, "../x", PluginTemplate::Python).is_err());
     stage.reload().await;
     for name in ["one", "two", "three"] {
         assert_eq!(stage.listing(name).await.problems, []);
@@ -293,7 +298,7 @@ async fn granted_folders_are_there_and_scopes_say_so() {
     let granted = tempfile::tempdir().unwrap();
     std::fs::write(granted.path().join("a.txt"), "text").unwrap();
     let path = granted.path().canonicalize().unwrap();
-    let grant = Grant { read: vec![path.clone()], ..Grant::default() };
+    let grant = AccessGrant { readable_dirs: vec![path.clone()], ..AccessGrant::default() };
     let stage = Stage::with(BTreeMap::from([("p".to_owned(), grant)])).await;
     let code =
         "def read(path): return open(path).read()\ndef write(path): open(path, 'w').write('x')\n";
@@ -310,8 +315,8 @@ async fn granted_folders_are_there_and_scopes_say_so() {
     assert_eq!(stage.call("p", "read", json!({"path": file})).await.unwrap(), "text");
     let error = stage.call("p", "write", json!({"path": file})).await.unwrap_err();
     assert!(error.contains("Read-only") || error.contains("Permission"), "{error}");
-    let Item::Tool(tool) = stage.offer("p", "read").await.item else { panic!() };
-    assert_eq!(tool.traits.scopes, [Scope::Filesystem]);
+    let CatalogItem::Tool(tool) = stage.offer("p", "read").await.item else { panic!() };
+    assert_eq!(tool.traits.scopes, [AccessScope::Filesystem]);
     // What a call may touch is known, also where it names no path.
     assert_eq!(tool.traits.base_folders, Some(vec![path.display().to_string()]));
     // Nothing is granted to the other one.

@@ -191,7 +191,7 @@ async fn forks_and_memory_are_bounded() {
     comes_back(&stage).await;
     let bomb = stage.offer("bad", "bomb").await;
     let error = tried(&bomb, json!({}), Duration::from_millis(300)).await.unwrap_err();
-    assert_eq!(error.code, tool::Code::Cancelled);
+    assert_eq!(error.code, tool::ErrorCode::Cancelled);
     others_are_well(&stage).await;
     comes_back(&stage).await;
     assert_eq!(naive("eat()"), (3_u64 << 30).to_string());
@@ -232,7 +232,7 @@ async fn who_never_answers_or_dies_costs_only_itself() {
     assert_eq!(naive_for("die()\nprint(fine())", None, 100), (0, Some(9)));
     let never = stage.offer("bad", "never").await;
     let error = tried(&never, json!({}), Duration::from_millis(100)).await.unwrap_err();
-    assert_eq!(error.code, tool::Code::Cancelled);
+    assert_eq!(error.code, tool::ErrorCode::Cancelled);
     others_are_well(&stage).await;
     let error = stage.call("bad", "die", json!({})).await.unwrap_err();
     assert!(error.contains("signal 9"), "{error}");

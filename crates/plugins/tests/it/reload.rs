@@ -136,11 +136,11 @@ async fn two_plugins_of_one_name_are_told() {
 #[tokio::test]
 async fn changes_are_told_before_they_are_taken() {
     let stage = stage().await;
-    assert_eq!(stage.registry.changes().await, [] as [&str; 0]);
+    assert_eq!(stage.registry.changed_plugins().await, [] as [&str; 0]);
     // Nobody looks any more, so nobody takes it.
     stage.registry.close().await;
     stage.write("p", "tools.py", &code(3));
-    assert_eq!(stage.registry.changes().await, ["p"]);
+    assert_eq!(stage.registry.changed_plugins().await, ["p"]);
 }
 
 /// What becomes of the code on the way to its next version.
@@ -268,11 +268,11 @@ async fn the_same_plugin_in_another_folder_is_taken_when_the_folders_change() {
     let began = Instant::now();
     let place = other.display().to_string();
     let taken = || {
-        let all = stage.registry.standing();
+        let all = stage.registry.statuses();
         matches!(all.as_slice(), [one] if one.folder.starts_with(&place) && one.version.is_some())
     };
     while !taken() {
-        assert!(began.elapsed() < SOON, "{:?}", stage.registry.standing());
+        assert!(began.elapsed() < SOON, "{:?}", stage.registry.statuses());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 2);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::stage::{SOON, Stage, processes, tried, value};
 use serde_json::{Value, json};
-use tool::{Item, Json, Level, Safety};
+use tool::{CatalogItem, Json, PermissionLevel, SafetyLevel};
 
 const SERVER: &str = r#"#!/usr/bin/env python3
 import json, os, sys, time
@@ -87,21 +87,27 @@ async fn a_server_is_a_plugin_and_the_manifest_says_what_holds_for_its_tools() {
     let listing = stage.listing("s").await;
     assert_eq!(listing.problems, []);
     let names = listing.offers.iter().filter_map(|offer| match &offer.item {
-        Item::Tool(tool) => Some(tool.name.as_str().to_owned()),
+        CatalogItem::Tool(tool) => Some(tool.name.as_str().to_owned()),
         _ => None,
     });
     let names: Vec<_> = names.collect();
     assert_eq!(names, ["s.which", "s.Look-Up", "s.grow", "s.outside", "s.die"]);
     let tool = |name: &'static str| async { stage.offer("s", name).await.item };
-    let Item::Tool(which) = tool("which").await else { panic!() };
-    assert_eq!((which.traits.level, which.traits.safety), (Level::Admin, Safety::Cautious));
+    let CatalogItem::Tool(which) = tool("which").await else { panic!() };
+    assert_eq!(
+        (which.traits.min_level, which.traits.safety),
+        (PermissionLevel::Admin, SafetyLevel::Cautious)
+    );
     assert_eq!(which.traits.categories, ["data"]);
     assert_eq!(which.description, "of the server");
-    let Item::Tool(other) = tool("Look-Up").await else { panic!() };
-    assert_eq!((other.traits.level, other.traits.safety), (Level::User, Safety::Safe));
+    let CatalogItem::Tool(other) = tool("Look-Up").await else { panic!() };
+    assert_eq!(
+        (other.traits.min_level, other.traits.safety),
+        (PermissionLevel::User, SafetyLevel::Safe)
+    );
     // A pin holds the folder and the definition.
-    let received = which.received.value();
-    let content = serde_json::to_value(stage.standing("s").content).unwrap();
+    let received = which.raw_definition.to_value();
+    let content = serde_json::to_value(stage.standing("s").content_digest).unwrap();
     assert_eq!((&received["content"], &received["tool"]["name"]), (&content, &json!("which")));
     let said = stage.call("s", "which", json!({})).await.unwrap();
     assert_eq!((&said["version"], &said["settings"]), (&json!(1), &json!({"greeting": "Hi"})));
@@ -130,14 +136,17 @@ async fn a_server_reloads_and_calls_finish_on_the_version_they_began_with() {
     assert_eq!(stage.call("s", "which", json!({})).await.unwrap()["version"], 2);
     assert_eq!(value(&running.await.unwrap().unwrap()).unwrap()["version"], 1);
     // Settings are a new version too.
-    let changes = Json::of(&json!({"custom_config": {"greeting": "Ho"},
+    let changes = Json::encode(&json!({"custom_config": {"greeting": "Ho"},
         "tool_overrides": {"die": {"enabled": false}}}));
-    stage.registry.set_settings("s", &changes).await.unwrap();
+    stage.registry.update_settings("s", &changes).await.unwrap();
     let said = stage.call("s", "which", json!({})).await.unwrap();
     assert_eq!((&said["version"], &said["settings"]), (&json!(2), &json!({"greeting": "Ho"})));
     let standing = stage.standing("s");
     let die = standing.tools.iter().find(|tool| tool.name == "die").unwrap();
-    assert_eq!((die.enabled, die.why.as_deref()), (false, Some("it is switched off")));
+    assert_eq!(
+        (die.is_enabled, die.disabled_reason.as_deref()),
+        (false, Some("it is switched off"))
+    );
     // A broken one keeps the last good version.
     for (code, told) in [
         (
@@ -205,12 +214,12 @@ async fn a_manifest_that_does_not_fit_its_server_is_told_at_load() {
         ]
     );
     // What the manifest declares narrows what the server takes.
-    let Item::Tool(which) = stage.offer("s", "which").await.item else { panic!() };
+    let CatalogItem::Tool(which) = stage.offer("s", "which").await.item else { panic!() };
     assert_eq!(
-        which.input.value()["properties"],
+        which.input_schema.to_value()["properties"],
         json!({"wait": {"type": "number", "maximum": 1}})
     );
-    // Nothing of the net is to be had, and it says what helps.
+    // A sandboxed server has no network; the problem names the way that has.
     all["needs"] = json!({"network": ["docs.rs"]});
     stage.manifest("n", &{
         let mut other = all.clone();
@@ -219,7 +228,10 @@ async fn a_manifest_that_does_not_fit_its_server_is_told_at_load() {
     });
     stage.reload().await;
     let problem = &stage.listing("n").await.problems[0];
-    assert!(problem.message.starts_with("it needs the network, and an MCP server"), "{problem:?}");
-    assert!(problem.fix.as_deref().unwrap().starts_with("write the server as a source"));
+    assert!(
+        problem.message.starts_with("it needs the network, and a sandboxed MCP server"),
+        "{problem:?}"
+    );
+    assert!(problem.help.as_deref().unwrap().starts_with("write the server as a source"));
     stage.registry.close().await;
 }

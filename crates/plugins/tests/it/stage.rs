@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use egress::{Egress, EgressSettings, Roots};
-use plugins::{Grant, Means, Registry};
-use sandbox::Tier;
-use sandbox::process::Launcher;
+use egress::{EgressClient, EgressOptions, TrustStore};
+use plugins::{AccessGrant, PluginRegistry, PluginRuntimeConfig};
+use sandbox::SandboxLevel;
+use sandbox::process::ProcessLauncher;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use tool::executor::Cancel;
-use tool::plugin::PluginState;
+use tool::executor::CancelSignal;
+use tool::plugin_admin::PluginStatus;
 use tool::{
-    Args, Body, Boxed, Call, CallId, Clock, Context, ExecuteError, Granted, Item, Listing, Mono,
-    Offer, Org, Outcome, Source as _, Step, Ticket, ToolKey, Wall,
+    BoxFuture, CallArguments, CallContext, CallId, CatalogItem, Clock, ExecuteError,
+    ExecutionState, IntentReceipt, MonotonicTime, Offer, Org, Outcome, OutcomeBody, RecordedCall,
+    Source as _, SourceListing, ToolCall, ToolKey, WallTime,
 };
 
 /// The longest that anything here may take.
@@ -24,19 +25,19 @@ pub(crate) const SOON: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 struct Ticking(Instant);
 impl Clock for Ticking {
-    fn wall(&self) -> Wall {
+    fn wall_now(&self) -> WallTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Wall(u64::try_from(since.as_millis()).unwrap())
+        WallTime(u64::try_from(since.as_millis()).unwrap())
     }
-    fn mono(&self) -> Mono {
-        Mono(self.0.elapsed())
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(self.0.elapsed())
     }
 }
 
 /// Fires after a while.
 struct After(Duration);
-impl Cancel for After {
-    fn cancelled(&self) -> Boxed<'_, ()> {
+impl CancelSignal for After {
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(self.0))
     }
     fn is_cancelled(&self) -> bool {
@@ -46,12 +47,15 @@ impl Cancel for After {
 
 pub(crate) struct Stage {
     pub(crate) home: tempfile::TempDir,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) registry: Arc<PluginRegistry>,
     _watching: AbortOnDropHandle<()>,
 }
 
-fn launcher() -> Launcher {
-    Launcher::new(PathBuf::from(env!("CARGO_BIN_EXE_plugins-launch")), vec!["__launch".into()])
+fn launcher() -> ProcessLauncher {
+    ProcessLauncher::new(
+        PathBuf::from(env!("CARGO_BIN_EXE_plugins-launch")),
+        vec!["__launch".into()],
+    )
 }
 
 impl Stage {
@@ -59,24 +63,30 @@ impl Stage {
         Self::with(BTreeMap::new()).await
     }
 
-    pub(crate) async fn with(grants: BTreeMap<String, Grant>) -> Self {
+    pub(crate) async fn with(grants: BTreeMap<String, AccessGrant>) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let roots = Roots { native: false, bundled: false, extra: Vec::new() };
-        let egress = Egress::new(EgressSettings { roots, ..EgressSettings::default() }).unwrap();
-        let means = Means {
+        let roots = TrustStore {
+            uses_system_roots: false,
+            falls_back_to_bundled: false,
+            extra_roots: Vec::new(),
+        };
+        let egress =
+            EgressClient::new(EgressOptions { trust_store: roots, ..EgressOptions::default() })
+                .unwrap();
+        let means = PluginRuntimeConfig {
             launcher: launcher(),
-            floor: Tier::Whole,
+            min_sandbox_tier: SandboxLevel::Full,
             egress: Some(egress),
             clock: Arc::new(Ticking(Instant::now())),
-            copies: home.path().join("copies"),
-            settings: home.path().join("tool_settings"),
-            python: None,
-            ready: Duration::from_secs(10),
+            copies_dir: home.path().join("copies"),
+            settings_dir: home.path().join("tool_settings"),
+            python_path: None,
+            startup_timeout: Duration::from_secs(10),
         };
-        let registry = Registry::open(means).await.unwrap();
+        let registry = PluginRegistry::open(means).await.unwrap();
         registry.configure(vec![home.path().join("plugins")], grants);
         let watched = Arc::clone(&registry);
-        let watching = tokio::spawn(async move { watched.watch().await });
+        let watching = tokio::spawn(async move { watched.watch_folders().await });
         Self { home, registry, _watching: AbortOnDropHandle::new(watching) }
     }
 
@@ -100,30 +110,29 @@ impl Stage {
         std::fs::write(path, text).unwrap();
     }
 
-    pub(crate) async fn listing(&self, plugin: &str) -> Listing {
+    pub(crate) async fn listing(&self, plugin: &str) -> SourceListing {
         let name = format!("plugin.{plugin}");
         let sources = self.registry.sources();
         let source = sources.iter().find(|source| source.name().as_str() == name);
-        source.unwrap_or_else(|| panic!("no {name}")).list().await.unwrap()
+        source.unwrap_or_else(|| panic!("no {name}")).list_offers().await.unwrap()
     }
 
     pub(crate) async fn offer(&self, plugin: &str, tool: &str) -> Offer {
         let listing = self.listing(plugin).await;
         let name = format!("{plugin}.{tool}");
-        let fits =
-            |offer: &Offer| matches!(&offer.item, Item::Tool(it) if it.name.as_str() == name);
+        let fits = |offer: &Offer| matches!(&offer.item, CatalogItem::Tool(it) if it.name.as_str() == name);
         let found = listing.offers.into_iter().find(fits);
         found.unwrap_or_else(|| panic!("no {name}: {:?}", listing.problems))
     }
 
-    pub(crate) fn standing(&self, plugin: &str) -> PluginState {
-        let all = self.registry.standing();
+    pub(crate) fn standing(&self, plugin: &str) -> PluginStatus {
+        let all = self.registry.statuses();
         all.into_iter().find(|it| it.name == plugin).unwrap_or_else(|| panic!("no {plugin}"))
     }
 
     /// Looks at all folders now.
     pub(crate) async fn reload(&self) -> (Vec<String>, Vec<String>) {
-        let (done, _) = self.registry.reload(None).await.unwrap();
+        let (done, _) = self.registry.reload_plugins(None).await.unwrap();
         (done.reloaded, done.failed)
     }
 
@@ -157,9 +166,9 @@ pub(crate) async fn called(offer: &Offer, args: Value) -> Result<Value, String> 
 /// The answer, of an MCP server its structured content; or the text of the failure.
 pub(crate) fn value(outcome: &Outcome) -> Result<Value, String> {
     let answer = match &outcome.body {
-        Body::Value(json) => json.value(),
-        Body::Mcp(json) if outcome.is_error => json.value()["content"][0]["text"].clone(),
-        Body::Mcp(json) => json.value()["structuredContent"].clone(),
+        OutcomeBody::Value(json) => json.to_value(),
+        OutcomeBody::Mcp(json) if outcome.is_error => json.to_value()["content"][0]["text"].clone(),
+        OutcomeBody::Mcp(json) => json.to_value()["structuredContent"].clone(),
     };
     if outcome.is_error { Err(answer.as_str().unwrap().to_owned()) } else { Ok(answer) }
 }
@@ -170,28 +179,29 @@ pub(crate) async fn tried(
     args: Value,
     limit: Duration,
 ) -> Result<Outcome, ExecuteError> {
-    let Item::Tool(tool) = &offer.item else { panic!() };
+    let CatalogItem::Tool(tool) = &offer.item else { panic!() };
     let id = CallId(uuid::Uuid::now_v7());
     let key = ToolKey {
         org: Org::default(),
         source: tool::SourceName::new("plugin.p").unwrap(),
         name: tool.name.clone(),
     };
-    let call = Call {
+    let call = ToolCall {
         id,
-        parent: None,
-        continues: None,
-        unasked: None,
-        key,
+        parent_id: None,
+        resumption: None,
+        unsolicited_input: None,
+        tool_key: key,
         tool: Arc::clone(tool),
-        args: Args::check(args.to_string()).unwrap(),
+        arguments: CallArguments::parse(args.to_string()).unwrap(),
     };
-    let caller = testkit::context::caller();
+    let caller = testkit::context::test_caller();
     let cancel = After(limit);
-    let ctx = Context { cancel: &cancel, ..testkit::context::context(&caller) };
-    let ticket = Ticket::issue(id, drop);
-    let step = offer.executor.execute(Granted::of(&call, &ticket).unwrap(), &ctx).await?;
-    let Step::Done(outcome) = step else { panic!("it waits") };
+    let ctx = CallContext { cancel: &cancel, ..testkit::context::quiet_context(&caller) };
+    let ticket = IntentReceipt::with_abandon_hook(id, drop);
+    let step =
+        offer.executor.execute(RecordedCall::from_receipt(&call, &ticket).unwrap(), &ctx).await?;
+    let ExecutionState::Completed(outcome) = step else { panic!("it waits") };
     Ok(outcome)
 }
 

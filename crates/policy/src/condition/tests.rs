@@ -1,16 +1,16 @@
 use serde_json::{Value as Json, json};
 
-use tool::{CallerType, Level, Org, Traits, Wall};
+use tool::{CallerType, Org, PermissionLevel, ToolTraits, WallTime};
 
-use super::{Condition, Given, Wants, context};
+use super::{ConditionInputs, ReferencedFields, RuleCondition, empty_context};
 use crate::tests::{enter, key};
-use crate::{Asking, Facts, Taint};
+use crate::{PolicyRequest, SessionTaint, ToolFacts};
 
 fn holds(text: &str, args: &Json) -> Result<bool, String> {
-    let condition = Condition::read(text).map_err(|(told, _)| told)?;
+    let condition = RuleCondition::parse(text).map_err(|(told, _)| told)?;
     let facts = serde_json::Map::new();
-    let given = Given::example(args, &facts).map_err(|fault| fault.0)?;
-    condition.holds(given.context()).map_err(|fault| fault.0)
+    let given = ConditionInputs::from_example(args, &facts).map_err(|fault| fault.0)?;
+    condition.evaluate(given.cel_context()).map_err(|fault| fault.0)
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_could_cost_or_mean_too_much_is_refused_when_it_is_read() {
         (&dots, "nests deeper"),
         (&ternary, "nests deeper"),
     ] {
-        let Err((message, _)) = Condition::read(text) else { panic!("{text} was read") };
+        let Err((message, _)) = RuleCondition::parse(text) else { panic!("{text} was read") };
         assert!(message.contains(told), "{text}: {message}");
         assert!(message.len() < 400 && !message.contains('\n'), "{message}");
     }
@@ -81,22 +81,22 @@ const WORDS: &[&str] = &[
 ];
 
 /// What comes of a condition where so much of the call is made.
-fn told(args: &Json, wants: &Wants, condition: &Condition) -> Result<bool, ()> {
-    let who = enter(key(Level::User));
-    let traits = Traits::default();
+fn told(args: &Json, wants: &ReferencedFields, condition: &RuleCondition) -> Result<bool, ()> {
+    let who = enter(key(PermissionLevel::User));
+    let traits = ToolTraits::default();
     let org = Org::default();
-    let args = &tool::Args::check(args.to_string()).unwrap();
-    let asking = Asking {
+    let args = &tool::CallArguments::parse(args.to_string()).unwrap();
+    let asking = PolicyRequest {
         caller: who.caller(),
-        rights: who.rights(),
-        by: CallerType::Direct,
-        tool: Facts { org: &org, source: "s", name: "t", traits: &traits },
-        args,
-        now: Wall(1_795_305_600_000),
-        taint: Taint::default(),
+        rights: who.rights_class(),
+        caller_type: CallerType::Direct,
+        tool: ToolFacts { org: &org, source: "s", name: "t", traits: &traits },
+        arguments: args,
+        now: WallTime(1_795_305_600_000),
+        taint: SessionTaint::default(),
     };
-    let given = Given::of(&asking, wants).unwrap();
-    condition.holds(given.context()).map_err(|_| ())
+    let given = ConditionInputs::from_request(&asking, wants).unwrap();
+    condition.evaluate(given.cel_context()).map_err(|_| ())
 }
 
 /// Words that conditions are made of, put together at random: no text and no arguments make it panic.
@@ -114,7 +114,7 @@ fn no_condition_breaks_anything() {
     for _ in 0..count {
         let length = 1 + next(9);
         let text: Vec<&str> = (0..length).map(|_| WORDS[next(WORDS.len())]).collect();
-        let Ok(condition) = Condition::read(&text.join(" ")) else { continue };
+        let Ok(condition) = RuleCondition::parse(&text.join(" ")) else { continue };
         read += 1;
         for args in [
             json!({}),
@@ -122,16 +122,16 @@ fn no_condition_breaks_anything() {
             json!({ "a": i64::MIN }),
         ] {
             let facts = serde_json::Map::new();
-            let given = Given::example(&args, &facts).unwrap();
-            let whole = condition.holds(given.context());
+            let given = ConditionInputs::from_example(&args, &facts).unwrap();
+            let whole = condition.evaluate(given.cel_context());
             // Nothing is other where no more is made than it names.
-            let named = told(&args, &condition.wants, &condition);
-            assert_eq!(named, told(&args, &Wants::all(), &condition), "{text:?}");
-            if condition.wants.of_args_alone() {
+            let named = told(&args, &condition.referenced_fields, &condition);
+            assert_eq!(named, told(&args, &ReferencedFields::all(), &condition), "{text:?}");
+            if condition.referenced_fields.of_args_alone() {
                 assert_eq!(named, whole.map_err(|_| ()), "{text:?}");
             }
         }
-        drop(condition.holds(&context()));
+        drop(condition.evaluate(&empty_context()));
     }
     assert!(read > count / 100, "{read} of {count} could be read");
 }

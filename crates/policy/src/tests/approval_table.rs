@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use identity::NewKey;
 use serde_json::json;
-use tool::{Effect, Effects, Level, Safety, Scope, Traits};
+use tool::{AccessScope, PermissionLevel, SafetyLevel, SideEffect, SideEffects, ToolTraits};
 
 use super::{called, enter, key};
-use crate::{Admission, Decision, Policy, Rules, ScopeRule};
+use crate::{Policy, PolicyDecision, PolicyDocument, ScopeRule, ToolAdmission};
 
 /// A row: what the tool has, its effects, whether it needs an approval, the reason, the setting.
 struct Row {
@@ -37,8 +37,8 @@ fn rows() -> Vec<Row> {
     lines.take_while(|line| line.starts_with('|')).map(row).collect()
 }
 
-fn speaks_of(row: &Row, traits: &Traits) -> bool {
-    let words = traits.effects.words();
+fn speaks_of(row: &Row, traits: &ToolTraits) -> bool {
+    let words = traits.effects.effect_names();
     let only = |allowed: &[&str]| words.iter().all(|word| allowed.contains(word));
     let reads = only(&["read_only", "calls_llm", "network_access"])
         && (words.is_empty() || words.contains(&"read_only"));
@@ -50,21 +50,25 @@ fn speaks_of(row: &Row, traits: &Traits) -> bool {
         _ => reads,
     };
     let has = match row.has.as_str() {
-        "`safety: safe`" => traits.safety == Safety::Safe,
-        "`safety: cautious`" => traits.safety == Safety::Cautious,
-        "`safety: dangerous`" => traits.safety == Safety::Dangerous,
-        "`destructive: true`" => traits.destructive,
-        "`requires_approval: true`" => traits.approval,
+        "`safety: safe`" => traits.safety == SafetyLevel::Safe,
+        "`safety: cautious`" => traits.safety == SafetyLevel::Cautious,
+        "`safety: dangerous`" => traits.safety == SafetyLevel::Dangerous,
+        "`destructive: true`" => traits.is_destructive,
+        "`requires_approval: true`" => traits.requires_approval,
         permission => {
             let word = permission.strip_prefix("permission `").unwrap().trim_end_matches('`');
-            traits.scopes.contains(&word.parse::<Scope>().unwrap())
+            traits.scopes.contains(&word.parse::<AccessScope>().unwrap())
         }
     };
     has && effects
 }
 
 /// What the table says of a tool, with `settings` for some permissions.
-fn by_the_table(rows: &[Row], traits: &Traits, settings: &[(Scope, bool)]) -> BTreeSet<String> {
+fn by_the_table(
+    rows: &[Row],
+    traits: &ToolTraits,
+    settings: &[(AccessScope, bool)],
+) -> BTreeSet<String> {
     let speaking = rows.iter().filter(|row| speaks_of(row, traits));
     let needs = |row: &&Row| {
         let set = settings.iter().find(|(scope, _)| {
@@ -76,61 +80,70 @@ fn by_the_table(rows: &[Row], traits: &Traits, settings: &[(Scope, bool)]) -> BT
 }
 
 /// Every combination of level, flag, source's wish and permissions, with this number.
-fn tool(number: usize, effects: &Effects) -> Traits {
+fn tool(number: usize, effects: &SideEffects) -> ToolTraits {
     let scope = |at: &usize| number >> *at & 1 == 1;
-    let scopes = (0..4).filter(scope).map(|at| Scope::ALL[at]).collect();
-    let safety = Safety::ALL[number >> 6];
+    let scopes = (0..4).filter(scope).map(|at| AccessScope::ALL[at]).collect();
+    let safety = SafetyLevel::ALL[number >> 6];
     let (destructive, approval) = (number >> 4 & 1 == 1, number >> 5 & 1 == 1);
-    Traits { scopes, safety, destructive, approval, effects: effects.clone(), ..Traits::default() }
+    ToolTraits {
+        scopes,
+        safety,
+        is_destructive: destructive,
+        requires_approval: approval,
+        effects: effects.clone(),
+        ..ToolTraits::default()
+    }
 }
 
 /// Undeclared, and every set of declared effects.
-fn effects() -> Vec<Effects> {
-    let all = Effect::ALL;
+fn effects() -> Vec<SideEffects> {
+    let all = SideEffect::ALL;
     let sets = (0..1_usize << all.len()).map(|set| {
         let effects = all.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
-        Effects::Declared(effects.map(|(_, effect)| *effect).collect())
+        SideEffects::Declared(effects.map(|(_, effect)| *effect).collect())
     });
-    std::iter::once(Effects::Unknown).chain(sets).collect()
+    std::iter::once(SideEffects::Unknown).chain(sets).collect()
 }
 
 #[test]
 fn the_table_of_the_guide_is_what_the_policy_decides_in_every_combination() {
     let rows = rows();
     assert_eq!(rows.len(), 11);
-    let ann = enter(NewKey { ..key(Level::Owner) });
+    let ann = enter(NewKey { ..key(PermissionLevel::Owner) });
     let (mut tools, mut held, mut cautious) = (0, 0, 0);
     let settings =
-        Scope::ALL.iter().flat_map(|scope| [vec![(*scope, true)], vec![(*scope, false)]]);
-    let every = |needs| Scope::ALL.iter().map(move |scope| (*scope, needs)).collect::<Vec<_>>();
+        AccessScope::ALL.iter().flat_map(|scope| [vec![(*scope, true)], vec![(*scope, false)]]);
+    let every =
+        |needs| AccessScope::ALL.iter().map(move |scope| (*scope, needs)).collect::<Vec<_>>();
     let settings = settings.chain([vec![], every(true), every(false)]);
     for settings in settings {
         let rule = |needs| ScopeRule { requires_approval: Some(needs), ..ScopeRule::default() };
         let scopes = settings.iter().map(|(scope, needs)| (*scope, rule(*needs))).collect();
-        let policy = Policy::new(Rules { scopes, ..Rules::default() }).unwrap();
+        let policy = Policy::new(PolicyDocument { scopes, ..PolicyDocument::default() }).unwrap();
         for effects in effects() {
             for traits in (0..3 << 6).map(|number| tool(number, &effects)) {
                 let expected = by_the_table(&rows, &traits, &settings);
                 let admission = super::admit(&policy, &ann, "s", "n", &traits);
-                let Admission::Visible(residual) = admission else { panic!("{traits:?}") };
-                let holds = residual.holds.iter().map(|reason| reason.as_str().to_owned());
+                let ToolAdmission::Visible(residual) = admission else { panic!("{traits:?}") };
+                let holds =
+                    residual.tool_approval_reasons.iter().map(|reason| reason.as_str().to_owned());
                 let holds: BTreeSet<_> = holds.collect();
                 assert_eq!(holds, expected, "{settings:?} {traits:?}");
                 match called(&policy, &ann, ("n", &traits), &json!({})) {
-                    Decision::Hold(reason) => {
+                    PolicyDecision::RequireApproval(reason) => {
                         assert!(expected.contains(reason.as_str()));
                         held += 1;
                     }
-                    Decision::Allow(reason) => {
+                    PolicyDecision::Allow(reason) => {
                         assert!(expected.is_empty(), "{traits:?}");
-                        let is_cautious = traits.safety == Safety::Cautious;
+                        let is_cautious = traits.safety == SafetyLevel::Cautious;
                         assert_eq!(
                             reason.as_str(),
                             ["allowed", "caution"][usize::from(is_cautious)]
                         );
                         cautious += usize::from(is_cautious);
                     }
-                    Decision::Deny(reason) => panic!("{reason}"),
+                    PolicyDecision::Deny(reason) => panic!("{reason}"),
                 }
                 tools += 1;
             }
@@ -144,8 +157,8 @@ fn the_table_of_the_guide_is_what_the_policy_decides_in_every_combination() {
 #[test]
 fn the_reason_of_a_permission_names_it_and_its_setting() {
     let rows = rows();
-    for scope in Scope::ALL {
-        let reason = crate::Reason::scope_approval(*scope);
+    for scope in AccessScope::ALL {
+        let reason = crate::DecisionReason::scope_approval(*scope);
         let setting = format!("`policy.permissions.{scope}.requires_approval`");
         assert_eq!(
             reason.text(),
@@ -156,24 +169,28 @@ fn the_reason_of_a_permission_names_it_and_its_setting() {
     }
 }
 
-/// Spec 1's table: safe runs, cautious runs and is logged, dangerous needs an approval. The three cautious
-/// tools of its Lisp image run code and nothing else.
+/// The safety-level library's table: safe runs, cautious runs and is logged, dangerous needs an
+/// approval. The three cautious tools of its Lisp image run code and nothing else.
 #[test]
 fn a_cautious_tool_that_only_runs_code_needs_no_approval_in_a_plugin_that_writes_files() {
-    let ann = enter(key(Level::User));
-    let decided = |policy: &Policy, effects: &[Effect]| {
-        let scopes = vec![Scope::Filesystem];
-        let effects = Effects::Declared(effects.to_vec());
-        let traits = Traits { safety: Safety::Cautious, scopes, effects, ..Traits::default() };
+    let ann = enter(key(PermissionLevel::User));
+    let decided = |policy: &Policy, effects: &[SideEffect]| {
+        let scopes = vec![AccessScope::Filesystem];
+        let effects = SideEffects::Declared(effects.to_vec());
+        let traits =
+            ToolTraits { safety: SafetyLevel::Cautious, scopes, effects, ..ToolTraits::default() };
         called(policy, &ann, ("lisp_image.eval_form", &traits), &json!({"form": "(+ 1 2)"}))
     };
     let plain = Policy::default();
-    assert_eq!(decided(&plain, &[Effect::LocalExec]), Decision::Allow(crate::Reason::Caution));
+    assert_eq!(
+        decided(&plain, &[SideEffect::LocalExec]),
+        PolicyDecision::Allow(crate::DecisionReason::Caution)
+    );
     // The control: what says that it writes files, and an operator who asks for approvals.
-    let held = Decision::Hold(crate::Reason::FilesystemApproval);
-    assert_eq!(decided(&plain, &[Effect::LocalExec, Effect::ModifiesFiles]), held);
+    let held = PolicyDecision::RequireApproval(crate::DecisionReason::FilesystemApproval);
+    assert_eq!(decided(&plain, &[SideEffect::LocalExec, SideEffect::ModifiesFiles]), held);
     let rule = ScopeRule { requires_approval: Some(true), ..ScopeRule::default() };
-    let scopes = [(Scope::Filesystem, rule)].into();
-    let strict = Policy::new(Rules { scopes, ..Rules::default() }).unwrap();
-    assert_eq!(decided(&strict, &[Effect::LocalExec]), held);
+    let scopes = [(AccessScope::Filesystem, rule)].into();
+    let strict = Policy::new(PolicyDocument { scopes, ..PolicyDocument::default() }).unwrap();
+    assert_eq!(decided(&strict, &[SideEffect::LocalExec]), held);
 }

@@ -2,35 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use identity::{Delegation, Narrowing, NewKey, Persona, Principal};
+use identity::{KeyDelegation, NewKey, Persona, Principal, RequestRestrictions};
 use serde_json::{Map, Value};
-use tool::{Args, CallerType, Effects, Json, Level, Org, Safety, Traits, Wall};
+use tool::{
+    CallArguments, CallerType, Json, Org, PermissionLevel, SafetyLevel, SideEffects, ToolTraits,
+    WallTime,
+};
 
 use super::model::{C, L, P, Q, R, T, judge};
 use super::random::Dice;
 use super::{enter, key, patterns};
-use crate::lens::Seeded;
+use crate::effective_policy::InjectedFault;
 use crate::{
-    Admission, Asking, At, Decision, Effect, Facts, Group, Hours, HoursText, Layer, Lens, Off,
-    Pattern, Permissions, Policy, Rule, Rules, ScopeRule, Taint, Word, decide,
+    DisabledFeatures, EffectivePolicy, FilePosition, LocatedName, Policy, PolicyDecision,
+    PolicyDocument, PolicyLayer, PolicyRequest, PolicyRule, RuleEffect, ScopeRule, SessionTaint,
+    TimeWindow, TimeWindowSpec, ToolAdmission, ToolFacts, ToolGroup, ToolPattern, ToolPermissions,
+    decide_call,
 };
 
 /// Midnight, UTC.
 const DAY: u64 = 1_795_305_600_000;
 
-fn list(texts: &[String]) -> Vec<Pattern> {
+fn list(texts: &[String]) -> Vec<ToolPattern> {
     patterns(&texts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn word(text: impl Into<String>) -> Word {
-    Word { text: text.into(), at: At::default() }
+fn word(text: impl Into<String>) -> LocatedName {
+    LocatedName { text: text.into(), position: FilePosition::default() }
 }
 
-fn words(texts: &[String]) -> Vec<Word> {
+fn words(texts: &[String]) -> Vec<LocatedName> {
     texts.iter().map(word).collect()
 }
 
-fn rule(at: usize, rule: &R) -> Rule {
+fn rule(at: usize, rule: &R) -> PolicyRule {
     let when = rule.when.as_ref().map(|condition| match condition {
         C::Above(least) => word(format!("args.n > {least}")),
         C::Is(text) => word(format!("args.s == '{text}'")),
@@ -39,68 +44,72 @@ fn rule(at: usize, rule: &R) -> Rule {
     });
     let hours = rule.hours.map(|(from, to)| format!("{from:02}:00-{to:02}:00"));
     let hours = hours.map(|hours| {
-        Hours::read(HoursText { hours: Some(&hours), ..HoursText::default() }).unwrap()
+        TimeWindow::parse_window(TimeWindowSpec {
+            hours: Some(&hours),
+            ..TimeWindowSpec::default()
+        })
+        .unwrap()
     });
-    Rule {
+    PolicyRule {
         name: format!("r{at}"),
-        effect: if rule.deny { Effect::Deny } else { Effect::Hold },
+        effect: if rule.deny { RuleEffect::Deny } else { RuleEffect::RequireApproval },
         tools: rule.tools.as_deref().map(list),
-        when,
-        time: hours,
+        condition: when,
+        time_window: hours,
         examples: Vec::new(),
-        at: At::default(),
+        position: FilePosition::default(),
     }
 }
 
-fn layer(layer: &L) -> Layer {
+fn layer(layer: &L) -> PolicyLayer {
     let flat =
-        layer.flat.as_ref().map(|(web_access, categories, allowed, forbidden)| Permissions {
-            web_access: *web_access,
+        layer.flat.as_ref().map(|(web_access, categories, allowed, forbidden)| ToolPermissions {
+            allows_web: *web_access,
             allowed_categories: words(categories),
             allowed_tools: list(allowed),
             forbidden_tools: list(forbidden),
         });
-    Layer {
-        safety_limit: layer.limit.map(|limit| Safety::ALL[usize::from(limit)]),
+    PolicyLayer {
+        safety_limit: layer.limit.map(|limit| SafetyLevel::ALL[usize::from(limit)]),
         categories: layer.categories.as_deref().map(words),
         allow: layer.allow.as_deref().map(list),
         deny: list(&layer.deny),
-        read_only: layer.read_only,
-        no_web: layer.no_web,
+        is_read_only: layer.read_only,
+        denies_network: layer.no_web,
         permissions: flat,
         rules: layer.rules.iter().enumerate().map(|(at, one)| rule(at, one)).collect(),
-        at: At::default(),
+        position: FilePosition::default(),
     }
 }
 
-fn rules(p: &P) -> Rules {
-    let layers = |all: &[(String, L)]| -> BTreeMap<String, Layer> {
+fn rules(p: &P) -> PolicyDocument {
+    let layers = |all: &[(String, L)]| -> BTreeMap<String, PolicyLayer> {
         all.iter().map(|(name, own)| (name.clone(), layer(own))).collect()
     };
-    let groups = p
-        .groups
-        .iter()
-        .map(|(name, members)| (name.clone(), Group { members: list(members), at: At::default() }));
+    let groups = p.groups.iter().map(|(name, members)| {
+        (name.clone(), ToolGroup { members: list(members), position: FilePosition::default() })
+    });
     let mut scopes: BTreeMap<_, ScopeRule> = BTreeMap::new();
     for (scope, wants) in &p.scopes {
         scopes.entry(scope.parse().unwrap()).or_default().requires_approval = Some(*wants);
     }
     if let Some(paths) = &p.paths {
-        scopes.entry(tool::Scope::Filesystem).or_default().allowed_paths = Some(paths.clone());
+        scopes.entry(tool::AccessScope::Filesystem).or_default().allowed_paths =
+            Some(paths.clone());
     }
-    let mut off = Off::default();
-    p.off.iter().for_each(|flag| off.switch_off(flag).unwrap());
-    Rules {
+    let mut off = DisabledFeatures::default();
+    p.off.iter().for_each(|flag| off.disable_feature(flag).unwrap());
+    PolicyDocument {
         global: layer(&p.global),
         orgs: layers(&p.orgs),
         roles: layers(&p.roles),
         default_role: p.default_role.clone().map(word),
         personas: layers(&p.personas),
-        tasks: layers(&p.tasks),
+        task_layers: layers(&p.tasks),
         groups: groups.collect(),
         scopes,
         own_categories: Vec::new(),
-        off,
+        disabled_features: off,
     }
 }
 
@@ -109,72 +118,84 @@ fn principal(q: &Q) -> Principal {
         name: name.clone(),
         allowed_modules: modules.as_ref().map(|modules| modules.iter().cloned().collect()),
     });
-    let lent = q.delegations.iter().map(|(allow, deny, read_only, no_web)| Delegation {
-        by: "k".to_owned(),
-        allow: allow.clone(),
-        deny: deny.clone(),
-        read_only: *read_only,
-        no_web: *no_web,
-        created: false,
+    let lent = q.delegations.iter().map(|(allow, deny, read_only, no_web)| KeyDelegation {
+        delegated_by: "k".to_owned(),
+        allowed_tools: allow.clone(),
+        denied_tools: deny.clone(),
+        is_read_only: *read_only,
+        denies_network: *no_web,
+        is_created_key: false,
     });
     let who = enter(NewKey {
         org: Org::new(&q.org).unwrap(),
         roles: q.roles.clone(),
         persona,
         delegations: lent.collect(),
-        ..key(Level::ALL[usize::from(q.level)])
+        ..key(PermissionLevel::ALL[usize::from(q.level)])
     });
-    who.narrowed(&Narrowing { read_only: q.read_only, no_web: q.no_web, task_type: q.task.clone() })
+    who.with_restrictions(&RequestRestrictions {
+        is_read_only: q.read_only,
+        denies_network: q.no_web,
+        task_type: q.task.clone(),
+    })
 }
 
-fn traits(t: &T) -> Traits {
-    let effects = t.effects.as_ref().map_or(Effects::Unknown, |effects| {
-        Effects::Declared(effects.iter().map(|effect| effect_of(effect)).collect())
+fn traits(t: &T) -> ToolTraits {
+    let effects = t.effects.as_ref().map_or(SideEffects::Unknown, |effects| {
+        SideEffects::Declared(effects.iter().map(|effect| effect_of(effect)).collect())
     });
     let chain = t.chain.then_some(CallerType::Chain);
-    Traits {
-        level: Level::ALL[usize::from(t.level)],
+    ToolTraits {
+        min_level: PermissionLevel::ALL[usize::from(t.level)],
         scopes: t.scopes.iter().map(|scope| scope.parse().unwrap()).collect(),
-        safety: Safety::ALL[usize::from(t.safety)],
+        safety: SafetyLevel::ALL[usize::from(t.safety)],
         categories: t.categories.clone(),
         effects,
-        destructive: t.destructive,
-        callers: std::iter::once(CallerType::Direct).chain(chain).collect(),
-        ..Traits::default()
+        is_destructive: t.destructive,
+        allowed_callers: std::iter::once(CallerType::Direct).chain(chain).collect(),
+        ..ToolTraits::default()
     }
 }
 
-fn effect_of(word: &str) -> tool::Effect {
+fn effect_of(word: &str) -> tool::SideEffect {
     word.parse().unwrap()
 }
 
-fn args(q: &Q) -> Args {
+fn args(q: &Q) -> CallArguments {
     let number = q.n.map(|n| ("n", n.into()));
     let texts = [("s", &q.s), ("path", &q.path)];
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?.into())));
     let all = number.into_iter().chain(texts).map(|(name, value)| (name.to_owned(), value));
-    Args::from_json(Json::of(&all.collect::<Map<String, Value>>())).unwrap()
+    CallArguments::from_json(Json::encode(&all.collect::<Map<String, Value>>())).unwrap()
 }
 
 /// What the policy says, and whether the explanation says so too.
-fn decided(policy: &Policy, q: &Q, seeded: Seeded) -> &'static str {
+fn decided(policy: &Policy, q: &Q, seeded: InjectedFault) -> &'static str {
     let (who, traits, args) = (principal(q), traits(&q.tool), args(q));
     let org = Org::new(&q.tool.org).unwrap();
-    let tool = Facts { org: &org, source: &q.tool.source, name: &q.tool.name, traits: &traits };
+    let tool = ToolFacts { org: &org, source: &q.tool.source, name: &q.tool.name, traits: &traits };
     let by = if q.chain { CallerType::Chain } else { CallerType::Direct };
-    let now = Wall(DAY + q.hour * 3_600_000 + 60_000);
-    let (caller, rights, args) = (who.caller(), who.rights(), &args);
-    let asking = Asking { caller, rights, by, tool, args, now, taint: Taint::default() };
-    let lens = Lens::seeded((policy.parts(), seeded), rights, by, now);
-    let word = match lens.admit(&tool) {
-        Admission::Hidden(_) => "hidden",
-        Admission::Visible(residual) => match decide(&residual, &asking) {
-            Decision::Allow(_) => "allow",
-            Decision::Hold(_) => "hold",
-            Decision::Deny(_) => "deny",
+    let now = WallTime(DAY + q.hour * 3_600_000 + 60_000);
+    let (caller, rights, args) = (who.caller(), who.rights_class(), &args);
+    let asking = PolicyRequest {
+        caller,
+        rights,
+        caller_type: by,
+        tool,
+        arguments: args,
+        now,
+        taint: SessionTaint::default(),
+    };
+    let lens = EffectivePolicy::with_injected_fault((policy.compiled(), seeded), rights, by, now);
+    let word = match lens.admit_tool(&tool) {
+        ToolAdmission::Hidden(_) => "hidden",
+        ToolAdmission::Visible(residual) => match decide_call(&residual, &asking) {
+            PolicyDecision::Allow(_) => "allow",
+            PolicyDecision::RequireApproval(_) => "hold",
+            PolicyDecision::Deny(_) => "deny",
         },
     };
-    if seeded == Seeded::None {
+    if seeded == InjectedFault::None {
         assert_eq!(policy.explain(&asking).decision, word, "the explanation differs");
     }
     word
@@ -193,7 +214,7 @@ fn compared(seeds: impl Iterator<Item = u64>, requests: u64) -> BTreeMap<&'stati
         let policy = Policy::new(rules(&p)).unwrap();
         for _ in 0..requests {
             let q = dice.request();
-            let (ours, models) = (decided(&policy, &q, Seeded::None), judge(&p, &q));
+            let (ours, models) = (decided(&policy, &q, InjectedFault::None), judge(&p, &q));
             assert_eq!(ours, models, "seed {seed}: {p:#?} {q:#?}");
             *told.entry(ours).or_default() += 1;
         }
@@ -227,7 +248,7 @@ fn the_policy_is_the_models_in_every_random_case() {
 
 #[test]
 fn every_seeded_fault_is_found() {
-    use Seeded::{
+    use InjectedFault::{
         AllowBeatsDeny, EmptyAllowIsAll, LastDelegationOnly, OtherOrgsAreFree, UnknownRoleIsFree,
     };
     let mut left = vec![
@@ -258,7 +279,7 @@ fn a_further_layer_or_narrowing_never_gives_anything() {
     for seed in 0..count(5_000, 500_000) {
         let mut dice = Dice::new(seed + 1);
         let (p, mut q) = (dice.policy(), dice.request());
-        let before = decided(&Policy::new(rules(&p)).unwrap(), &q, Seeded::None);
+        let before = decided(&Policy::new(rules(&p)).unwrap(), &q, InjectedFault::None);
         let further = dice.policy();
         let mut more = p.clone();
         match dice.below(6) {
@@ -272,7 +293,7 @@ fn a_further_layer_or_narrowing_never_gives_anything() {
             4 => q.delegations.extend(dice.request().delegations),
             _ => (q.read_only, q.no_web) = (true, dice.once_in(2) || q.no_web),
         }
-        let after = decided(&Policy::new(rules(&more)).unwrap(), &q, Seeded::None);
+        let after = decided(&Policy::new(rules(&more)).unwrap(), &q, InjectedFault::None);
         assert!(
             rank(after) <= rank(before),
             "seed {seed}: {before} became {after}: {p:#?} {more:#?} {q:#?}"
@@ -293,7 +314,7 @@ fn the_order_within_a_layer_means_nothing() {
             layer.allow.iter_mut().for_each(|allow| allow.reverse());
             layer.rules.reverse();
         }
-        let of = |p: &P| decided(&Policy::new(rules(p)).unwrap(), &q, Seeded::None);
+        let of = |p: &P| decided(&Policy::new(rules(p)).unwrap(), &q, InjectedFault::None);
         assert_eq!(of(&p), of(&turned), "seed {seed}");
     }
 }
@@ -311,7 +332,7 @@ fn whatever_a_policy_allows_a_deny_takes_away() {
         let at = dice.below(layers.len());
         layers[at].deny.push(name);
         assert_eq!(
-            decided(&Policy::new(rules(&p)).unwrap(), &q, Seeded::None),
+            decided(&Policy::new(rules(&p)).unwrap(), &q, InjectedFault::None),
             "hidden",
             "seed {seed}"
         );

@@ -6,9 +6,9 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use rooted_fs::roots::{Access, Put, Root, RootError};
+use rooted_fs::rooted_dir::{AccessMode, FileAccessError, RootedDir, WriteMode};
 use rustix::fs::{CWD, FileType, Mode};
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 /// One row: what it has depends on its family.
 type Row = BTreeMap<String, Value>;
@@ -48,31 +48,34 @@ fn naively(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// All that can be done with one path; answers how much that is.
-fn attack(root: &Root, path: &str) -> usize {
-    if let Ok(content) = root.read(path, 1 << 20) {
+fn attack(root: &RootedDir, path: &str) -> usize {
+    if let Ok(content) = root.read_file(path, 1 << 20) {
         assert!(content == b"inside" || content == b"written", "{path:?}");
     }
-    drop(root.stat(path));
-    if let Ok(listing) = root.list(path, 1000) {
+    drop(root.read_metadata(path));
+    if let Ok(listing) = root.list_dir(path, 1000) {
         assert!(!path.starts_with('/'), "{path:?}");
         assert!(listing.entries.iter().all(|entry| entry.name != ONLY), "{path:?}");
     }
-    match root.write(path, b"written", Put::New) {
-        Ok(()) => assert_eq!(root.read(path, 100).unwrap(), b"written"),
+    match root.write_file(path, b"written", WriteMode::CreateNew) {
+        Ok(()) => assert_eq!(root.read_file(path, 100).unwrap(), b"written"),
         Err(error) => {
             assert!(
-                matches!(error, RootError::NoSuch { .. } | RootError::Exists { .. }),
+                matches!(
+                    error,
+                    FileAccessError::NotFound { .. } | FileAccessError::AlreadyExists { .. }
+                ),
                 "{path:?}: {error}"
             );
         }
     }
-    drop(root.make_folder(path));
+    drop(root.create_dir(path));
     5
 }
 
 #[test]
 fn no_path_of_the_list_gets_out() {
-    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
+    let rows = read_rows_as::<Row>("attacks/path_traversal.jsonl");
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("a/b/c/root");
     fs::create_dir_all(inside.join("sub")).unwrap();
@@ -86,9 +89,9 @@ fn no_path_of_the_list_gets_out() {
     }
     let mut before = BTreeMap::new();
     tree(folder.path(), &inside, &mut before);
-    let root = Root::open(&inside, Access::ReadWrite).unwrap();
+    let root = RootedDir::open_root(&inside, AccessMode::ReadWrite).unwrap();
     let passwd = fs::read("/etc/passwd").unwrap();
-    assert!(root.list("sub", 10).is_ok(), "the root works");
+    assert!(root.list_dir("sub", 10).is_ok(), "the root works");
     let (mut tried, mut naive) = (0, 0);
     for path in rows.iter().filter(|row| row.contains_key("path")).map(|row| text(row, "path")) {
         let there = fs::symlink_metadata(path).is_ok();
@@ -109,7 +112,7 @@ fn no_path_of_the_list_gets_out() {
 /// Rows that need a file system of their own kind; those not here are in `roots`.
 #[test]
 fn rows_of_states_are_all_known() {
-    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
+    let rows = read_rows_as::<Row>("attacks/path_traversal.jsonl");
     let known = [
         "symlink-file",
         "symlink-dir",
@@ -148,7 +151,7 @@ fn rows_of_states_are_all_known() {
     )
     .is_ok()
     {
-        let root = Root::open(folder.path(), Access::Read).unwrap();
-        assert!(matches!(root.read("z", 10), Err(RootError::NotAFile { .. })));
+        let root = RootedDir::open_root(folder.path(), AccessMode::ReadOnly).unwrap();
+        assert!(matches!(root.read_file("z", 10), Err(FileAccessError::NotRegularFile { .. })));
     }
 }

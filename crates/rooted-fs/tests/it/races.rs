@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use rooted_fs::roots::{Access, Put, Root};
+use rooted_fs::rooted_dir::{AccessMode, RootedDir, WriteMode};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -71,8 +71,10 @@ fn rounds() -> usize {
 fn nothing_outside_is_reached_while_paths_are_swapped() {
     let folder = tempfile::tempdir().unwrap();
     let pairs = stage(folder.path());
-    let root = Root::open(folder.path().join("root"), Access::ReadWrite).unwrap();
-    let links = Root::open(folder.path().join("root"), Access::Read).unwrap().through_links();
+    let root = RootedDir::open_root(folder.path().join("root"), AccessMode::ReadWrite).unwrap();
+    let links = RootedDir::open_root(folder.path().join("root"), AccessMode::ReadOnly)
+        .unwrap()
+        .follow_dir_symlinks();
     let swappers = Swappers::start(pairs);
     let (mut inside, mut refused, mut listed) = (0_usize, 0_usize, 0_usize);
     for round in 0..rounds() {
@@ -80,7 +82,7 @@ fn nothing_outside_is_reached_while_paths_are_swapped() {
             if round % 2 == 0 { &root } else { &links },
             ["d/f", "e", "x/y/../../f", "l/f"][round / 2 % 4],
         );
-        match root.read(path, 100) {
+        match root.read_file(path, 100) {
             Ok(content) => {
                 assert_eq!(content, INSIDE, "{path}");
                 inside += 1;
@@ -88,7 +90,7 @@ fn nothing_outside_is_reached_while_paths_are_swapped() {
             Err(_) => refused += 1,
         }
         if round % 16 == 0
-            && let Ok(listing) = root.list("d", 10)
+            && let Ok(listing) = root.list_dir("d", 10)
         {
             assert!(listing.entries.iter().all(|entry| entry.name != "only"));
             listed += 1;
@@ -96,7 +98,7 @@ fn nothing_outside_is_reached_while_paths_are_swapped() {
         // A write waits for the disk, so there are fewer.
         if round % 512 == 0 {
             for path in ["d/w", "l/w", "e", "x/y/../../w"] {
-                let _raced = root.write(path, INSIDE, Put::Replace);
+                let _raced = root.write_file(path, INSIDE, WriteMode::Overwrite);
             }
         }
     }
@@ -121,7 +123,7 @@ fn a_step_up_is_taken_however_much_is_renamed_elsewhere() {
     let still = temporary.path().join("still");
     fs::create_dir_all(still.join("a/b")).unwrap();
     fs::write(still.join("f"), INSIDE).unwrap();
-    let root = Root::open(&still, Access::Read).unwrap();
+    let root = RootedDir::open_root(&still, AccessMode::ReadOnly).unwrap();
     let path = format!("{}f", "a/b/../../".repeat(100));
     let swappers = Swappers::start(pairs);
     // The control: one look-up of the kernel's own is refused.
@@ -130,7 +132,7 @@ fn a_step_up_is_taken_however_much_is_renamed_elsewhere() {
     let naive = || rustix::fs::openat2(&folder, path.as_str(), flags, Mode::empty(), beneath);
     let refused = (0..1_000_000).find_map(|_| naive().err());
     for _ in 0..1000 {
-        assert_eq!(root.read(&path, 100).unwrap(), INSIDE);
+        assert_eq!(root.read_file(&path, 100).unwrap(), INSIDE);
     }
     swappers.end();
     assert_eq!(refused, Some(Errno::AGAIN));

@@ -6,55 +6,66 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use rooted_fs::roots::{Access, Kind, Put, Root, RootError};
+use rooted_fs::rooted_dir::{AccessMode, FileAccessError, FileKind, RootedDir, WriteMode};
 use rustix::fs::{CWD, FileType, Mode};
 use tempfile::TempDir;
 
 /// A folder with `root` in it, and beside that `secret`.
-fn folder() -> (TempDir, Root) {
+fn folder() -> (TempDir, RootedDir) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("root/sub")).unwrap();
     fs::write(folder.path().join("secret"), "OUTSIDE").unwrap();
     fs::write(folder.path().join("root/a"), "inside").unwrap();
     fs::write(folder.path().join("root/sub/b"), "below").unwrap();
-    let root = Root::open(folder.path().join("root"), Access::ReadWrite).unwrap();
+    let root = RootedDir::open_root(folder.path().join("root"), AccessMode::ReadWrite).unwrap();
     (folder, root)
 }
 
-fn no_such(error: &RootError) -> bool {
-    matches!(error, RootError::NoSuch { .. })
+fn no_such(error: &FileAccessError) -> bool {
+    matches!(error, FileAccessError::NotFound { .. })
 }
 
 #[test]
 fn files_are_read_written_listed_and_removed() {
     let (_folder, root) = folder();
     for path in ["a", "./a", "sub/../a", "sub//..//a"] {
-        assert_eq!(root.read(path, 6).unwrap(), b"inside", "{path}");
+        assert_eq!(root.read_file(path, 6).unwrap(), b"inside", "{path}");
     }
-    root.make_folder("new").unwrap();
-    root.write("new/c", b"one", Put::New).unwrap();
-    root.write("new/c", b"two", Put::Replace).unwrap();
-    assert_eq!(root.read("new/c", 100).unwrap(), b"two");
-    assert_eq!(root.stat("new/c").unwrap().size, 3);
-    assert_eq!(root.stat("").unwrap().kind, Kind::Folder);
+    root.create_dir("new").unwrap();
+    root.write_file("new/c", b"one", WriteMode::CreateNew).unwrap();
+    root.write_file("new/c", b"two", WriteMode::Overwrite).unwrap();
+    assert_eq!(root.read_file("new/c", 100).unwrap(), b"two");
+    assert_eq!(root.read_metadata("new/c").unwrap().size, 3);
+    assert_eq!(root.read_metadata("").unwrap().kind, FileKind::Directory);
     let names = |path| {
-        root.list(path, 10).unwrap().entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+        root.list_dir(path, 10)
+            .unwrap()
+            .entries
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         (names(""), names("new/")),
         (vec!["a".into(), "new".into(), "sub".into()], vec!["c".into()])
     );
-    root.remove("new/c").unwrap();
-    assert!(no_such(&root.read("new/c", 100).unwrap_err()) && names("new").is_empty());
+    root.remove_file("new/c").unwrap();
+    assert!(no_such(&root.read_file("new/c", 100).unwrap_err()) && names("new").is_empty());
 }
 
 #[test]
 fn what_is_in_the_way_is_told() {
     let (_folder, root) = folder();
-    assert!(matches!(root.make_folder("sub"), Err(RootError::Exists { .. })));
-    assert!(matches!(root.write("a", b"", Put::New), Err(RootError::Exists { .. })));
-    assert!(matches!(root.write("sub", b"", Put::Replace), Err(RootError::NotAFile { .. })));
-    assert!(matches!(root.read("sub", 1), Err(RootError::NotAFile { .. })));
+    assert!(matches!(root.create_dir("sub"), Err(FileAccessError::AlreadyExists { .. })));
+    assert!(matches!(
+        root.write_file("a", b"", WriteMode::CreateNew),
+        Err(FileAccessError::AlreadyExists { .. })
+    ));
+    assert!(matches!(
+        root.write_file("sub", b"", WriteMode::Overwrite),
+        Err(FileAccessError::NotRegularFile { .. })
+    ));
+    assert!(matches!(root.read_file("sub", 1), Err(FileAccessError::NotRegularFile { .. })));
 }
 
 #[test]
@@ -62,12 +73,12 @@ fn what_is_outside_answers_as_what_is_not_there() {
     let (_folder, root) = folder();
     let told = |path: &str| {
         let errors = [
-            root.read(path, 100).unwrap_err(),
-            root.stat(path).unwrap_err(),
-            root.list(path, 100).unwrap_err(),
-            root.write(path, b"x", Put::New).unwrap_err(),
-            root.make_folder(path).unwrap_err(),
-            root.remove(path).unwrap_err(),
+            root.read_file(path, 100).unwrap_err(),
+            root.read_metadata(path).unwrap_err(),
+            root.list_dir(path, 100).unwrap_err(),
+            root.write_file(path, b"x", WriteMode::CreateNew).unwrap_err(),
+            root.create_dir(path).unwrap_err(),
+            root.remove_file(path).unwrap_err(),
         ];
         errors.map(|error| error.to_string().replace(path, "PATH"))
     };
@@ -102,12 +113,12 @@ fn no_link_is_followed() {
     {
         // Positive control: whoever joins the path to the folder follows the link.
         followed += usize::from(fs::metadata(within(path)).is_ok_and(|it| it.is_file()));
-        assert!(no_such(&root.read(path, 1 << 20).unwrap_err()), "{path}");
-        assert!(no_such(&root.write(path, b"x", Put::Replace).unwrap_err()), "{path}");
+        assert!(no_such(&root.read_file(path, 1 << 20).unwrap_err()), "{path}");
+        assert!(no_such(&root.write_file(path, b"x", WriteMode::Overwrite).unwrap_err()), "{path}");
     }
     assert!(followed > 3, "{followed}");
     assert_eq!(fs::read(within("up/secret")).unwrap(), b"OUTSIDE");
-    assert_eq!(root.stat("file").unwrap().kind, Kind::Link);
+    assert_eq!(root.read_metadata("file").unwrap().kind, FileKind::Symlink);
     assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"OUTSIDE");
 }
 
@@ -126,27 +137,27 @@ fn links_that_stay_inside_can_be_read_through_and_nothing_is_written_through_one
     symlink("round", within("round")).unwrap();
     let inside = fs::read(within("a")).unwrap();
     for path in ["same/b", "inner", "sub/twice", "same/twice"] {
-        assert!(no_such(&root.read(path, 100).unwrap_err()), "{path}");
+        assert!(no_such(&root.read_file(path, 100).unwrap_err()), "{path}");
     }
-    let root = root.through_links();
-    assert_eq!(root.read("same/b", 10).unwrap(), b"below");
+    let root = root.follow_dir_symlinks();
+    assert_eq!(root.read_file("same/b", 10).unwrap(), b"below");
     for path in ["inner", "sub/twice", "same/twice"] {
-        assert_eq!(root.read(path, 100).unwrap(), inside, "{path}");
+        assert_eq!(root.read_file(path, 100).unwrap(), inside, "{path}");
     }
-    assert_eq!(root.list("same", 10).unwrap().entries.len(), 3);
+    assert_eq!(root.list_dir("same", 10).unwrap().entries.len(), 3);
     let out = ["sub/out/secret", "abs/secret", "magic/etc/passwd", "same/out/secret", "leads"];
     for path in out.into_iter().chain(["whole", "round"]) {
-        assert!(no_such(&root.read(path, 1 << 20).unwrap_err()), "{path}");
+        assert!(no_such(&root.read_file(path, 1 << 20).unwrap_err()), "{path}");
     }
     // What is written is written where it is named.
     for path in ["same/new", "inner", "sub/twice"] {
-        assert!(root.write(path, b"x", Put::Replace).is_err(), "{path}");
+        assert!(root.write_file(path, b"x", WriteMode::Overwrite).is_err(), "{path}");
     }
     assert_eq!(fs::read(within("a")).unwrap(), inside);
     // A protected file or folder is not there through a link either.
-    let root = root.protect("sub").unwrap().protect("a").unwrap();
+    let root = root.hide_path("sub").unwrap().hide_path("a").unwrap();
     for path in ["same/b", "inner", "same/twice"] {
-        assert!(no_such(&root.read(path, 100).unwrap_err()), "{path}");
+        assert!(no_such(&root.read_file(path, 100).unwrap_err()), "{path}");
     }
 }
 
@@ -157,38 +168,50 @@ fn only_regular_files_are_opened() {
     rustix::fs::mknodat(CWD, within("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(within("socket")).unwrap();
     for path in ["pipe", "socket"] {
-        let error = root.read(path, 10).unwrap_err();
+        let error = root.read_file(path, 10).unwrap_err();
         assert!(
-            matches!(error, RootError::NotAFile { .. } | RootError::NoSuch { .. }),
+            matches!(
+                error,
+                FileAccessError::NotRegularFile { .. } | FileAccessError::NotFound { .. }
+            ),
             "{path}: {error}"
         );
-        assert!(root.write(path, b"x", Put::Replace).is_err(), "{path}");
-        assert_eq!(root.stat(path).unwrap().kind, Kind::Other);
+        assert!(root.write_file(path, b"x", WriteMode::Overwrite).is_err(), "{path}");
+        assert_eq!(root.read_metadata(path).unwrap().kind, FileKind::Other);
     }
     // Devices answer endlessly; only root may make one, so an existing one is asked.
-    let devices = Root::open("/dev", Access::Read).unwrap();
-    assert!(matches!(devices.read("zero", 10), Err(RootError::NotAFile { .. })));
+    let devices = RootedDir::open_root("/dev", AccessMode::ReadOnly).unwrap();
+    assert!(matches!(devices.read_file("zero", 10), Err(FileAccessError::NotRegularFile { .. })));
 }
 
 #[test]
 fn size_is_what_is_read() {
     let (_folder, root) = folder();
-    root.write("big", &[b'x'; 101], Put::New).unwrap();
-    assert_eq!(root.read("big", 101).unwrap().len(), 101);
-    assert!(matches!(root.read("big", 100), Err(RootError::TooLarge { limit: 100, .. })));
+    root.write_file("big", &[b'x'; 101], WriteMode::CreateNew).unwrap();
+    assert_eq!(root.read_file("big", 101).unwrap().len(), 101);
+    assert!(matches!(
+        root.read_file("big", 100),
+        Err(FileAccessError::TooLarge { limit: 100, .. })
+    ));
     // The system says zero bytes of these.
-    let system = Root::open("/proc/self", Access::Read).unwrap();
-    assert_eq!(system.stat("maps").unwrap().size, 0);
-    assert!(matches!(system.read("maps", 10), Err(RootError::TooLarge { limit: 10, .. })));
-    assert!(no_such(&system.read("root/etc/passwd", 10).unwrap_err()));
-    assert!(no_such(&system.read("exe", 10).unwrap_err()));
+    let system = RootedDir::open_root("/proc/self", AccessMode::ReadOnly).unwrap();
+    assert_eq!(system.read_metadata("maps").unwrap().size, 0);
+    assert!(matches!(
+        system.read_file("maps", 10),
+        Err(FileAccessError::TooLarge { limit: 10, .. })
+    ));
+    assert!(no_such(&system.read_file("root/etc/passwd", 10).unwrap_err()));
+    assert!(no_such(&system.read_file("exe", 10).unwrap_err()));
 }
 
 #[test]
 fn a_file_with_two_names_is_not_written() {
     let (folder, root) = folder();
     fs::hard_link(folder.path().join("secret"), folder.path().join("root/h")).unwrap();
-    assert!(matches!(root.write("h", b"x", Put::Replace), Err(RootError::Linked { .. })));
+    assert!(matches!(
+        root.write_file("h", b"x", WriteMode::Overwrite),
+        Err(FileAccessError::HardLinked { .. })
+    ));
     assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"OUTSIDE");
 }
 
@@ -197,11 +220,11 @@ fn a_replaced_file_keeps_its_mode_and_leaves_nothing_beside_it() {
     let (folder, root) = folder();
     let a = folder.path().join("root/a");
     fs::set_permissions(&a, fs::Permissions::from_mode(0o4751)).unwrap();
-    root.write("a", b"new", Put::Replace).unwrap();
+    root.write_file("a", b"new", WriteMode::Overwrite).unwrap();
     assert_eq!(fs::metadata(&a).unwrap().permissions().mode() & 0o7777, 0o751);
     fs::create_dir(folder.path().join("root/full")).unwrap();
-    assert!(root.write("full", b"new", Put::Replace).is_err());
-    assert_eq!(root.list("", 10).unwrap().entries.len(), 3);
+    assert!(root.write_file("full", b"new", WriteMode::Overwrite).is_err());
+    assert_eq!(root.list_dir("", 10).unwrap().entries.len(), 3);
 }
 
 /// In a child, as the limit holds for a whole process: there the system refuses to write on.
@@ -221,23 +244,24 @@ fn a_write_that_fails_leaves_the_old_file() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
         return;
     }
-    let root = Root::open(std::env::var_os("TK_SMALL").unwrap(), Access::ReadWrite).unwrap();
-    let error = root.write("a", &vec![b'x'; 1 << 20], Put::Replace).unwrap_err();
-    assert!(matches!(error, RootError::Io { .. }), "{error}");
+    let root =
+        RootedDir::open_root(std::env::var_os("TK_SMALL").unwrap(), AccessMode::ReadWrite).unwrap();
+    let error = root.write_file("a", &vec![b'x'; 1 << 20], WriteMode::Overwrite).unwrap_err();
+    assert!(matches!(error, FileAccessError::Io { .. }), "{error}");
 }
 
 #[test]
 fn a_root_for_reading_is_not_written() {
     let (folder, _) = folder();
-    let root = Root::open(folder.path().join("root"), Access::Read).unwrap();
-    assert_eq!(root.read("a", 10).unwrap(), b"inside");
+    let root = RootedDir::open_root(folder.path().join("root"), AccessMode::ReadOnly).unwrap();
+    assert_eq!(root.read_file("a", 10).unwrap(), b"inside");
     for error in [
-        root.write("a", b"x", Put::Replace).unwrap_err(),
-        root.write("new", b"x", Put::New).unwrap_err(),
-        root.make_folder("x").unwrap_err(),
-        root.remove("a").unwrap_err(),
+        root.write_file("a", b"x", WriteMode::Overwrite).unwrap_err(),
+        root.write_file("new", b"x", WriteMode::CreateNew).unwrap_err(),
+        root.create_dir("x").unwrap_err(),
+        root.remove_file("a").unwrap_err(),
     ] {
-        assert!(matches!(error, RootError::ReadOnly { .. }), "{error}");
+        assert!(matches!(error, FileAccessError::ReadOnly { .. }), "{error}");
     }
 }
 
@@ -246,27 +270,32 @@ fn what_is_protected_is_not_there_under_any_name() {
     let (folder, root) = folder();
     fs::create_dir_all(folder.path().join("root/keys/deep/er")).unwrap();
     fs::write(folder.path().join("root/keys/deep/er/k"), "key").unwrap();
-    let root = root.protect("keys").unwrap().protect("a").unwrap();
+    let root = root.hide_path("keys").unwrap().hide_path("a").unwrap();
     fs::rename(folder.path().join("root/keys"), folder.path().join("root/sub/other")).unwrap();
     for path in
         ["sub/other/deep/er/k", "a", "sub/other", "sub/other/deep", "sub/other/deep/er/../er/k"]
     {
-        assert!(no_such(&root.read(path, 10).unwrap_err()), "{path}");
-        assert!(no_such(&root.list(path, 10).unwrap_err()), "{path}");
-        assert!(root.write(path, b"x", Put::Replace).is_err(), "{path}");
+        assert!(no_such(&root.read_file(path, 10).unwrap_err()), "{path}");
+        assert!(no_such(&root.list_dir(path, 10).unwrap_err()), "{path}");
+        assert!(root.write_file(path, b"x", WriteMode::Overwrite).is_err(), "{path}");
     }
-    assert!(no_such(&root.write("sub/other/deep/new", b"x", Put::New).unwrap_err()));
+    assert!(no_such(
+        &root.write_file("sub/other/deep/new", b"x", WriteMode::CreateNew).unwrap_err()
+    ));
     let names: Vec<_> =
-        root.list("sub", 10).unwrap().entries.into_iter().map(|entry| entry.name).collect();
-    assert_eq!((names, root.read("sub/b", 10).unwrap()), (vec!["b".into()], b"below".to_vec()));
-    assert!(root.protect("not-there").is_err());
+        root.list_dir("sub", 10).unwrap().entries.into_iter().map(|entry| entry.name).collect();
+    assert_eq!(
+        (names, root.read_file("sub/b", 10).unwrap()),
+        (vec!["b".into()], b"below".to_vec())
+    );
+    assert!(root.hide_path("not-there").is_err());
 }
 
 #[test]
 fn what_is_mounted_below_can_be_left_out() {
-    let root = Root::open("/", Access::Read).unwrap();
-    assert!(root.read("proc/version", 1 << 20).is_ok());
-    assert!(no_such(&root.on_one_device().read("proc/version", 1 << 20).unwrap_err()));
+    let root = RootedDir::open_root("/", AccessMode::ReadOnly).unwrap();
+    assert!(root.read_file("proc/version", 1 << 20).is_ok());
+    assert!(no_such(&root.stay_on_device().read_file("proc/version", 1 << 20).unwrap_err()));
 }
 
 #[test]
@@ -277,21 +306,23 @@ fn a_listing_is_bounded_and_shows_any_name() {
     }
     let odd = Path::new(OsStr::from_bytes(b"\xff\xfe\n"));
     fs::write(folder.path().join("root").join(odd), "odd").unwrap();
-    let some = root.list("sub", 10).unwrap();
-    assert_eq!((some.entries.len(), some.more), (10, true));
-    let all = root.list("sub", 51).unwrap();
-    assert_eq!((all.entries.len(), all.more), (51, false));
-    assert!(root.list("", 10).unwrap().entries.iter().any(|entry| entry.name == odd.as_os_str()));
-    assert_eq!(root.read(odd, 10).unwrap(), b"odd");
+    let some = root.list_dir("sub", 10).unwrap();
+    assert_eq!((some.entries.len(), some.is_truncated), (10, true));
+    let all = root.list_dir("sub", 51).unwrap();
+    assert_eq!((all.entries.len(), all.is_truncated), (51, false));
+    assert!(
+        root.list_dir("", 10).unwrap().entries.iter().any(|entry| entry.name == odd.as_os_str())
+    );
+    assert_eq!(root.read_file(odd, 10).unwrap(), b"odd");
 }
 
 #[test]
 fn a_root_that_cannot_be_used_says_why() {
     let (folder, _) = folder();
     for path in [folder.path().join("none"), folder.path().join("secret")] {
-        let error = Root::open(&path, Access::Read).unwrap_err();
+        let error = RootedDir::open_root(&path, AccessMode::ReadOnly).unwrap_err();
         assert!(
-            matches!(error, RootError::Root { .. })
+            matches!(error, FileAccessError::InvalidRoot { .. })
                 && error.to_string().contains(path.to_str().unwrap())
         );
     }
@@ -301,22 +332,22 @@ fn a_root_that_cannot_be_used_says_why() {
 fn a_file_is_filled_as_it_comes_or_not_at_all() {
     use std::io::{self, Read as _, Write as _};
     let folder = tempfile::tempdir().unwrap();
-    let root = Root::open(folder.path(), Access::ReadWrite).unwrap();
-    root.make_folders_above("a/b/c").unwrap();
-    let filled = root.write_with("a/b/c", Put::Replace, |file| {
+    let root = RootedDir::open_root(folder.path(), AccessMode::ReadWrite).unwrap();
+    root.create_parent_dirs("a/b/c").unwrap();
+    let filled = root.write_file_with("a/b/c", WriteMode::Overwrite, |file| {
         file.write_all(b"first ")?;
         file.write_all(b"second").map(|()| 12)
     });
     assert_eq!(filled.unwrap(), 12);
-    let broken = root.write_with("a/b/c", Put::Replace, |file| {
+    let broken = root.write_file_with("a/b/c", WriteMode::Overwrite, |file| {
         file.write_all(b"half")?;
         Err::<(), _>(io::Error::other("it broke off"))
     });
     assert!(broken.unwrap_err().to_string().contains("it broke off"));
-    let (mut file, meta) = root.file("a/b/c").unwrap();
+    let (mut file, meta) = root.open_file("a/b/c").unwrap();
     let mut content = String::new();
     file.read_to_string(&mut content).unwrap();
     assert_eq!((content.as_str(), meta.size), ("first second", 12));
-    assert_eq!(root.list("a/b", 10).unwrap().entries.len(), 1, "nothing is left beside it");
-    assert!(root.file("a/b").is_err() && root.file("../x").is_err());
+    assert_eq!(root.list_dir("a/b", 10).unwrap().entries.len(), 1, "nothing is left beside it");
+    assert!(root.open_file("a/b").is_err() && root.open_file("../x").is_err());
 }

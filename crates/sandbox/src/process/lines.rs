@@ -1,35 +1,36 @@
-//! Reads lines of bounded length from a stream that may never send one.
+//! Reads lines of bounded length from an untrusted stream.
 //!
-//! A line past the bound is not kept. Its length is in what is told of it, which the codecs of tokio-util
-//! do not count.
+//! A longer line is not stored, but its length is reported, which the codecs of tokio-util do not
+//! count.
 
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Bytes asked of the stream at a time.
+/// Bytes per read.
 const CHUNK: usize = 16 * 1024;
 
-/// One step of reading.
+/// Result of one read step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A line without its end, and without blanks around it.
+    /// Line without its end and without surrounding whitespace.
     Whole(Bytes),
-    /// The same of what stands at the end of the stream without a line end.
+    /// Text at the end of the stream without a line end, trimmed.
     Rest(Bytes),
-    /// A line of this many bytes, which were not kept; of at least so many with [`OverlongLine::Stop`].
+    /// Overlong line of this many bytes, not stored; at least this many with
+    /// [`OverlongLine::Stop`].
     TooLong(usize),
-    /// The stream ended.
+    /// End of the stream.
     End,
 }
 
-/// What becomes of a line past the bound.
+/// Handling of a line above the length limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverlongLine {
-    /// It is read to its end, and the stream goes on behind it.
+    /// Reads it to its end and continues with the next line.
     PassOver,
-    /// It is told at once. What follows on the stream makes no sense then.
+    /// Reports it at once. The rest of the stream is then unusable.
     Stop,
 }
 
@@ -40,22 +41,22 @@ pub struct Lines<R> {
     most: usize,
     overlong: OverlongLine,
     held: BytesMut,
-    /// How much of `held` is known to have no line end.
+    /// Bytes of `held` that are known to contain no line end.
     searched: usize,
-    /// Bytes of the line that is being passed over.
+    /// Bytes of the line that is being skipped.
     skipped: Option<usize>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Reads from `stream` lines of at most `most` bytes.
+    /// Creates a reader of lines with at most `most` bytes each.
     pub fn new(stream: R, most: usize, overlong: OverlongLine) -> Self {
         Self { stream, most, overlong, held: BytesMut::new(), searched: 0, skipped: None }
     }
 
-    /// The next line. Dropping the future loses nothing.
+    /// Returns the next line. Cancel-safe.
     ///
     /// # Errors
-    /// The stream's.
+    /// Returns the error of the stream.
     pub async fn next(&mut self) -> io::Result<Line> {
         loop {
             if let Some(line) = self.held_line() {
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(lines(&long, 20_000).await, [Line::TooLong(100_000), whole("next")]);
     }
 
-    /// A flood without a line end holds no more than the bound and one chunk.
+    /// An endless line uses no more memory than the limit and one chunk.
     #[tokio::test]
     async fn a_flood_is_not_kept() {
         let mut lines = Lines::new(tokio::io::repeat(b'x'), 50_000, OverlongLine::PassOver);

@@ -1,4 +1,4 @@
-//! The cage: what runs in it gets at nothing, and nothing of it stays.
+//! Tests of the sandbox: its processes reach nothing outside, and none of them survives.
 
 mod ends;
 mod neighbours;
@@ -8,35 +8,35 @@ mod scenarios;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use sandbox::process::{Exit, Launcher, Spec};
-use sandbox::{Cage, Tier, standing, try_out};
+use sandbox::process::{ChildExit, CommandSpec, ProcessLauncher};
+use sandbox::{SandboxLevel, SandboxSpec, detect_support, run_self_test};
 use tokio::io::AsyncReadExt as _;
 
 const BIN: &str = env!("CARGO_BIN_EXE_sandbox-launch");
 
-fn launcher() -> Launcher {
-    Launcher::new(PathBuf::from(BIN), vec![OsString::from("__launch")])
+fn launcher() -> ProcessLauncher {
+    ProcessLauncher::new(PathBuf::from(BIN), vec![OsString::from("__launch")])
 }
 
-/// A script in a cage.
-fn shell(cage: Cage, script: &str) -> Spec {
-    Spec {
+/// Builds the command of a script in a sandbox.
+fn shell(cage: SandboxSpec, script: &str) -> CommandSpec {
+    CommandSpec {
         command: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), script.to_owned()],
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".into())],
         clear_env: true,
-        cwd: cage.work.clone(),
-        cage: Some(cage),
+        cwd: cage.work_dir.clone(),
+        sandbox: Some(cage),
     }
 }
 
-/// What it says, on both streams, and how it ended.
-async fn said(cage: Cage, script: &str) -> (String, Exit) {
-    let mut child = launcher().spawn(&shell(cage, &format!("exec 2>&1; {script}"))).unwrap();
+/// Returns the output of a script on both streams, and its exit.
+async fn said(cage: SandboxSpec, script: &str) -> (String, ChildExit) {
+    let mut child = launcher().spawn_child(&shell(cage, &format!("exec 2>&1; {script}"))).unwrap();
     let mut text = String::new();
-    let mut stdout = child.stdout().unwrap().take(1 << 20);
+    let mut stdout = child.take_stdout().unwrap().take(1 << 20);
     drop(stdout.read_to_string(&mut text).await);
-    (text, child.wait().await)
+    (text, child.wait_ended().await)
 }
 
 fn work() -> tempfile::TempDir {
@@ -46,35 +46,35 @@ fn work() -> tempfile::TempDir {
     folder
 }
 
-fn cage(tier: Tier, work: &tempfile::TempDir) -> Cage {
-    Cage::new(tier).working_in(work.path().canonicalize().unwrap())
+fn cage(tier: SandboxLevel, work: &tempfile::TempDir) -> SandboxSpec {
+    SandboxSpec::new(tier).with_work_dir(work.path().canonicalize().unwrap())
 }
 
 #[tokio::test]
 async fn both_tiers_hold_against_every_attempt() {
-    for tier in [Tier::Whole, Tier::Fenced] {
-        let found = try_out(&launcher(), tier).await.unwrap();
-        let broken: Vec<_> = found.broken().collect();
-        assert_eq!(broken, [] as [&sandbox::Trial; 0], "{tier:?}");
-        assert!(found.trials.len() > 20, "{}", found.trials.len());
+    for tier in [SandboxLevel::Full, SandboxLevel::NoNamespaces] {
+        let found = run_self_test(&launcher(), tier).await.unwrap();
+        let broken: Vec<_> = found.failed_attempts().collect();
+        assert_eq!(broken, [] as [&sandbox::EscapeAttempt; 0], "{tier:?}");
+        assert!(found.attempts.len() > 20, "{}", found.attempts.len());
     }
-    assert_eq!(standing(&launcher()).await.tier(), Some(Tier::Whole));
+    assert_eq!(detect_support(&launcher()).await.best_level(), Some(SandboxLevel::Full));
 }
 
 #[tokio::test]
 async fn a_script_works_in_its_folder() {
-    for tier in [Tier::Whole, Tier::Fenced] {
+    for tier in [SandboxLevel::Full, SandboxLevel::NoNamespaces] {
         let work = work();
         std::fs::write(work.path().join("given"), "given\n").unwrap();
         let script = "cat given; echo made > made; pwd; id -u; ls /; echo $$";
         let (text, exit) = said(cage(tier, &work), script).await;
-        assert_eq!(exit, Exit::Code(0), "{tier:?} {text}");
+        assert_eq!(exit, ChildExit::Code(0), "{tier:?} {text}");
         assert!(text.starts_with("given\n"), "{text}");
         assert_eq!(std::fs::read_to_string(work.path().join("made")).unwrap(), "made\n");
     }
 }
 
-/// The same attempts without a cage: they must succeed, or the trials prove nothing.
+/// The same attempts must succeed without a sandbox, or the tests prove nothing.
 #[tokio::test]
 async fn without_a_cage_the_attempts_succeed() {
     let folder = work();
@@ -130,19 +130,20 @@ async fn without_a_cage_the_attempts_succeed() {
 #[tokio::test]
 async fn a_folder_to_read_is_there_and_cannot_be_written_whatever_leads_to_it() {
     let work = work();
-    // 0700, and so closed to whom the superuser becomes; below a folder that the cage has its own of.
+    // Mode 0700, so inaccessible to the user that root switches to; below a path that the sandbox
+    // replaces.
     let closed = tempfile::tempdir().unwrap();
     let folder = closed.path().canonicalize().unwrap().join("to-read");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("given"), "given\n").unwrap();
     std::fs::write(closed.path().join("beside"), "beside\n").unwrap();
-    let mut cage = cage(Tier::Whole, &work);
-    cage.readable = vec![folder.clone(), closed.path().join("none")];
+    let mut cage = cage(SandboxLevel::Full, &work);
+    cage.readable_paths = vec![folder.clone(), closed.path().join("none")];
     let shown = folder.display();
     let script =
         format!("cat {shown}/given; cat {shown}/../beside; echo x > {shown}/made; echo end");
     let (text, exit) = said(cage, &script).await;
-    assert_eq!(exit, Exit::Code(0), "{text}");
+    assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert!(text.starts_with("given\n") && text.ends_with("end\n"), "{text}");
     assert!(!text.contains("beside\n") && !folder.join("made").exists(), "{text}");
 }

@@ -1,35 +1,35 @@
-//! Descriptors: children get the limit back that this process was started with, and sources leave some for
-//! clients. The limits are those of a process, so each test runs in one of its own.
+//! Tests of descriptor limits: children get the original limit back, and sources leave descriptors
+//! for clients. Limits apply to a process, so each test runs in its own.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::Command;
 
 use bytes::Bytes;
-use egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
-use host::descriptors::raise;
+use egress::{EgressClient, EgressOptions, Origin, RequestLimits, UrlTrust};
+use host::descriptors::raise_soft_limit;
 use http::Request;
-use sandbox::process::{Child, Launcher, Spec};
+use sandbox::process::{ChildProcess, CommandSpec, ProcessLauncher};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 const BIN: &str = env!("CARGO_BIN_EXE_sandbox-launch");
-/// Says to a test which of its ways to go.
+/// Environment variable that selects the branch of a test.
 const INSIDE: &str = "TK_DESCRIPTORS";
 
-fn start(command: &str, args: &[&str]) -> Result<Child, String> {
-    let launcher = Launcher::new(BIN.into(), vec![OsString::from("__launch")]);
+fn start(command: &str, args: &[&str]) -> Result<ChildProcess, String> {
+    let launcher = ProcessLauncher::new(BIN.into(), vec![OsString::from("__launch")]);
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let spec = Spec { command: command.to_owned(), args, ..Spec::default() };
-    launcher.spawn(&spec).map_err(|error| error.to_string())
+    let spec = CommandSpec { command: command.to_owned(), args, ..CommandSpec::default() };
+    launcher.spawn_child(&spec).map_err(|error| error.to_string())
 }
 
-/// A connection that is never answered.
+/// Accepts a connection and never answers it.
 async fn accept(site: &TcpListener) -> TcpStream {
     site.accept().await.unwrap().0
 }
 
-/// The same test in a process with these soft and hard limits.
+/// Runs the same test in a process with these soft and hard limits.
 fn again(test: &str, limits: &str, way: &str) {
     let output = Command::new("prlimit")
         .arg(format!("--nofile={limits}"))
@@ -49,14 +49,14 @@ async fn children_have_the_soft_limit_that_toolkeep_was_started_with() {
         let name = "descriptors::children_have_the_soft_limit_that_toolkeep_was_started_with";
         return again(name, "777:1500", "raised");
     }
-    let shares = raise().unwrap();
+    let shares = raise_soft_limit().unwrap();
     assert_eq!(shares.limit, 1_500);
     let mut child = start("sh", &["-c", "ulimit -Sn; ulimit -Hn"]).unwrap();
     let mut text = String::new();
-    child.stdout().unwrap().read_to_string(&mut text).await.unwrap();
-    child.wait().await;
+    child.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
+    child.wait_ended().await;
     assert_eq!(text, "777\n1500\n");
-    // The control: what is started in the usual way has the raised one.
+    // Control: a child started without the launcher has the raised limit.
     let usual = Command::new("sh").args(["-c", "ulimit -Sn"]).output().unwrap();
     assert_eq!(usual.stdout, b"1500\n");
 }
@@ -66,10 +66,10 @@ async fn sources_leave_descriptors_for_clients() {
     let Some(way) = std::env::var_os(INSIDE) else {
         let name = "descriptors::sources_leave_descriptors_for_clients";
         again(name, "200:200", "shared");
-        // The control: where nothing is shared out, programs take all there are.
+        // Control: without shares, programs use all descriptors.
         return again(name, "200:200", "unshared");
     };
-    let shares = if way == "shared" { Some(raise().unwrap()) } else { None };
+    let shares = if way == "shared" { Some(raise_soft_limit().unwrap()) } else { None };
     let (mut children, mut last) = (Vec::new(), String::new());
     while children.len() < 64 {
         match start("sleep", &["600"]) {
@@ -91,13 +91,13 @@ async fn sources_leave_descriptors_for_clients() {
     assert!(files.len() >= shares.clients, "{}", files.len());
     drop(files);
 
-    // Three are left for connections to sources.
+    // Three remain for connections to sources.
     let site = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", site.local_addr().unwrap());
-    let class = Class::Operator { origin: Origin::parse(&url).unwrap() };
-    let egress = Egress::new(EgressSettings::default()).unwrap();
+    let class = UrlTrust::Configured { origin: Origin::parse(&url).unwrap() };
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
     let get = || Request::get(&url).body(Bytes::new()).unwrap();
-    let ask = || egress.send(&class, get(), HttpLimits::default());
+    let ask = || egress.send_request(&class, get(), RequestLimits::default());
     let three = async { [accept(&site).await, accept(&site).await, accept(&site).await] };
     let (mut held, last) = (futures_util::stream::FuturesUnordered::new(), ask());
     held.extend([ask(), ask(), ask()]);
@@ -107,7 +107,7 @@ async fn sources_leave_descriptors_for_clients() {
     };
     let error = last.await.map(drop).unwrap_err().to_string();
     assert!(error.contains("kept for clients"), "{error}");
-    // What is given back can be taken again.
+    // Released descriptors can be used again.
     assert!(start("sleep", &["600"]).is_err());
     drop(children.pop());
     children.push(start("sleep", &["600"]).unwrap());

@@ -1,16 +1,17 @@
-//! Processes found by a word in their environment or arguments, whatever became of their parents.
+//! Finds processes by a marker in their environment or arguments, whatever happened to their
+//! parents.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal};
-pub(crate) use testkit::condition::eventually;
+pub(crate) use testkit::condition::wait_until;
 
-/// A word no other process carries.
+/// Returns a marker that no other process has.
 pub(crate) fn mark(name: &str) -> String {
     format!("tk-mark-{name}-{}-{:?}", std::process::id(), std::thread::current().id())
 }
 
-/// The processes that carry `mark`, except this one; ended ones carry nothing.
+/// Returns the processes with `mark`, except this one; exited processes have no marker.
 pub(crate) fn carriers(mark: &str) -> Vec<i32> {
     let holds = |path: String| {
         fs::read(path)
@@ -26,12 +27,12 @@ pub(crate) fn carriers(mark: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until as many carry `mark` as `enough` asks for; fails after 20 s.
+/// Waits until the number of processes with `mark` satisfies `enough`; fails after 20 s.
 pub(crate) async fn until(mark: &str, enough: impl Fn(usize) -> bool) {
-    eventually(&format!("{mark}: {:?}", carriers(mark)), || enough(carriers(mark).len())).await;
+    wait_until(&format!("{mark}: {:?}", carriers(mark)), || enough(carriers(mark).len())).await;
 }
 
-/// Whether the process is there and has not ended.
+/// Whether the process exists and has not exited.
 pub(crate) fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))

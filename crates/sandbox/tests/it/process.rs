@@ -1,17 +1,19 @@
-//! Children, and that nothing of them stays.
+//! Tests that no descendant of a child survives.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use sandbox::process::{Child, Exit, Launcher, SpawnError, Spec, Tail};
+use sandbox::process::{
+    ChildExit, ChildProcess, CommandSpec, OutputTail, ProcessLauncher, SpawnError,
+};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::marks::{carriers, eventually, kill, mark, runs, until};
+use crate::marks::{carriers, kill, mark, runs, until, wait_until};
 
 const BIN: &str = env!("CARGO_BIN_EXE_sandbox-launch");
-/// Name, script, and how many processes it becomes.
+/// Name, script, and number of its processes.
 const TREES: [(&str, &str, usize); 6] = [
     ("plain", "exec sleep 600", 1),
     ("session", "setsid sleep 600 & exec sleep 600", 2),
@@ -25,39 +27,39 @@ const TREES: [(&str, &str, usize); 6] = [
     ),
 ];
 
-fn launcher() -> Launcher {
-    Launcher::new(PathBuf::from(BIN), vec![OsString::from("__launch")])
+fn launcher() -> ProcessLauncher {
+    ProcessLauncher::new(PathBuf::from(BIN), vec![OsString::from("__launch")])
 }
 
-fn shell(script: &str, mark: &str) -> Spec {
-    Spec {
+fn shell(script: &str, mark: &str) -> CommandSpec {
+    CommandSpec {
         command: "sh".to_owned(),
         args: vec!["-c".to_owned(), script.to_owned()],
         env: vec![("TK_MARK".to_owned(), mark.into())],
-        ..Spec::default()
+        ..CommandSpec::default()
     }
 }
 
-async fn grown(name: &str, script: &str, count: usize) -> (Child, String) {
+async fn grown(name: &str, script: &str, count: usize) -> (ChildProcess, String) {
     let mark = mark(name);
-    let child = launcher().spawn(&shell(script, &mark)).unwrap();
+    let child = launcher().spawn_child(&shell(script, &mark)).unwrap();
     until(&mark, |found| found >= count).await;
     (child, mark)
 }
 
-async fn output(spec: &Spec) -> (String, Exit) {
-    let mut child = launcher().spawn(spec).unwrap();
+async fn output(spec: &CommandSpec) -> (String, ChildExit) {
+    let mut child = launcher().spawn_child(spec).unwrap();
     let mut text = String::new();
-    child.stdout().unwrap().read_to_string(&mut text).await.unwrap();
-    (text, child.wait().await)
+    child.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
+    (text, child.wait_ended().await)
 }
 
 #[tokio::test]
 async fn a_killed_tree_is_gone_when_kill_resolves() {
     for (name, script, count) in TREES {
         let (child, mark) = grown(name, script, count).await;
-        let supervisor = child.id().unwrap();
-        child.kill(Duration::from_millis(50)).await;
+        let supervisor = child.supervisor_pid().unwrap();
+        child.shut_down(Duration::from_millis(50)).await;
         assert_eq!(carriers(&mark), [0; 0], "{name}");
         assert!(!runs(supervisor), "{name}");
     }
@@ -67,10 +69,10 @@ async fn a_killed_tree_is_gone_when_kill_resolves() {
 async fn a_dropped_tree_goes_by_itself() {
     for (name, script, count) in TREES {
         let (child, mark) = grown(name, script, count).await;
-        let supervisor = child.id().unwrap();
+        let supervisor = child.supervisor_pid().unwrap();
         drop(child);
         until(&mark, |found| found == 0).await;
-        eventually("supervisor gone", || !runs(supervisor)).await;
+        wait_until("supervisor gone", || !runs(supervisor)).await;
     }
 }
 
@@ -83,7 +85,7 @@ async fn a_tree_goes_with_a_toolkeep_that_was_killed() {
         let mut holder = std::process::Command::new(BIN);
         let mut holder =
             holder.args(["hold", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
-        // The holder carries the mark in its arguments; `exec sleep` leaves it in the environment only.
+        // The holder has the marker in its arguments; `exec sleep` has it in the environment only.
         until(&mark, |found| found > count).await;
         holder.kill().unwrap();
         holder.wait().unwrap();
@@ -94,18 +96,19 @@ async fn a_tree_goes_with_a_toolkeep_that_was_killed() {
 #[tokio::test]
 async fn the_command_dies_with_a_supervisor_that_was_killed() {
     let (mut child, mark) = grown("lost", "sleep 600 & sleep 600", 3).await;
-    child.started().await.unwrap();
-    kill(child.id().unwrap().cast_signed());
-    assert_eq!(child.wait().await, Exit::Lost);
+    child.wait_started().await.unwrap();
+    kill(child.supervisor_pid().unwrap().cast_signed());
+    assert_eq!(child.wait_ended().await, ChildExit::SupervisorLost);
     until(&mark, |found| found == 0).await;
 }
 
 #[tokio::test]
 async fn a_supervisor_that_is_asked_to_end_takes_the_tree_along() {
     let (mut child, mark) = grown("asked", "setsid sleep 600 & sleep 600", 3).await;
-    let supervisor = rustix::process::Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
+    let supervisor =
+        rustix::process::Pid::from_raw(child.supervisor_pid().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(supervisor, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().await, Exit::Signal(15));
+    assert_eq!(child.wait_ended().await, ChildExit::Signal(15));
     assert_eq!(carriers(&mark), [0; 0]);
 }
 
@@ -115,10 +118,10 @@ async fn a_relay_of_short_lived_sessions_is_caught() {
     let mark = mark("relay");
     let mut spec = shell("sh -c \"$RELAY\"; sleep 600", &mark);
     spec.env.push(("RELAY".to_owned(), relay.into()));
-    let mut child = launcher().spawn(&spec).unwrap();
-    child.started().await.unwrap();
+    let mut child = launcher().spawn_child(&spec).unwrap();
+    child.wait_started().await.unwrap();
     until(&mark, |found| found >= 2).await;
-    child.kill(Duration::from_millis(10)).await;
+    child.shut_down(Duration::from_millis(10)).await;
     assert_eq!(carriers(&mark), [0; 0]);
 }
 
@@ -126,9 +129,9 @@ async fn a_relay_of_short_lived_sessions_is_caught() {
 async fn what_the_command_leaves_behind_goes_when_it_ends_and_its_code_is_told() {
     let mark = mark("leftover");
     let mut child =
-        launcher().spawn(&shell("setsid sleep 600 & (sleep 600 &); exit 7", &mark)).unwrap();
-    assert_eq!(child.wait().await, Exit::Code(7));
-    assert_eq!(child.wait().await, Exit::Code(7), "asked again");
+        launcher().spawn_child(&shell("setsid sleep 600 & (sleep 600 &); exit 7", &mark)).unwrap();
+    assert_eq!(child.wait_ended().await, ChildExit::Code(7));
+    assert_eq!(child.wait_ended().await, ChildExit::Code(7), "asked again");
     assert_eq!(carriers(&mark), [0; 0]);
 }
 
@@ -136,10 +139,10 @@ async fn what_the_command_leaves_behind_goes_when_it_ends_and_its_code_is_told()
 async fn a_child_that_listens_has_its_grace() {
     let mark = mark("grace");
     let script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut child = launcher().spawn(&shell(script, &mark)).unwrap();
-    let mut lines = BufReader::new(child.stdout().unwrap()).lines();
+    let mut child = launcher().spawn_child(&shell(script, &mark)).unwrap();
+    let mut lines = BufReader::new(child.take_stdout().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
-    child.kill(Duration::from_mins(1)).await;
+    child.shut_down(Duration::from_mins(1)).await;
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "bye");
     assert_eq!(lines.next_line().await.unwrap(), None);
 }
@@ -151,27 +154,27 @@ async fn many_starts_and_stops_leave_nothing() {
     let mut supervisors = Vec::new();
     for round in 0..rounds {
         let (_, script, _) = TREES[round % 5];
-        let mut child = launcher().spawn(&shell(script, &mark)).unwrap();
-        supervisors.extend(child.id());
-        // Every moment of a start is met: before the order is read, while it forks, after.
+        let mut child = launcher().spawn_child(&shell(script, &mark)).unwrap();
+        supervisors.extend(child.supervisor_pid());
+        // Covers every phase of a start: before the request is read, during the fork, and after it.
         match round % 4 {
             0 => drop(child),
-            1 => child.kill(Duration::ZERO).await,
+            1 => child.shut_down(Duration::ZERO).await,
             2 => {
-                child.started().await.unwrap();
+                child.wait_started().await.unwrap();
                 drop(child);
             }
             _ => {
-                child.started().await.unwrap();
+                child.wait_started().await.unwrap();
                 tokio::time::sleep(Duration::from_millis(round as u64 % 7)).await;
-                child.kill(Duration::from_millis(5)).await;
+                child.shut_down(Duration::from_millis(5)).await;
             }
         }
     }
     until(&mark, |found| found == 0).await;
-    // Reaped too, also those whose child was dropped.
+    // Also reaped, including those whose child was dropped.
     let listed = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-    eventually("supervisors gone", || !supervisors.iter().any(listed)).await;
+    wait_until("supervisors gone", || !supervisors.iter().any(listed)).await;
 }
 
 #[tokio::test]
@@ -193,29 +196,30 @@ async fn control_kill_on_drop_alone_leaves_a_session_behind() {
 
 #[tokio::test]
 async fn streams_pass_through_and_no_sibling_holds_them_open() {
-    let mut first =
-        launcher().spawn(&Spec { command: "cat".to_owned(), ..Spec::default() }).unwrap();
-    let second = launcher().spawn(&shell("exec sleep 600", "sibling")).unwrap();
-    let mut stdin = first.stdin().unwrap();
+    let mut first = launcher()
+        .spawn_child(&CommandSpec { command: "cat".to_owned(), ..CommandSpec::default() })
+        .unwrap();
+    let second = launcher().spawn_child(&shell("exec sleep 600", "sibling")).unwrap();
+    let mut stdin = first.take_stdin().unwrap();
     stdin.write_all(b"hello").await.unwrap();
     drop(stdin);
     let mut text = String::new();
-    first.stdout().unwrap().read_to_string(&mut text).await.unwrap();
-    assert_eq!((text.as_str(), first.wait().await), ("hello", Exit::Code(0)));
-    assert!(first.stdin().is_none() && first.stdout().is_none());
-    second.kill(Duration::ZERO).await;
+    first.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
+    assert_eq!((text.as_str(), first.wait_ended().await), ("hello", ChildExit::Code(0)));
+    assert!(first.take_stdin().is_none() && first.take_stdout().is_none());
+    second.shut_down(Duration::ZERO).await;
 }
 
 #[tokio::test]
 async fn the_end_of_standard_output_is_seen_while_the_child_goes_on() {
     let mut child =
-        launcher().spawn(&shell("echo on >&2; exec >&-; exec sleep 600", "eof")).unwrap();
+        launcher().spawn_child(&shell("echo on >&2; exec >&-; exec sleep 600", "eof")).unwrap();
     let mut text = String::new();
-    child.stdout().unwrap().read_to_string(&mut text).await.unwrap();
-    let tail = Tail::default();
-    let draining = tail.clone().drain(child.stderr().unwrap());
-    child.kill(Duration::ZERO).await;
-    assert_eq!((draining.await, tail.text().as_str()), (3, "on\n"));
+    child.take_stdout().unwrap().read_to_string(&mut text).await.unwrap();
+    let tail = OutputTail::default();
+    let draining = tail.clone().drain_stream(child.take_stderr().unwrap());
+    child.shut_down(Duration::ZERO).await;
+    assert_eq!((draining.await, tail.to_lossy_string().as_str()), (3, "on\n"));
 }
 
 #[tokio::test]
@@ -223,45 +227,48 @@ async fn a_child_gets_three_descriptors_and_the_listed_environment() {
     let open = std::fs::File::open("/dev/null").unwrap();
     rustix::io::fcntl_setfd(&open, rustix::io::FdFlags::empty()).unwrap();
     let (text, exit) = output(&shell("echo /proc/$$/fd/*; env", "fds")).await;
-    assert_eq!(exit, Exit::Code(0));
+    assert_eq!(exit, ChildExit::Code(0));
     let (fds, env) = text.split_once('\n').unwrap();
     let fds: Vec<_> = fds.split(' ').filter_map(|path| path.rsplit('/').next()).collect();
-    // dash opens the folder it lists; it closes it before it prints, but has its number in the list.
+    // dash opens the listed folder and closes it before it prints, but its number is in the list.
     assert!(fds.len() <= 4 && fds[..3] == ["0", "1", "2"], "{fds:?}");
     let names: Vec<_> = env.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     assert!(names.contains(&"TK_MARK") && names.contains(&"PATH"), "{names:?}");
     let own = ["TK_MARK", "PWD", "OLDPWD", "_", "SHLVL"];
-    let known = |name: &&str| own.contains(name) || sandbox::process::PASSED_ON.contains(name);
+    let known = |name: &&str| own.contains(name) || sandbox::process::INHERITED_ENV.contains(name);
     assert!(names.iter().all(known), "{names:?}");
 }
 
 #[tokio::test]
 async fn what_cannot_start_says_why() {
-    let none = Spec { command: "toolkeep-no-such".to_owned(), ..Spec::default() };
-    let nowhere = Spec { cwd: Some(PathBuf::from("/no/such")), ..shell("true", "cwd") };
-    let unfit = Spec { command: "/etc/passwd".to_owned(), ..Spec::default() };
+    let none = CommandSpec { command: "toolkeep-no-such".to_owned(), ..CommandSpec::default() };
+    let nowhere = CommandSpec { cwd: Some(PathBuf::from("/no/such")), ..shell("true", "cwd") };
+    let unfit = CommandSpec { command: "/etc/passwd".to_owned(), ..CommandSpec::default() };
     for (spec, words) in
         [(none, "on the `PATH`"), (nowhere, "`/no/such`"), (unfit, "may be executed")]
     {
-        let mut child = launcher().spawn(&spec).unwrap();
-        let error = child.started().await.unwrap_err();
+        let mut child = launcher().spawn_child(&spec).unwrap();
+        let error = child.wait_started().await.unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
-        assert!(matches!(&error, SpawnError::NotStarted { what, .. } if
-            child.wait().await == Exit::NotStarted(what.clone())));
+        assert!(matches!(&error, SpawnError::CommandFailed { what, .. } if
+            child.wait_ended().await == ChildExit::NotStarted(what.clone())));
     }
-    let broken = Launcher::new(PathBuf::from("/no/such/supervisor"), Vec::new());
-    assert!(matches!(broken.spawn(&shell("true", "x")), Err(SpawnError::Supervisor(_))));
+    let broken = ProcessLauncher::new(PathBuf::from("/no/such/supervisor"), Vec::new());
+    assert!(matches!(
+        broken.spawn_child(&shell("true", "x")),
+        Err(SpawnError::SupervisorFailed(_))
+    ));
 }
 
 #[tokio::test]
 async fn the_folder_and_the_path_of_the_child_are_the_given_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let spec = Spec { cwd: Some(folder.path().to_owned()), ..shell("pwd -P", "cwd") };
+    let spec = CommandSpec { cwd: Some(folder.path().to_owned()), ..shell("pwd -P", "cwd") };
     assert_eq!(
         output(&spec).await.0.trim_end(),
         folder.path().canonicalize().unwrap().to_str().unwrap()
     );
     let mut elsewhere = shell("true", "path");
     elsewhere.env.push(("PATH".to_owned(), folder.path().to_str().unwrap().into()));
-    assert!(matches!(output(&elsewhere).await.1, Exit::NotStarted(_)));
+    assert!(matches!(output(&elsewhere).await.1, ChildExit::NotStarted(_)));
 }

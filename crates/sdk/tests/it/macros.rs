@@ -1,4 +1,4 @@
-//! `#[tool]`: what it makes of a function.
+//! Tests of the expansion of `#[tool]`.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -7,7 +7,7 @@
 )]
 
 use bytes::Bytes;
-use sdk::{Call, Failure, Node, Options, Tool, ToolError, Tools, call_tool, tool};
+use sdk::{AddToolError, Call, Failure, Node, NodeOptions, Tool, ToolSet, call_tool, tool};
 use serde_json::{Value, json};
 
 /// Reverses a given string input
@@ -18,7 +18,7 @@ fn reverse_text(text: String) -> Value {
     json!({ "result": text.chars().rev().collect::<String>() })
 }
 
-#[tool(name = "reverse.bytes", description = "Spec 4's form", input_spec = json!({ "text": "string" }))]
+#[tool(name = "reverse.bytes", description = "Raw bytes", input_spec = json!({ "text": "string" }))]
 fn reverse(input: Bytes) -> Bytes {
     input.iter().rev().copied().collect()
 }
@@ -42,7 +42,7 @@ async fn told(
     #[serde(default)] with: Option<String>,
 ) -> Result<String, Failure> {
     for time in 0..times {
-        call.report(f64::from(time), Some(f64::from(times)), "more");
+        call.report_progress(f64::from(time), Some(f64::from(times)), "more");
     }
     Ok(format!("{times} {}", with.unwrap_or_default()))
 }
@@ -58,11 +58,11 @@ fn all() -> [Tool; 5] {
 
 #[tokio::test]
 async fn a_function_is_a_tool_by_its_attribute() {
-    let mut tools = Tools::default();
+    let mut tools = ToolSet::default();
     for tool in all() {
-        tools.add(tool).unwrap();
+        tools.add_tool(tool).unwrap();
     }
-    let node = Node::start(tools, Options::default().port(0)).await.unwrap();
+    let node = Node::start(tools, NodeOptions::default().port(0)).await.unwrap();
     let port = node.address().port();
     let called = async |name: &str, input: Value| {
         let called = call_tool(name, &input, "127.0.0.1", port).await;
@@ -88,7 +88,7 @@ fn name_description_and_schema_are_made_of_the_function() {
     let pairs = all().each_ref().map(shown);
     let pair = |name: &str, about: &str| (name.to_owned(), about.to_owned());
     assert_eq!(pairs[0], pair("reverse_text", "Reverses a given string input\n\nand says so."));
-    assert_eq!(pairs[1], pair("reverse.bytes", "Spec 4's form"));
+    assert_eq!(pairs[1], pair("reverse.bytes", "Raw bytes"));
     assert_eq!(pairs[2], pair("sum", ""));
     let spec = told().spec().clone();
     assert_eq!(spec["properties"]["times"]["description"], "How often.");
@@ -98,10 +98,10 @@ fn name_description_and_schema_are_made_of_the_function() {
 }
 
 #[test]
-fn a_name_is_taken_once_with_spec_4s_text() {
-    let mut tools = Tools::default();
-    tools.add(sum()).unwrap();
-    let twice = tools.add(sum()).unwrap_err();
-    assert_eq!(twice, ToolError::Taken("sum".to_owned()));
+fn a_name_is_taken_once_with_the_cluster_tools_text() {
+    let mut tools = ToolSet::default();
+    tools.add_tool(sum()).unwrap();
+    let twice = tools.add_tool(sum()).unwrap_err();
+    assert_eq!(twice, AddToolError::NameTaken("sum".to_owned()));
     assert_eq!(twice.to_string(), "Tool 'sum' is already registered.");
 }

@@ -1,4 +1,4 @@
-//! Nodes on the loopback: called over gRPC, registered with a registry that remembers.
+//! Tests of nodes on the loopback, called over gRPC and registered with a recording registry.
 
 #[cfg(test)]
 mod macros;

@@ -1,10 +1,10 @@
-//! What a node answers, and what its registry hears.
+//! Tests of a node's answers and of its requests to the registry.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sdk::{Call, Node, Options, StartError, Tool, ToolError, Tools, call_tool};
+use sdk::{AddToolError, Call, Node, NodeOptions, StartError, Tool, ToolSet, call_tool};
 use serde_json::{Value, json};
 use tool::Secret;
 
@@ -27,20 +27,20 @@ fn reverse() -> Tool {
     .metadata(json!({ "version": 1, "node_id": "node-001" }))
 }
 
-fn tools(all: impl IntoIterator<Item = Tool>) -> Tools {
-    let mut tools = Tools::default();
+fn tools(all: impl IntoIterator<Item = Tool>) -> ToolSet {
+    let mut tools = ToolSet::default();
     for tool in all {
-        tools.add(tool).unwrap();
+        tools.add_tool(tool).unwrap();
     }
     tools
 }
 
-fn quick() -> Options {
-    Options::default().port(0).beat(Duration::from_millis(50)).grace(Duration::from_secs(5))
+fn quick() -> NodeOptions {
+    NodeOptions::default().port(0).beat(Duration::from_millis(50)).grace(Duration::from_secs(5))
 }
 
 #[tokio::test]
-async fn a_typed_tool_and_one_of_bytes_answer_in_spec_4s_shape() {
+async fn a_typed_tool_and_one_of_bytes_answer_in_the_cluster_tools_format() {
     let raw = Tool::bytes("raw", |input: Bytes| async move {
         Ok::<_, String>(input.iter().rev().copied().collect())
     });
@@ -72,14 +72,14 @@ async fn a_typed_tool_and_one_of_bytes_answer_in_spec_4s_shape() {
 }
 
 #[test]
-fn a_name_is_added_once_with_spec_4s_text() {
+fn a_name_is_added_once_with_the_cluster_tools_text() {
     let mut tools = tools([reverse()]);
-    let taken = tools.add(reverse()).unwrap_err();
+    let taken = tools.add_tool(reverse()).unwrap_err();
     assert_eq!(taken.to_string(), "Tool 'reverse_text' is already registered.");
     let name = |name: &str| Tool::bytes(name, |input| async move { Ok::<_, String>(input) });
-    assert!(matches!(tools.add(name("a b")), Err(ToolError::Name(_))));
+    assert!(matches!(tools.add_tool(name("a b")), Err(AddToolError::InvalidName(_))));
     let odd = name("odd").metadata(json!([]));
-    assert_eq!(tools.add(odd), Err(ToolError::NoObject("metadata")));
+    assert_eq!(tools.add_tool(odd), Err(AddToolError::NotAnObject("metadata")));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn tools_are_registered_kept_alive_and_taken_back() {
     let plain = Tool::bytes("plain", |input| async move { Ok::<_, String>(input) });
     let options = quick().node_id("node-001").registry(&registry.url, Some(Secret::new("k-1")));
     let node = Node::start(tools([reverse(), plain]), options).await.unwrap();
-    assert_eq!(node.refused()[0].0, "plain");
+    assert_eq!(node.rejected_tools()[0].0, "plain");
     let sent = registry.bodies("POST", "/tools");
     assert_eq!(sent[0]["name"], "reverse_text");
     assert_eq!(sent[0]["node_id"], "node-001");
@@ -97,7 +97,7 @@ async fn tools_are_registered_kept_alive_and_taken_back() {
     assert_eq!(sent[0]["input_spec"]["properties"]["text"]["type"], "string");
     assert_eq!(sent[0]["input_spec"]["required"], json!(["text"]));
     assert!(registry.all().iter().all(|(.., key)| key == "Bearer k-1"));
-    // What was refused is tried again, and what was forgotten is told again.
+    // A rejected tool is retried, and a forgotten one is registered again.
     let posts = |all: &[crate::registry::Asked]| all.iter().filter(|one| one.1 == "/tools").count();
     registry.refused.lock().unwrap().clear();
     registry.until(|all| posts(all) >= 4).await;
@@ -138,15 +138,15 @@ async fn calls_that_run_are_waited_for_at_the_end() {
 #[tokio::test]
 async fn plaintext_beyond_this_machine_is_no_accident() {
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let refused = Node::start(Tools::default(), quick().host(everywhere, false)).await;
-    assert!(matches!(refused, Err(StartError::Plaintext(_))));
-    Node::start(Tools::default(), quick().host(everywhere, true)).await.unwrap().stop().await;
+    let refused = Node::start(ToolSet::default(), quick().host(everywhere, false)).await;
+    assert!(matches!(refused, Err(StartError::PlaintextNotAllowed(_))));
+    Node::start(ToolSet::default(), quick().host(everywhere, true)).await.unwrap().stop().await;
 }
 
 #[tokio::test]
 async fn a_key_is_not_sent_in_plaintext_beyond_this_machine() {
     let registry = Registry::start().await;
-    // This machine's own address, written so that it does not read as the loopback's.
+    // This machine's own address, in a notation that does not look like loopback.
     let url = registry.url.replace("127.0.0.1", "[::ffff:127.0.0.1]");
     let with = |url: &str, key: Option<&str>| {
         quick().node_id("node-001").registry(url, key.map(Secret::new))
@@ -158,7 +158,7 @@ async fn a_key_is_not_sent_in_plaintext_beyond_this_machine() {
         assert!(told.to_string().contains("insecure_registry"), "{told}");
     }
     assert!(registry.all().is_empty(), "nobody was dialled");
-    // The controls: the same address where it is meant, and a node without a key.
+    // Controls: the same address if it is allowed, and a node without a key.
     let meant = with(&url, Some("k-1")).insecure_registry(true);
     Node::start(tools([reverse()]), meant).await.unwrap().stop().await;
     assert!(!registry.all().is_empty() && registry.all().iter().all(|one| one.3 == "Bearer k-1"));

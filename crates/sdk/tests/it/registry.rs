@@ -1,4 +1,4 @@
-//! A registry that remembers what it was sent.
+//! Test registry that records the requests it receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// What came: method, path, body, key.
+/// Received request: method, path, body, key.
 pub(crate) type Asked = (String, String, Value, String);
 
 #[derive(Clone)]
 pub(crate) struct Registry {
     asked: watch::Sender<Vec<Asked>>,
-    /// Names that are refused.
+    /// Names of tools that it rejects.
     pub(crate) refused: Arc<Mutex<Vec<String>>>,
     /// Whether it knows the node.
     pub(crate) known: Arc<Mutex<bool>>,

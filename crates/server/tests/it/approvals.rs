@@ -1,4 +1,5 @@
-//! Held calls through the doors: REST, both eras of MCP, spec 0's routes and the providers' formats.
+//! Tests of calls that wait for approval: REST, both eras of MCP, the module API and the providers'
+//! formats.
 
 mod formats;
 mod mcp;
@@ -8,47 +9,57 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gateway::Patience;
+use gateway::ApprovalSettings;
 use identity::KeyId;
 use serde_json::{Value, json};
-use testkit::executor::Scripted;
-use tool::{Outcome, Safety, Step};
+use testkit::executor::MockExecutor;
+use tool::{ExecutionState, Outcome, SafetyLevel};
 
-use crate::support::{Client, Server, Setup, tools};
+use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
 /// A server that holds calls of `rm`, and counts what ran.
-pub(crate) struct Bench {
-    pub(crate) server: Server,
-    pub(crate) ran: Arc<Scripted>,
+pub(crate) struct ApprovalServer {
+    pub(crate) server: FixtureServer,
+    pub(crate) ran: Arc<MockExecutor>,
     executed: Arc<Mutex<Vec<String>>>,
     pub(crate) agent: Client,
     pub(crate) owner: Client,
 }
 
-impl Bench {
+impl ApprovalServer {
     pub(crate) async fn new() -> Self {
-        Self::with(Patience::default(), Duration::from_millis(300)).await
+        Self::with_settings(ApprovalSettings::default(), Duration::from_millis(300)).await
     }
 
-    async fn with(patience: Patience, wait: Duration) -> Self {
+    async fn with_settings(patience: ApprovalSettings, wait: Duration) -> Self {
         let executed = Arc::<Mutex<Vec<String>>>::default();
         let all = Arc::clone(&executed);
-        let ran = Arc::new(Scripted::new(move |args| {
+        let ran = Arc::new(MockExecutor::new(move |args| {
             all.lock().unwrap().push(args.as_str().to_owned());
-            Ok(Step::Done(Outcome::value(args)))
+            Ok(ExecutionState::Completed(Outcome::from_value(args)))
         }));
-        let rm = tools::with("rm", |tool| tool.traits.safety = Safety::Dangerous);
-        let m2 = tools::with("m2.rm", |tool| tool.traits.safety = Safety::Dangerous);
+        let rm = tools::tool_with("rm", |tool| tool.traits.safety = SafetyLevel::Dangerous);
+        let m2 = tools::tool_with("m2.rm", |tool| tool.traits.safety = SafetyLevel::Dangerous);
         let offers = vec![
-            tools::offer(m2, Arc::clone(&ran) as _),
-            tools::offer(rm, Arc::clone(&ran) as _),
-            tools::offer(tools::tool("ls"), testkit::executor::echo()),
+            tools::tool_offer(m2, Arc::clone(&ran) as _),
+            tools::tool_offer(rm, Arc::clone(&ran) as _),
+            tools::tool_offer(tools::test_tool("ls"), testkit::executor::echo_executor()),
         ];
-        let notices = server_core::Notices { page: None, poll: wait, open: wait };
+        let notices = server_core::PendingCallOptions {
+            approval_page: None,
+            poll_timeout: wait,
+            response_timeout: wait,
+        };
         let patience = Some(patience);
-        let server = Server::with(Setup { offers, patience, notices, ..Setup::default() }).await;
-        let agent = server.client(|key| key.id = KeyId::new(AGENT).unwrap()).await;
-        let owner = server.owner().await;
+        let server = FixtureServer::with_setup(ServerSetup {
+            offers,
+            approval_settings: patience,
+            pending_call_options: notices,
+            ..ServerSetup::default()
+        })
+        .await;
+        let agent = server.client_with(|key| key.id = KeyId::new(AGENT).unwrap()).await;
+        let owner = server.owner_client().await;
         Self { server, ran, executed, agent, owner }
     }
 
@@ -58,20 +69,20 @@ impl Bench {
     }
 
     /// A call through REST that is held; its id.
-    pub(crate) async fn held(&self, args: Value) -> String {
-        let reply = self.agent.call("rm", args).await;
+    pub(crate) async fn pending_call(&self, args: Value) -> String {
+        let reply = self.agent.call_tool("rm", args).await;
         assert_eq!(reply.status, 202, "{}", reply.text());
         reply.json()["call_id"].as_str().unwrap().to_owned()
     }
 
     pub(crate) async fn decide(&self, id: &str, how: &str, body: Value) -> Value {
-        self.owner.post(&format!("/v1/approvals/{id}/{how}"), &body).await.good()
+        self.owner.post(&format!("/v1/approvals/{id}/{how}"), &body).await.expect_ok()
     }
 
     /// The one call that waits, once there is one.
-    pub(crate) async fn waiting(&self) -> String {
+    pub(crate) async fn wait_for_pending(&self) -> String {
         for _ in 0..600 {
-            let list = self.owner.get("/v1/approvals").await.good();
+            let list = self.owner.get("/v1/approvals").await.expect_ok();
             if let Some(id) = list["approvals"][0]["id"].as_str() {
                 return id.to_owned();
             }
@@ -85,14 +96,17 @@ impl Bench {
 const AGENT: &str = "heldagent";
 
 /// Patience with the agent, whose client may approve.
-fn confirming() -> Patience {
-    Patience { client_confirm: HashSet::from([AGENT.to_owned()]), ..Patience::default() }
+fn confirming_settings() -> ApprovalSettings {
+    ApprovalSettings {
+        client_confirming_keys: HashSet::from([AGENT.to_owned()]),
+        ..ApprovalSettings::default()
+    }
 }
 
 fn text(value: &Value) -> String {
     value["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-fn nothing() -> Value {
+fn empty_object() -> Value {
     json!({})
 }

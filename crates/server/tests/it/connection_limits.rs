@@ -1,24 +1,24 @@
-//! Connections without a credential, which keep nobody out.
+//! Tests that unauthenticated connections cannot keep other clients out.
 
 use std::net::SocketAddr;
 
 use serde_json::json;
-use server::{Front, Workers};
+use server::{ConnectionWorkers, HttpService};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tool::Level;
+use tool::PermissionLevel;
 
 use crate::support::client::connect;
-use crate::support::{Server, soon};
+use crate::support::{FixtureServer, within_a_minute};
 
 /// Serves on a port of its own, with so many connections.
-async fn listening(server: &Server, connections: usize) -> SocketAddr {
+async fn listening(server: &FixtureServer, connections: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (front, stop) = (Front::new(&server.doors), server.stop.clone());
-    let workers = Workers::here().with_connections(connections);
-    drop(server.listening.spawn(async move {
-        server::listen(listener, front, &workers, stop).await;
+    let (front, stop) = (HttpService::new(&server.state), server.stop.clone());
+    let workers = ConnectionWorkers::on_current_runtime().with_max_connections(connections);
+    drop(server.serving.spawn(async move {
+        server::serve_http(listener, front, &workers, stop).await;
     }));
     address
 }
@@ -35,7 +35,7 @@ async fn pings(stream: &mut TcpStream, credential: &str) -> bool {
     if stream.write_all(text.as_bytes()).await.is_err() {
         return false;
     }
-    match soon(stream.read(&mut answer)).await {
+    match within_a_minute(stream.read(&mut answer)).await {
         Ok(read) => answer[..read].starts_with(b"HTTP/1.1 200 OK"),
         Err(_) => false,
     }
@@ -43,17 +43,17 @@ async fn pings(stream: &mut TcpStream, credential: &str) -> bool {
 
 /// Whether the other side has closed it.
 async fn is_closed(stream: &mut TcpStream) -> bool {
-    matches!(soon(stream.read(&mut [0; 64])).await, Ok(0) | Err(_))
+    matches!(within_a_minute(stream.read(&mut [0; 64])).await, Ok(0) | Err(_))
 }
 
 #[tokio::test]
 async fn silent_connections_and_those_without_a_key_keep_no_client_out() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await.credential();
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await.authorization_line();
     let address = listening(&server, 8).await;
     let mut own = connect(address).await;
     assert!(pings(&mut own, &ann).await);
-    // Far more than there are places, and none of them says anything, or shows a key.
+    // Far more connections than the limit, all silent or without a key.
     let mut silent = Vec::new();
     for round in 0..40 {
         let mut stream = connect(address).await;
@@ -68,9 +68,9 @@ async fn silent_connections_and_those_without_a_key_keep_no_client_out() {
     // The oldest made room; what was answered before its end may still be read.
     for stream in silent.iter_mut().take(30) {
         let mut all = Vec::new();
-        drop(soon(stream.read_to_end(&mut all)).await);
+        drop(within_a_minute(stream.read_to_end(&mut all)).await);
     }
-    // Four of eight places are for those without a key, and as many clients stay as fit beside them.
+    // Four of eight connections may be unauthenticated; as many clients as fit stay connected.
     let mut clients = vec![own, new];
     for _ in 0..2 {
         let mut more = connect(address).await;
@@ -83,7 +83,7 @@ async fn silent_connections_and_those_without_a_key_keep_no_client_out() {
     let mut last = connect(address).await;
     last.write_all(b"GET /v1/tools HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = [0; 4096];
-    let read = soon(last.read(&mut answer)).await.unwrap();
+    let read = within_a_minute(last.read(&mut answer)).await.unwrap();
     assert!(answer[..read].starts_with(b"HTTP/1.1 401"));
     for _ in 0..4 {
         silent.push(connect(address).await);

@@ -1,27 +1,31 @@
-//! Limits that are one for all doors.
+//! Tests of limits that are the same at all interfaces.
 
 use bytes::Bytes;
 use hyper::Method;
 use proto::toolrpc::CallFunctionRequest;
 use serde_json::json;
-use testkit::executor::echo;
-use tool::Level;
+use testkit::executor::echo_executor;
+use tool::PermissionLevel;
 
-use crate::grpc::{listening, with_key};
+use crate::grpc::{connect_grpc, with_key};
 use crate::support::client::message;
-use crate::support::{Client, Server, Setup, tools};
+use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
 const MIB: usize = 1 << 20;
 
 /// A call of `tool` with so many bytes of arguments, at each door; whether it ran.
-async fn at_each_door(client: &Client, tool: &str, bytes: usize) -> Vec<(&'static str, bool)> {
+async fn accepted_by_interface(
+    client: &Client,
+    tool: &str,
+    bytes: usize,
+) -> Vec<(&'static str, bool)> {
     let arguments = json!({ "t": "x".repeat(bytes) });
     let function = json!({ "name": tool.replace('.', "_"), "arguments": arguments.to_string() });
     let asks = json!([{ "id": "a", "type": "function", "function": function }]);
     let rest = [
         ("native", "/v1/calls", json!({ "tool": tool, "arguments": arguments })),
         ("openai", "/v1/calls?format=openai", asks),
-        ("spec 0", "/execute", json!({ "tool_name": tool, "arguments": arguments })),
+        ("module API", "/execute", json!({ "tool_name": tool, "arguments": arguments })),
         ("module", "/api/modules/s/execute", json!({ "tool_name": tool, "arguments": arguments })),
     ];
     let mut ran = Vec::new();
@@ -31,19 +35,25 @@ async fn at_each_door(client: &Client, tool: &str, bytes: usize) -> Vec<(&'stati
         ran.push((door, reply.status == 200 && text.len() > bytes && text.contains("xxxx")));
     }
     let call = json!({ "name": tool, "arguments": arguments });
-    let reply = client.legacy(&message("tools/call", call)).await;
+    let reply = client.legacy_request(&message("tools/call", call)).await;
     ran.push(("mcp", reply.status == 200 && reply.text().len() > bytes));
     ran
 }
 
 #[tokio::test]
 async fn a_tool_takes_as_many_arguments_at_one_door_as_at_another() {
-    let large = tools::with("s.large", |tool| tool.traits.arguments = Some(4 * MIB));
-    let offers = vec![tools::offer(large, echo()), tools::offer(tools::tool("s.usual"), echo())];
-    let options = gateway::Options { result_bytes: 16 * MIB, ..gateway::Options::default() };
-    let setup = Setup { offers, options, ..Setup::default() };
-    let server = Server::with(setup).await;
-    let ann = server.agent("ann", Level::User).await;
+    let large = tools::tool_with("s.large", |tool| tool.traits.max_argument_bytes = Some(4 * MIB));
+    let offers = vec![
+        tools::tool_offer(large, echo_executor()),
+        tools::tool_offer(tools::test_tool("s.usual"), echo_executor()),
+    ];
+    let options = gateway::GatewayOptions {
+        max_result_bytes: 16 * MIB,
+        ..gateway::GatewayOptions::default()
+    };
+    let setup = ServerSetup { offers, options, ..ServerSetup::default() };
+    let server = FixtureServer::with_setup(setup).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for (tool, bytes, expected) in [
         ("s.usual", MIB / 2, true),
         ("s.usual", 3 * MIB / 2, false),
@@ -51,7 +61,7 @@ async fn a_tool_takes_as_many_arguments_at_one_door_as_at_another() {
         ("s.large", 3 * MIB, true),
         ("s.large", 5 * MIB, false),
     ] {
-        for (door, ran) in at_each_door(&ann, tool, bytes).await {
+        for (door, ran) in accepted_by_interface(&ann, tool, bytes).await {
             assert_eq!(ran, expected, "{tool} with {bytes} bytes at {door}");
         }
     }
@@ -68,7 +78,11 @@ fn wide(nodes: usize) -> String {
 }
 
 /// A call with these arguments at each door; whether it ran.
-async fn ran_at_each_door(server: &Server, client: &Client, args: &str) -> Vec<(String, bool)> {
+async fn runs_by_interface(
+    server: &FixtureServer,
+    client: &Client,
+    args: &str,
+) -> Vec<(String, bool)> {
     let inside = args.trim_start_matches(r#"{"t":"#).trim_end_matches('}');
     let name = r#""name":"usual""#;
     let text = serde_json::to_string(args).unwrap();
@@ -94,14 +108,15 @@ async fn ran_at_each_door(server: &Server, client: &Client, args: &str) -> Vec<(
     let call =
         |args: &str| serde_json::from_str(&format!(r#"{{"name":"usual","arguments":{args}}}"#));
     let params: serde_json::Value = call(args).unwrap();
-    let reply = client.legacy(&message("tools/call", params.clone())).await;
+    let reply = client.legacy_request(&message("tools/call", params.clone())).await;
     ran.push(("mcp".to_owned(), reply.text().contains(inside)));
-    let reply = client.modern("tools/call", params).await;
+    let reply = client.modern_request("tools/call", params).await;
     ran.push(("mcp, stateless".to_owned(), reply.text().contains(inside)));
-    let (line, stop, tasks) = listening(server).await;
+    let (line, stop, tasks) = connect_grpc(server).await;
     let input = Bytes::from(args.to_owned());
     let call = CallFunctionRequest { tool_name: "usual".to_owned(), input };
-    let said = line.executor().call_function(with_key(call, &client.bearer())).await.unwrap();
+    let said =
+        line.executor_client().call_function(with_key(call, &client.bearer())).await.unwrap();
     ran.push(("grpc".to_owned(), said.into_inner().success));
     drop(line);
     stop.cancel();
@@ -112,17 +127,21 @@ async fn ran_at_each_door(server: &Server, client: &Client, args: &str) -> Vec<(
 
 #[tokio::test]
 async fn arguments_may_be_as_deep_and_have_as_many_elements_at_one_door_as_at_another() {
-    let server = Server::of(vec![tools::offer(tools::tool("usual"), echo())]).await;
-    let ann = server.agent("ann", Level::User).await;
-    let most = tool::Limits::ARGUMENTS;
+    let server = FixtureServer::with_offers(vec![tools::tool_offer(
+        tools::test_tool("usual"),
+        echo_executor(),
+    )])
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let most = tool::JsonLimits::ARGUMENTS;
     for (args, expected) in [
-        (deep(most.depth), true),
-        (deep(most.depth + 1), false),
-        (deep(most.depth + 20), false),
-        (wide(most.nodes - 10), true),
-        (wide(most.nodes + 10), false),
+        (deep(most.max_depth), true),
+        (deep(most.max_depth + 1), false),
+        (deep(most.max_depth + 20), false),
+        (wide(most.max_nodes - 10), true),
+        (wide(most.max_nodes + 10), false),
     ] {
-        for (door, ran) in ran_at_each_door(&server, &ann, &args).await {
+        for (door, ran) in runs_by_interface(&server, &ann, &args).await {
             assert_eq!(ran, expected, "{} bytes, {:.20}, at {door}", args.len(), args);
         }
     }

@@ -1,37 +1,37 @@
-//! A whole server in this process, on a port of its own, spoken to over TCP.
+//! Tests of a complete server in this process, called over TCP on its own port.
 
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
-mod catalogue;
+mod attack_data;
 #[cfg(test)]
-mod claims;
+mod authorization_matrix;
 #[cfg(test)]
-mod cluster;
+mod caller_identity;
+#[cfg(test)]
+mod claimed_identity;
 #[cfg(test)]
 mod connection_limits;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
-mod data;
-#[cfg(test)]
-mod doors;
-#[cfg(test)]
-mod facades;
-#[cfg(test)]
-mod files;
+mod file_ledger;
 #[cfg(test)]
 mod grpc;
 #[cfg(test)]
-mod limits;
+mod interfaces;
 #[cfg(test)]
-mod matrix;
+mod limits;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod metrics;
+#[cfg(test)]
+mod module_api;
+#[cfg(test)]
+mod node_tools;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
@@ -45,4 +45,4 @@ mod rest;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
-mod who;
+mod tool_packages;

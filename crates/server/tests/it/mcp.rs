@@ -1,13 +1,13 @@
-//! The MCP door, spoken to in raw JSON-RPC.
+//! Tests of the MCP interface with raw JSON-RPC.
 
 mod calls;
 pub(crate) mod cancel;
-mod envelope;
+mod client_requests;
 mod legacy;
+mod malformed_messages;
 mod modern;
-mod peer;
 mod progress;
-mod questions;
+mod rmcp_client;
 mod sessions;
 mod source;
 pub(crate) mod streams;

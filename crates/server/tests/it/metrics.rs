@@ -1,12 +1,12 @@
-//! `/metrics`: what a scraper reads.
+//! Tests of `/metrics` as a scraper reads it.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tool::{Durability, Effects, Level};
+use tool::{Durability, PermissionLevel, SideEffects};
 
 use crate::support::client::message;
-use crate::support::{Gate, Server, soon, tools};
+use crate::support::{FixtureServer, Gate, tools, within_a_minute};
 
 #[derive(Debug, Default)]
 struct Family {
@@ -43,13 +43,13 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
 
 #[tokio::test]
 async fn the_page_can_be_read_and_names_nobody() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
-    ann.call("notes.append", json!({})).await.good();
-    ann.call("notes.append", json!({"n": "x"})).await;
-    ann.call("says_error", json!({})).await.good();
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    ann.call_tool("notes.append", json!({})).await.expect_ok();
+    ann.call_tool("notes.append", json!({"n": "x"})).await;
+    ann.call_tool("says_error", json!({})).await.expect_ok();
     let call = json!({"name": "notes.append"});
-    ann.legacy(&message("tools/call", call)).await.good();
+    ann.legacy_request(&message("tools/call", call)).await.expect_ok();
     let page = ann.get("/metrics").await;
     assert_eq!(
         page.header("content-type"),
@@ -84,8 +84,8 @@ async fn the_page_can_be_read_and_names_nobody() {
 }
 
 /// Calls by door and how they ended, as the page tells them.
-async fn counted(server: &Server) -> BTreeMap<String, u64> {
-    let page = server.owner().await.get("/metrics").await;
+async fn counted(server: &FixtureServer) -> BTreeMap<String, u64> {
+    let page = server.owner_client().await.get("/metrics").await;
     let lines = page.text().lines().filter_map(|l| l.strip_prefix("toolkeep_calls_total{"));
     let read = |line: &str| {
         let (labels, number) = line.rsplit_once("} ").unwrap();
@@ -95,52 +95,54 @@ async fn counted(server: &Server) -> BTreeMap<String, u64> {
     lines.map(read).collect()
 }
 
-/// The same of the record: every refusal and every outcome.
-fn recorded(server: &Server) -> BTreeMap<String, u64> {
+/// The same for the record: every refusal and every outcome.
+fn recorded(server: &FixtureServer) -> BTreeMap<String, u64> {
     let mut recorded = BTreeMap::new();
-    let doors: BTreeMap<_, _> = server.intents().into_iter().map(|i| (i.call, i.door)).collect();
-    for (call, end) in server.outcomes() {
+    let doors: BTreeMap<_, _> =
+        server.recorded_intents().into_iter().map(|i| (i.call_id, i.interface)).collect();
+    for (call, end) in server.call_outcomes() {
         *recorded.entry(format!("{} {}", doors[&call], word(end.status))).or_default() += 1;
     }
-    for refusal in server.refusals() {
-        *recorded.entry(format!("{} refused", refusal.door)).or_default() += 1;
+    for refusal in server.recorded_refusals() {
+        *recorded.entry(format!("{} refused", refusal.interface)).or_default() += 1;
     }
     recorded
 }
 
-fn word(status: tool::outcome::Status) -> String {
+fn word(status: tool::call_outcome::CallStatus) -> String {
     json!(status).as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn however_a_call_ends_it_is_counted_once() {
     let (writes, reads) = (Gate::new(), Gate::new());
-    let with = |name: &str, effects: Effects| tools::with(name, |t| t.traits.effects = effects);
-    let mut offers = tools::standard();
-    offers.push(tools::offer(with("writes", Effects::Unknown), writes.clone()));
-    offers.push(tools::offer(with("reads", Effects::read_only()), reads.clone()));
-    let server = Server::of(offers).await;
-    let ann = server.agent("ann", Level::User).await;
+    let with =
+        |name: &str, effects: SideEffects| tools::tool_with(name, |t| t.traits.effects = effects);
+    let mut offers = tools::standard_offers();
+    offers.push(tools::tool_offer(with("writes", SideEffects::Unknown), writes.clone()));
+    offers.push(tools::tool_offer(with("reads", SideEffects::read_only()), reads.clone()));
+    let server = FixtureServer::with_offers(offers).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for tool in ["notes.append", "notes.append", "says_error", "fails", "dangerous", "none"] {
-        ann.call(tool, json!({})).await;
+        ann.call_tool(tool, json!({})).await;
         let call = json!({ "name": tool });
-        ann.legacy(&message("tools/call", call.clone())).await;
-        ann.modern("tools/call", call).await;
+        ann.legacy_request(&message("tools/call", call.clone())).await;
+        ann.modern_request("tools/call", call).await;
     }
     // Callers that go away while their calls run.
     for (tool, gate) in [("writes", &writes), ("reads", &reads)] {
         for _ in 0..2 {
-            let before = server.intents().len();
+            let before = server.recorded_intents().len();
             tokio::select! {
-                reply = ann.call(tool, json!({})) => panic!("{reply:?}"),
+                reply = ann.call_tool(tool, json!({})) => panic!("{reply:?}"),
                 () = gate.entered() => {}
             }
             let ended = async {
-                while server.outcomes().len() < before + 1 {
+                while server.call_outcomes().len() < before + 1 {
                     tokio::task::yield_now().await;
                 }
             };
-            soon(ended).await;
+            within_a_minute(ended).await;
         }
     }
     let expected = [
@@ -156,8 +158,8 @@ async fn however_a_call_ends_it_is_counted_once() {
     let expected: BTreeMap<_, _> = expected.map(|(name, n)| (name.to_owned(), n)).into();
     assert_eq!(recorded(&server), expected);
     assert_eq!(counted(&server).await, expected);
-    // What cannot be recorded at all is refused, and counted too.
+    // A call that cannot be recorded is refused and counted.
     server.ledger.fail_from(Some(Durability::Written));
-    assert_eq!(ann.call("notes.append", json!({})).await.error().1, "record_unavailable");
+    assert_eq!(ann.call_tool("notes.append", json!({})).await.error().1, "record_unavailable");
     assert_eq!(counted(&server).await["rest refused"], 3);
 }

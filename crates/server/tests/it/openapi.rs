@@ -1,14 +1,14 @@
-//! The document that describes the routes, and the routes it describes.
+//! Tests that the OpenAPI document and the routes agree.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::{ArtefactBounds, FileArtefacts};
+use store::{ArtifactLimits, FileArtifactStore};
 use testkit::clock::FakeClock;
-use tool::artefact::Artefacts;
+use tool::artifact::ArtifactStore;
 
-use crate::support::issuer::{Signer, believes};
-use crate::support::{Client, Server, Setup, tools};
+use crate::support::token_issuer::{Signer, trust_issuer};
+use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
@@ -28,13 +28,13 @@ fn golden_openapi_document() {
 
 #[tokio::test]
 async fn the_document_is_served_as_it_is() {
-    let server = Server::of(vec![]).await;
-    assert_eq!(server.anyone().get("/openapi.json").await.good(), server::openapi());
+    let server = FixtureServer::with_offers(vec![]).await;
+    assert_eq!(server.keyless_client().get("/openapi.json").await.expect_ok(), server::openapi());
 }
 
-fn artefacts(dir: &std::path::Path) -> Arc<dyn Artefacts> {
+fn artefacts(dir: &std::path::Path) -> Arc<dyn ArtifactStore> {
     let clock = Arc::new(FakeClock::default());
-    Arc::new(FileArtefacts::open(dir, ArtefactBounds::default(), clock).unwrap())
+    Arc::new(FileArtifactStore::open_directory(dir, ArtifactLimits::default(), clock).unwrap())
 }
 
 /// A body that each route takes.
@@ -59,7 +59,7 @@ fn body(path: &str, definition: &Value) -> Value {
         "/catalogue/query" => json!({"query": {}}),
         "/catalogue/search/tags" => json!({"tags": []}),
         "/v1/nodes/{node_id}/heartbeat" => json!({"state": "serving"}),
-        "/v1/nodes/{node_id}/join" => super::cluster::joining("n1"),
+        "/v1/nodes/{node_id}/join" => super::node_tools::join_body("n1"),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
@@ -68,8 +68,8 @@ fn body(path: &str, definition: &Value) -> Value {
     }
 }
 
-/// What the paths of the document are filled with.
-struct Things {
+/// Values of the path parameters.
+struct SampleIds {
     held: Vec<Value>,
     kept: Value,
     key: Value,
@@ -77,26 +77,33 @@ struct Things {
     definition: Value,
 }
 
-impl Things {
+impl SampleIds {
     /// Makes one of each.
-    async fn of(server: &Server, owner: &Client) -> Self {
-        owner.post("/v1/orgs", &json!({"name": "acme"})).await.good();
-        owner.put("/v1/roles/notes.append", &json!({})).await.good();
+    async fn of(server: &FixtureServer, owner: &Client) -> Self {
+        owner.post("/v1/orgs", &json!({"name": "acme"})).await.expect_ok();
+        owner.put("/v1/roles/notes.append", &json!({})).await.expect_ok();
         let (subject, key) = ("owner".to_owned(), owner.key_id.clone());
-        let who = tool::Caller { subject, key, ..testkit::context::caller() };
-        let kept = server.gateway.artefacts().unwrap().keep(&who, "1".into()).await.unwrap();
+        let who = tool::Caller { subject, key_id: key, ..testkit::context::test_caller() };
+        let kept = server
+            .gateway
+            .artifact_store()
+            .unwrap()
+            .store_artifact(&who, "1".into())
+            .await
+            .unwrap();
         let kept = json!(kept.id.as_str());
-        let call = owner.call("notes.append", json!({})).await.good()["call_id"].clone();
+        let call = owner.call_tool("notes.append", json!({})).await.expect_ok()["call_id"].clone();
         // Of a tool that nothing else here needs, something waits.
-        let pin = owner.get("/v1/pins/s/needs.guest").await.good();
+        let pin = owner.get("/v1/pins/s/needs.guest").await.expect_ok();
         let definition = json!({"definition": pin["active"]["definition"]});
-        owner.post("/v1/pins/s/needs.guest/reject", &definition).await.good();
-        let key = owner.post("/v1/keys", &json!({"subject": "bob"})).await.good()["id"].clone();
-        // What decides gets a held call of its own.
-        let agent = server.agent("ann", tool::Level::User).await;
+        owner.post("/v1/pins/s/needs.guest/reject", &definition).await.expect_ok();
+        let key =
+            owner.post("/v1/keys", &json!({"subject": "bob"})).await.expect_ok()["id"].clone();
+        // Decisions get a pending call of their own.
+        let agent = server.agent_client("ann", tool::PermissionLevel::User).await;
         let mut held = Vec::new();
         for _ in 0..4 {
-            held.push(agent.call("dangerous", json!({})).await.json()["call_id"].clone());
+            held.push(agent.call_tool("dangerous", json!({})).await.json()["call_id"].clone());
         }
         Self { held, kept, key, call, definition }
     }
@@ -127,11 +134,12 @@ impl Things {
 /// How a route may answer here.
 fn statuses(method: &str, path: &str) -> &'static [u16] {
     let of_nodes = path.starts_with("/tools/{") || path.starts_with("/cluster-tools/");
-    // Spec 4's have statuses of their own: of tools that are made and gone on the way.
+    // The cluster tools' routes have statuses of their own, for tools that are created and removed
+    // in between.
     if of_nodes || (path == "/tools" && method == "post") {
         return &[200, 201, 404];
     }
-    // Of a package that is none, of queries that say nothing, of an entry that is made and gone.
+    // An invalid package, empty queries, and an entry that is created and removed.
     if path.starts_with("/catalogue/") {
         return &[200, 201, 400, 404];
     }
@@ -145,20 +153,28 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
 
 #[tokio::test]
 async fn every_route_in_the_document_is_there() {
-    let (patience, trust) = (Some(gateway::Patience::default()), Some(tool::Trust::Full));
+    let (patience, trust) =
+        (Some(gateway::ApprovalSettings::default()), Some(tool::SourceTrust::Full));
     let dir = tempfile::tempdir().unwrap();
     let artefacts = Some(artefacts(dir.path()));
-    let nodes = Some(super::cluster::one_node().await);
-    let (catalogue, _packages) = super::catalogue::made().await;
-    let offers = tools::standard();
-    let plugins = Some(Arc::new(super::plugins::One::default()) as _);
-    let programs = Some(Arc::new(super::programs::One) as _);
-    let setup = Setup { offers, patience, trust, artefacts, nodes, ..Setup::default() };
-    let server = Setup { programs, plugins, catalogue: Some(catalogue), ..setup };
-    let server = Server::with(server).await;
-    believes(&server, &Signer::new("k1"));
-    let owner = server.owner().await;
-    let things = Things::of(&server, &owner).await;
+    let nodes = Some(super::node_tools::registry_with_node().await);
+    let (catalogue, _packages) = super::tool_packages::open_registry().await;
+    let offers = tools::standard_offers();
+    let plugins = Some(Arc::new(super::plugins::StubPlugins::default()) as _);
+    let programs = Some(Arc::new(super::programs::StubPrograms) as _);
+    let setup = ServerSetup {
+        offers,
+        approval_settings: patience,
+        trust,
+        artifacts: artefacts,
+        node_registry: nodes,
+        ..ServerSetup::default()
+    };
+    let server = ServerSetup { programs, plugins, package_registry: Some(catalogue), ..setup };
+    let server = FixtureServer::with_setup(server).await;
+    trust_issuer(&server, &Signer::new("k1"));
+    let owner = server.owner_client().await;
+    let things = SampleIds::of(&server, &owner).await;
     let document = server::openapi();
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -175,7 +191,7 @@ async fn every_route_in_the_document_is_there() {
             assert!(statuses(method, path).contains(&status), "{method} {path}: {status} {told}");
             assert!(!told.contains("there is nothing at"), "{method} {path}: {told}");
             let keyed = operation.get("security").is_some();
-            let open = server.anyone().get(&at).await.status;
+            let open = server.keyless_client().get(&at).await.status;
             assert_eq!(keyed, open == 401, "{method} {path}: {open}");
             asked += 1;
         }
@@ -183,7 +199,7 @@ async fn every_route_in_the_document_is_there() {
     assert!(asked >= 15, "{asked}");
 }
 
-/// Every `$ref` points at something, and every answer has a schema or says what it is.
+/// Every `$ref` resolves, and every response has a schema or a media type.
 #[test]
 fn the_document_holds_together() {
     let document = server::openapi();

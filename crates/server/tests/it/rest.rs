@@ -1,6 +1,6 @@
-//! The REST door: every route, its answers and its errors.
+//! Tests of the REST interface: every route with its replies and errors.
 
-mod artefacts;
+mod artifacts;
 mod calls;
 mod credentials;
 mod formats;
@@ -13,15 +13,15 @@ mod users;
 
 use serde_json::json;
 
-use crate::support::Server;
+use crate::support::FixtureServer;
 
 #[tokio::test]
 async fn whether_it_lives_needs_no_key() {
-    let server = Server::new().await;
-    let anyone = server.anyone();
-    assert_eq!(anyone.get("/healthz").await.good(), json!({"status": "ok"}));
-    assert_eq!(anyone.get("/readyz").await.good(), json!({"status": "ok"}));
-    let version = anyone.get("/version").await.good();
+    let server = FixtureServer::new().await;
+    let anyone = server.keyless_client();
+    assert_eq!(anyone.get("/healthz").await.expect_ok(), json!({"status": "ok"}));
+    assert_eq!(anyone.get("/readyz").await.expect_ok(), json!({"status": "ok"}));
+    let version = anyone.get("/version").await.expect_ok();
     assert_eq!(version, json!({"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}));
     server.ledger.fail_from(Some(tool::Durability::Written));
     let ready = anyone.get("/readyz").await;
@@ -32,8 +32,8 @@ async fn whether_it_lives_needs_no_key() {
 
 #[tokio::test]
 async fn nothing_is_told_as_such() {
-    let server = Server::new().await;
-    let reply = server.owner().await.get("/v1/toolz?x=1").await;
+    let server = FixtureServer::new().await;
+    let reply = server.owner_client().await.get("/v1/toolz?x=1").await;
     let told = "there is nothing at `/v1/toolz`".to_owned();
     assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
     assert_eq!(reply.json()["error"]["fix"], "see /openapi.json for what there is");
@@ -41,8 +41,8 @@ async fn nothing_is_told_as_such() {
 
 #[tokio::test]
 async fn another_method_is_told_which_there_are() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     for (path, allow, methods) in [
         ("/v1/tools", "GET,HEAD", "GET"),
         ("/v1/tools/notes.append", "GET,HEAD", "GET"),
@@ -51,12 +51,12 @@ async fn another_method_is_told_which_there_are() {
         ("/healthz", "GET,HEAD", "GET"),
     ] {
         let reply = owner.delete(path).await;
-        let told = format!("`{path}` takes {methods}, and not `DELETE`");
+        let told = format!("`{path}` accepts {methods}, not `DELETE`");
         assert_eq!(reply.error(), (405, "invalid_request".to_owned(), told));
         assert_eq!(reply.header("allow"), Some(allow), "{path}");
     }
-    // Without a key it is not told what there is.
-    assert_eq!(server.anyone().delete("/v1/tools").await.status, 401);
-    // The control: the methods that are told do answer.
-    owner.get("/v1/keys").await.good();
+    // Without a key, the allowed methods are not revealed.
+    assert_eq!(server.keyless_client().delete("/v1/tools").await.status, 401);
+    // Control: the listed methods respond.
+    owner.get("/v1/keys").await.expect_ok();
 }

@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use source_layers::{RetryOnce, Retrying};
-use testkit::source::{Answer, Scripted};
-use tool::executor::Sent;
+use source_layers::{RetryOnceExecutor, RetrySource};
+use testkit::source::{MockListing, MockSource};
+use tool::executor::DispatchState;
 use tool::{
-    Boxed, Code, Context, Effect, Effects, ExecuteError, Executor, Granted, Item, Json, Listing,
-    Offer, Outcome, Source as _, Step, Tool, ToolName, Traits,
+    BoxFuture, CallContext, CatalogItem, ErrorCode, ExecuteError, ExecutionState, Executor, Json,
+    Offer, Outcome, RecordedCall, SideEffect, SideEffects, Source as _, SourceListing, Tool,
+    ToolName, ToolTraits,
 };
 
-use testkit::run::{Switch, run, run_until};
+use testkit::executor_run::{CancelSwitch, run_call, run_cancellable};
 
 type Said = Result<Outcome, ExecuteError>;
 
@@ -23,54 +24,54 @@ type Said = Result<Outcome, ExecuteError>;
 struct Script {
     answers: Mutex<VecDeque<Said>>,
     attempts: Mutex<Vec<u8>>,
-    cancels: Option<Arc<Switch>>,
+    cancels: Option<Arc<CancelSwitch>>,
 }
 
 impl Executor for Script {
     fn execute<'a>(
         &'a self,
-        _: Granted<'a>,
-        _: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        _: RecordedCall<'a>,
+        _: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         let mut attempts = self.attempts.lock().unwrap();
         let attempt = attempts.last().map_or(1, |last| last + 1);
         attempts.push(attempt);
         drop(attempts);
         if let Some(cancel) = &self.cancels {
-            cancel.cancel();
+            cancel.cancel_call();
         }
         let answer = self.answers.lock().unwrap().pop_front().expect("one call too many");
-        Box::pin(std::future::ready(answer.map(Step::Done)))
+        Box::pin(std::future::ready(answer.map(ExecutionState::Completed)))
     }
 }
 
-fn tool(effects: Effects, idempotent: bool) -> Arc<Tool> {
+fn tool(effects: SideEffects, idempotent: bool) -> Arc<Tool> {
     Arc::new(Tool {
         name: ToolName::new("t").unwrap(),
         title: None,
         description: String::new(),
-        input: Json::empty(),
-        output: None,
-        traits: Traits { effects, idempotent, ..Traits::default() },
-        received: Json::empty(),
+        input_schema: Json::empty_object(),
+        output_schema: None,
+        traits: ToolTraits { effects, is_idempotent: idempotent, ..ToolTraits::default() },
+        raw_definition: Json::empty_object(),
     })
 }
 
 fn reads() -> Arc<Tool> {
-    tool(Effects::read_only(), false)
+    tool(SideEffects::read_only(), false)
 }
 
 fn repeats() -> Arc<Tool> {
-    tool(Effects::Declared(vec![Effect::SystemState]), true)
+    tool(SideEffects::Declared(vec![SideEffect::SystemState]), true)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands where a failure stands")]
 fn good() -> Said {
-    Ok(Outcome::value(Json::of(&json!(1))))
+    Ok(Outcome::from_value(Json::encode(&json!(1))))
 }
 
-fn lost(code: Code, sent: Sent) -> Said {
-    Err(ExecuteError { code, message: "lost".into(), sent, rpc: None })
+fn lost(code: ErrorCode, sent: DispatchState) -> Said {
+    Err(ExecuteError { code, message: "lost".into(), dispatch: sent, rpc_error: None })
 }
 
 /// Whether the call was made twice.
@@ -80,8 +81,8 @@ async fn retried(tool: &Arc<Tool>, first: Said) -> bool {
         attempts: Mutex::default(),
         cancels: None,
     });
-    let retry = RetryOnce::new(Arc::<Script>::clone(&script));
-    let outcome = run(tool, &retry, "{}").await;
+    let retry = RetryOnceExecutor::new(Arc::<Script>::clone(&script));
+    let outcome = run_call(tool, &retry, "{}").await;
     let attempts = script.attempts.lock().unwrap().clone();
     match attempts.as_slice() {
         [1] => assert_eq!(outcome, first),
@@ -93,57 +94,63 @@ async fn retried(tool: &Arc<Tool>, first: Said) -> bool {
 
 #[tokio::test]
 async fn a_read_only_tool_is_tried_again_after_any_passing_failure() {
-    for code in [Code::UpstreamFailed, Code::UpstreamLost, Code::Timeout, Code::Busy] {
-        assert!(retried(&reads(), lost(code, Sent::Maybe)).await, "{code}");
+    for code in
+        [ErrorCode::UpstreamFailed, ErrorCode::UpstreamLost, ErrorCode::Timeout, ErrorCode::Busy]
+    {
+        assert!(retried(&reads(), lost(code, DispatchState::MaybeSent)).await, "{code}");
     }
-    assert!(retried(&reads(), Ok(Outcome::failed("try later"))).await);
+    assert!(retried(&reads(), Ok(Outcome::tool_failure("try later"))).await);
 }
 
 #[tokio::test]
 async fn an_idempotent_tool_is_tried_again_as_well() {
-    for sent in [Sent::No, Sent::Maybe] {
-        assert!(retried(&repeats(), lost(Code::UpstreamLost, sent)).await);
+    for sent in [DispatchState::NotSent, DispatchState::MaybeSent] {
+        assert!(retried(&repeats(), lost(ErrorCode::UpstreamLost, sent)).await);
     }
-    assert!(retried(&repeats(), Ok(Outcome::failed("try later"))).await);
+    assert!(retried(&repeats(), Ok(Outcome::tool_failure("try later"))).await);
 }
 
 #[tokio::test]
 async fn a_tool_that_may_change_something_is_never_tried_again() {
-    for effects in [Effects::Unknown, Effects::Declared(vec![Effect::ModifiesFiles])] {
+    for effects in [SideEffects::Unknown, SideEffects::Declared(vec![SideEffect::ModifiesFiles])] {
         let tool = tool(effects, false);
-        for sent in [Sent::No, Sent::Maybe] {
-            assert!(!retried(&tool, lost(Code::UpstreamLost, sent)).await);
+        for sent in [DispatchState::NotSent, DispatchState::MaybeSent] {
+            assert!(!retried(&tool, lost(ErrorCode::UpstreamLost, sent)).await);
         }
-        assert!(!retried(&tool, Ok(Outcome::failed("try later"))).await);
+        assert!(!retried(&tool, Ok(Outcome::tool_failure("try later"))).await);
     }
 }
 
 #[tokio::test]
 async fn a_denial_and_a_success_stand() {
-    for code in
-        [Code::Denied, Code::Blocked, Code::InvalidArguments, Code::Cancelled, Code::TooLarge]
-    {
-        assert!(!retried(&reads(), lost(code, Sent::No)).await, "{code}");
+    for code in [
+        ErrorCode::Denied,
+        ErrorCode::Blocked,
+        ErrorCode::InvalidArguments,
+        ErrorCode::Cancelled,
+        ErrorCode::TooLarge,
+    ] {
+        assert!(!retried(&reads(), lost(code, DispatchState::NotSent)).await, "{code}");
     }
     let denial = "Permission denied: notes.x requires 'admin' but user has 'guest'";
-    assert!(!retried(&reads(), Ok(Outcome::failed(denial))).await);
+    assert!(!retried(&reads(), Ok(Outcome::tool_failure(denial))).await);
     assert!(!retried(&reads(), good()).await);
 }
 
 #[tokio::test]
 async fn a_second_failure_stands_and_a_call_given_up_is_not_repeated() {
-    let failure = lost(Code::UpstreamLost, Sent::No);
+    let failure = lost(ErrorCode::UpstreamLost, DispatchState::NotSent);
     let script = |cancels| Script {
         answers: Mutex::new([failure.clone(), failure.clone()].into()),
         attempts: Mutex::default(),
         cancels,
     };
-    let retry = RetryOnce::new(Arc::new(script(None)));
-    assert_eq!(run(&reads(), &retry, "{}").await, failure);
-    let cancel = Arc::new(Switch::default());
+    let retry = RetryOnceExecutor::new(Arc::new(script(None)));
+    assert_eq!(run_call(&reads(), &retry, "{}").await, failure);
+    let cancel = Arc::new(CancelSwitch::default());
     let cancelled = Arc::new(script(Some(Arc::clone(&cancel))));
-    let retry = RetryOnce::new(Arc::<Script>::clone(&cancelled));
-    assert_eq!(run_until(&reads(), &retry, "{}", &cancel).await, failure);
+    let retry = RetryOnceExecutor::new(Arc::<Script>::clone(&cancelled));
+    assert_eq!(run_cancellable(&reads(), &retry, "{}", &cancel).await, failure);
     assert_eq!(*cancelled.attempts.lock().unwrap(), [1]);
 }
 
@@ -159,22 +166,22 @@ async fn a_source_that_retries_wraps_only_what_may_run_twice() {
         tool.traits.timeout = Some(Duration::from_secs(32));
         Arc::new(tool)
     };
-    let lost = || lost(Code::Timeout, Sent::Maybe);
+    let lost = || lost(ErrorCode::Timeout, DispatchState::MaybeSent);
     let (reading, writing) = (script(vec![lost(), good()]), script(vec![lost()]));
     let offer = |tool: Arc<Tool>, executor: &Arc<Script>| Offer {
-        item: Item::Tool(limited(tool)),
+        item: CatalogItem::Tool(limited(tool)),
         executor: Arc::<Script>::clone(executor),
     };
-    let offers = vec![offer(reads(), &reading), offer(tool(Effects::Unknown, false), &writing)];
-    let listing = Listing { offers, ..Listing::default() };
-    let source = Retrying::new(Arc::new(Scripted::new("s", Answer::Listing(listing))));
-    let listing = source.list().await.unwrap();
+    let offers = vec![offer(reads(), &reading), offer(tool(SideEffects::Unknown, false), &writing)];
+    let listing = SourceListing { offers, ..SourceListing::default() };
+    let source = RetrySource::new(Arc::new(MockSource::new("s", MockListing::Listing(listing))));
+    let listing = source.list_offers().await.unwrap();
     let mut limits = Vec::new();
     let mut outcomes = Vec::new();
     for Offer { item, executor } in &listing.offers {
-        let Item::Tool(tool) = item else { panic!("no tool") };
+        let CatalogItem::Tool(tool) = item else { panic!("no tool") };
         limits.push(tool.traits.timeout.unwrap().as_secs());
-        outcomes.push(run(tool, executor.as_ref(), "{}").await);
+        outcomes.push(run_call(tool, executor.as_ref(), "{}").await);
     }
     assert_eq!(limits, [64, 32]);
     assert_eq!(outcomes, [good(), lost()]);

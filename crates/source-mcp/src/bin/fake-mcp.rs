@@ -1,5 +1,5 @@
-//! For the tests of this crate only: an MCP server over its pipes that behaves as its first argument
-//! says, and the supervisor that the launcher of `sandbox` needs.
+//! MCP server over stdio for the tests of this crate. Its first argument selects the mode. Also
+//! contains the supervisor that the launcher of `sandbox` needs.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
@@ -11,41 +11,41 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     let mode = args.next().and_then(|mode| mode.into_string().ok()).unwrap_or_default();
     if mode == "__launch" {
-        return sandbox::process::supervise(args);
+        return sandbox::process::run_supervisor(args);
     }
     let number = args.next().and_then(|n| n.into_string().ok()?.parse().ok()).unwrap_or(0);
-    match (Server { mode, number, calls: 0 }).run() {
+    match (FakeServer { mode, number, calls: 0 }).serve_stdin() {
         Ok(code) => ExitCode::from(code),
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-struct Server {
+struct FakeServer {
     mode: String,
     number: u32,
     calls: u32,
 }
 
-impl Server {
-    /// Serves until its input ends or its mode says otherwise; answers the exit status.
-    fn run(mut self) -> io::Result<u8> {
+impl FakeServer {
+    /// Serves until its input ends or its mode ends it. Returns the exit status.
+    fn serve_stdin(mut self) -> io::Result<u8> {
         writeln!(io::stderr(), "fake-mcp: mode {}", self.mode)?;
         match &*self.mode {
-            "hang-start" => sleep(),
+            "hang-start" => sleep_long(),
             "crash-start" => return Ok(9),
             "noise" => writeln!(io::stdout(), "welcome to fake-mcp\n[info] ready")?,
-            "family" => family()?,
+            "family" => spawn_descendants()?,
             _ => {}
         }
         for line in io::stdin().lock().lines() {
             let Ok(request) = serde_json::from_str::<Value>(&line?) else { continue };
             let id = request.get("id").cloned().unwrap_or_default();
             match request.get("method").and_then(Value::as_str) {
-                Some("initialize") => answer(&id, &greeting(&request))?,
-                Some("tools/list") if self.mode == "hang-list" => sleep(),
-                Some("tools/list") => answer(&id, &self.tools())?,
+                Some("initialize") => write_result(&id, &initialize_result(&request))?,
+                Some("tools/list") if self.mode == "hang-list" => sleep_long(),
+                Some("tools/list") => write_result(&id, &self.list_tools())?,
                 Some("tools/call") => {
-                    if let Some(code) = self.call(&id, &request)? {
+                    if let Some(code) = self.handle_call(&id, &request)? {
                         return Ok(code);
                     }
                 }
@@ -55,14 +55,14 @@ impl Server {
         Ok(0)
     }
 
-    fn call(&mut self, id: &Value, request: &Value) -> io::Result<Option<u8>> {
+    fn handle_call(&mut self, id: &Value, request: &Value) -> io::Result<Option<u8>> {
         self.calls += 1;
         match &*self.mode {
             "crash" if self.calls > self.number => {
                 writeln!(io::stderr(), "fake-mcp: fatal: out of \u{1b}[31mcheese")?;
                 return Ok(Some(3));
             }
-            "hang-call" => sleep(),
+            "hang-call" => sleep_long(),
             "flood" => loop {
                 writeln!(io::stdout(), "{}", "la".repeat(500))?;
             },
@@ -73,11 +73,11 @@ impl Server {
             _ => {}
         }
         let said = request.pointer("/params/arguments").map(Value::to_string).unwrap_or_default();
-        answer(id, &json!({"content": [{"type": "text", "text": said}]}))?;
+        write_result(id, &json!({"content": [{"type": "text", "text": said}]}))?;
         Ok(None)
     }
 
-    fn tools(&self) -> Value {
+    fn list_tools(&self) -> Value {
         let tool = |name: String| json!({"name": name, "description": "", "inputSchema": {"type": "object"}});
         let mut tools = vec![tool("echo".to_owned())];
         if self.mode == "grow" {
@@ -87,7 +87,7 @@ impl Server {
     }
 }
 
-fn greeting(request: &Value) -> Value {
+fn initialize_result(request: &Value) -> Value {
     let version = request.pointer("/params/protocolVersion").cloned().unwrap_or_default();
     json!({
         "protocolVersion": version, "capabilities": {"tools": {"listChanged": true}},
@@ -95,16 +95,16 @@ fn greeting(request: &Value) -> Value {
     })
 }
 
-fn answer(id: &Value, result: &Value) -> io::Result<()> {
+fn write_result(id: &Value, result: &Value) -> io::Result<()> {
     writeln!(io::stdout(), "{}", json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn sleep() {
+fn sleep_long() {
     std::thread::sleep(Duration::from_mins(10));
 }
 
-/// A child in a session of its own, and one of that: what a plain kill leaves behind.
-fn family() -> io::Result<()> {
+/// Spawns a child in its own session and a grandchild: processes that a plain kill leaves behind.
+fn spawn_descendants() -> io::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "a server under test may do what it likes")]
     let mut command = std::process::Command::new("setsid");
     let script = "trap '' TERM; sleep 600 & sleep 600";

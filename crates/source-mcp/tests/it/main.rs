@@ -1,4 +1,4 @@
-//! MCP servers as sources, against real children and sockets.
+//! Tests of MCP servers as sources, with real child processes and sockets.
 
 #[cfg(test)]
 mod mcp;

@@ -1,4 +1,4 @@
-//! MCP servers as sources.
+//! Tests of MCP servers as sources.
 
 mod attribution;
 mod callers;

@@ -1,6 +1,6 @@
-//! The reference server, over its pipes and over HTTP: what it can ask, tell and be asked.
+//! Tests against the MCP reference server over pipes and HTTP: requests, notifications and methods.
 //!
-//! Needs what `cargo xtask provision` installs; `TOOLKEEP_REAL` names the folder.
+//! Requires the programs that `cargo xtask provision` installs in the folder `TOOLKEEP_REAL`.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Lines};
@@ -9,13 +9,13 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::process::{Launcher, Spec};
+use sandbox::process::{CommandSpec, ProcessLauncher};
 use serde_json::{Value, json};
-use source_mcp::{Http, McpSource, Options, Stdio as Pipes};
-use testkit::real::installed;
+use source_mcp::{HttpEndpoint, McpOptions, McpSource, StdioConnector as Pipes};
+use testkit::installed_programs::installed_file;
 use tokio::time::{sleep, timeout};
-use tool::executor::{Ask, Unanswered};
-use tool::{Boxed, Json, Source as _, SourceName};
+use tool::executor::{ClientRequestError, ClientRequester};
+use tool::{BoxFuture, Json, Source as _, SourceName};
 
 use crate::mcp::runs::{
     Setup, Watch, body, declares, done, json as checked, questions, resume, runner, said,
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(30);
 const ANSWER: &str = r#"{"action":"accept","content":{"name":"Ann"}}"#;
 
 fn file(path: &str) -> String {
-    installed(path).into_os_string().into_string().unwrap()
+    installed_file(path).into_os_string().into_string().unwrap()
 }
 
 fn everything() -> String {
@@ -35,14 +35,14 @@ fn everything() -> String {
 }
 
 fn over_pipes() -> McpSource {
-    let launcher = Launcher::new(PathBuf::from(BIN), vec![OsString::from("__launch")]);
+    let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec![OsString::from("__launch")]);
     let (command, args) = (file("bin/node"), vec![everything(), "stdio".to_owned()]);
-    let spec = Spec { command, args, ..Spec::default() };
+    let spec = CommandSpec { command, args, ..CommandSpec::default() };
     let pipes = Arc::new(Pipes::new(launcher, spec));
-    McpSource::pipes(SourceName::new("real").unwrap(), Options::default(), pipes)
+    McpSource::with_pipes(SourceName::new("real").unwrap(), McpOptions::default(), pipes)
 }
 
-/// A program that ends with the test, and what it still prints.
+/// Program that ends with the test, with its remaining output.
 struct Program(Child, Option<Lines<BufReader<ChildStdout>>>);
 
 impl Drop for Program {
@@ -64,15 +64,19 @@ fn over_http() -> (Program, McpSource) {
     let told = out.find_map(|line| serde_json::from_str::<Value>(&line.unwrap()).ok()).unwrap();
     program.1 = Some(out);
     let url = format!("http://127.0.0.1:{}/mcp", told["port"]);
-    let http = Http::new(&egress(), &url, &[]).unwrap();
-    (program, McpSource::http(SourceName::new("real").unwrap(), Options::default(), http))
+    let http = HttpEndpoint::new(&egress(), &url, &[]).unwrap();
+    (program, McpSource::with_http(SourceName::new("real").unwrap(), McpOptions::default(), http))
 }
 
-/// Answers everything the reference server can ask.
+/// Client that answers every request of the reference server.
 struct Person;
 
-impl Ask for Person {
-    fn ask<'a>(&'a self, method: &'a str, _: Json) -> Boxed<'a, Result<Json, Unanswered>> {
+impl ClientRequester for Person {
+    fn send_request<'a>(
+        &'a self,
+        method: &'a str,
+        _: Json,
+    ) -> BoxFuture<'a, Result<Json, ClientRequestError>> {
         Box::pin(std::future::ready(Ok(checked(match method {
             "elicitation/create" => ANSWER,
             "sampling/createMessage" => {
@@ -83,12 +87,12 @@ impl Ask for Person {
     }
 }
 
-/// Its tools for clients that can be asked come after the handshake.
+/// Waits for the tools that the server adds after the handshake for clients that can be asked.
 async fn whole(source: &McpSource, name: &str) {
     let there = async {
         loop {
-            let listing = source.list().await.unwrap();
-            let named = |item: &tool::Item| matches!(item, tool::Item::Tool(tool) if tool.name.as_str() == name);
+            let listing = source.list_offers().await.unwrap();
+            let named = |item: &tool::CatalogItem| matches!(item, tool::CatalogItem::Tool(tool) if tool.name.as_str() == name);
             if listing.offers.iter().any(|offer| named(&offer.item)) {
                 return;
             }
@@ -123,7 +127,7 @@ async fn asks(source: &McpSource) {
     assert!(body(&done(second)).contains("Ann"));
 }
 
-/// Its tool that must be called as a task, and asks something in the midst of it.
+/// Tests its tool that must be called as a task and asks for input during it.
 async fn works(source: &McpSource) {
     let tool = runner(source, "real.simulate-research-query").await;
     let can = declares(r#"{"elicitation":{}}"#);
@@ -156,7 +160,7 @@ async fn tells(source: &McpSource) {
 
     let prompt = runner(source, "mcp.prompts.get").await;
     assert!(body(&prompt.call(r#"{"name":"simple-prompt"}"#).await.unwrap()).contains("messages"));
-    let rpc = prompt.call(r#"{"name":"none"}"#).await.unwrap_err().rpc.unwrap();
+    let rpc = prompt.call(r#"{"name":"none"}"#).await.unwrap_err().rpc_error.unwrap();
     assert_eq!(rpc.code, -32602, "{rpc:?}");
     let complete = runner(source, "mcp.completion.complete").await;
     let asked = json!({"ref": {"type": "ref/prompt", "name": "completable-prompt"},
@@ -191,7 +195,7 @@ async fn the_reference_server_over_its_pipes() {
     works(&source).await;
     tells(&source).await;
     changes(&source).await;
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -201,5 +205,5 @@ async fn the_reference_server_over_http() {
     works(&source).await;
     tells(&source).await;
     changes(&source).await;
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }

@@ -2,115 +2,121 @@
 //! lines.
 
 use bytes::Bytes;
-use tool::{Json, JsonError, Limits, Problem};
+use tool::{Json, JsonError, JsonLimits, Problem};
 
-use super::yaml::{self, Yaml};
+use super::yaml_parser::{self, YamlNode};
 
 /// Node of a tool file, with its line.
-pub(super) struct Node {
+pub(super) struct DocumentNode {
     pub(super) line: usize,
-    tree: Tree,
+    content: NodeContent,
 }
 
-enum Tree {
+enum NodeContent {
     Json { text: Json, file: Bytes },
-    Yaml(Yaml),
+    Yaml(YamlNode),
 }
 
-pub(super) enum Open {
-    List(Vec<Node>),
-    Mapping(Vec<(String, Node)>),
-    Other,
+pub(super) enum NodeChildren {
+    List(Vec<DocumentNode>),
+    Mapping(Vec<(String, DocumentNode)>),
+    Scalar,
 }
 
-impl Node {
+impl DocumentNode {
     pub(super) fn kind(&self) -> &'static str {
-        match &self.tree {
-            Tree::Json { text, .. } | Tree::Yaml(Yaml::Text(text)) => text.kind(),
-            Tree::Yaml(Yaml::List(_)) => "array",
-            Tree::Yaml(Yaml::Mapping(_)) => "object",
+        match &self.content {
+            NodeContent::Json { text, .. } | NodeContent::Yaml(YamlNode::Json(text)) => text.kind(),
+            NodeContent::Yaml(YamlNode::List(_)) => "array",
+            NodeContent::Yaml(YamlNode::Mapping(_)) => "object",
         }
     }
 
-    pub(super) fn open(self) -> Open {
-        match self.tree {
-            Tree::Json { text, file } => {
-                let mut lines = Lines { file: &file, at: 0, line: 1 };
+    pub(super) fn into_children(self) -> NodeChildren {
+        match self.content {
+            NodeContent::Json { text, file } => {
+                let mut lines = LineCounter { file: &file, offset: 0, line: 1 };
                 let mut node = |text: Json| Self {
-                    line: lines.of(&text),
-                    tree: Tree::Json { text, file: file.clone() },
+                    line: lines.line_of(&text),
+                    content: NodeContent::Json { text, file: file.clone() },
                 };
                 match text.kind() {
-                    "array" => Open::List(text.elements().into_iter().map(node).collect()),
-                    "object" => Open::Mapping(
+                    "array" => NodeChildren::List(text.elements().into_iter().map(node).collect()),
+                    "object" => NodeChildren::Mapping(
                         text.members().into_iter().map(|(key, text)| (key, node(text))).collect(),
                     ),
-                    _ => Open::Other,
+                    _ => NodeChildren::Scalar,
                 }
             }
-            Tree::Yaml(Yaml::List(items)) => {
-                let node = |(line, text)| Self { line, tree: Tree::Yaml(Yaml::Text(text)) };
-                Open::List(items.into_iter().map(node).collect())
+            NodeContent::Yaml(YamlNode::List(items)) => {
+                let node =
+                    |(line, text)| Self { line, content: NodeContent::Yaml(YamlNode::Json(text)) };
+                NodeChildren::List(items.into_iter().map(node).collect())
             }
-            Tree::Yaml(Yaml::Mapping(members)) => {
-                let node = |(key, line, yaml)| (key, Self { line, tree: Tree::Yaml(yaml) });
-                Open::Mapping(members.into_iter().map(node).collect())
+            NodeContent::Yaml(YamlNode::Mapping(members)) => {
+                let node =
+                    |(key, line, yaml)| (key, Self { line, content: NodeContent::Yaml(yaml) });
+                NodeChildren::Mapping(members.into_iter().map(node).collect())
             }
-            Tree::Yaml(Yaml::Text(_)) => Open::Other,
+            NodeContent::Yaml(YamlNode::Json(_)) => NodeChildren::Scalar,
         }
     }
 
-    pub(super) fn text(self) -> Json {
-        match self.tree {
-            Tree::Json { text, .. } => text,
-            Tree::Yaml(yaml) => yaml.text(),
+    pub(super) fn into_json(self) -> Json {
+        match self.content {
+            NodeContent::Json { text, .. } => text,
+            NodeContent::Yaml(yaml) => yaml.into_json(),
         }
     }
 }
 
 /// Line counter for parts that share the bytes of `file` and arrive in order.
-struct Lines<'a> {
+struct LineCounter<'a> {
     file: &'a Bytes,
-    at: usize,
+    offset: usize,
     line: usize,
 }
 
-impl Lines<'_> {
-    fn of(&mut self, part: &Json) -> usize {
+impl LineCounter<'_> {
+    fn line_of(&mut self, part: &Json) -> usize {
         let start = part.bytes().as_ptr().addr().saturating_sub(self.file.as_ptr().addr());
-        let passed = self.file.get(self.at..start).unwrap_or_default();
-        self.line += passed.split(|byte| *byte == b'\n').count() - 1;
-        self.at = start.max(self.at);
+        let skipped = self.file.get(self.offset..start).unwrap_or_default();
+        self.line += skipped.split(|byte| *byte == b'\n').count() - 1;
+        self.offset = start.max(self.offset);
         self.line
     }
 }
 
-pub(super) fn json(text: &Bytes, place: &str) -> Result<Node, Box<Problem>> {
-    let checked = Json::check(text.clone(), Limits::DOCUMENT);
-    let checked = checked.map_err(|error| {
+pub(super) fn parse_json(text: &Bytes, place: &str) -> Result<DocumentNode, Box<Problem>> {
+    let parsed = Json::parse(text.clone(), JsonLimits::DOCUMENT);
+    let checked = parsed.map_err(|error| {
         let (place, caret) = match &error {
             JsonError::Malformed { line, column, .. } => {
-                (format!("{place}:{line}:{column}"), caret(text, *line, *column))
+                (format!("{place}:{line}:{column}"), render_excerpt(text, *line, *column))
             }
-            JsonError::TooLong { .. } | JsonError::Kind { .. } => (place.to_owned(), String::new()),
+            JsonError::TooLong { .. } | JsonError::WrongKind { .. } => {
+                (place.to_owned(), String::new())
+            }
         };
-        Box::new(Problem::new(place, format!("{error}{caret}")).fix("mend the JSON"))
+        Box::new(Problem::new(place, format!("{error}{caret}")).with_help("mend the JSON"))
     })?;
-    Ok(Node { line: 1, tree: Tree::Json { text: checked, file: text.clone() } })
+    Ok(DocumentNode { line: 1, content: NodeContent::Json { text: checked, file: text.clone() } })
 }
 
 /// Renders the line, cut around the column, with a caret below.
-fn caret(text: &[u8], line: usize, column: usize) -> String {
-    let found = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
+fn render_excerpt(text: &[u8], line: usize, column: usize) -> String {
+    let line_bytes =
+        text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
     let start = column.saturating_sub(40);
-    let shown = String::from_utf8_lossy(found.get(start..).unwrap_or_default());
+    let excerpt = String::from_utf8_lossy(line_bytes.get(start..).unwrap_or_default());
     let shown: String =
-        shown.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let before = column.saturating_sub(start).saturating_sub(1);
-    format!("\n  {shown}\n  {}^", " ".repeat(before))
+        excerpt.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let indent = column.saturating_sub(start).saturating_sub(1);
+    format!("\n  {shown}\n  {}^", " ".repeat(indent))
 }
 
 /// Parses a YAML text.
-pub(super) fn yaml(text: &Bytes, place: &str) -> Result<Node, Box<Problem>> {
-    yaml::read(text, place).map(|(line, yaml)| Node { line, tree: Tree::Yaml(yaml) })
+pub(super) fn parse_yaml(text: &Bytes, place: &str) -> Result<DocumentNode, Box<Problem>> {
+    yaml_parser::parse_document(text, place)
+        .map(|(line, yaml)| DocumentNode { line, content: NodeContent::Yaml(yaml) })
 }

@@ -3,17 +3,17 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Document;
+use super::ToolDocument;
 
-fn read(text: &str, is_json: bool) -> Result<Document, String> {
-    Document::read(&Bytes::from(text.to_owned()), is_json, "tools")
-        .map_err(|problem| format!("{}: {}", problem.place, problem.message))
+fn read(text: &str, is_json: bool) -> Result<ToolDocument, String> {
+    ToolDocument::parse_document(&Bytes::from(text.to_owned()), is_json, "tools")
+        .map_err(|problem| format!("{}: {}", problem.location, problem.message))
 }
 
 /// Line, key and value of each entry.
 fn entries(text: &str, is_json: bool) -> Vec<(usize, Option<String>, Value)> {
     let document = read(text, is_json).unwrap();
-    document.entries.into_iter().map(|e| (e.line, e.key, e.text.value())).collect()
+    document.entries.into_iter().map(|e| (e.line, e.mapping_key, e.json.to_value())).collect()
 }
 
 fn refused(text: &str, is_json: bool) -> String {
@@ -47,7 +47,7 @@ fn every_shape_in_both_languages() {
 #[test]
 fn json_keeps_its_bytes() {
     let document = read("[ { \"n\" : 1.0e2, \"m\":12345678901234567890123 } ]", true).unwrap();
-    let text = document.entries[0].text.as_str();
+    let text = document.entries[0].json.as_str();
     assert_eq!(text, "{ \"n\" : 1.0e2, \"m\":12345678901234567890123 }");
 }
 
@@ -146,36 +146,41 @@ fn depth_and_foreign_text_are_refused() {
     // Positive control, and the deepest the reader's stack must bear.
     assert_eq!(entries(&"- ".repeat(64), false).len(), 1);
     assert!(refused("- a: .nan\n", false).contains("finite"), "{}", refused("- a: .nan\n", false));
-    let error = Document::read(&Bytes::from_static(b"- \xff\n"), false, "tools").unwrap_err();
+    let error =
+        ToolDocument::parse_document(&Bytes::from_static(b"- \xff\n"), false, "tools").unwrap_err();
     assert_eq!(error.message, "not UTF-8 at byte 3");
     assert!(refused("- a\n---\n- b\n", false).contains("document"));
 }
 
 #[test]
-fn settings_of_spec_2_are_heard() {
+fn settings_of_the_tool_file_registry_are_applied() {
     let text = "tools: {enabled: false, registry: [{name: a}]}\n";
     assert!(entries(text, false).is_empty());
     let document =
         read("tools: {default_timeout_ms: 500, max_iterations: 5, registry: [{name: a}]}\n", false);
-    assert_eq!(document.unwrap().settings.timeout.unwrap().as_str(), "500");
+    assert_eq!(document.unwrap().settings.default_timeout.unwrap().as_str(), "500");
 }
 
 #[test]
 fn too_many_tools_are_counted_and_not_read() {
     let document = read(&"- {}\n".repeat(super::MAX_TOOLS + 5), false).unwrap();
-    assert_eq!((document.entries.len(), document.count), (super::MAX_TOOLS, super::MAX_TOOLS + 5));
+    assert_eq!(
+        (document.entries.len(), document.total_entries),
+        (super::MAX_TOOLS, super::MAX_TOOLS + 5)
+    );
 }
 
 #[test]
-fn the_permissions_of_spec_3_stand_beside_the_tools_in_either_order() {
+fn research_registry_permissions_stand_beside_the_tools_in_either_order() {
     let tools = "tools:\n  - name: a\n";
     let section = "permissions:\n  shell: {requires_approval: true}\n";
     for text in [format!("{tools}{section}"), format!("{section}{tools}")] {
         let document = read(&text, false).unwrap();
         assert_eq!(document.entries.len(), 1);
-        let mut traits = tool::Traits { scopes: vec![tool::Scope::Shell], ..Default::default() };
-        document.settings.permissions.narrow(&mut traits);
-        assert!(traits.approval, "{text}");
+        let mut traits =
+            tool::ToolTraits { scopes: vec![tool::AccessScope::Shell], ..Default::default() };
+        document.settings.permissions.apply_to(&mut traits);
+        assert!(traits.requires_approval, "{text}");
     }
     let told = refused(&format!("{tools}{}", section.replace("shell", "shel")), false);
     assert!(told.starts_with("tools:4") && told.contains("unknown scope `shel`"), "{told}");

@@ -6,41 +6,41 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::{Egress, EgressSettings};
+use egress::{EgressClient, EgressOptions};
 use serde_json::json;
-use source_tool_files::{Handlers, ToolFile, Web};
+use source_tool_files::{HttpToolDependencies, ImplementationRegistry, ToolFileSource};
 use tempfile::TempDir;
 use testkit::clock::FakeClock;
-use tool::source::SourceFault;
+use tool::source::SourceErrorKind;
 use tool::{Clock, Json, Source as _, SourceName};
-use tool_manifest::Builtin;
+use tool_manifest::BuiltinTool;
 
-use testkit::run::{names, offered, run, value};
+use testkit::executor_run::{find_offer, outcome_json, run_call, tool_names};
 
-fn computing() -> Arc<[Builtin]> {
+fn computing() -> Arc<[BuiltinTool]> {
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
-    builtins::all(&clock).into()
+    builtins::pure_tools(&clock).into()
 }
 
-fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFile) {
+fn file(folder: &TempDir, name: &str, text: &str) -> (PathBuf, ToolFileSource) {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     let source = source(&path);
     (path, source)
 }
 
-fn source(path: &Path) -> ToolFile {
-    let egress = Egress::new(EgressSettings::default()).unwrap();
-    let web = Web { egress, secret: Arc::new(|_| None) };
-    let handlers = Handlers {
-        computing: computing(),
-        internals: Arc::new(HashMap::new()),
-        web,
-        host: None,
-        own: Arc::default(),
-        categories: Arc::default(),
+fn source(path: &Path) -> ToolFileSource {
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
+    let web = HttpToolDependencies { egress, resolve_secret: Arc::new(|_| None) };
+    let handlers = ImplementationRegistry {
+        computing_builtins: computing(),
+        internal_handlers: Arc::new(HashMap::new()),
+        http: web,
+        code_host: None,
+        installed_builtins: Arc::default(),
+        own_categories: Arc::default(),
     };
-    ToolFile::new(SourceName::new("file").unwrap(), path, handlers)
+    ToolFileSource::new(SourceName::new("file").unwrap(), path, handlers)
 }
 
 const TOOLS: &str = r#"
@@ -78,12 +78,12 @@ tools:
 async fn good_tools_are_offered_in_order_and_bad_ones_are_told_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let (path, source) = file(&folder, "tools.yaml", TOOLS);
-    let listing = source.list().await.unwrap();
-    assert_eq!(names(&listing), ["get_weather", "math"]);
+    let listing = source.list_offers().await.unwrap();
+    assert_eq!(tool_names(&listing), ["get_weather", "math"]);
     let told: Vec<_> = listing
         .problems
         .iter()
-        .map(|problem| format!("{} | {}", problem.place, problem.message))
+        .map(|problem| format!("{} | {}", problem.location, problem.message))
         .collect();
     let at = path.display();
     assert_eq!(
@@ -99,13 +99,13 @@ async fn good_tools_are_offered_in_order_and_bad_ones_are_told_with_their_line()
 async fn mocks_and_built_ins_run() {
     let folder = tempfile::tempdir().unwrap();
     let (_, source) = file(&folder, "tools.yaml", TOOLS);
-    let listing = source.list().await.unwrap();
-    let (tool, executor) = offered(&listing, "get_weather");
-    let outcome = run(&tool, executor.as_ref(), r#"{"city":"Bern"}"#).await.unwrap();
-    assert_eq!(value(&outcome), json!({ "temp": 21, "sky": ["clear", 0.5] }));
-    let (tool, executor) = offered(&listing, "math");
-    let outcome = run(&tool, executor.as_ref(), r#"{"expression":"6*7"}"#).await.unwrap();
-    assert_eq!(value(&outcome), json!({ "expression": "6*7", "result": 42 }));
+    let listing = source.list_offers().await.unwrap();
+    let (tool, executor) = find_offer(&listing, "get_weather");
+    let outcome = run_call(&tool, executor.as_ref(), r#"{"city":"Bern"}"#).await.unwrap();
+    assert_eq!(outcome_json(&outcome), json!({ "temp": 21, "sky": ["clear", 0.5] }));
+    let (tool, executor) = find_offer(&listing, "math");
+    let outcome = run_call(&tool, executor.as_ref(), r#"{"expression":"6*7"}"#).await.unwrap();
+    assert_eq!(outcome_json(&outcome), json!({ "expression": "6*7", "result": 42 }));
 }
 
 #[tokio::test]
@@ -113,20 +113,20 @@ async fn a_json_file_gives_the_same_tools_and_keeps_their_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let entry = r#"{ "name":"n", "description":"d", "type":"mock", "parameters":{"type":"object"} , "mock_response": 1.0e2 }"#;
     let (_, source) = file(&folder, "tools.JSON", &format!("{{\"tools\":[\n{entry}\n]}}"));
-    let listing = source.list().await.unwrap();
+    let listing = source.list_offers().await.unwrap();
     assert!(listing.problems.is_empty(), "{:?}", listing.problems);
-    let (tool, executor) = offered(&listing, "n");
-    assert_eq!(tool.received.as_str(), entry);
-    assert_eq!(tool.input.as_str(), r#"{"type":"object"}"#);
-    let outcome = run(&tool, executor.as_ref(), "{}").await.unwrap();
-    let tool::Body::Value(answer) = outcome.body else { panic!("an MCP result") };
+    let (tool, executor) = find_offer(&listing, "n");
+    assert_eq!(tool.raw_definition.as_str(), entry);
+    assert_eq!(tool.input_schema.as_str(), r#"{"type":"object"}"#);
+    let outcome = run_call(&tool, executor.as_ref(), "{}").await.unwrap();
+    let tool::OutcomeBody::Value(answer) = outcome.body else { panic!("an MCP result") };
     assert_eq!(answer.as_str(), "1.0e2");
 }
 
-/// Spec 2's own examples, as its document and its program write them: both load whole, and a fault of one
-/// tool drops that tool alone and names its line.
+/// The tool-file registry's own examples, as its document and its program write them: both load
+/// whole, and a fault of one tool drops that tool alone and names its line.
 #[tokio::test]
-async fn both_json_forms_of_spec_2_load_and_an_incomplete_tool_is_dropped_alone() {
+async fn both_json_forms_of_the_tool_file_registry_load_and_an_incomplete_tool_is_dropped_alone() {
     let nested = |name: &str, rest: &str| {
         format!(
             r#"{{"name":"{name}","description":"d","parameters":{{"type":"object"}},{rest},"implementation":{{"type":"mock","mock_response":1}}}}"#
@@ -145,43 +145,43 @@ async fn both_json_forms_of_spec_2_load_and_an_incomplete_tool_is_dropped_alone(
     ];
     let folder = tempfile::tempdir().unwrap();
     let (path, source) = file(&folder, "tools.json", &lines.join("\n"));
-    let listing = source.list().await.unwrap();
-    assert_eq!(names(&listing), ["whole", "flat"]);
-    let told: Vec<_> = listing.problems.iter().map(|problem| &*problem.place).collect();
+    let listing = source.list_offers().await.unwrap();
+    assert_eq!(tool_names(&listing), ["whole", "flat"]);
+    let told: Vec<_> = listing.problems.iter().map(|problem| &*problem.location).collect();
     let place = |line, name: &str| format!("{}:{line} tool `{name}`", path.display());
     assert_eq!(told, [place(4, "no_type"), place(5, "procedure"), place(6, "no_handler")]);
-    assert!(listing.problems.iter().all(|problem| problem.fix.is_some()));
+    assert!(listing.problems.iter().all(|problem| problem.help.is_some()));
 }
 
 #[tokio::test]
 async fn a_change_is_told_and_listed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, source) = file(&folder, "tools.yaml", TOOLS);
-    let before = source.list().await.unwrap();
-    let waiting = source.changed(before.revision);
+    let before = source.list_offers().await.unwrap();
+    let waiting = source.wait_for_change(before.revision);
     fs::write(&path, "tools: []\n").unwrap();
     let revision = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
-    let after = source.list().await.unwrap();
+    let after = source.list_offers().await.unwrap();
     assert!(after.revision >= revision && revision > before.revision);
     assert!(after.offers.is_empty());
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_file_that_cannot_be_read_is_an_error_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
-    let fault = async |source: ToolFile| source.list().await.unwrap_err();
+    let fault = async |source: ToolFileSource| source.list_offers().await.unwrap_err();
     let missing = fault(source(&folder.path().join("none.yaml"))).await;
-    assert_eq!(missing.kind, SourceFault::Unreachable);
-    assert!(missing.problem.place.ends_with("none.yaml") && missing.problem.fix.is_some());
+    assert_eq!(missing.kind, SourceErrorKind::Unreachable);
+    assert!(missing.problem.location.ends_with("none.yaml") && missing.problem.help.is_some());
     let folder_itself = fault(source(folder.path())).await;
     assert_eq!(folder_itself.problem.message, "the tool file is no regular file");
     let (_, broken) = file(&folder, "broken.yaml", "tools:\n  - {name: a\n  - b\n");
     let broken = fault(broken).await;
-    assert_eq!(broken.kind, SourceFault::Malformed);
+    assert_eq!(broken.kind, SourceErrorKind::MalformedReply);
     assert!(broken.problem.message.contains('^'), "{}", broken.problem.message);
     let (path, huge) = file(&folder, "huge.yaml", "");
-    fs::File::create(path).unwrap().set_len(source_tool_files::MAX_BYTES + 1).unwrap();
+    fs::File::create(path).unwrap().set_len(source_tool_files::MAX_FILE_BYTES + 1).unwrap();
     assert!(fault(huge).await.problem.message.contains("is longer than 8388608 bytes"));
 }
 
@@ -190,8 +190,8 @@ async fn a_file_that_cannot_be_read_is_an_error_with_its_place() {
 async fn problems_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let bad: Vec<_> = (0..300).map(|n| json!({ "name": format!("t{n}") })).collect();
-    let (_, source) = file(&folder, "tools.json", Json::of(&bad).as_str());
-    let listing = source.list().await.unwrap();
+    let (_, source) = file(&folder, "tools.json", Json::encode(&bad).as_str());
+    let listing = source.list_offers().await.unwrap();
     assert_eq!(listing.problems.len(), source_tool_files::MAX_PROBLEMS + 1);
     assert_eq!(listing.problems.last().unwrap().message, "100 more problems");
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{MemoryStore, SqliteStore, TOMBSTONES, VALUE_BYTES};
-use tool::store::Expect;
-use tool::{Store, StoreError, Version, Versioned};
+use store::{MAX_TOMBSTONES, MAX_VALUE_BYTES, MemoryStore, SqliteStore};
+use tool::store::WritePrecondition;
+use tool::{Store, StoreError, Version, VersionedValue};
 
 macro_rules! over_all {
     ($($test:ident)+) => {
@@ -19,7 +19,7 @@ macro_rules! over_all {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 let folder = tempfile::tempdir().unwrap();
-                let store = super::SqliteStore::open(folder.path().join("store.db")).unwrap();
+                let store = super::SqliteStore::open_file(folder.path().join("store.db")).unwrap();
                 super::$test(std::sync::Arc::new(store)).await;
             }
         )+ }
@@ -33,7 +33,7 @@ macro_rules! over_all {
                 };
                 let path = folder.path().join("store.db");
                 let store = super::SqliteStore::open_protected(path, &macs).unwrap();
-                let rejected = store.rejected();
+                let rejected = store.rejected_rows();
                 super::$test(std::sync::Arc::new(store)).await;
                 assert_eq!(*rejected.borrow(), []);
             }
@@ -58,20 +58,25 @@ over_all! {
 
 type Any = Arc<dyn Store>;
 
-async fn set(store: &Any, key: &str, expect: Expect, value: &str) -> Result<Version, StoreError> {
-    store.put(key, expect, Some(Bytes::copy_from_slice(value.as_bytes()))).await
+async fn set(
+    store: &Any,
+    key: &str,
+    expect: WritePrecondition,
+    value: &str,
+) -> Result<Version, StoreError> {
+    store.put_value(key, expect, Some(Bytes::copy_from_slice(value.as_bytes()))).await
 }
 
 async fn make(store: &Any, key: &str) -> Version {
-    set(store, key, Expect::Absent, "1").await.unwrap()
+    set(store, key, WritePrecondition::Absent, "1").await.unwrap()
 }
 
 async fn scan(store: &Any, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-    let found = store.scan(prefix, after, limit).await.unwrap();
+    let found = store.scan_prefix(prefix, after, limit).await.unwrap();
     found.into_iter().map(|row| row.key).collect()
 }
 
-fn keys(found: &[Versioned]) -> Vec<&str> {
+fn keys(found: &[VersionedValue]) -> Vec<&str> {
     found.iter().map(|row| row.key.as_str()).collect()
 }
 
@@ -80,42 +85,42 @@ fn is_conflict(result: &Result<Version, StoreError>) -> bool {
 }
 
 async fn what_is_put_is_got(store: Any) {
-    assert_eq!(store.get("a/b").await.unwrap(), None);
+    assert_eq!(store.get_value("a/b").await.unwrap(), None);
     let version = make(&store, "a/b").await;
-    let found = store.get("a/b").await.unwrap().unwrap();
-    assert_eq!((found.key.as_str(), found.version, found.removed), ("a/b", version, false));
+    let found = store.get_value("a/b").await.unwrap().unwrap();
+    assert_eq!((found.key.as_str(), found.version, found.is_removal), ("a/b", version, false));
     assert_eq!(&found.bytes[..], b"1");
     let odd = Bytes::from_static(&[0, 255, 0]);
-    store.put("a/ünï", Expect::Absent, Some(odd.clone())).await.unwrap();
-    assert_eq!(store.get("a/ünï").await.unwrap().unwrap().bytes, odd);
+    store.put_value("a/ünï", WritePrecondition::Absent, Some(odd.clone())).await.unwrap();
+    assert_eq!(store.get_value("a/ünï").await.unwrap().unwrap().bytes, odd);
 }
 
 async fn a_write_needs_what_stands_there(store: Any) {
     let first = make(&store, "a/b").await;
-    assert!(is_conflict(&set(&store, "a/b", Expect::Absent, "2").await));
-    let second = set(&store, "a/b", Expect::Version(first), "2").await.unwrap();
+    assert!(is_conflict(&set(&store, "a/b", WritePrecondition::Absent, "2").await));
+    let second = set(&store, "a/b", WritePrecondition::Version(first), "2").await.unwrap();
     assert!(second > first);
-    assert!(is_conflict(&set(&store, "a/b", Expect::Version(first), "3").await));
-    assert!(is_conflict(&store.put("a/b", Expect::Version(first), None).await));
-    assert_eq!(&store.get("a/b").await.unwrap().unwrap().bytes[..], b"2");
-    let other = set(&store, "a/c", Expect::Absent, "x").await.unwrap();
-    assert!(is_conflict(&set(&store, "a/b", Expect::Version(other), "3").await));
+    assert!(is_conflict(&set(&store, "a/b", WritePrecondition::Version(first), "3").await));
+    assert!(is_conflict(&store.put_value("a/b", WritePrecondition::Version(first), None).await));
+    assert_eq!(&store.get_value("a/b").await.unwrap().unwrap().bytes[..], b"2");
+    let other = set(&store, "a/c", WritePrecondition::Absent, "x").await.unwrap();
+    assert!(is_conflict(&set(&store, "a/b", WritePrecondition::Version(other), "3").await));
 }
 
 async fn a_removed_key_is_absent(store: Any) {
     let first = make(&store, "a/b").await;
-    let removal = store.put("a/b", Expect::Version(first), None).await.unwrap();
-    assert_eq!(store.get("a/b").await.unwrap(), None);
+    let removal = store.put_value("a/b", WritePrecondition::Version(first), None).await.unwrap();
+    assert_eq!(store.get_value("a/b").await.unwrap(), None);
     assert!(scan(&store, "a/", None, 9).await.is_empty());
-    assert!(is_conflict(&set(&store, "a/b", Expect::Version(first), "2").await));
-    assert!(is_conflict(&set(&store, "a/b", Expect::Version(removal), "2").await));
+    assert!(is_conflict(&set(&store, "a/b", WritePrecondition::Version(first), "2").await));
+    assert!(is_conflict(&set(&store, "a/b", WritePrecondition::Version(removal), "2").await));
     assert!(make(&store, "a/b").await > removal);
 }
 
 async fn removing_what_is_not_there_changes_nothing(store: Any) {
     let first = make(&store, "a/b").await;
-    assert_eq!(store.put("none", Expect::Absent, None).await.unwrap(), first);
-    assert!(store.news(first).await.unwrap().is_empty());
+    assert_eq!(store.put_value("none", WritePrecondition::Absent, None).await.unwrap(), first);
+    assert!(store.changes_since(first).await.unwrap().is_empty());
 }
 
 async fn scans_are_by_prefix_in_order(store: Any) {
@@ -149,51 +154,64 @@ async fn no_letter_of_a_prefix_is_special(store: Any) {
 
 async fn news_tell_of_writes_and_removals_in_order(store: Any) {
     let one = make(&store, "k/1").await;
-    let two = set(&store, "k/2", Expect::Absent, "2").await.unwrap();
-    assert_eq!(keys(&store.news(Version(0)).await.unwrap()), ["k/1", "k/2"]);
-    assert!(store.news(two).await.unwrap().is_empty());
-    let three = set(&store, "k/1", Expect::Version(one), "3").await.unwrap();
-    let four = store.put("k/2", Expect::Version(two), None).await.unwrap();
-    let news = store.news(two).await.unwrap();
+    let two = set(&store, "k/2", WritePrecondition::Absent, "2").await.unwrap();
+    assert_eq!(keys(&store.changes_since(Version(0)).await.unwrap()), ["k/1", "k/2"]);
+    assert!(store.changes_since(two).await.unwrap().is_empty());
+    let three = set(&store, "k/1", WritePrecondition::Version(one), "3").await.unwrap();
+    let four = store.put_value("k/2", WritePrecondition::Version(two), None).await.unwrap();
+    let news = store.changes_since(two).await.unwrap();
     assert_eq!(keys(&news), ["k/1", "k/2"]);
-    assert_eq!((news[0].version, news[0].removed, &news[0].bytes[..]), (three, false, &b"3"[..]));
-    assert_eq!((news[1].version, news[1].removed, &news[1].bytes[..]), (four, true, &b""[..]));
+    assert_eq!(
+        (news[0].version, news[0].is_removal, &news[0].bytes[..]),
+        (three, false, &b"3"[..])
+    );
+    assert_eq!((news[1].version, news[1].is_removal, &news[1].bytes[..]), (four, true, &b""[..]));
 }
 
 async fn forgotten_removals_are_told(store: Any) {
     let kept = make(&store, "kept").await;
     let mut removals = Vec::new();
-    for _ in 0..TOMBSTONES + 2 {
+    for _ in 0..MAX_TOMBSTONES + 2 {
         let key = format!("gone/{}", removals.len());
         let version = make(&store, &key).await;
-        removals.push(store.put(&key, Expect::Version(version), None).await.unwrap());
+        removals
+            .push(store.put_value(&key, WritePrecondition::Version(version), None).await.unwrap());
     }
-    let error = store.news(kept).await.unwrap_err().to_string();
+    let error = store.changes_since(kept).await.unwrap_err().to_string();
     assert!(error.contains("start anew from write 0"), "{error}");
-    assert!(store.news(removals[0]).await.is_err());
-    assert_eq!(store.news(removals[1]).await.unwrap().len(), TOMBSTONES);
-    let all = store.news(Version(0)).await.unwrap();
-    assert_eq!((all[0].key.as_str(), all.len()), ("kept", TOMBSTONES + 1));
-    assert_eq!(store.scan("", None, 10).await.unwrap().len(), 1);
+    assert!(store.changes_since(removals[0]).await.is_err());
+    assert_eq!(store.changes_since(removals[1]).await.unwrap().len(), MAX_TOMBSTONES);
+    let all = store.changes_since(Version(0)).await.unwrap();
+    assert_eq!((all[0].key.as_str(), all.len()), ("kept", MAX_TOMBSTONES + 1));
+    assert_eq!(store.scan_prefix("", None, 10).await.unwrap().len(), 1);
 }
 
 async fn what_cannot_be_kept_is_refused(store: Any) {
     for key in ["", "a\0b", "a\nb", &"k".repeat(513)] {
-        let error = set(&store, key, Expect::Absent, "1").await.unwrap_err().to_string();
+        let error = set(&store, key, WritePrecondition::Absent, "1").await.unwrap_err().to_string();
         assert!(error.ends_with("use 1 to 512 bytes and no control characters"), "{error}");
     }
-    let large = Bytes::from(vec![0; VALUE_BYTES + 1]);
-    let error = store.put("a/b", Expect::Absent, Some(large)).await.unwrap_err().to_string();
+    let large = Bytes::from(vec![0; MAX_VALUE_BYTES + 1]);
+    let error = store
+        .put_value("a/b", WritePrecondition::Absent, Some(large))
+        .await
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "the value of `a/b` has 4194305 bytes; 4194304 are allowed");
-    assert!(store.put("a/b", Expect::Absent, Some(vec![0; VALUE_BYTES].into())).await.is_ok());
+    assert!(
+        store
+            .put_value("a/b", WritePrecondition::Absent, Some(vec![0; MAX_VALUE_BYTES].into()))
+            .await
+            .is_ok()
+    );
 }
 
 async fn increment(store: Any) {
     loop {
-        let found = store.get("counter").await.unwrap().unwrap();
+        let found = store.get_value("counter").await.unwrap().unwrap();
         let number: u64 = std::str::from_utf8(&found.bytes).unwrap().parse().unwrap();
         let next = (number + 1).to_string();
-        match set(&store, "counter", Expect::Version(found.version), &next).await {
+        match set(&store, "counter", WritePrecondition::Version(found.version), &next).await {
             Ok(_) => return,
             Err(StoreError::Conflict { .. }) => {}
             Err(error) => panic!("{error}"),
@@ -202,7 +220,7 @@ async fn increment(store: Any) {
 }
 
 async fn a_thousand_racing_increments_lose_nothing(store: Any) {
-    set(&store, "counter", Expect::Absent, "0").await.unwrap();
+    set(&store, "counter", WritePrecondition::Absent, "0").await.unwrap();
     let mut racers = tokio::task::JoinSet::new();
     for _ in 0..20 {
         let store = Arc::clone(&store);
@@ -213,14 +231,14 @@ async fn a_thousand_racing_increments_lose_nothing(store: Any) {
         });
     }
     racers.join_all().await;
-    assert_eq!(&store.get("counter").await.unwrap().unwrap().bytes[..], b"1000");
+    assert_eq!(&store.get_value("counter").await.unwrap().unwrap().bytes[..], b"1000");
 }
 
 async fn of_racing_makers_one_wins(store: Any) {
     let mut racers = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let store = Arc::clone(&store);
-        racers.spawn(async move { set(&store, "a/b", Expect::Absent, "mine").await });
+        racers.spawn(async move { set(&store, "a/b", WritePrecondition::Absent, "mine").await });
     }
     let results = racers.join_all().await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);

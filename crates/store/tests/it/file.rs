@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rusqlite::Connection;
 use store::SqliteStore;
-use tool::store::Expect;
+use tool::store::WritePrecondition;
 use tool::{Store as _, Version};
 
 fn mode(path: &Path) -> u32 {
@@ -17,59 +17,60 @@ fn mode(path: &Path) -> u32 {
 const ONE: Option<Bytes> = Some(Bytes::from_static(b"1"));
 
 fn refusal(path: &Path) -> String {
-    SqliteStore::open(path).unwrap_err().to_string()
+    SqliteStore::open_file(path).unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn what_was_written_is_there_after_opening_anew() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let store = SqliteStore::open(&path).unwrap();
-    let first = store.put("a", Expect::Absent, ONE).await.unwrap();
+    let store = SqliteStore::open_file(&path).unwrap();
+    let first = store.put_value("a", WritePrecondition::Absent, ONE).await.unwrap();
     drop(store);
-    let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(store.get("a").await.unwrap().unwrap().version, first);
-    assert!(store.put("b", Expect::Absent, ONE).await.unwrap() > first);
+    let store = SqliteStore::open_file(&path).unwrap();
+    assert_eq!(store.get_value("a").await.unwrap().unwrap().version, first);
+    assert!(store.put_value("b", WritePrecondition::Absent, ONE).await.unwrap() > first);
 }
 
 #[tokio::test]
 async fn a_check_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    assert!(SqliteStore::check(&path).is_err() && !path.exists());
-    let store = SqliteStore::open(&path).unwrap();
-    store.put("a", Expect::Absent, ONE).await.unwrap();
+    assert!(SqliteStore::check_file(&path).is_err() && !path.exists());
+    let store = SqliteStore::open_file(&path).unwrap();
+    store.put_value("a", WritePrecondition::Absent, ONE).await.unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     // Beside the one who writes, too.
-    assert_eq!(SqliteStore::check(&path), Ok(()));
+    assert_eq!(SqliteStore::check_file(&path), Ok(()));
     assert_eq!(mode(&path), 0o640);
     fs::write(folder.path().join("text"), "no database, only some words of text").unwrap();
-    assert!(SqliteStore::check(folder.path().join("text")).is_err());
+    assert!(SqliteStore::check_file(folder.path().join("text")).is_err());
 }
 
 #[tokio::test]
 async fn two_handles_of_one_file_see_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let (here, there) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
-    let first = here.put("a", Expect::Absent, ONE).await.unwrap();
-    assert!(there.put("a", Expect::Absent, ONE).await.is_err());
-    let second = there.put("a", Expect::Version(first), None).await.unwrap();
-    assert_eq!(here.news(first).await.unwrap()[0].version, second);
+    let (here, there) =
+        (SqliteStore::open_file(&path).unwrap(), SqliteStore::open_file(&path).unwrap());
+    let first = here.put_value("a", WritePrecondition::Absent, ONE).await.unwrap();
+    assert!(there.put_value("a", WritePrecondition::Absent, ONE).await.is_err());
+    let second = there.put_value("a", WritePrecondition::Version(first), None).await.unwrap();
+    assert_eq!(here.changes_since(first).await.unwrap()[0].version, second);
 }
 
 #[tokio::test]
 async fn the_files_are_their_owners_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let store = SqliteStore::open(&path).unwrap();
-    store.put("a", Expect::Absent, ONE).await.unwrap();
+    let store = SqliteStore::open_file(&path).unwrap();
+    store.put_value("a", WritePrecondition::Absent, ONE).await.unwrap();
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
         assert_eq!(mode(&folder.path().join(name)), 0o600, "{name}");
     }
     drop(store);
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    let _store = SqliteStore::open(&path).unwrap();
+    let _store = SqliteStore::open_file(&path).unwrap();
     assert_eq!(mode(&path), 0o600);
 }
 
@@ -77,7 +78,7 @@ async fn the_files_are_their_owners_alone() {
 fn a_file_of_a_newer_version_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    drop(SqliteStore::open(&path).unwrap());
+    drop(SqliteStore::open_file(&path).unwrap());
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 3).unwrap();
     drop(newer);
@@ -109,10 +110,10 @@ fn other_files_are_refused_with_their_reason() {
 async fn a_damaged_file_is_an_error_and_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open_file(&path).unwrap();
     for index in 0..200 {
         let value = Some(Bytes::from(vec![7; 512]));
-        store.put(&format!("k/{index}"), Expect::Absent, value).await.unwrap();
+        store.put_value(&format!("k/{index}"), WritePrecondition::Absent, value).await.unwrap();
     }
     drop(store);
     let whole = Connection::open(&path).unwrap();
@@ -123,9 +124,9 @@ async fn a_damaged_file_is_an_error_and_no_panic() {
         *byte ^= 0xa5;
     }
     fs::write(&path, bytes).unwrap();
-    assert!(SqliteStore::check(&path).is_err());
-    let error = match SqliteStore::open(&path) {
-        Ok(store) => store.news(Version(0)).await.unwrap_err(),
+    assert!(SqliteStore::check_file(&path).is_err());
+    let error = match SqliteStore::open_file(&path) {
+        Ok(store) => store.changes_since(Version(0)).await.unwrap_err(),
         Err(error) => error,
     };
     assert!(error.to_string().contains("malformed"), "{error}");
@@ -144,7 +145,7 @@ async fn a_row_takes_about_its_own_bytes_also_in_a_file_of_an_older_version() {
     const ROWS: usize = 400;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    drop(SqliteStore::open(&path).unwrap());
+    drop(SqliteStore::open_file(&path).unwrap());
     // As an older version made it.
     let old = Connection::open(&path).unwrap();
     old.execute_batch(
@@ -167,13 +168,16 @@ async fn a_row_takes_about_its_own_bytes_also_in_a_file_of_an_older_version() {
     // The control: so it was.
     assert!(pages_of_a_row(&path) > 1.0, "{}", pages_of_a_row(&path));
 
-    let store = SqliteStore::open(&path).unwrap();
-    let rows = store.scan("wait/", None, 1_000).await.unwrap();
+    let store = SqliteStore::open_file(&path).unwrap();
+    let rows = store.scan_prefix("wait/", None, 1_000).await.unwrap();
     assert_eq!((rows.len(), rows[7].version, rows[7].bytes.len()), (ROWS, Version(8), 1_060));
-    let news = store.news(Version(400)).await.unwrap();
-    assert_eq!((news.len(), news[0].key.as_str(), news[0].removed), (1, "gone", true));
-    assert_eq!(store.put("wait/400", Expect::Absent, ONE).await.unwrap(), Version(402));
+    let news = store.changes_since(Version(400)).await.unwrap();
+    assert_eq!((news.len(), news[0].key.as_str(), news[0].is_removal), (1, "gone", true));
+    assert_eq!(
+        store.put_value("wait/400", WritePrecondition::Absent, ONE).await.unwrap(),
+        Version(402)
+    );
     assert!(pages_of_a_row(&path) < 0.4, "{}", pages_of_a_row(&path));
     drop(store);
-    drop(SqliteStore::open(&path).unwrap());
+    drop(SqliteStore::open_file(&path).unwrap());
 }

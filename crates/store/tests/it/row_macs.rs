@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use rusqlite::Connection;
-use store::{MacFile, RejectedRow, Rejection, SqliteStore};
-use tool::store::Expect;
-use tool::{Secret, Store as _, StoreError, Version, Versioned};
+use store::{MacFile, RejectedRow, RowRejection, SqliteStore};
+use tool::store::WritePrecondition;
+use tool::{Secret, Store as _, StoreError, Version, VersionedValue};
 
 struct Installation {
     folder: tempfile::TempDir,
@@ -43,51 +43,55 @@ fn text(text: &str) -> Option<Bytes> {
 }
 
 async fn make(store: &SqliteStore, key: &str, value: &str) -> Version {
-    store.put(key, Expect::Absent, text(value)).await.unwrap()
+    store.put_value(key, WritePrecondition::Absent, text(value)).await.unwrap()
 }
 
 /// Whether readers get a damaged record in the place of its value.
-fn is_damaged(row: &Versioned) -> bool {
-    std::str::from_utf8(&row.bytes).is_err() && !row.removed
+fn is_damaged(row: &VersionedValue) -> bool {
+    std::str::from_utf8(&row.bytes).is_err() && !row.is_removal
 }
 
 async fn reads_damaged(store: &SqliteStore, key: &str) -> bool {
-    let one = store.get(key).await.unwrap().unwrap();
-    let all = store.scan("key/", None, 100).await.unwrap();
+    let one = store.get_value(key).await.unwrap().unwrap();
+    let all = store.scan_prefix("key/", None, 100).await.unwrap();
     let of_all = all.iter().find(|row| row.key == key).unwrap();
-    let paged = store.scan("key/", Some("key/"), 100).await.unwrap();
+    let paged = store.scan_prefix("key/", Some("key/"), 100).await.unwrap();
     assert_eq!(paged, all);
     is_damaged(&one) && is_damaged(of_all)
 }
 
-fn rejected(store: &SqliteStore) -> Vec<(String, Rejection)> {
-    let all = store.rejected().borrow().clone();
+fn rejected(store: &SqliteStore) -> Vec<(String, RowRejection)> {
+    let all = store.rejected_rows().borrow().clone();
     all.into_iter().map(|RejectedRow { key, rejection }| (key, rejection)).collect()
 }
 
 /// Each thing that a writer of the database can do to `key/b`, and what it is.
-const ATTACKS: [(&str, &str, Rejection); 5] = [
+const ATTACKS: [(&str, &str, RowRejection); 5] = [
     (
         "key/new",
         "INSERT INTO kv (key, version, bytes, removed) VALUES ('key/new', 900, CAST('owner' AS BLOB), 0)",
-        Rejection::Added,
+        RowRejection::Added,
     ),
     (
         "key/b",
         "UPDATE kv SET bytes = CAST('owner' AS BLOB) WHERE key = 'key/b'",
-        Rejection::Changed,
+        RowRejection::Changed,
     ),
     // What was written and counted once, before it was revoked.
-    ("key/b", "UPDATE kv SET bytes = CAST('b1' AS BLOB) WHERE key = 'key/b'", Rejection::Changed),
-    ("key/b", "DELETE FROM kv WHERE key = 'key/b'", Rejection::Removed),
-    ("key/b", "UPDATE kv SET removed = 1 WHERE key = 'key/b'", Rejection::Removed),
+    (
+        "key/b",
+        "UPDATE kv SET bytes = CAST('b1' AS BLOB) WHERE key = 'key/b'",
+        RowRejection::Changed,
+    ),
+    ("key/b", "DELETE FROM kv WHERE key = 'key/b'", RowRejection::Removed),
+    ("key/b", "UPDATE kv SET removed = 1 WHERE key = 'key/b'", RowRejection::Removed),
 ];
 
 async fn with_rows(installation: &Installation) -> SqliteStore {
     let store = installation.open();
     make(&store, "key/a", "a").await;
     let first = make(&store, "key/b", "b1").await;
-    store.put("key/b", Expect::Version(first), text("b2")).await.unwrap();
+    store.put_value("key/b", WritePrecondition::Version(first), text("b2")).await.unwrap();
     make(&store, "key/c", "c").await;
     store
 }
@@ -110,23 +114,43 @@ async fn what_someone_else_did_to_a_row_makes_it_a_damaged_record() {
             assert!(reads_damaged(&store, key).await, "{sql}");
             assert_eq!(rejected(&store), [(key.to_owned(), rejection)], "{sql}");
             // No other row is taken down.
-            assert_eq!(store.get("key/a").await.unwrap().unwrap().bytes, "a");
-            let all = store.scan("key/", None, 100).await.unwrap();
+            assert_eq!(store.get_value("key/a").await.unwrap().unwrap().bytes, "a");
+            let all = store.scan_prefix("key/", None, 100).await.unwrap();
             assert_eq!(
                 all.iter().filter(|row| !is_damaged(row)).count(),
                 if key == "key/b" { 2 } else { 3 }
             );
-            let page = store.scan("key/", Some("key/a"), 1).await.unwrap();
+            let page = store.scan_prefix("key/", Some("key/a"), 1).await.unwrap();
             assert_eq!((page.len(), page[0].key.as_str()), (1, "key/b"), "{sql}");
             // The control: without MACs the row counts as it was written, or is gone.
-            let plain = SqliteStore::open(installation.database()).unwrap();
-            let seen = plain.get(key).await.unwrap();
+            let plain = SqliteStore::open_file(installation.database()).unwrap();
+            let seen = plain.get_value(key).await.unwrap();
             assert!(seen.is_none_or(|row| !is_damaged(&row)), "{sql}");
             // The control: the proper way works.
             make(&store, "key/proper", "owner").await;
-            assert_eq!(store.get("key/proper").await.unwrap().unwrap().bytes, "owner");
+            assert_eq!(store.get_value("key/proper").await.unwrap().unwrap().bytes, "owner");
         }
     }
+}
+
+/// Cached values have no MAC: neither their writing nor their removal by others is reported.
+#[tokio::test]
+async fn cached_rows_are_never_rejected() {
+    let installation = Installation::new();
+    let store = with_rows(&installation).await;
+    make(&store, "cache/manifest", "1").await;
+    assert!(store.accept_row("cache/manifest").await.is_ok_and(|accepted| !accepted));
+    drop(store);
+    let store = installation.open();
+    assert_eq!(rejected(&store), []);
+    drop(store);
+    installation.attack("DELETE FROM kv WHERE key = 'cache/manifest'");
+    installation.attack("DELETE FROM kv WHERE key = 'key/b'");
+    let store = installation.open();
+    // The control: the same removal of a protected row is reported.
+    assert_eq!(rejected(&store), [("key/b".to_owned(), RowRejection::Removed)]);
+    assert_eq!(store.scan_prefix("cache/", None, 9).await.unwrap(), []);
+    assert_eq!(store.get_value("cache/manifest").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -138,7 +162,7 @@ async fn a_change_that_news_tell_of_is_damaged_too_and_no_removal() {
             .replace(" WHERE", ", version = 900 WHERE")
             .replace("FROM kv, version = 900", "FROM kv");
         installation.attack(&sql);
-        let news = store.news(Version(4)).await.unwrap();
+        let news = store.changes_since(Version(4)).await.unwrap();
         assert!(news.iter().all(|row| row.key == key && is_damaged(row)), "{sql}: {news:?}");
         assert_eq!(news.len(), usize::from(!sql.starts_with("DELETE")));
     }
@@ -152,18 +176,21 @@ async fn an_older_copy_of_the_whole_database_counts_for_nothing_that_changed_sin
     let whole = Connection::open(installation.database()).unwrap();
     whole.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
     drop(whole);
-    let stands = store.get("key/b").await.unwrap().unwrap().version;
-    store.put("key/b", Expect::Version(stands), text("revoked")).await.unwrap();
+    let stands = store.get_value("key/b").await.unwrap().unwrap().version;
+    store.put_value("key/b", WritePrecondition::Version(stands), text("revoked")).await.unwrap();
     make(&store, "key/d", "d").await;
-    let stands = store.get("key/a").await.unwrap().unwrap().version;
-    store.put("key/a", Expect::Version(stands), None).await.unwrap();
+    let stands = store.get_value("key/a").await.unwrap().unwrap().version;
+    store.put_value("key/a", WritePrecondition::Version(stands), None).await.unwrap();
     drop(store);
     replace_database(&installation.database(), &copy);
     let store = installation.open();
-    let expected =
-        [("key/a", Rejection::Added), ("key/b", Rejection::Changed), ("key/d", Rejection::Removed)];
+    let expected = [
+        ("key/a", RowRejection::Added),
+        ("key/b", RowRejection::Changed),
+        ("key/d", RowRejection::Removed),
+    ];
     assert_eq!(rejected(&store), expected.map(|(key, rejection)| (key.to_owned(), rejection)));
-    assert_eq!(store.get("key/c").await.unwrap().unwrap().bytes, "c");
+    assert_eq!(store.get_value("key/c").await.unwrap().unwrap().bytes, "c");
 }
 
 fn replace_database(database: &Path, by: &Path) {
@@ -181,18 +208,21 @@ async fn a_removed_row_is_not_made_anew_by_who_thinks_there_is_none() {
     let installation = Installation::new();
     let store = with_rows(&installation).await;
     installation.attack("DELETE FROM kv WHERE key = 'key/b'");
-    let made = store.put("key/b", Expect::Absent, text("mine")).await;
+    let made = store.put_value("key/b", WritePrecondition::Absent, text("mine")).await;
     assert!(matches!(made, Err(StoreError::Conflict { .. })), "{made:?}");
     // Who has read what is there may write it again, and then it counts.
-    let read = store.get("key/b").await.unwrap().unwrap();
-    store.put("key/b", Expect::Version(read.version), text("again")).await.unwrap();
-    assert_eq!(store.get("key/b").await.unwrap().unwrap().bytes, "again");
+    let read = store.get_value("key/b").await.unwrap().unwrap();
+    store
+        .put_value("key/b", WritePrecondition::Version(read.version), text("again"))
+        .await
+        .unwrap();
+    assert_eq!(store.get_value("key/b").await.unwrap().unwrap().bytes, "again");
     assert_eq!(rejected(&store), []);
     // Or remove it.
     installation.attack("DELETE FROM kv WHERE key = 'key/b'");
-    let read = store.get("key/b").await.unwrap().unwrap();
-    store.put("key/b", Expect::Version(read.version), None).await.unwrap();
-    assert_eq!(store.get("key/b").await.unwrap(), None);
+    let read = store.get_value("key/b").await.unwrap().unwrap();
+    store.put_value("key/b", WritePrecondition::Version(read.version), None).await.unwrap();
+    assert_eq!(store.get_value("key/b").await.unwrap(), None);
     make(&store, "key/b", "anew").await;
 }
 
@@ -203,14 +233,14 @@ async fn rejected_rows_count_again_once_they_are_accepted() {
         drop(with_rows(&installation).await);
         installation.attack(sql);
         let store = installation.open();
-        assert!(!store.accept("key/a").await.unwrap(), "it was not rejected");
-        assert!(store.accept(key).await.unwrap());
+        assert!(!store.accept_row("key/a").await.unwrap(), "it was not rejected");
+        assert!(store.accept_row(key).await.unwrap());
         assert_eq!(rejected(&store), []);
         drop(store);
         let store = installation.open();
         assert_eq!(rejected(&store), [], "{sql}");
-        let plain = SqliteStore::open(installation.database()).unwrap();
-        assert_eq!(store.get(key).await.unwrap(), plain.get(key).await.unwrap());
+        let plain = SqliteStore::open_file(installation.database()).unwrap();
+        assert_eq!(store.get_value(key).await.unwrap(), plain.get_value(key).await.unwrap());
     }
 }
 
@@ -223,7 +253,10 @@ async fn a_check_finds_the_same_and_writes_nothing() {
     assert_eq!(check(), []);
     installation.attack("DELETE FROM kv WHERE key = 'key/b'");
     let before = fs::read(&macs.path).unwrap();
-    assert_eq!(check(), [RejectedRow { key: "key/b".to_owned(), rejection: Rejection::Removed }]);
+    assert_eq!(
+        check(),
+        [RejectedRow { key: "key/b".to_owned(), rejection: RowRejection::Removed }]
+    );
     assert_eq!(fs::read(&macs.path).unwrap(), before);
     drop(store);
 }
@@ -234,8 +267,8 @@ async fn killed_between_the_two_files_nothing_is_lost_and_nobody_is_locked_out()
     let installation = Installation::new();
     let store = with_rows(&installation).await;
     let before = fs::read(installation.macs().path).unwrap();
-    let stands = store.get("key/b").await.unwrap().unwrap().version;
-    store.put("key/b", Expect::Version(stands), text("b3")).await.unwrap();
+    let stands = store.get_value("key/b").await.unwrap().unwrap().version;
+    store.put_value("key/b", WritePrecondition::Version(stands), text("b3")).await.unwrap();
     let after = fs::read(installation.macs().path).unwrap();
     drop(store);
     assert!(after.starts_with(&before) && after.ends_with(b".\n"));
@@ -251,8 +284,11 @@ async fn killed_between_the_two_files_nothing_is_lost_and_nobody_is_locked_out()
             // is the attack: the control.
             assert_eq!(!reads_damaged(&store, "key/b").await, may_stand, "{length} {value}");
             // And it goes on from there.
-            let read = store.get("key/b").await.unwrap().unwrap();
-            store.put("key/b", Expect::Version(read.version), text("b4")).await.unwrap();
+            let read = store.get_value("key/b").await.unwrap().unwrap();
+            store
+                .put_value("key/b", WritePrecondition::Version(read.version), text("b4"))
+                .await
+                .unwrap();
             drop(store);
             assert_eq!(rejected(&installation.open()), []);
         }
@@ -262,11 +298,11 @@ async fn killed_between_the_two_files_nothing_is_lost_and_nobody_is_locked_out()
 #[tokio::test]
 async fn rows_of_an_older_version_are_adopted_once() {
     let installation = Installation::new();
-    let plain = SqliteStore::open(installation.database()).unwrap();
+    let plain = SqliteStore::open_file(installation.database()).unwrap();
     make(&plain, "key/b", "b1").await;
     drop(plain);
     let store = installation.open();
-    assert_eq!(store.get("key/b").await.unwrap().unwrap().bytes, "b1");
+    assert_eq!(store.get_value("key/b").await.unwrap().unwrap().bytes, "b1");
     drop(store);
     installation
         .attack("INSERT INTO kv (key, version, bytes, removed) VALUES ('key/new', 900, x'31', 0)");
@@ -311,13 +347,15 @@ async fn a_write_appends_as_much_beside_many_rows_as_beside_few() {
             make(&store, &format!("key/{row}"), "x").await;
         }
         let before = size();
-        last = store.put("key/last", Expect::Version(last), text("1")).await.unwrap();
+        last =
+            store.put_value("key/last", WritePrecondition::Version(last), text("1")).await.unwrap();
         appended.push(size() - before);
     }
     assert_eq!(appended[0], appended[1]);
     // The control: the file is written anew when it is much longer than its rows are many.
     for _ in 0..1_000 {
-        last = store.put("key/last", Expect::Version(last), text("1")).await.unwrap();
+        last =
+            store.put_value("key/last", WritePrecondition::Version(last), text("1")).await.unwrap();
     }
     assert!(size() < 1_000 * appended[0], "{}", size());
     drop(store);

@@ -3,26 +3,32 @@
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::rpc::{Fault, Request};
+use super::json_rpc::{FixtureRequest, RpcError};
 
 /// Returns a header as text.
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
+/// Checks `Mcp-Method` against the method of the request.
+///
 /// # Errors
 /// Returns an error if `Mcp-Method` differs from the method.
-pub(super) fn method(headers: &HeaderMap, method: &str) -> Result<(), Fault> {
-    match text(headers, "mcp-method") {
+pub(super) fn check_method(headers: &HeaderMap, method: &str) -> Result<(), RpcError> {
+    match header_text(headers, "mcp-method") {
         Some(said) if said == method => Ok(()),
-        Some(said) => Err(Fault::mismatch(format!("`Mcp-Method` is `{said}`, not `{method}`"))),
-        None => Err(Fault::mismatch("`Mcp-Method` is missing")),
+        Some(said) => {
+            Err(RpcError::header_mismatch(format!("`Mcp-Method` is `{said}`, not `{method}`")))
+        }
+        None => Err(RpcError::header_mismatch("`Mcp-Method` is missing")),
     }
 }
 
+/// Checks `Mcp-Name` against the name in the request.
+///
 /// # Errors
 /// Returns an error if `Mcp-Name` differs from the name in the request.
-pub(super) fn name(headers: &HeaderMap, request: &Request) -> Result<(), Fault> {
+pub(super) fn check_name(headers: &HeaderMap, request: &FixtureRequest) -> Result<(), RpcError> {
     let member = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -30,17 +36,25 @@ pub(super) fn name(headers: &HeaderMap, request: &Request) -> Result<(), Fault> 
         _ => return Ok(()),
     };
     let Some(name) = request.params.get(member).and_then(Value::as_str) else { return Ok(()) };
-    let said = text(headers, "mcp-name").ok_or_else(|| Fault::mismatch("`Mcp-Name` is missing"))?;
-    let said = decoded(said).ok_or_else(|| Fault::mismatch("`Mcp-Name` is no base64"))?;
+    let said = header_text(headers, "mcp-name")
+        .ok_or_else(|| RpcError::header_mismatch("`Mcp-Name` is missing"))?;
+    let said =
+        decode_value(said).ok_or_else(|| RpcError::header_mismatch("`Mcp-Name` is no base64"))?;
     if said == name {
         return Ok(());
     }
-    Err(Fault::mismatch(format!("`Mcp-Name` is `{said}`, not `{name}`")))
+    Err(RpcError::header_mismatch(format!("`Mcp-Name` is `{said}`, not `{name}`")))
 }
 
+/// Checks the mirrored arguments against their `Mcp-Param` headers.
+///
 /// # Errors
 /// Returns an error if a mirrored argument differs from its header.
-pub(super) fn params(headers: &HeaderMap, request: &Request, tool: &Value) -> Result<(), Fault> {
+pub(super) fn check_params(
+    headers: &HeaderMap,
+    request: &FixtureRequest,
+    tool: &Value,
+) -> Result<(), RpcError> {
     let properties = tool["inputSchema"]["properties"].as_object();
     for (key, schema) in properties.into_iter().flatten() {
         let Some(name) = schema.get("x-mcp-header").and_then(Value::as_str) else { continue };
@@ -51,32 +65,35 @@ pub(super) fn params(headers: &HeaderMap, request: &Request, tool: &Value) -> Re
             Some(Value::String(text)) => Some(text.clone()),
             Some(other) => Some(other.to_string()),
         };
-        let said = match text(headers, &header) {
+        let said = match header_text(headers, &header) {
             None => None,
             Some(said) => {
-                let wrong = || Fault::mismatch(format!("`{header}` is no base64: `{said}`"));
-                Some(decoded(said).ok_or_else(wrong)?)
+                let wrong =
+                    || RpcError::header_mismatch(format!("`{header}` is no base64: `{said}`"));
+                Some(decode_value(said).ok_or_else(wrong)?)
             }
         };
         if said != wanted {
             let (said, wanted) = (said.unwrap_or_default(), wanted.unwrap_or_default());
-            return Err(Fault::mismatch(format!("`{header}` is `{said}`, not `{wanted}`")));
+            return Err(RpcError::header_mismatch(format!(
+                "`{header}` is `{said}`, not `{wanted}`"
+            )));
         }
     }
     Ok(())
 }
 
 /// Decodes a header value that may be encoded, because headers cannot hold every character.
-fn decoded(value: &str) -> Option<String> {
+fn decode_value(value: &str) -> Option<String> {
     let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match wrapped {
         None => Some(value.to_owned()),
-        Some(wrapped) => String::from_utf8(base64(wrapped)?).ok(),
+        Some(wrapped) => String::from_utf8(decode_base64(wrapped)?).ok(),
     }
 }
 
 /// Strict base64 decoding: only the alphabet and the padding.
-fn base64(text: &str) -> Option<Vec<u8>> {
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if !text.len().is_multiple_of(4) {
         return None;

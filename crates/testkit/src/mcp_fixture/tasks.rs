@@ -10,48 +10,48 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::calls::{Outcome, failure, text};
-use super::input::{self, Given};
-use super::link::Link;
-use super::rpc::{Fault, Request};
-use super::world::World;
+use super::caller_link::CallerLink;
+use super::fixture_state::FixtureState;
+use super::input_rounds::{self, CallInput};
+use super::json_rpc::{FixtureRequest, RpcError};
+use super::tool_calls::{CallOutcome, error_result, text_result};
 
 /// The name of the extension.
-pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// The metadata key with the task of a message in 2025-11-25.
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// Maximum number of tasks; further ones are rejected.
-const MOST: usize = 1_000;
+const MAX_TASKS: usize = 1_000;
 /// The fixed creation time of tasks; nothing depends on the time of day.
-const MADE: &str = "2026-07-28T00:00:00Z";
+const CREATED_AT: &str = "2026-07-28T00:00:00Z";
 
 /// A task of the fixture.
 #[derive(Debug)]
-pub(super) struct Task {
-    until: Instant,
-    end: End,
+pub(super) struct FixtureTask {
+    ends_at: Instant,
+    end: TaskEnd,
     /// Unanswered input requests.
-    open: Map<String, Value>,
-    cancelled: bool,
+    open_questions: Map<String, Value>,
+    is_cancelled: bool,
 }
 
 /// The end of a task.
 #[derive(Debug, Clone)]
-enum End {
+enum TaskEnd {
     Result(Value),
     Error(Value),
 }
 
-fn knows(capabilities: &Value) -> bool {
-    capabilities["extensions"].get(EXTENSION).is_some()
+fn supports_tasks(capabilities: &Value) -> bool {
+    capabilities["extensions"].get(TASKS_EXTENSION).is_some()
 }
 
-fn needed() -> Fault {
-    Fault::needs(&json!({ "extensions": { EXTENSION: {} } }))
+fn tasks_required() -> RpcError {
+    RpcError::missing_capability(&json!({ "extensions": { TASKS_EXTENSION: {} } }))
 }
 
 /// The task support of a tool, in the format of 2025-11-25.
-pub(super) fn support(name: &str) -> Option<&'static str> {
+pub(super) fn task_support(name: &str) -> Option<&'static str> {
     match name {
         "slow_compute" | "test_tool_with_task" => Some("optional"),
         "failing_job" | "protocol_error_job" | "confirm_delete" | "multi_input" => Some("required"),
@@ -60,17 +60,19 @@ pub(super) fn support(name: &str) -> Option<&'static str> {
 }
 
 /// The duration and the end of a tool that may become a task.
-fn plan(given: &Given) -> Option<(Duration, End)> {
+fn plan_task(given: &CallInput) -> Option<(Duration, TaskEnd)> {
     let seconds = given.arguments.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
     let seconds = Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
     let soon = Duration::from_millis(200);
     let name = given.name.as_str();
-    let done = text(format!("{name} is done"));
+    let done = text_result(format!("{name} is done"));
     Some(match name {
-        "slow_compute" => (seconds, End::Result(done)),
-        "failing_job" => (soon, End::Result(failure("the job failed"))),
-        "protocol_error_job" => (soon, End::Error(json!({ "code": -32603, "message": "broken" }))),
-        "confirm_delete" | "multi_input" => (Duration::ZERO, End::Result(done)),
+        "slow_compute" => (seconds, TaskEnd::Result(done)),
+        "failing_job" => (soon, TaskEnd::Result(error_result("the job failed"))),
+        "protocol_error_job" => {
+            (soon, TaskEnd::Error(json!({ "code": -32603, "message": "broken" })))
+        }
+        "confirm_delete" | "multi_input" => (Duration::ZERO, TaskEnd::Result(done)),
         _ => return None,
     })
 }
@@ -79,22 +81,25 @@ fn plan(given: &Given) -> Option<(Duration, End)> {
 ///
 /// # Errors
 /// Returns an error if the tool requires a task and the client does not support tasks.
-pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>, Fault> {
+pub(super) async fn start_call(
+    fixture: &FixtureState,
+    given: &CallInput,
+) -> Result<Option<CallOutcome>, RpcError> {
     let name = given.name.as_str();
     if name == "greet" {
         let whom = given.arguments.get("name").and_then(Value::as_str).unwrap_or("World");
-        return Ok(Some(Outcome::Done(text(format!("Hello, {whom}!")))));
+        return Ok(Some(CallOutcome::Done(text_result(format!("Hello, {whom}!")))));
     }
-    let Some((long, end)) = plan(given) else { return Ok(None) };
-    if knows(&given.capabilities) {
-        return begin(world, long, end, input::of_task(name)).map(Some);
+    let Some((long, end)) = plan_task(given) else { return Ok(None) };
+    if supports_tasks(&given.capabilities) {
+        return begin_task(fixture, long, end, input_rounds::task_questions(name)).map(Some);
     }
     match (name, end) {
-        ("slow_compute", End::Result(result)) => {
+        ("slow_compute", TaskEnd::Result(result)) => {
             sleep(long).await;
-            Ok(Some(Outcome::Done(result)))
+            Ok(Some(CallOutcome::Done(result)))
         }
-        _ => Err(needed()),
+        _ => Err(tasks_required()),
     }
 }
 
@@ -102,75 +107,82 @@ pub(super) async fn call(world: &World, given: &Given) -> Result<Option<Outcome>
 ///
 /// # Errors
 /// Returns an error if the client does not support tasks or there are too many.
-pub(super) fn begin_for(
-    world: &World,
-    given: &Given,
+pub(super) fn begin_answered(
+    fixture: &FixtureState,
+    given: &CallInput,
     got: &Map<String, Value>,
-) -> Result<Outcome, Fault> {
-    if !knows(&given.capabilities) {
-        return Err(needed());
+) -> Result<CallOutcome, RpcError> {
+    if !supports_tasks(&given.capabilities) {
+        return Err(tasks_required());
     }
-    let end = End::Result(text(format!("received: {}", Value::Object(got.clone()))));
-    begin(world, Duration::from_millis(200), end, Map::new())
+    let end = TaskEnd::Result(text_result(format!("received: {}", Value::Object(got.clone()))));
+    begin_task(fixture, Duration::from_millis(200), end, Map::new())
 }
 
-fn begin(
-    world: &World,
+fn begin_task(
+    fixture: &FixtureState,
     long: Duration,
-    end: End,
+    end: TaskEnd,
     open: Map<String, Value>,
-) -> Result<Outcome, Fault> {
-    let mut tasks = world.tasks.lock().unwrap();
-    if tasks.len() >= MOST {
-        return Err(Fault::new(-32603, "too many tasks"));
+) -> Result<CallOutcome, RpcError> {
+    let mut tasks = fixture.tasks.lock().unwrap();
+    if tasks.len() >= MAX_TASKS {
+        return Err(RpcError::new(-32603, "too many tasks"));
     }
     let id = Uuid::new_v4().to_string();
-    let task = Task { until: Instant::now() + long, end, open, cancelled: false };
-    let mut members = task.members(&id);
+    let task = FixtureTask {
+        ends_at: Instant::now() + long,
+        end,
+        open_questions: open,
+        is_cancelled: false,
+    };
+    let mut members = task.task_members(&id);
     // The result is only available through `tasks/get`.
     for late in ["result", "error", "inputRequests"] {
         members.remove(late);
     }
     members.insert("status".to_owned(), json!("working"));
     tasks.insert(id, task);
-    Ok(Outcome::Task(Value::Object(members)))
+    Ok(CallOutcome::Task(Value::Object(members)))
 }
 
-impl Task {
-    fn status(&self) -> &'static str {
+impl FixtureTask {
+    fn task_status(&self) -> &'static str {
         match &self.end {
-            _ if self.cancelled => "cancelled",
-            _ if !self.open.is_empty() => "input_required",
-            _ if Instant::now() < self.until => "working",
-            End::Result(_) => "completed",
-            End::Error(_) => "failed",
+            _ if self.is_cancelled => "cancelled",
+            _ if !self.open_questions.is_empty() => "input_required",
+            _ if Instant::now() < self.ends_at => "working",
+            TaskEnd::Result(_) => "completed",
+            TaskEnd::Error(_) => "failed",
         }
     }
 
     /// The result, if it has ended.
-    fn ended(&self) -> Option<Result<Value, Fault>> {
-        match (self.status(), &self.end) {
-            ("completed", End::Result(result)) => Some(Ok(result.clone())),
-            ("failed", End::Error(error)) => {
+    fn end_result(&self) -> Option<Result<Value, RpcError>> {
+        match (self.task_status(), &self.end) {
+            ("completed", TaskEnd::Result(result)) => Some(Ok(result.clone())),
+            ("failed", TaskEnd::Error(error)) => {
                 let code = error["code"].as_i64().unwrap_or_default();
-                Some(Err(Fault::new(code, error["message"].as_str().unwrap_or_default())))
+                Some(Err(RpcError::new(code, error["message"].as_str().unwrap_or_default())))
             }
-            ("cancelled", _) => Some(Err(Fault::new(-32603, "the task was cancelled"))),
+            ("cancelled", _) => Some(Err(RpcError::new(-32603, "the task was cancelled"))),
             _ => None,
         }
     }
 
-    fn members(&self, id: &str) -> Map<String, Value> {
-        let status = self.status();
-        let mut all = json!({ "taskId": id, "status": status, "createdAt": MADE,
-            "lastUpdatedAt": MADE, "ttlMs": 600_000, "pollIntervalMs": 200 });
+    fn task_members(&self, id: &str) -> Map<String, Value> {
+        let status = self.task_status();
+        let mut all = json!({ "taskId": id, "status": status, "createdAt": CREATED_AT,
+            "lastUpdatedAt": CREATED_AT, "ttlMs": 600_000, "pollIntervalMs": 200 });
         match (status, &self.end) {
-            ("completed", End::Result(result)) => {
+            ("completed", TaskEnd::Result(result)) => {
                 all["result"] = result.clone();
                 all["result"]["resultType"] = json!("complete");
             }
-            ("failed", End::Error(error)) => all["error"] = error.clone(),
-            ("input_required", _) => all["inputRequests"] = Value::Object(self.open.clone()),
+            ("failed", TaskEnd::Error(error)) => all["error"] = error.clone(),
+            ("input_required", _) => {
+                all["inputRequests"] = Value::Object(self.open_questions.clone());
+            }
             _ => {}
         }
         all.as_object().cloned().unwrap_or_default()
@@ -181,26 +193,27 @@ impl Task {
 ///
 /// # Errors
 /// Returns an error if the client has not declared the extension or the task does not exist.
-pub(super) fn answer(
-    world: &World,
-    request: &Request,
+pub(super) fn answer_method(
+    fixture: &FixtureState,
+    request: &FixtureRequest,
     capabilities: &Value,
-) -> Result<Value, Fault> {
-    if !knows(capabilities) {
-        return Err(needed());
+) -> Result<Value, RpcError> {
+    if !supports_tasks(capabilities) {
+        return Err(tasks_required());
     }
-    let id = request.text("taskId")?;
-    let mut tasks = world.tasks.lock().unwrap();
-    let unknown = || Fault::params(format!("there is no task `{id}`"));
+    let id = request.text_param("taskId")?;
+    let mut tasks = fixture.tasks.lock().unwrap();
+    let unknown = || RpcError::invalid_params(format!("there is no task `{id}`"));
     let task = tasks.get_mut(id).ok_or_else(unknown)?;
     match request.method.as_str() {
-        "tasks/get" => return Ok(Value::Object(task.members(id))),
+        "tasks/get" => return Ok(Value::Object(task.task_members(id))),
         "tasks/update" => {
             let responses = request.params.get("inputResponses").and_then(Value::as_object);
-            let responses = responses.ok_or_else(|| Fault::params("no `inputResponses`"))?;
-            task.open.retain(|key, _| !responses.contains_key(key));
+            let responses =
+                responses.ok_or_else(|| RpcError::invalid_params("no `inputResponses`"))?;
+            task.open_questions.retain(|key, _| !responses.contains_key(key));
         }
-        _ if matches!(task.status(), "working" | "input_required") => task.cancelled = true,
+        _ if matches!(task.task_status(), "working" | "input_required") => task.is_cancelled = true,
         _ => {}
     }
     Ok(json!({}))
@@ -210,17 +223,19 @@ pub(super) fn answer(
 ///
 /// # Errors
 /// Returns an error if the tool does not support tasks or there are too many.
-pub(super) fn begin_older(world: &World, given: &Given) -> Result<Value, Fault> {
-    let no = || Fault::no_method("tools/call with `task`");
-    let (long, end) = plan(given).ok_or_else(no)?;
-    let Outcome::Task(members) = begin(world, long, end, input::of_task(&given.name))? else {
+pub(super) fn begin_legacy(fixture: &FixtureState, given: &CallInput) -> Result<Value, RpcError> {
+    let no = || RpcError::unknown_method("tools/call with `task`");
+    let (long, end) = plan_task(given).ok_or_else(no)?;
+    let CallOutcome::Task(members) =
+        begin_task(fixture, long, end, input_rounds::task_questions(&given.name))?
+    else {
         return Err(no());
     };
-    Ok(json!({ "task": older(&members) }))
+    Ok(json!({ "task": legacy_task(&members) }))
 }
 
 /// A task in the format of 2025-11-25.
-fn older(members: &Value) -> Value {
+fn legacy_task(members: &Value) -> Value {
     let mut task = json!({ "ttl": members["ttlMs"], "pollInterval": members["pollIntervalMs"] });
     for key in ["taskId", "status", "createdAt", "lastUpdatedAt"] {
         task[key] = members[key].clone();
@@ -232,44 +247,53 @@ fn older(members: &Value) -> Value {
 ///
 /// # Errors
 /// Returns an error if the task does not exist, or it has ended and is to be cancelled.
-pub(super) fn answer_older(world: &World, request: &Request) -> Result<Value, Fault> {
-    let id = request.text("taskId")?;
-    let mut tasks = world.tasks.lock().unwrap();
-    let task =
-        tasks.get_mut(id).ok_or_else(|| Fault::params(format!("there is no task `{id}`")))?;
+pub(super) fn answer_legacy(
+    fixture: &FixtureState,
+    request: &FixtureRequest,
+) -> Result<Value, RpcError> {
+    let id = request.text_param("taskId")?;
+    let mut tasks = fixture.tasks.lock().unwrap();
+    let task = tasks
+        .get_mut(id)
+        .ok_or_else(|| RpcError::invalid_params(format!("there is no task `{id}`")))?;
     if request.method == "tasks/cancel" {
-        if !matches!(task.status(), "working" | "input_required") {
-            return Err(Fault::params(format!("the task `{id}` has ended")));
+        if !matches!(task.task_status(), "working" | "input_required") {
+            return Err(RpcError::invalid_params(format!("the task `{id}` has ended")));
         }
-        task.cancelled = true;
+        task.is_cancelled = true;
     }
-    Ok(older(&Value::Object(task.members(id))))
+    Ok(legacy_task(&Value::Object(task.task_members(id))))
 }
 
 /// Responds to `tasks/result`: requests the input that the task needs, and returns after its end.
 ///
 /// # Errors
 /// Returns an error if the task does not exist or ended with one.
-pub(super) async fn result(world: &World, request: &Request, link: &Link) -> Result<Value, Fault> {
-    let id = request.text("taskId")?;
-    let unknown = || Fault::params(format!("there is no task `{id}`"));
-    let open = world.tasks.lock().unwrap().get(id).map(|task| task.open.clone());
+pub(super) async fn task_result(
+    fixture: &FixtureState,
+    request: &FixtureRequest,
+    link: &CallerLink,
+) -> Result<Value, RpcError> {
+    let id = request.text_param("taskId")?;
+    let unknown = || RpcError::invalid_params(format!("there is no task `{id}`"));
+    let open = fixture.tasks.lock().unwrap().get(id).map(|task| task.open_questions.clone());
     let asking = open.ok_or_else(unknown)?.into_iter().map(|(key, question)| async move {
         let mut params = question["params"].clone();
-        params["_meta"] = json!({ RELATED: { "taskId": id } });
-        link.ask(question["method"].as_str().unwrap_or_default(), &params).await?;
-        if let Some(task) = world.tasks.lock().unwrap().get_mut(id) {
-            task.open.remove(&key);
+        params["_meta"] = json!({ RELATED_TASK: { "taskId": id } });
+        link.request_input(question["method"].as_str().unwrap_or_default(), &params).await?;
+        if let Some(task) = fixture.tasks.lock().unwrap().get_mut(id) {
+            task.open_questions.remove(&key);
         }
-        Ok::<_, Fault>(())
+        Ok::<_, RpcError>(())
     });
     for asked in join_all(asking).await {
         asked?;
     }
     loop {
-        if let Some(ended) = world.tasks.lock().unwrap().get(id).ok_or_else(unknown)?.ended() {
+        if let Some(ended) = fixture.tasks.lock().unwrap().get(id).ok_or_else(unknown)?.end_result()
+        {
             let mut result = ended?;
-            result["_meta"] = json!({ RELATED: { "taskId": id } });
+            result["_meta"] = json!({ RELATED_TASK: { "taskId": id } });
             return Ok(result);
         }
         sleep(Duration::from_millis(20)).await;

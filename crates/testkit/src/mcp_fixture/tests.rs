@@ -5,8 +5,8 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
-use super::{Era, Options, Running, start};
-use crate::wire;
+use super::{FixtureEra, FixtureOptions, RunningFixture, start_fixture};
+use crate::http_client;
 
 const MODERN: &str = "2026-07-28";
 
@@ -23,12 +23,12 @@ impl Said {
     }
 }
 
-async fn fixture(era: Era) -> Running {
-    start(Options { era, page: 0 }).await.unwrap()
+async fn fixture(era: FixtureEra) -> RunningFixture {
+    start_fixture(FixtureOptions { era, page_size: 0 }).await.unwrap()
 }
 
-async fn post(fixture: &Running, headers: &[(&str, &str)], message: &Value) -> Said {
-    let (authority, path) = wire::split(&fixture.url);
+async fn post(fixture: &RunningFixture, headers: &[(&str, &str)], message: &Value) -> Said {
+    let (authority, path) = http_client::split_url(&fixture.url);
     let mut request = Request::builder()
         .method(Method::POST)
         .uri(path)
@@ -39,7 +39,7 @@ async fn post(fixture: &Running, headers: &[(&str, &str)], message: &Value) -> S
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(message.to_string().into())).unwrap();
-    let answer = wire::send(authority, request).await.unwrap();
+    let answer = http_client::send_request(authority, request).await.unwrap();
     let status = answer.status().as_u16();
     let session = answer.headers().get("mcp-session-id");
     let session = session.map(|id| id.to_str().unwrap().to_owned());
@@ -55,7 +55,7 @@ fn message(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
 }
 
-async fn modern(fixture: &Running, method: &str, mut params: Value) -> Said {
+async fn modern(fixture: &RunningFixture, method: &str, mut params: Value) -> Said {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
@@ -65,7 +65,7 @@ async fn modern(fixture: &Running, method: &str, mut params: Value) -> Said {
     post(fixture, &headers, &message(method, &params)).await
 }
 
-async fn initialize(fixture: &Running, revision: &str, capabilities: Value) -> Said {
+async fn initialize(fixture: &RunningFixture, revision: &str, capabilities: Value) -> Said {
     let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
         "clientInfo": { "name": "test", "version": "1" } });
     post(fixture, &[], &message("initialize", &params)).await
@@ -73,21 +73,21 @@ async fn initialize(fixture: &Running, revision: &str, capabilities: Value) -> S
 
 #[tokio::test]
 async fn each_era_is_refused_where_it_is_not_spoken() {
-    let (old, new) = (fixture(Era::Legacy).await, fixture(Era::Modern).await);
+    let (old, new) = (fixture(FixtureEra::Legacy).await, fixture(FixtureEra::Modern).await);
     let refused = modern(&old, "server/discover", json!({})).await;
     assert_eq!((refused.status, &refused.last()["error"]["code"]), (400, &json!(-32000)));
     let refused = initialize(&new, "2025-11-25", json!({})).await;
     assert_eq!((refused.status, &refused.last()["error"]["code"]), (400, &json!(-32022)));
     assert_eq!(refused.last()["error"]["data"]["supported"], json!([MODERN]));
-    let both = fixture(Era::Both).await;
+    let both = fixture(FixtureEra::Both).await;
     assert_eq!(modern(&both, "server/discover", json!({})).await.status, 200);
     assert_eq!(initialize(&both, "2025-11-25", json!({})).await.status, 200);
 }
 
 #[tokio::test]
 async fn every_older_revision_is_agreed_on() {
-    let fixture = fixture(Era::Both).await;
-    for revision in super::legacy::REVISIONS {
+    let fixture = fixture(FixtureEra::Both).await;
+    for revision in super::legacy_era::REVISIONS {
         let said = initialize(&fixture, revision, json!({})).await;
         assert_eq!(said.last()["result"]["protocolVersion"], *revision);
         assert!(said.session.is_some());
@@ -98,7 +98,7 @@ async fn every_older_revision_is_agreed_on() {
 
 #[tokio::test]
 async fn the_modern_era_asks_in_its_result_and_takes_only_its_own_state_back() {
-    let fixture = fixture(Era::Both).await;
+    let fixture = fixture(FixtureEra::Both).await;
     let name = "test_input_required_result_multi_round";
     let first = modern(&fixture, "tools/call", json!({ "name": name, "arguments": {} })).await;
     let first = &first.last()["result"];
@@ -117,7 +117,7 @@ async fn the_modern_era_asks_in_its_result_and_takes_only_its_own_state_back() {
 
 #[tokio::test]
 async fn the_older_era_says_what_its_client_cannot_be_asked() {
-    let fixture = fixture(Era::Both).await;
+    let fixture = fixture(FixtureEra::Both).await;
     let session = initialize(&fixture, "2025-06-18", json!({})).await.session.unwrap();
     let params = json!({ "name": "test_elicitation", "arguments": { "message": "Who?" } });
     let headers = [("mcp-session-id", session.as_str())];
@@ -129,7 +129,7 @@ async fn the_older_era_says_what_its_client_cannot_be_asked() {
 
 #[tokio::test]
 async fn before_2026_07_28_the_caller_says_what_is_a_task() {
-    let fixture = fixture(Era::Legacy).await;
+    let fixture = fixture(FixtureEra::Legacy).await;
     let session = initialize(&fixture, "2025-11-25", json!({})).await.session.unwrap();
     let headers = [("mcp-session-id", session.as_str())];
     let ask = async |method: &str, params: Value| {
@@ -153,7 +153,8 @@ async fn before_2026_07_28_the_caller_says_what_is_a_task() {
 
 #[tokio::test]
 async fn pages_hold_every_tool_once() {
-    let fixture = start(Options { era: Era::Both, page: 7 }).await.unwrap();
+    let fixture =
+        start_fixture(FixtureOptions { era: FixtureEra::Both, page_size: 7 }).await.unwrap();
     let (mut names, mut params) = (Vec::new(), json!({}));
     loop {
         let page = modern(&fixture, "tools/list", params).await;
@@ -174,7 +175,7 @@ async fn pages_hold_every_tool_once() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_cancels_its_call() {
-    let fixture = fixture(Era::Both).await;
+    let fixture = fixture(FixtureEra::Both).await;
     let params = json!({ "name": "test_wait", "arguments": { "seconds": 50 } });
     let call = modern(&fixture, "tools/call", params);
     let left = tokio::time::timeout(Duration::from_millis(300), call).await;
@@ -194,7 +195,7 @@ async fn a_caller_that_goes_away_cancels_its_call() {
 
 #[tokio::test]
 async fn what_comes_from_elsewhere_is_refused() {
-    let fixture = fixture(Era::Both).await;
+    let fixture = fixture(FixtureEra::Both).await;
     let ping = message("ping", &json!({}));
     let foreign = post(&fixture, &[("origin", "http://evil.example")], &ping).await;
     assert_eq!(foreign.status, 403);
@@ -204,13 +205,13 @@ async fn what_comes_from_elsewhere_is_refused() {
 
 /// Opens a stream and reads it until it says `wanted`; `act` runs once something came.
 async fn hears(
-    fixture: &Running,
+    fixture: &RunningFixture,
     request: Request<Full<Bytes>>,
     wanted: &str,
     act: impl AsyncFn(),
 ) {
-    let (authority, _) = wire::split(&fixture.url);
-    let mut body = wire::send(authority, request).await.unwrap().into_body();
+    let (authority, _) = http_client::split_url(&fixture.url);
+    let mut body = http_client::send_request(authority, request).await.unwrap().into_body();
     let (mut heard, mut acted) = (String::new(), false);
     let reading = tokio::time::timeout(Duration::from_secs(30), async {
         while !heard.contains(wanted) {
@@ -227,13 +228,13 @@ async fn hears(
 
 #[tokio::test]
 async fn a_watched_resource_tells_in_both_eras() {
-    let fixture = fixture(Era::Both).await;
+    let fixture = fixture(FixtureEra::Both).await;
     let uri = "test://watched-resource";
     let change = async || {
         let params = json!({ "name": "test_update_watched_resource", "arguments": {} });
         modern(&fixture, "tools/call", params).await;
     };
-    let (authority, path) = wire::split(&fixture.url);
+    let (authority, path) = http_client::split_url(&fixture.url);
     let request = || {
         let accept = "application/json, text/event-stream";
         Request::builder().uri(path).header("host", authority).header("accept", accept)

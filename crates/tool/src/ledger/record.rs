@@ -2,22 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{End, WaitStep, Waited};
-use crate::outcome::Status;
-use crate::{CallId, Json, Org, Wall};
+use super::{ApprovalStep, ApprovalStepRecord, OutcomeRecord};
+use crate::call_outcome::CallStatus;
+use crate::{CallId, Json, Org, WallTime};
 
 /// One frame of the ledger, as displayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct LedgerRecord {
     /// Sequence number; orders the frames of one writer.
-    pub seq: u64,
+    #[serde(rename = "seq")]
+    pub sequence: u64,
     /// Kind of the frame.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Id of the call that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub call: Option<CallId>,
-    /// [`Intent`](super::Intent), [`Waited`], [`End`], [`Refusal`](super::Refusal) or
-    /// [`Event`](super::Event), by kind.
+    #[serde(rename = "call")]
+    pub call_id: Option<CallId>,
+    /// [`IntentRecord`](super::IntentRecord), [`ApprovalStepRecord`], [`OutcomeRecord`],
+    /// [`RefusalRecord`](super::RefusalRecord) or [`AuditEventRecord`](super::AuditEventRecord), by
+    /// kind.
     pub body: Json,
 }
 
@@ -25,61 +28,64 @@ pub struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Kind {
+pub enum RecordKind {
     /// A call is about to run.
     Intent = 1,
     /// A step of a pending approval.
-    Wait = 2,
+    #[serde(rename = "wait")]
+    ApprovalStep = 2,
     /// A call that ended.
     Outcome = 3,
     /// A call that was refused.
-    Refused = 4,
+    #[serde(rename = "refused")]
+    Refusal = 4,
     /// Root of the tree and head of the chain so far.
     Checkpoint = 5,
     /// A segment that was removed by retention.
     Tombstone = 6,
     /// Records that were dropped, counted.
     Gap = 7,
-    /// An administrative change: an [`Event`](super::Event).
-    Event = 8,
+    /// An administrative change: an [`AuditEventRecord`](super::AuditEventRecord).
+    #[serde(rename = "event")]
+    AuditEvent = 8,
 }
 
-impl Kind {
+impl RecordKind {
     /// Every kind of record.
     pub const ALL: &'static [Self] = &[
         Self::Intent,
-        Self::Wait,
+        Self::ApprovalStep,
         Self::Outcome,
-        Self::Refused,
+        Self::Refusal,
         Self::Checkpoint,
         Self::Tombstone,
         Self::Gap,
-        Self::Event,
+        Self::AuditEvent,
     ];
 
     /// Returns the word as it is serialised.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Intent => "intent",
-            Self::Wait => "wait",
+            Self::ApprovalStep => "wait",
             Self::Outcome => "outcome",
-            Self::Refused => "refused",
+            Self::Refusal => "refused",
             Self::Checkpoint => "checkpoint",
             Self::Tombstone => "tombstone",
             Self::Gap => "gap",
-            Self::Event => "event",
+            Self::AuditEvent => "event",
         }
     }
 }
 
-impl Record {
+impl LedgerRecord {
     /// Formats the times of the body as RFC 3339, for people and other programs.
     #[must_use]
-    pub fn with_times(mut self) -> Self {
+    pub fn with_formatted_times(mut self) -> Self {
         for name in ["at", "expires", "from", "to"] {
-            let ms = self.body.get(name).and_then(|time| time.read::<u64>().ok());
+            let ms = self.body.get(name).and_then(|time| time.decode::<u64>().ok());
             if let Some(ms) = ms {
-                self.body = self.body.with(name, &Json::of(&Wall(ms).to_string()));
+                self.body = self.body.with_member(name, &Json::encode(&WallTime(ms).to_string()));
             }
         }
         self
@@ -88,7 +94,7 @@ impl Record {
 
 /// Filter of a record listing. An absent field matches any record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct RecordQuery {
     /// Only of this tool.
     pub tool: Option<String>,
     /// Only of this organisation.
@@ -98,16 +104,16 @@ pub struct Query {
     /// Only of this call.
     pub call: Option<CallId>,
     /// Only of this kind.
-    pub kind: Option<Kind>,
+    pub kind: Option<RecordKind>,
     /// Only records that report this status of their call: its outcome, its refusal, or a step of
     /// its approval.
-    pub status: Option<Status>,
+    pub status: Option<CallStatus>,
     /// Only records of this time or a later one.
-    pub since: Option<Wall>,
+    pub since: Option<WallTime>,
     /// Only records of an earlier time.
-    pub until: Option<Wall>,
+    pub until: Option<WallTime>,
     /// Only before this number.
-    pub before: Option<u64>,
+    pub before_sequence: Option<u64>,
     /// Maximum number of records.
     pub limit: usize,
 }
@@ -117,18 +123,19 @@ pub struct Query {
 pub struct RecordFacts {
     /// Time of the record.
     #[serde(default)]
-    pub at: Option<Wall>,
+    #[serde(rename = "at")]
+    pub recorded_at: Option<WallTime>,
     /// Status, if the record is an outcome.
     #[serde(default)]
-    pub status: Option<Status>,
+    pub status: Option<CallStatus>,
     /// Step of a pending approval.
     #[serde(default)]
-    pub step: Option<WaitStep>,
+    pub step: Option<ApprovalStep>,
 }
 
-impl Query {
+impl RecordQuery {
     /// Returns true if the kind and call of a record match.
-    pub fn fits_head(&self, kind: Kind, call: Option<CallId>) -> bool {
+    pub fn matches_header(&self, kind: RecordKind, call: Option<CallId>) -> bool {
         self.kind.is_none_or(|wanted| wanted == kind)
             && self.call.is_none_or(|wanted| call == Some(wanted))
     }
@@ -140,15 +147,15 @@ impl Query {
 
     /// Returns true if the fields of a record of this kind match. A record without a time matches
     /// no time filter.
-    pub fn fits_facts(&self, kind: Kind, facts: RecordFacts) -> bool {
+    pub fn matches_facts(&self, kind: RecordKind, facts: RecordFacts) -> bool {
         let status = match (kind, facts.step) {
-            (Kind::Outcome, _) => facts.status,
-            (Kind::Refused, _) => Some(Status::Refused),
-            (Kind::Wait, Some(step)) if step.ends() => Some(Status::Refused),
-            (Kind::Wait, Some(_)) => Some(Status::Waiting),
+            (RecordKind::Outcome, _) => facts.status,
+            (RecordKind::Refusal, _) => Some(CallStatus::Refused),
+            (RecordKind::ApprovalStep, Some(step)) if step.is_final() => Some(CallStatus::Refused),
+            (RecordKind::ApprovalStep, Some(_)) => Some(CallStatus::Pending),
             _ => None,
         };
-        let at = facts.at;
+        let at = facts.recorded_at;
         self.status.is_none_or(|wanted| status == Some(wanted))
             && self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
             && self.until.is_none_or(|until| at.is_some_and(|at| at < until))
@@ -157,100 +164,132 @@ impl Query {
 
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct RecordPage {
     /// Newest first. A page can have fewer records than its limit, or none, and not be the last one.
-    pub records: Vec<Record>,
-    /// [`Query::before`] of the next page; `None` after the last page.
-    pub next: Option<u64>,
+    pub records: Vec<LedgerRecord>,
+    /// [`RecordQuery::before_sequence`] of the next page; `None` after the last page.
+    pub next_before: Option<u64>,
 }
 
 /// Derives the status of a call from all its records, oldest first. If the process that wrote the
 /// intent still holds its receipt (`alive`), a call without an outcome is running, otherwise
 /// `unknown`. A pending approval stays `waiting` if its process dies: it is stored.
-pub fn standing(records: &[Record], alive: bool) -> Option<Status> {
-    let ended = |record: &Record| match record.kind {
-        Kind::Outcome => Some(record.body.read::<End>().map_or(Status::Unknown, |end| end.status)),
-        Kind::Refused => Some(Status::Refused),
-        Kind::Wait => {
-            let ends = record.body.read::<Waited>().is_ok_and(|waited| waited.step.ends());
-            ends.then_some(Status::Refused)
+pub fn derive_status(records: &[LedgerRecord], is_writer_alive: bool) -> Option<CallStatus> {
+    let ended = |record: &LedgerRecord| match record.kind {
+        RecordKind::Outcome => Some(
+            record.body.decode::<OutcomeRecord>().map_or(CallStatus::Unknown, |end| end.status),
+        ),
+        RecordKind::Refusal => Some(CallStatus::Refused),
+        RecordKind::ApprovalStep => {
+            let ends = record
+                .body
+                .decode::<ApprovalStepRecord>()
+                .is_ok_and(|waited| waited.step.is_final());
+            ends.then_some(CallStatus::Refused)
         }
         _ => None,
     };
-    let last = records.iter().rfind(|record| record.call.is_some())?;
-    Some(records.iter().find_map(ended).unwrap_or(match (last.kind, alive) {
-        (Kind::Wait, _) => Status::Waiting,
-        (_, true) => Status::Running,
-        (_, false) => Status::Unknown,
+    let last = records.iter().rfind(|record| record.call_id.is_some())?;
+    Some(records.iter().find_map(ended).unwrap_or(match (last.kind, is_writer_alive) {
+        (RecordKind::ApprovalStep, _) => CallStatus::Pending,
+        (_, true) => CallStatus::Running,
+        (_, false) => CallStatus::Unknown,
     }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Query, Record, RecordFacts, standing};
-    use crate::ledger::{End, Waited};
-    use crate::outcome::Status;
-    use crate::{CallId, Digest, Json, Wall};
+    use super::{LedgerRecord, RecordFacts, RecordKind, RecordQuery, derive_status};
+    use crate::call_outcome::CallStatus;
+    use crate::ledger::{ApprovalStepRecord, OutcomeRecord};
+    use crate::{CallId, Digest, Json, WallTime};
 
-    fn record(kind: Kind) -> Record {
-        let end = End {
-            at: Wall(0),
-            status: Status::Failed,
+    fn record(kind: RecordKind) -> LedgerRecord {
+        let end = OutcomeRecord {
+            recorded_at: WallTime(0),
+            status: CallStatus::Failed,
             code: None,
             elapsed_ms: 1,
-            bytes: 0,
-            result: None,
-            cage: None,
+            result_bytes: 0,
+            result_digest: None,
+            sandbox_usage: None,
         };
-        Record { seq: 1, kind, call: Some(CallId(uuid::Uuid::from_u128(7))), body: Json::of(&end) }
+        LedgerRecord {
+            sequence: 1,
+            kind,
+            call_id: Some(CallId(uuid::Uuid::from_u128(7))),
+            body: Json::encode(&end),
+        }
     }
 
     #[test]
     fn a_call_stands_where_its_records_say() {
         for (kinds, alive, status) in [
             (&[][..], true, None),
-            (&[Kind::Intent], true, Some(Status::Running)),
-            (&[Kind::Intent], false, Some(Status::Unknown)),
-            (&[Kind::Intent, Kind::Wait], false, Some(Status::Waiting)),
-            (&[Kind::Intent, Kind::Wait, Kind::Outcome], false, Some(Status::Failed)),
-            (&[Kind::Refused], false, Some(Status::Refused)),
+            (&[RecordKind::Intent], true, Some(CallStatus::Running)),
+            (&[RecordKind::Intent], false, Some(CallStatus::Unknown)),
+            (&[RecordKind::Intent, RecordKind::ApprovalStep], false, Some(CallStatus::Pending)),
+            (
+                &[RecordKind::Intent, RecordKind::ApprovalStep, RecordKind::Outcome],
+                false,
+                Some(CallStatus::Failed),
+            ),
+            (&[RecordKind::Refusal], false, Some(CallStatus::Refused)),
         ] {
             let records = kinds.iter().map(|&kind| record(kind)).collect::<Vec<_>>();
-            assert_eq!(standing(&records, alive), status, "{kinds:?}");
+            assert_eq!(derive_status(&records, alive), status, "{kinds:?}");
         }
     }
 
     #[test]
     fn a_query_asks_for_what_a_record_says() {
-        let facts = |status| RecordFacts { at: Some(Wall(5)), status, step: None };
-        let failed = facts(Some(Status::Failed));
-        let query = |change: fn(&mut Query)| {
-            let mut query = Query::default();
+        let facts = |status| RecordFacts { recorded_at: Some(WallTime(5)), status, step: None };
+        let failed = facts(Some(CallStatus::Failed));
+        let query = |change: fn(&mut RecordQuery)| {
+            let mut query = RecordQuery::default();
             change(&mut query);
             query
         };
         for (query, kind, facts, fits) in [
-            (query(|q| q.since = Some(Wall(5))), Kind::Outcome, failed, true),
-            (query(|q| q.since = Some(Wall(6))), Kind::Outcome, failed, false),
-            (query(|q| q.until = Some(Wall(5))), Kind::Outcome, failed, false),
-            (query(|q| q.until = Some(Wall(6))), Kind::Outcome, failed, true),
-            (query(|q| q.until = Some(Wall(6))), Kind::Gap, RecordFacts::default(), false),
-            (query(|q| q.status = Some(Status::Failed)), Kind::Outcome, failed, true),
-            (query(|q| q.status = Some(Status::Failed)), Kind::Intent, facts(None), false),
-            (query(|q| q.status = Some(Status::Refused)), Kind::Refused, facts(None), true),
+            (query(|q| q.since = Some(WallTime(5))), RecordKind::Outcome, failed, true),
+            (query(|q| q.since = Some(WallTime(6))), RecordKind::Outcome, failed, false),
+            (query(|q| q.until = Some(WallTime(5))), RecordKind::Outcome, failed, false),
+            (query(|q| q.until = Some(WallTime(6))), RecordKind::Outcome, failed, true),
+            (
+                query(|q| q.until = Some(WallTime(6))),
+                RecordKind::Gap,
+                RecordFacts::default(),
+                false,
+            ),
+            (query(|q| q.status = Some(CallStatus::Failed)), RecordKind::Outcome, failed, true),
+            (
+                query(|q| q.status = Some(CallStatus::Failed)),
+                RecordKind::Intent,
+                facts(None),
+                false,
+            ),
+            (
+                query(|q| q.status = Some(CallStatus::Refused)),
+                RecordKind::Refusal,
+                facts(None),
+                true,
+            ),
         ] {
-            assert_eq!(query.fits_facts(kind, facts), fits, "{query:?} {kind:?}");
+            assert_eq!(query.matches_facts(kind, facts), fits, "{query:?} {kind:?}");
         }
-        let one = Query { kind: Some(Kind::Wait), ..Query::default() };
-        assert!(one.fits_head(Kind::Wait, None) && !one.fits_head(Kind::Intent, None));
+        let one = RecordQuery { kind: Some(RecordKind::ApprovalStep), ..RecordQuery::default() };
+        assert!(
+            one.matches_header(RecordKind::ApprovalStep, None)
+                && !one.matches_header(RecordKind::Intent, None)
+        );
     }
 
     #[test]
     fn kinds_are_written_as_they_are_named_and_times_as_everywhere_else() {
-        for kind in Kind::ALL {
-            assert_eq!(Json::of(kind).as_str(), format!("\"{}\"", kind.as_str()));
+        for kind in RecordKind::ALL {
+            assert_eq!(Json::encode(kind).as_str(), format!("\"{}\"", kind.as_str()));
         }
-        let shown = record(Kind::Outcome).with_times().body.value();
+        let shown = record(RecordKind::Outcome).with_formatted_times().body.to_value();
         assert_eq!(
             (&shown["at"], &shown["elapsed_ms"]),
             (&"1970-01-01T00:00:00.000Z".into(), &1.into())
@@ -267,22 +306,22 @@ mod tests {
                 "definition": Digest([0; 32]), "policy": Digest([0; 32]), "args": Digest([0; 32]),
                 "reason": "dangerous", "expires": 2,
             });
-            Record { body: Json::of(&body), ..record(Kind::Wait) }
+            LedgerRecord { body: Json::encode(&body), ..record(RecordKind::ApprovalStep) }
         };
         for (step, status) in [
-            ("held", Status::Waiting),
-            ("edited", Status::Waiting),
-            ("approved", Status::Waiting),
-            ("denied", Status::Refused),
-            ("expired", Status::Refused),
-            ("void", Status::Refused),
+            ("held", CallStatus::Pending),
+            ("edited", CallStatus::Pending),
+            ("approved", CallStatus::Pending),
+            ("denied", CallStatus::Refused),
+            ("expired", CallStatus::Refused),
+            ("void", CallStatus::Refused),
         ] {
             let records = [wait("held"), wait(step)];
-            assert!(records[1].body.read::<Waited>().is_ok());
-            assert_eq!(standing(&records, false), Some(status), "{step}");
+            assert!(records[1].body.decode::<ApprovalStepRecord>().is_ok());
+            assert_eq!(derive_status(&records, false), Some(status), "{step}");
             // What ran after it counts, and what began and has no end is unknown.
-            let begun = [wait("held"), wait("approved"), record(Kind::Intent)];
-            assert_eq!(standing(&begun, false), Some(Status::Unknown));
+            let begun = [wait("held"), wait("approved"), record(RecordKind::Intent)];
+            assert_eq!(derive_status(&begun, false), Some(CallStatus::Unknown));
         }
     }
 }

@@ -1,29 +1,31 @@
-//! Servers that want tokens, behind the whole program: what goes out, what is kept, what is told.
+//! Tests of upstream servers that require tokens: requests, stored credentials and messages.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use egress::{Class, Egress, EgressSettings, HttpLimits, Origin};
+use egress::{EgressClient, EgressOptions, Origin, RequestLimits, UrlTrust};
 use http::{Request, header};
 use serde_json::{Value, json};
-use testkit::oauth::{Authority, Habits, Resource};
+use testkit::oauth::{AuthorityBehavior, AuthorizationServer, ProtectedServer};
 
-use crate::support::home::Home;
-use crate::support::server::{Server, serve};
-use crate::support_real::{Ran, cli, good, toolkeep};
+use crate::real_support::{CommandOutput, expect_ok, run_cli, toolkeep};
+use crate::support::installation::Installation;
+use crate::support::server_process::{Server, start_server};
 
-fn home(resource: &Resource, oauth: &Value) -> Home {
+fn home(resource: &ProtectedServer, oauth: &Value) -> Installation {
     let mcp = json!({ "url": resource.url(), "oauth": oauth });
-    Home::new(&json!({ "version": 1, "sources": [{ "name": "guarded", "mcp": mcp }] }).to_string())
+    Installation::new(
+        &json!({ "version": 1, "sources": [{ "name": "guarded", "mcp": mcp }] }).to_string(),
+    )
 }
 
 /// Where a browser is sent.
 async fn sent(url: &str) -> Option<String> {
-    let class = Class::Operator { origin: Origin::parse(url).unwrap() };
+    let class = UrlTrust::Configured { origin: Origin::parse(url).unwrap() };
     let mut request = Request::new(bytes::Bytes::new());
     *request.uri_mut() = url.parse().unwrap();
-    let egress = Egress::new(EgressSettings::default()).unwrap();
-    let answer = egress.send(&class, request, HttpLimits::default()).await.unwrap();
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
+    let answer = egress.send_request(&class, request, RequestLimits::default()).await.unwrap();
     Some(answer.headers().get(header::LOCATION)?.to_str().unwrap().to_owned())
 }
 
@@ -45,12 +47,12 @@ async fn log_in(server: &Server) -> String {
 }
 
 fn list(server: &Server) -> String {
-    let Ran { out, .. } = cli(server, &["source", "list"]);
+    let CommandOutput { out, .. } = run_cli(server, &["source", "list"]);
     out
 }
 
 /// Every byte that an installation wrote.
-fn written(home: &Home) -> Vec<u8> {
+fn written(home: &Installation) -> Vec<u8> {
     let mut all = std::fs::read(home.log()).unwrap();
     let mut folders = vec![home.data()];
     while let Some(folder) = folders.pop() {
@@ -72,34 +74,34 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_logs_in_once_and_out_again() {
-    let authority = Authority::start(Habits::default());
-    let resource = Resource::start(&authority);
+    let authority = AuthorizationServer::start_server(AuthorityBehavior::default());
+    let resource = ProtectedServer::start_server(&authority);
     let home = home(&resource, &json!({ "any_loopback_port": true }));
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let told = list(&server);
     assert!(told.contains("needs the consent of a person"), "{told}");
-    assert!(told.contains("= run `toolkeep source login guarded`\n"), "{told}");
+    assert!(told.contains("help: run `toolkeep source login guarded`\n"), "{told}");
     let said = log_in(&server).await;
     assert!(said.ends_with("logged in to guarded\n"), "{said}");
     let owner = server.owner();
-    good(owner.call("guarded.read", &json!({})).await);
+    expect_ok(owner.call("guarded.read", &json!({})).await);
     assert!(!list(&server).contains("consent"));
-    // A right that nobody agreed to yet.
+    // A scope without consent.
     let reply = owner.call("guarded.write", &json!({})).await;
     assert_eq!((reply.status, reply.code()), (502, "credential_missing"), "{reply:?}");
     log_in(&server).await;
-    good(owner.call("guarded.write", &json!({})).await);
-    // An agent gives nobody's consent.
+    expect_ok(owner.call("guarded.write", &json!({})).await);
+    // An agent cannot consent for anyone.
     let body = json!({ "source": "guarded", "redirect_uri": "http://127.0.0.1:1/" });
     assert_eq!(server.agent().post("/v1/sources/login", &body).await.status, 403);
     server.stop().await;
-    // What was given is there after a start, and readable to nobody who has the files.
-    let server = serve(&home).await;
-    good(server.owner().call("guarded.read", &json!({})).await);
+    // The tokens persist across a restart, and the files do not reveal them.
+    let server = start_server(&home).await;
+    expect_ok(server.owner().call("guarded.read", &json!({})).await);
     let tokens = resource
-        .calls()
+        .tool_calls()
         .into_iter()
-        .map(|it| it.header("authorization").unwrap().split_at(7).1.to_owned());
+        .map(|it| it.header_text("authorization").unwrap().split_at(7).1.to_owned());
     let (tokens, written): (Vec<_>, _) = (tokens.collect(), written(&home));
     assert!(
         tokens.len() >= 3 && holds(&written, "oauth/guarded"),
@@ -108,28 +110,29 @@ async fn a_person_logs_in_once_and_out_again() {
     for secret in tokens.iter().map(String::as_str).chain(["refresh-", "code_verifier"]) {
         assert!(!holds(&written, secret), "{secret}");
     }
-    let Ran { out, .. } = cli(&server, &["source", "logout", "guarded"]);
+    let CommandOutput { out, .. } = run_cli(&server, &["source", "logout", "guarded"]);
     assert_eq!(out, "logged out of guarded\n");
     assert!(list(&server).contains("`toolkeep source login guarded`"));
-    assert_eq!(authority.seen("/revoke").len(), 1);
+    assert_eq!(authority.requests_at("/revoke").len(), 1);
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callers_own_credential_is_never_passed_on() {
-    let authority = Authority::start(Habits::default());
-    let resource = Resource::start(&authority);
+    let authority = AuthorizationServer::start_server(AuthorityBehavior::default());
+    let resource = ProtectedServer::start_server(&authority);
     let oauth = json!({ "grant": "client_credentials", "client_id": "known",
         "issuer": authority.url(), "client_secret_file": "./secret.txt" });
     let home = home(&resource, &oauth);
     home.write("secret.txt", "s3cret\n");
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let key = std::fs::read_to_string(server.data.join("owner.key")).unwrap();
     let key = key.trim().to_owned();
-    good(server.owner().call("guarded.read", &json!({})).await);
-    good(server.owner().call("guarded.read", &json!({ "authorization": key })).await);
-    let heard: Vec<_> = resource.seen("/").into_iter().chain(authority.seen("/")).collect();
-    // The control: it is found where it does stand, in an argument that the caller itself wrote.
+    expect_ok(server.owner().call("guarded.read", &json!({})).await);
+    expect_ok(server.owner().call("guarded.read", &json!({ "authorization": key })).await);
+    let heard: Vec<_> =
+        resource.requests_at("/").into_iter().chain(authority.requests_at("/")).collect();
+    // Control: the token is found where it does occur, in an argument of the caller.
     let bodies = heard.iter().filter(|seen| holds(&seen.body, &key)).count();
     assert_eq!(bodies, 1);
     for seen in &heard {
@@ -144,7 +147,7 @@ async fn a_callers_own_credential_is_never_passed_on() {
         );
         assert!(!headers.contains(&key), "{headers}");
     }
-    assert_eq!(resource.calls().len(), 2);
+    assert_eq!(resource.tool_calls().len(), 2);
     assert!(!holds(&written(&home), "s3cret"));
     server.stop().await;
 }

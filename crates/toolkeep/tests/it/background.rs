@@ -1,4 +1,4 @@
-//! The background server of `toolkeep mcp`: one for all clients, while there is one.
+//! Tests of the background server of `toolkeep mcp`, which all clients share.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,30 +7,30 @@ use std::ops::Deref;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::program::{Home, until};
-use crate::stdio::{Talk, names};
-use crate::support::child;
-use crate::support::marks::{carriers, mark};
+use crate::command_runner::{CommandHome, wait_until};
+use crate::stdio_transport::{StdioClient, names};
+use crate::support::mcp_source;
+use crate::support::process_marks::{marked_processes, new_mark};
 
 /// A home whose background server ends with it.
-struct World(Home);
+struct BackgroundHome(CommandHome);
 
-impl Deref for World {
-    type Target = Home;
-    fn deref(&self) -> &Home {
+impl Deref for BackgroundHome {
+    type Target = CommandHome;
+    fn deref(&self) -> &CommandHome {
         &self.0
     }
 }
 
-impl Drop for World {
+impl Drop for BackgroundHome {
     fn drop(&mut self) {
         self.0.run(&["stop"]);
     }
 }
 
-impl World {
+impl BackgroundHome {
     fn new(rest: &str) -> Self {
-        let home = Home::new();
+        let home = CommandHome::new();
         home.write("toolkeep.yaml", &format!("version: 1\n{rest}"));
         Self(home)
     }
@@ -67,8 +67,10 @@ impl World {
 fn kill(pid: u64) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    // A process that has ended has no program any more, also before its parent asked for it.
-    until("it is gone", || fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).is_err());
+    // A process that has ended runs no program, even before its parent has reaped it.
+    wait_until("it is gone", || {
+        fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).is_err()
+    });
 }
 
 fn list(id: u64) -> Value {
@@ -86,12 +88,13 @@ fn sources(rows: &str) -> String {
 
 #[test]
 fn initialize_and_calls_are_answered_while_a_source_hangs() {
-    let mark = mark();
-    let rows = child::source("hangs", "leaf", &mark) + &child::source("works", "echo", &mark);
-    let world = World::new(&sources(&rows));
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
-    // The control: it hangs still, and whoever waits for it would wait on.
+    let mark = new_mark();
+    let rows =
+        mcp_source::source("hangs", "leaf", &mark) + &mcp_source::source("works", "echo", &mark);
+    let world = BackgroundHome::new(&sources(&rows));
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
+    // Control: it still hangs, and any caller would keep waiting.
     assert_eq!(world.state("hangs"), "starting");
     let tools = talk.answer(&list(1));
     assert!(names(&tools).contains(&"works_echo"), "{tools}");
@@ -103,12 +106,12 @@ fn initialize_and_calls_are_answered_while_a_source_hangs() {
 
 #[test]
 fn the_first_command_without_a_server_does_not_wait_for_a_source_that_hangs() {
-    let mark = mark();
-    let world = World::new("");
+    let mark = new_mark();
+    let world = BackgroundHome::new("");
     // With a start that may take an hour, a command that waited for it would not end.
     let hanging =
-        child::source("hangs", "leaf", &mark).replace(" }\n", ", startup_timeout: 1h }\n");
-    let rows = hanging + &child::source("works", "echo", &mark);
+        mcp_source::source("hangs", "leaf", &mark).replace(" }\n", ", startup_timeout: 1h }\n");
+    let rows = hanging + &mcp_source::source("works", "echo", &mark);
     world.write("toolkeep.yaml", &format!("version: 1\n{}", sources(&rows)));
     for line in [
         &["tool", "call", "works.echo", "message=hi"][..],
@@ -126,8 +129,8 @@ fn the_first_command_without_a_server_does_not_wait_for_a_source_that_hangs() {
 
 #[test]
 fn tools_are_listed_as_they_come() {
-    let world = World::new("");
-    let (go, program) = (world.path("go"), child::program());
+    let world = BackgroundHome::new("");
+    let (go, program) = (world.path("go"), mcp_source::program());
     let script = format!(
         "while [ ! -e '{}' ]; do sleep 0.02; done; exec '{}' echo late",
         go.display(),
@@ -135,14 +138,14 @@ fn tools_are_listed_as_they_come() {
     );
     let source = json!({"name": "slow", "mcp": {"command": "sh", "args": ["-c", script]}});
     world.write("toolkeep.yaml", &json!({"version": 1, "sources": [source]}).to_string());
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
     let tools = talk.answer(&list(1));
     assert!(!names(&tools).contains(&"slow_late"), "{tools}");
     fs::write(go, "").unwrap();
-    // Other sources may be told of first.
+    // Other sources may be reported first.
     for id in 2.. {
-        while talk.hear()["method"] != "notifications/tools/list_changed" {}
+        while talk.receive()["method"] != "notifications/tools/list_changed" {}
         if names(&talk.answer(&list(id))).contains(&"slow_late") {
             break;
         }
@@ -152,10 +155,10 @@ fn tools_are_listed_as_they_come() {
 
 #[test]
 fn clients_and_commands_share_one_server_whoever_starts_it() {
-    let world = World::new("");
-    let mut talks: Vec<_> = (0..6).map(|_| Talk::start(&world, &[])).collect();
+    let world = BackgroundHome::new("");
+    let mut talks: Vec<_> = (0..6).map(|_| StdioClient::start(&world, &[])).collect();
     for talk in &mut talks {
-        talk.shake_hands();
+        talk.initialize();
     }
     assert_eq!(world.servers(), BTreeSet::from([world.pid()]));
     for talk in &mut talks {
@@ -167,7 +170,7 @@ fn clients_and_commands_share_one_server_whoever_starts_it() {
         let ran = world.run(line);
         assert_eq!(ran.code, 0, "{line:?}: {}", ran.err);
     }
-    // All of it went through that one: its record has every call.
+    // All calls went through that server: its record has every call.
     let records = world.run(&["record", "list", "-o", "json", "--limit", "100"]).json();
     let outcomes = records["records"].as_array().unwrap().iter();
     let echoes = outcomes.filter(|record| record["body"]["tool"]["name"] == "echo").count();
@@ -179,29 +182,31 @@ fn clients_and_commands_share_one_server_whoever_starts_it() {
 
 #[test]
 fn a_server_ends_after_its_last_client_also_where_that_was_killed() {
-    let mark = mark();
-    let rows = child::source("works", "echo", &mark);
-    let world = World::new(&format!("server: {{ idle_timeout: 1s }}\n{}", sources(&rows)));
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
-    let mut second = Talk::start(&world, &[]);
-    second.shake_hands();
+    let mark = new_mark();
+    let rows = mcp_source::source("works", "echo", &mark);
+    let world = BackgroundHome::new(&format!("server: {{ idle_timeout: 1s }}\n{}", sources(&rows)));
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
+    let mut second = StdioClient::start(&world, &[]);
+    second.initialize();
     talk.child.kill().unwrap();
     talk.child.wait().unwrap();
     assert!(second.answer(&call(1, "works_echo"))["result"].is_object());
     // The control: there is something that could be left.
-    assert!(!carriers(&mark).is_empty() && world.servers().len() == 1);
+    assert!(!marked_processes(&mark).is_empty() && world.servers().len() == 1);
     second.child.kill().unwrap();
     second.child.wait().unwrap();
-    until("nothing is left", || carriers(&mark).is_empty() && world.servers().is_empty());
+    wait_until("nothing is left", || {
+        marked_processes(&mark).is_empty() && world.servers().is_empty()
+    });
     assert!(world.server().is_none());
 }
 
 #[test]
 fn a_client_goes_on_with_another_server_after_a_crash() {
-    let world = World::new("");
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
+    let world = BackgroundHome::new("");
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
     assert!(talk.answer(&call(1, "echo"))["result"].is_object());
     let before = world.pid();
     kill(before);
@@ -214,7 +219,7 @@ fn a_client_goes_on_with_another_server_after_a_crash() {
 
 #[test]
 fn a_call_in_flight_at_a_crash_gets_a_clear_error() {
-    let world = World::new("");
+    let world = BackgroundHome::new("");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     world.write(
@@ -224,21 +229,21 @@ fn a_call_in_flight_at_a_crash_gets_a_clear_error() {
         ),
     );
     world.write("toolkeep.yaml", "version: 1\nsources:\n  - { name: s, tools: ./tools.yaml }\n");
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
-    talk.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
+    talk.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "stuck", "arguments": {}}}));
     // It has come as far as the tool.
     let _reached = listener.accept().unwrap();
     kill(world.pid());
     let said = loop {
-        let said = talk.hear();
+        let said = talk.receive();
         if said["id"] == 1 {
             break said;
         }
     };
     let message = said["error"]["message"].as_str().unwrap_or_else(|| panic!("{said}"));
-    assert!(message.contains("may have been carried out"), "{message}");
+    assert!(message.contains("may have been executed"), "{message}");
     // The control: the next call is answered.
     assert!(talk.answer(&call(2, "echo"))["result"].is_object());
     talk.end();
@@ -246,9 +251,9 @@ fn a_call_in_flight_at_a_crash_gets_a_clear_error() {
 
 #[test]
 fn a_server_that_a_person_starts_takes_the_place_of_the_one_in_the_background() {
-    let world = World::new("");
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
+    let world = BackgroundHome::new("");
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
     assert_eq!(world.server().unwrap()["background"], true);
     let serving = world.serve(&[]);
     assert_eq!(world.server().unwrap()["background"], false);
@@ -266,33 +271,33 @@ fn a_server_that_a_person_starts_takes_the_place_of_the_one_in_the_background() 
 
 #[test]
 fn a_server_of_another_version_is_replaced_once_nobody_else_uses_it() {
-    let world = World::new("");
-    let mut first = Talk::start(&world, &[]);
-    first.shake_hands();
+    let world = BackgroundHome::new("");
+    let mut first = StdioClient::start(&world, &[]);
+    first.initialize();
     let before = world.pid();
     let mut server = world.server().unwrap();
-    until("it has listed its sources", || {
+    wait_until("it has listed its sources", || {
         server = world.server().unwrap();
         server["listed"] == true
     });
     server["version"] = json!("0.0.1");
     fs::write(world.data("server.json"), server.to_string()).unwrap();
-    let mut second = Talk::start(&world, &[]);
-    second.shake_hands();
+    let mut second = StdioClient::start(&world, &[]);
+    second.initialize();
     assert_eq!(world.pid(), before, "it has another client");
     first.end();
     second.end();
-    let mut third = Talk::start(&world, &[]);
-    third.shake_hands();
+    let mut third = StdioClient::start(&world, &[]);
+    third.initialize();
     assert_ne!(world.pid(), before);
     third.end();
 }
 
 #[test]
 fn a_client_with_another_configuration_is_told_and_gets_no_tools_of_the_first() {
-    let world = World::new("");
-    let mut talk = Talk::start(&world, &[]);
-    talk.shake_hands();
+    let world = BackgroundHome::new("");
+    let mut talk = StdioClient::start(&world, &[]);
+    talk.initialize();
     world.write("other.yaml", "version: 1\n");
     let ran = world.run(&["mcp", "--config", "other.yaml"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
@@ -304,7 +309,7 @@ fn a_client_with_another_configuration_is_told_and_gets_no_tools_of_the_first() 
 
 #[test]
 fn the_configuration_of_a_folder_is_read_by_a_person_and_by_a_program_once_it_is_trusted() {
-    let world = World::new("sources:\n  - { name: s, tools: ./tools.yaml }\n");
+    let world = BackgroundHome::new("sources:\n  - { name: s, tools: ./tools.yaml }\n");
     world.write("tools.yaml", "version: 1\ntools:\n  - name: mine\n    description: Mine.\n    parameters: { type: object }\n    implementation: { type: mock, mock_response: 1 }\n");
     let listed = world.run(&["tool", "list"]);
     assert!(listed.out.contains("mine"), "{}", listed.out);
@@ -321,7 +326,7 @@ fn the_configuration_of_a_folder_is_read_by_a_person_and_by_a_program_once_it_is
 
 #[test]
 fn a_background_server_that_does_not_start_says_why() {
-    let world = World::new("");
+    let world = BackgroundHome::new("");
     fs::create_dir_all(world.data("store.db")).unwrap();
     let ran = world.run_with(&["mcp"], ("TOOLKEEP_CONFIG", "toolkeep.yaml"));
     assert_eq!(ran.code, 4, "{}", ran.err);

@@ -1,30 +1,29 @@
-//! Clients that others wrote, each doing the same: list, call, progress, an error result, a large
-//! result, a question to the person and to the model, a call that is cancelled. The SDKs also fetch
-//! prompts and read resources.
+//! Tests with third-party MCP clients: list, call, progress, error, large result, elicitation,
+//! sampling, cancellation. The SDKs also fetch prompts and read resources.
 //!
-//! They need what `cargo xtask provision` installs and fail where it is not there.
+//! They require the programs of `cargo xtask provision` and fail without them.
 
-mod held;
-mod large;
+mod client_approvals;
+mod large_results;
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::keyed;
-use testkit::mcp_fixture::{self, Era, Options};
-use testkit::real::installed;
+use testkit::installed_programs::installed_file;
+use testkit::key_proxy;
+use testkit::mcp_fixture::{self, FixtureEra, FixtureOptions};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::home::Home;
-use crate::support::server::serve;
-use crate::support_real::{command, files};
+use crate::real_support::{files, test_command};
+use crate::support::installation::Installation;
+use crate::support::server_process::start_server;
 
 /// The longest that one client may take.
 const LONG: Duration = Duration::from_mins(2);
 
-/// A client, and the mode it is to run in where it has some.
+/// A client, and its mode if it has several.
 #[derive(Debug, Clone, Copy)]
 enum Client {
     /// The Python SDK.
@@ -47,20 +46,22 @@ impl Client {
             Self::Fast => ("venv-fastmcp/bin/python", script("fast.py"), vec![url]),
             Self::Node => ("bin/node", script("sdk.mjs"), vec![url]),
         };
-        let mut command: Command = command(installed(program)).into();
+        let mut command: Command = test_command(installed_file(program)).into();
         command.arg(script);
         if matches!(self, Self::Node) {
-            command.arg(installed("npm-sdk/node_modules"));
+            command.arg(installed_file("npm-sdk/node_modules"));
         }
         command.args(words).current_dir(std::env::temp_dir());
         command
     }
 
-    /// The revision that it must have come to with a server that speaks `era`.
-    fn revision(self, era: Era) -> Option<&'static str> {
+    /// The revision that it must negotiate with a server of `era`.
+    fn revision(self, era: FixtureEra) -> Option<&'static str> {
         match (self, era) {
             (Self::Fast, _) => None,
-            (Self::Python("legacy") | Self::Node, _) | (_, Era::Legacy) => Some("2025-11-25"),
+            (Self::Python("legacy") | Self::Node, _) | (_, FixtureEra::Legacy) => {
+                Some("2025-11-25")
+            }
             _ => Some("2026-07-28"),
         }
     }
@@ -74,7 +75,7 @@ async fn output(mut command: Command) -> (bool, String, String) {
 }
 
 /// Runs a client and compares all that it saw.
-async fn sees_all(client: Client, url: &str, era: Era) {
+async fn sees_all(client: Client, url: &str, era: FixtureEra) {
     let (good, out, err) = output(client.command(url)).await;
     assert!(good, "{client:?}: {out}\n{err}");
     let seen: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{client:?}: {out}"));
@@ -124,8 +125,8 @@ fn reads_all(client: Client, seen: &Value, revision: &str) {
 async fn inspector(url: &str) {
     let launcher = "npm-inspector/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
     let run = async |words: &[&str]| {
-        let mut node: Command = command(installed("bin/node")).into();
-        node.arg(installed(launcher)).args(["--cli", url, "--transport", "http"]).args(words);
+        let mut node: Command = test_command(installed_file("bin/node")).into();
+        node.arg(installed_file(launcher)).args(["--cli", url, "--transport", "http"]).args(words);
         output(node).await
     };
     let (good, out, err) = run(&["--method", "tools/list"]).await;
@@ -154,17 +155,18 @@ const ALL: [Client; 5] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_sees_all_of_the_fixture() {
-    let fixture = mcp_fixture::start(Options::default()).await.unwrap();
+    let fixture = mcp_fixture::start_fixture(FixtureOptions::default()).await.unwrap();
     for client in ALL {
-        sees_all(client, &fixture.url, Era::Both).await;
+        sees_all(client, &fixture.url, FixtureEra::Both).await;
     }
     inspector(&fixture.url).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_two_eras_find_the_one_that_the_fixture_speaks() {
-    for era in [Era::Legacy, Era::Modern] {
-        let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();
+    for era in [FixtureEra::Legacy, FixtureEra::Modern] {
+        let fixture =
+            mcp_fixture::start_fixture(FixtureOptions { era, page_size: 7 }).await.unwrap();
         for client in [Client::Python("auto"), Client::Fast] {
             sees_all(client, &fixture.url, era).await;
         }
@@ -174,17 +176,20 @@ async fn clients_of_two_eras_find_the_one_that_the_fixture_speaks() {
 /// Toolkeep between them, with a server of either era behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_sees_all_of_the_fixture_through_toolkeep() {
-    for era in [Era::Both, Era::Legacy, Era::Modern] {
-        let fixture = mcp_fixture::start(Options { era, page: 7 }).await.unwrap();
+    for era in [FixtureEra::Both, FixtureEra::Legacy, FixtureEra::Modern] {
+        let fixture =
+            mcp_fixture::start_fixture(FixtureOptions { era, page_size: 7 }).await.unwrap();
         let url = &fixture.url;
         let source =
             format!("{{ name: fixture, mcp: {{ url: '{url}' }}, trust_annotations: true }}");
-        let home = Home::new(&format!("version: 1\nsources: [{source}]\n"));
-        let server = serve(&home).await;
+        let home = Installation::new(&format!("version: 1\nsources: [{source}]\n"));
+        let server = start_server(&home).await;
         let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
-        let door = keyed::start(&format!("{}/mcp/fixture", server.url), key.trim()).await.unwrap();
+        let door = key_proxy::start_proxy(&format!("{}/mcp/fixture", server.url), key.trim())
+            .await
+            .unwrap();
         for client in ALL {
-            sees_all(client, &door.url, Era::Both).await;
+            sees_all(client, &door.url, FixtureEra::Both).await;
         }
         inspector(&door.url).await;
         assert!(server.stop().await.success());

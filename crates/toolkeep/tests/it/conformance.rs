@@ -1,12 +1,12 @@
-//! The MCP conformance suites: against the fixture alone, against Toolkeep with the fixture behind
-//! it, and with Toolkeep as the client.
+//! Runs of the MCP conformance suites: the fixture alone, the fixture behind Toolkeep, and Toolkeep
+//! as client.
 //!
-//! They need what `cargo xtask provision` installs and fail where it is not there. What is known to
-//! fail stands in `tests/conformance/`, with a reason for each line: a failure that is not listed and
-//! a listed one that passes both fail the test.
+//! They require the programs of `cargo xtask provision` and fail without them. Known failures are
+//! listed in `tests/conformance/` with a reason for each line: an unlisted failure and a listed one
+//! that passes both fail the test.
 
-mod alone;
-mod client;
-mod lane;
-mod ratchet;
-pub(crate) mod suite;
+mod client_suite;
+mod fixture_suite;
+mod gateway_suite;
+mod known_failures;
+pub(crate) mod suite_run;

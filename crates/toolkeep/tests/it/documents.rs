@@ -1,14 +1,13 @@
-//! Sentences of documents that reviewers found wrong or missing. Behaviour has tests of its own; here a document is
-//! read where the words are the finding.
+//! Tests of sentences in documents that reviewers found wrong or missing.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::Home;
+use crate::command_runner::CommandHome;
 
-/// What a document says, and what it said before and says no more.
+/// Required statements of a document, and outdated ones that it must not have.
 struct Row {
     file: &'static str,
     says: &'static [&'static str],
@@ -35,7 +34,11 @@ const ROWS: &[Row] = &[
         says: &["policy: { deny: [\"source:builtin\"] }"],
         lacks: &[],
     },
-    Row { file: "docs/reference/specs.md", says: &["stricter: 3.10 or higher"], lacks: &[] },
+    Row {
+        file: "docs/reference/compatibility/cluster-tools.md",
+        says: &["Stricter: 3.10 or higher"],
+        lacks: &[],
+    },
     Row { file: "python/README.md", says: &["Python 3.10 or higher"], lacks: &["3.8"] },
     Row {
         file: "docs/guide/migrate-cluster-tools.md",
@@ -44,7 +47,7 @@ const ROWS: &[Row] = &[
     },
     Row { file: "python/pyproject.toml", says: &["requires-python = \">=3.10\""], lacks: &[] },
     Row {
-        file: "docs/reference/specs.md",
+        file: "docs/reference/compatibility/access-and-approvals.md",
         says: &[
             "`policy.roles.NAME` with `web_access`, `allowed_categories`, `allowed_tools`, `forbidden_tools`",
         ],
@@ -58,7 +61,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What is wrong with a document.
+/// Problems of a document.
 fn wrong(row: &Row, text: &str) -> Vec<String> {
     let says = row.says.iter().filter(|words| !text.contains(*words));
     let lacks = row.lacks.iter().filter(|words| text.contains(*words));
@@ -72,12 +75,12 @@ fn documents_say_what_reviewers_missed() {
     let read = |row: &Row| fs::read_to_string(root.join(row.file)).unwrap();
     let found: Vec<_> = ROWS.iter().flat_map(|row| wrong(row, &read(row))).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // The control: an empty document lacks all of it.
+    // Control: an empty document lacks every statement.
     let all: usize = ROWS.iter().map(|row| wrong(row, "").len()).sum();
     assert_eq!(all, ROWS.iter().map(|row| row.says.len()).sum::<usize>());
 }
 
-/// The guides say how to leave the built-in tools out before anything is run.
+/// The guides explain how to disable built-in tools before they start anything.
 #[test]
 fn guides_for_those_who_have_tools_of_their_own_begin_with_how_to_leave_the_built_in_ones_out() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -89,10 +92,10 @@ fn guides_for_those_who_have_tools_of_their_own_begin_with_how_to_leave_the_buil
     }
 }
 
-/// The words of the role itself are taken, as specs.md names them, and `permissions` is not among them.
+/// The words of the role itself are taken, as access-and-approvals.md names them, and `permissions` is not among them.
 #[test]
 fn a_role_has_the_four_words_that_specs_names() {
-    let home = Home::new();
+    let home = CommandHome::new();
     let role = "web_access: false, allowed_categories: [math], allowed_tools: [echo], forbidden_tools: [run_shell]";
     let file = |role: &str| format!("version: 1\npolicy: {{ roles: {{ r: {{ {role} }} }} }}\n");
     home.write("t.yaml", &file(role));
@@ -103,10 +106,10 @@ fn a_role_has_the_four_words_that_specs_names() {
     assert!(ran.code == 1 && ran.err.contains("unknown key `permissions`"), "{}", ran.err);
 }
 
-/// A model copies the example of a description as it stands.
+/// Models copy the example of a description literally.
 #[test]
 fn the_example_of_run_program_runs_as_it_stands() {
-    let home = Home::new();
+    let home = CommandHome::new();
     let tool = home.run(&["tool", "show", "run_program", "-o", "json"]).json();
     let described = find(&tool, "code").unwrap()["description"].as_str().unwrap().to_owned();
     let lines: Vec<_> = described.split('`').skip(1).step_by(2).collect();
@@ -121,7 +124,7 @@ fn the_example_of_run_program_runs_as_it_stands() {
     assert_eq!(home.run(&run).json()["status"], "failed");
 }
 
-/// The schema of a parameter, wherever it stands.
+/// Finds the schema of a parameter at any depth.
 fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     let own = value.get("properties").and_then(|all| all.get(name));
     own.or_else(|| match value {

@@ -1,10 +1,10 @@
-//! Bad sources beside good ones, children that do not want to go, and configurations that are broken:
-//! none of it reaches a call that has nothing to do with it.
+//! Tests that faulty sources, stubborn child processes and broken configurations do not affect
+//! other calls.
 
-mod comings;
-mod orphans;
+mod client_churn;
+mod config_reload;
+mod faulty_sources;
+mod orphan_processes;
 mod policy_reload;
-mod reload;
-mod sources;
-mod storm;
-mod tasks;
+mod reload_storm;
+mod task_shutdown;

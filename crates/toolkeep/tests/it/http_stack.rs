@@ -1,23 +1,24 @@
-//! `server.http`: calls, streams and refused framing are the same with Toolkeep's HTTP/1.1 code and with hyper alone.
+//! Tests of `server.http`: calls, streams and rejected framing are the same on the fast path and
+//! with hyper.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::home::Home;
-use crate::support::server::{Server, serve};
-use crate::support_real::good;
-use crate::support_real::module::{Module, manifest};
+use crate::real_support::expect_ok;
+use crate::real_support::recording_module::{Module, manifest};
+use crate::support::installation::Installation;
+use crate::support::server_process::{Server, start_server};
 
 /// Rounds of calls on one connection each way.
 const ROUNDS: usize = 20;
 
-/// A server with a module, and `http` as the setting says.
-async fn server(module: &Module, http: &str) -> (Home, Server) {
+/// A server with a module, and this value of the setting `http`.
+async fn server(module: &Module, http: &str) -> (Installation, Server) {
     let source = json!({ "name": "research", "module": module.url(), "read_only": true });
     let config = json!({ "version": 1, "server": { "http": http }, "sources": [source] });
-    let home = Home::new(&config.to_string());
-    let server = serve(&home).await;
+    let home = Installation::new(&config.to_string());
+    let server = start_server(&home).await;
     (home, server)
 }
 
@@ -53,14 +54,14 @@ fn request(server: &Server, framing: &str, body: &str) -> String {
     )
 }
 
-/// What calls, a stream and framings come to, without what differs from run to run.
+/// Results of calls, a stream and different framings, without the parts that differ between runs.
 async fn results(http: &str) -> Vec<String> {
     let module = module();
     let (_home, server) = server(&module, http).await;
     let (agent, mut results) = (server.agent(), Vec::new());
     for round in 0..ROUNDS {
         let call = json!({ "tool_name": "research.web_search", "arguments": { "query": "x" } });
-        results.push(good(agent.post("/execute", &call).await).to_string());
+        results.push(expect_ok(agent.post("/execute", &call).await).to_string());
         let body = tool_call(round).to_string();
         let framing = format!("Content-Length: {}\r\n", body.len());
         let answer = raw(&server, &request(&server, &framing, &body)).await;

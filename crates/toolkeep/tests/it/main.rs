@@ -1,75 +1,75 @@
-//! The binary: as people run it, on real input, under load, under faults and under the axe.
+//! Tests of the binary: as users run it, on real input, under load, with faults and with kills.
 
+#[cfg(test)]
+mod approvals;
+#[cfg(test)]
+mod attack_data;
 #[cfg(test)]
 mod authorization;
 #[cfg(test)]
 mod background;
 #[cfg(test)]
-mod cage;
-#[cfg(test)]
 mod clients;
+#[cfg(test)]
+mod command_runner;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod data;
-#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
-mod held;
+mod guide_commands;
 #[cfg(test)]
 mod http_stack;
 #[cfg(test)]
-mod idle;
+mod idle_server;
 #[cfg(test)]
-mod language;
+mod inherited_holes;
+#[cfg(test)]
+mod interface_matrix;
+#[cfg(test)]
+mod language_model;
 #[cfg(test)]
 mod makefile;
 #[cfg(test)]
-mod matrix;
-#[cfg(test)]
 mod modules;
 #[cfg(test)]
-mod newcomer;
+mod mount_namespace;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
-mod operator;
+mod offline_commands;
+#[cfg(test)]
+mod operator_output;
 #[cfg(test)]
 mod plugins;
-#[cfg(test)]
-mod program;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
-mod record;
+mod real_support;
 #[cfg(test)]
-mod root;
+mod record_commands;
+#[cfg(test)]
+mod sandbox_levels;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
-mod serve;
+mod server_commands;
 #[cfg(test)]
 #[path = "../../../builtins-llm/src/tests/small_model.rs"]
 mod small_model;
 #[cfg(test)]
 mod source_wait;
 #[cfg(test)]
-mod stdio;
+mod stdio_transport;
 #[cfg(test)]
 mod store_rows;
 #[cfg(test)]
-mod story;
-#[cfg(test)]
 mod support;
 #[cfg(test)]
-mod support_real;
-#[cfg(test)]
-mod traps;
-#[cfg(test)]
-mod without_server;
+mod user_stories;

@@ -1,15 +1,14 @@
-//! Modules as spec 0 has them, through the program: discovery, health, levels, personas, another try,
-//! and a module that is away.
+//! Tests of HTTP modules: discovery, health, levels, personas, retry and outage.
 
 use std::ffi::OsString;
 
 use serde_json::{Value, json};
 
-use crate::support::client::Client;
-use crate::support::home::Home;
-use crate::support::server::{Server, serve, start_under};
-use crate::support_real::module::{Module, manifest};
-use crate::support_real::{cli, good, settled};
+use crate::real_support::recording_module::{Module, manifest};
+use crate::real_support::{expect_ok, run_cli, wait_for_sources};
+use crate::support::installation::Installation;
+use crate::support::rest_client::Client;
+use crate::support::server_process::{Server, spawn_under, start_server};
 
 fn research() -> Module {
     let tools: [(&str, &str, &[&str]); 2] =
@@ -17,14 +16,14 @@ fn research() -> Module {
     Module::start(manifest("research", &tools))
 }
 
-fn home(module: &Module) -> Home {
+fn home(module: &Module) -> Installation {
     let source = json!({ "name": "research", "module": module.url(), "read_only": true,
         "retry": "once" });
-    Home::new(&json!({ "version": 1, "sources": [source] }).to_string())
+    Installation::new(&json!({ "version": 1, "sources": [source] }).to_string())
 }
 
 async fn names(client: &Client) -> Vec<String> {
-    let tools = good(client.get("/tools").await);
+    let tools = expect_ok(client.get("/tools").await);
     let all = tools["tools"].as_array().unwrap().iter();
     let names = all.map(|tool| tool["name"].as_str().unwrap().to_owned());
     names.filter(|name| name.starts_with("research.")).collect()
@@ -32,26 +31,26 @@ async fn names(client: &Client) -> Vec<String> {
 
 async fn search(client: &Client) -> Value {
     let call = json!({ "tool_name": "research.web_search", "arguments": { "user_id": "eve" } });
-    good(client.post("/execute", &call).await)
+    expect_ok(client.post("/execute", &call).await)
 }
 
 async fn module(server: &Server) -> Value {
-    good(server.owner().get("/api/modules").await)["modules"][0].clone()
+    expect_ok(server.owner().get("/api/modules").await)["modules"][0].clone()
 }
 
 fn a_user(server: &Server, words: &[&str]) -> Client {
-    let made = cli(server, &[&["user", "create"], words].concat()).good();
-    Client::open(&server.url).with_key(made.trim())
+    let made = run_cli(server, &[&["user", "create"], words].concat()).expect_success();
+    Client::for_url(&server.url).with_key(made.trim())
 }
 
 #[tokio::test]
 async fn a_module_is_discovered_listed_and_called_for_the_keys_own_user() {
     let research = research();
     let home = home(&research);
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let expected = format!("research: {} — healthy, 2 tools\n", research.url());
-    assert_eq!(cli(&server, &["module", "list"]).good(), expected);
-    assert_eq!(cli(&server, &["module", "refresh"]).good(), "research\n");
+    assert_eq!(run_cli(&server, &["module", "list"]).expect_success(), expected);
+    assert_eq!(run_cli(&server, &["module", "refresh"]).expect_success(), "research\n");
     let result = search(&server.agent()).await;
     let expected = json!({ "tool_name": "research.web_search", "success": true,
         "result": { "for": "agent" }, "error": null });
@@ -59,35 +58,36 @@ async fn a_module_is_discovered_listed_and_called_for_the_keys_own_user() {
     let sent = json!({ "tool_name": "research.web_search", "arguments": { "user_id": "agent" },
         "user_id": "agent" });
     assert_eq!(research.received(), [sent]);
-    assert!(server.said().contains("module_discovered"), "{}", server.said());
+    assert!(server.log_text().contains("module_discovered"), "{}", server.log_text());
 }
 
 #[tokio::test]
 async fn users_are_promoted_and_personas_set_from_the_command_line() {
     let research = research();
     let home = home(&research);
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let ann = a_user(&server, &["ann"]);
     assert_eq!(names(&ann).await, ["research.web_search"]);
-    cli(&server, &["user", "promote", "ann", "--level", "admin"]).good();
+    run_cli(&server, &["user", "promote", "ann", "--level", "admin"]).expect_success();
     assert_eq!(names(&ann).await, ["research.web_search", "research.admin"]);
-    let owner = cli(&server, &["user", "promote", "ann", "--level", "owner"]);
+    let owner = run_cli(&server, &["user", "promote", "ann", "--level", "owner"]);
     assert_ne!(owner.code, Some(0));
-    assert!(owner.err.contains("nobody is made an owner"), "{}", owner.err);
-    let listed = cli(&server, &["user", "list"]).good();
+    assert!(owner.err.contains("nobody can be made an owner"), "{}", owner.err);
+    let listed = run_cli(&server, &["user", "list"]).expect_success();
     assert!(listed.contains("ann") && listed.contains("admin"), "{listed}");
 
-    cli(&server, &["persona", "create", "coder", "--modules", "builtin"]).good();
+    run_cli(&server, &["persona", "create", "coder", "--modules", "builtin"]).expect_success();
     let bob = a_user(&server, &["bob", "--persona", "coder"]);
     assert_eq!(names(&bob).await, [""; 0]);
     assert_eq!(search(&bob).await["error"], "Unknown module: research");
     assert_eq!(bob.call("calculator", &json!({ "expression": "6*7" })).await.status, 200);
-    cli(&server, &["persona", "set", "coder", "--modules", "builtin,research"]).good();
+    run_cli(&server, &["persona", "set", "coder", "--modules", "builtin,research"])
+        .expect_success();
     assert_eq!(names(&bob).await, ["research.web_search"]);
-    cli(&server, &["persona", "create", "nothing"]).good();
-    cli(&server, &["persona", "default", "nothing"]).good();
+    run_cli(&server, &["persona", "create", "nothing"]).expect_success();
+    run_cli(&server, &["persona", "default", "nothing"]).expect_success();
     assert_eq!(names(&ann).await, [""; 0]);
-    let listed = cli(&server, &["persona", "list"]).good();
+    let listed = run_cli(&server, &["persona", "list"]).expect_success();
     assert!(listed.contains("nothing  yes"), "{listed}");
 }
 
@@ -96,7 +96,7 @@ async fn default_guest_modules_of_the_file_are_followed() {
     let research = research();
     let home = home(&research);
     let text = std::fs::read_to_string(home.config()).unwrap();
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     assert_eq!(names(&server.agent()).await, ["research.web_search"]);
     let limited = text.replacen('{', "{\"default_guest_modules\": \"builtin\", ", 1);
     home.write("toolkeep.yaml", &limited);
@@ -114,11 +114,11 @@ async fn default_guest_modules_of_the_file_are_followed() {
 async fn a_module_that_is_down_stays_usable_from_what_is_kept_after_a_restart() {
     let mut research = research();
     let home = home(&research);
-    let server = serve(&home).await;
-    settled(&server.owner()).await;
+    let server = start_server(&home).await;
+    wait_for_sources(&server.owner()).await;
     assert!(server.stop().await.success());
-    research.stop();
-    let server = serve(&home).await;
+    research.stop_module();
+    let server = start_server(&home).await;
     assert_eq!(names(&server.agent()).await, ["research.web_search"]);
     let shown = module(&server).await;
     assert_eq!(
@@ -127,16 +127,16 @@ async fn a_module_that_is_down_stays_usable_from_what_is_kept_after_a_restart() 
     );
     let result = search(&server.agent()).await;
     assert_eq!(result["error"], "Tool execution error: Connection refused");
-    assert!(server.said().contains("tool_call_failed_retrying"), "{}", server.said());
-    assert!(server.said().contains("module_unreachable"), "{}", server.said());
-    research.again();
+    assert!(server.log_text().contains("tool_call_failed_retrying"), "{}", server.log_text());
+    assert!(server.log_text().contains("module_unreachable"), "{}", server.log_text());
+    research.restart_module();
     assert_eq!(search(&server.agent()).await["success"], true);
-    cli(&server, &["module", "refresh"]).good();
+    run_cli(&server, &["module", "refresh"]).expect_success();
     assert_eq!(module(&server).await["stale"], false);
 }
 
 #[tokio::test]
-async fn the_settings_of_spec_0_are_taken_from_the_environment() {
+async fn module_api_settings_are_taken_from_the_environment() {
     let research = research();
     let services = json!({ "research": research.url() });
     let program: Vec<OsString> = [
@@ -147,17 +147,18 @@ async fn the_settings_of_spec_0_are_taken_from_the_environment() {
     ]
     .map(OsString::from)
     .to_vec();
-    let home = Home::new("version: 1\n");
-    let server = start_under(&home, &program).ready().await.settled().await;
+    let home = Installation::new("version: 1\n");
+    let server = spawn_under(&home, &program).wait_until_ready().await.wait_for_sources().await;
     assert_eq!(names(&server.agent()).await, ["research.web_search"]);
     assert_eq!(search(&server.agent()).await["success"], true);
-    let tools = good(server.agent().get("/v1/tools").await);
+    let tools = expect_ok(server.agent().get("/v1/tools").await);
     let sources: Vec<_> =
         tools["tools"].as_array().unwrap().iter().map(|tool| &tool["source"]).collect();
     assert!(sources.iter().all(|source| *source == "research"), "{sources:?}");
 }
 
-/// S2: there the module was taken from the tool's name, and who may call it from whoever declared it.
+/// S2: in the original, the tool's name selected the module, and whoever declared it decided who
+/// may call it.
 #[tokio::test]
 async fn s2_a_module_declares_nothing_under_anothers_name() {
     let shell: (&str, &str, &[&str]) = ("code_executor.run_shell", "admin", &[]);
@@ -170,23 +171,24 @@ async fn s2_a_module_declares_nothing_under_anothers_name() {
         if thief_first {
             sources.reverse();
         }
-        let home = Home::new(&json!({ "version": 1, "sources": sources }).to_string());
-        let server = serve(&home).await;
+        let home = Installation::new(&json!({ "version": 1, "sources": sources }).to_string());
+        let server = start_server(&home).await;
         let (owner, agent) = (server.owner(), server.agent());
-        settled(&owner).await;
-        let told = owner.source("notes").await.unwrap()["problems"].to_string();
+        wait_for_sources(&owner).await;
+        let told = owner.find_source("notes").await.unwrap()["problems"].to_string();
         assert!(told.contains("outside of `notes.`"), "{told}");
-        // A user's key: what the thief declared does not open it, nor is it there under another roof.
+        // A user's key: the attacker's declaration does not allow it, nor does another module's
+        // name.
         let call = json!({ "tool_name": shell.0, "arguments": {} });
-        let refused = good(agent.post("/execute", &call).await);
+        let refused = expect_ok(agent.post("/execute", &call).await);
         assert_eq!(refused["success"], json!(false), "{refused}");
         assert_eq!(agent.call(shell.0, &json!({})).await.code(), "unknown_tool");
         assert!(code.received().is_empty() && thief.received().is_empty());
-        // Positive control: an administrator's call comes to the one whose name it is.
-        let run = good(owner.post("/execute", &call).await);
+        // Positive control: an administrator's call reaches the module with that name.
+        let run = expect_ok(owner.post("/execute", &call).await);
         assert_eq!(run["success"], json!(true), "{run}");
         assert_eq!((code.received().len(), thief.received().len()), (1, 0));
-        assert_eq!(good(agent.call("notes.look", &json!({})).await)["status"], "succeeded");
+        assert_eq!(expect_ok(agent.call("notes.look", &json!({})).await)["status"], "succeeded");
         assert!(server.stop().await.success());
     }
 }

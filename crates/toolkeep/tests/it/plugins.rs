@@ -1,6 +1,6 @@
-//! Plugins as a user has them: through REST and the command line of a server.
+//! Tests of plugins over REST and the command line.
 
-mod shipped;
+mod shipped_plugins;
 mod tool_file;
 
 use std::process::Output;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use crate::support::home::Home;
-use crate::support::server::{SOON, Server, TOOLKEEP, serve};
+use crate::support::installation::Installation;
+use crate::support::server_process::{READY_LIMIT, Server, TOOLKEEP, start_server};
 
 const CONFIG: &str = "version: 1\nplugins:\n  folders: [./plugins]\n";
 
@@ -38,19 +38,19 @@ fn manifest() -> Value {
     })
 }
 
-fn write(home: &Home, file: &str, text: &str) {
+fn write(home: &Installation, file: &str, text: &str) {
     std::fs::create_dir_all(home.path("plugins/p")).unwrap();
     home.write(&format!("plugins/p/{file}"), text);
 }
 
-pub(crate) fn home(config: &str) -> Home {
-    let home = Home::new(config);
+pub(crate) fn home(config: &str) -> Installation {
+    let home = Installation::new(config);
     write(&home, "manifest.json", &manifest().to_string());
     write(&home, "tools.py", &code(1));
     home
 }
 
-async fn toolkeep(home: &Home, server: &Server, words: &[&str]) -> Output {
+async fn toolkeep(home: &Installation, server: &Server, words: &[&str]) -> Output {
     let key = std::fs::read_to_string(server.data.join("owner.key")).unwrap();
     let mut command = Command::new(TOOLKEEP);
     command.args(words).args(["--url", &server.url]).env("TOOLKEEP_KEY", key.trim());
@@ -66,27 +66,27 @@ fn told(output: &Output) -> String {
 #[tokio::test]
 async fn a_python_plugin_is_called_through_rest_and_reloads() {
     let home = home(CONFIG);
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let (agent, owner) = (server.agent(), server.owner());
     let sum = agent.call("p.add", &json!({"a": 2})).await;
     assert_eq!((sum.status, &sum.body["result"]), (200, &json!({"sum": 3})), "{sum:?}");
-    // Spec 3: what is not declared is refused.
+    // As in the research registry, undeclared arguments are rejected.
     let extra = agent.call("p.add", &json!({"a": 2, "c": 3})).await;
     assert_eq!((extra.status, extra.code()), (400, "invalid_arguments"));
-    // The bare name, where it is free.
+    // The bare name, if it is available.
     assert_eq!(agent.call("which", &json!({})).await.body["result"], 1);
     let builtin = agent.call("read_file", &json!({"path": "none"})).await;
     assert_ne!(builtin.body["result"], "of the plugin");
     let mine = agent.call("p.read_file", &json!({"path": "none"})).await;
     assert_eq!(mine.body["result"], "of the plugin");
-    // A change is taken by itself, within two seconds and some for a busy machine.
+    // A change is applied automatically, within two seconds and some more on a busy machine.
     write(&home, "tools.py", &code(2));
     let began = Instant::now();
     while agent.call("p.which", &json!({})).await.body["result"] != 2 {
-        assert!(began.elapsed() < SOON, "{}", server.said());
+        assert!(began.elapsed() < READY_LIMIT, "{}", server.log_text());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // A broken one is not, and says why.
+    // A broken change is rejected with its reason.
     write(&home, "tools.py", "def which(:\n");
     let done = owner.post("/v1/plugins/reload", &json!({})).await;
     assert_eq!(done.body["failed"], json!(["p"]), "{done:?}");
@@ -106,11 +106,11 @@ async fn a_python_plugin_is_called_through_rest_and_reloads() {
     assert!(server.stop().await.success());
 }
 
-/// Contracts 3.9: what the tools answer.
+/// Contracts 3.9: the results of the tools.
 #[tokio::test]
 async fn agents_see_the_plugins_and_those_with_the_right_reload_them() {
     let home = home(CONFIG);
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let (agent, owner) = (server.agent(), server.owner());
     let listed = agent.call("list_plugins", &json!({})).await.body["result"].clone();
     assert_eq!(
@@ -120,7 +120,7 @@ async fn agents_see_the_plugins_and_those_with_the_right_reload_them() {
             "plugins": {"p": {"tools": ["which", "add", "read_file"], "enabled": true}},
         })
     );
-    // As at the REST interface, reloading wants a right that an agent has only where it was given.
+    // As in the REST interface, reloading requires a right that an agent has only if granted.
     let refused = agent.call("reload_plugins", &json!({})).await;
     assert_eq!(refused.code(), "forbidden", "{refused:?}");
     let none = owner.call("reload_plugins", &json!({})).await.body["result"].clone();
@@ -146,32 +146,32 @@ async fn agents_see_the_plugins_and_those_with_the_right_reload_them() {
     assert!(server.stop().await.success());
 }
 
-/// Hazard S12: a changed folder is not called until someone has looked, where the operator says so.
+/// Hazard S12: with this setting, a changed folder is not called until a person has approved it.
 #[tokio::test]
 async fn a_changed_folder_waits_for_a_look_where_plugins_are_not_trusted() {
     let home = home(&format!("{CONFIG}  trust: first_use\n"));
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let (agent, owner) = (server.agent(), server.owner());
     assert_eq!(agent.call("p.which", &json!({})).await.body["result"], 1);
     write(&home, "tools.py", &code(2));
     owner.post("/v1/plugins/reload", &json!({})).await;
     assert_eq!(agent.call("p.which", &json!({})).await.code(), "unknown_tool");
-    let waiting = owner.source("plugin.p").await.unwrap();
+    let waiting = owner.find_source("plugin.p").await.unwrap();
     assert_eq!(waiting["waiting"], 3, "{waiting}");
     assert!(server.stop().await.success());
 }
 
 #[tokio::test]
 async fn a_plugin_is_begun_tried_and_set_on_the_command_line() {
-    let home = Home::new(CONFIG);
-    let server = serve(&home).await;
+    let home = Installation::new(CONFIG);
+    let server = start_server(&home).await;
     for (name, kind) in [("greeter", "python"), ("shouter", "command"), ("caller", "mcp")] {
         let new = toolkeep(&home, &server, &["plugin", "new", name, "--kind", kind]).await;
         assert!(new.status.success(), "{}", told(&new));
         let folder = format!("plugins/{name}");
         let tried = toolkeep(&home, &server, &["plugin", "test", &folder]).await;
         assert!(tried.status.success(), "{}", told(&tried));
-        assert!(told(&tried).contains("2 of 2 examples as they should be"), "{}", told(&tried));
+        assert!(told(&tried).contains("2 of 2 examples passed"), "{}", told(&tried));
     }
     let reloaded = toolkeep(&home, &server, &["plugin", "reload"]).await;
     assert!(reloaded.status.success(), "{}", told(&reloaded));

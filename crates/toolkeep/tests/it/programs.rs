@@ -1,26 +1,26 @@
-//! Programs, as a user has them: Python over the caller's own tools, which waits for a person and goes on.
+//! Tests of programs: Python over the caller's tools, with approvals in between.
 
-mod crash;
-mod generated;
-mod hostile;
-mod steps;
-mod waits;
+mod generated_programs;
+mod pending_programs;
+mod program_crash;
+mod program_steps;
+mod resource_limits;
 
 use serde_json::{Value, json};
 
-use crate::support::client::Client;
-use crate::support::home::Home;
-use crate::support::server::{Server, serve, start_under};
-use crate::support_real::{cli, good, settled};
+use crate::real_support::{expect_ok, run_cli, wait_for_sources};
+use crate::support::installation::Installation;
+use crate::support::rest_client::Client;
+use crate::support::server_process::{Server, spawn_under, start_server};
 
-pub(crate) async fn served() -> (Home, Server) {
-    let home = Home::new("version: 1\n");
-    let server = serve(&home).await;
+pub(crate) async fn start_default_server() -> (Installation, Server) {
+    let home = Installation::new("version: 1\n");
+    let server = start_server(&home).await;
     (home, server)
 }
 
 pub(crate) async fn run(client: &Client, program: Value) -> Value {
-    good(client.post("/v1/programs", &program).await)
+    expect_ok(client.post("/v1/programs", &program).await)
 }
 
 /// KiB of a process that are in memory now.
@@ -32,7 +32,7 @@ pub(crate) fn memory(pid: u32) -> u64 {
 
 #[tokio::test]
 async fn a_script_calls_tools_by_name_by_place_and_by_keyword() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let agent = server.agent();
     let code = "\
 a = calculator(expression='6 * 7')
@@ -55,18 +55,18 @@ rows = csv_to_json('n\\n1\\n2\\n')
     let chain = &came["tool_chains"][0];
     assert_eq!((&chain["mode_used"], &chain["success"]), (&json!("seq"), &json!(true)), "{chain}");
     // Each call is on record, as a chain's and as the program's.
-    let records = cli(&server, &["record", "list", "-o", "json"]).good();
+    let records = run_cli(&server, &["record", "list", "-o", "json"]).expect_success();
     assert!(records.matches(came["program"].as_str().unwrap()).count() >= 4, "{records}");
-    // That of the program tells what its script took, and in which cage.
+    // A program's record has the usage of its script and the sandbox.
     let of_program =
-        cli(&server, &["record", "show", came["program"].as_str().unwrap(), "-o", "json"]);
-    assert!(of_program.good().contains("\"cpu_ms\""), "{records}");
+        run_cli(&server, &["record", "show", came["program"].as_str().unwrap(), "-o", "json"]);
+    assert!(of_program.expect_success().contains("\"cpu_ms\""), "{records}");
     assert!(server.stop().await.success());
 }
 
 #[tokio::test]
 async fn what_fails_raises_and_can_be_caught() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let agent = server.agent();
     let code = "\
 told = []
@@ -99,7 +99,7 @@ told
 
 #[tokio::test]
 async fn plain_calls_run_in_waves_by_what_each_needs() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let agent = server.agent();
     let code = "\
 a = calculate('1 + 1')
@@ -120,14 +120,14 @@ d = calculate('5 + 5')
         run(&agent, json!({ "code": "a = calculate('1')\nb = calculate('2')\n[a, b]" })).await;
     assert_eq!(at_once["tool_chains"][0]["mode_used"], "parallel_read_only", "{at_once}");
     assert_eq!(at_once["result"], json!([1, 2]));
-    // What is more than calls runs as Python, and says so.
+    // A script that does more than calls runs as Python, as its plan states.
     let more = json!({ "code": "a = calculate('1')\nb = calculate('2')\na + b", "mode": "dep" });
     let more = run(&agent, more).await;
     let chain = &more["tool_chains"][0];
     assert_eq!((&chain["fallback_to_seq"], &chain["mode_used"]), (&json!(true), &json!("seq")));
     assert_eq!(more["result"], 3);
     // The record has each call's chain and its place there, and `parent` is the program's own call.
-    let all = good(server.owner().get("/v1/records?tool=calculate").await);
+    let all = expect_ok(server.owner().get("/v1/records?tool=calculate").await);
     let all = all["records"].as_array().unwrap();
     let mut intents: Vec<_> = all.iter().filter(|it| it["kind"] == "intent").collect();
     intents.reverse();
@@ -136,8 +136,8 @@ d = calculate('5 + 5')
     let of_more: Vec<_> = of_more.map(|it| it["body"]["chain_index"].clone()).collect();
     assert_eq!(of_more, [json!(0), json!(1)], "{chains:?}");
     // Positive control: a call of a model is in none.
-    good(agent.call("calculate", &json!({ "expression": "1" })).await);
-    let last = good(server.owner().get("/v1/records?tool=calculate&limit=2").await);
+    expect_ok(agent.call("calculate", &json!({ "expression": "1" })).await);
+    let last = expect_ok(server.owner().get("/v1/records?tool=calculate&limit=2").await);
     let intent = last["records"].as_array().unwrap().iter().find(|it| it["kind"] == "intent");
     let body = &intent.unwrap()["body"];
     assert_eq!((&body["chain_id"], &body["caller_type"]), (&json!(null), &json!("direct")));
@@ -146,7 +146,7 @@ d = calculate('5 + 5')
 
 #[tokio::test]
 async fn what_programs_may_not_call_is_told_before_anything_runs() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let agent = server.agent();
     let code = "a = calculate('1')\nb = run_program(code='1')\nCALL('nobody.has_this')\n";
     let came = agent.post("/v1/programs", &json!({ "code": code })).await;
@@ -159,7 +159,7 @@ async fn what_programs_may_not_call_is_told_before_anything_runs() {
     let dry = json!({ "code": "write_file(path='a', content='b')", "dry_run": true });
     let dry = run(&agent, dry).await;
     assert_eq!(dry["decisions"]["write_file"]["decision"], "hold", "{dry}");
-    let functions = good(agent.get("/v1/programs/tools").await);
+    let functions = expect_ok(agent.get("/v1/programs/tools").await);
     let signature = |name: &str| {
         let all = functions["tools"].as_array().unwrap();
         all.iter().find(|it| it["tool"] == name).map(|it| it["signature"].clone())
@@ -171,20 +171,23 @@ async fn what_programs_may_not_call_is_told_before_anything_runs() {
 
 #[tokio::test]
 async fn another_caller_has_no_such_program() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let (agent, owner) = (server.agent(), server.owner());
     let came = run(&agent, json!({ "code": "calculate('1')" })).await;
     let path = format!("/v1/programs/{}", came["program"].as_str().unwrap());
-    assert_eq!(good(agent.get(&path).await)["result"], 1);
+    assert_eq!(expect_ok(agent.get(&path).await)["result"], 1);
     assert_eq!(owner.get(&path).await.status, 404);
-    assert_eq!(good(owner.get("/v1/programs").await)["programs"], json!([]));
-    assert_eq!(good(agent.get("/v1/programs").await)["programs"][0]["program"], came["program"]);
+    assert_eq!(expect_ok(owner.get("/v1/programs").await)["programs"], json!([]));
+    assert_eq!(
+        expect_ok(agent.get("/v1/programs").await)["programs"][0]["program"],
+        came["program"]
+    );
     assert!(server.stop().await.success());
 }
 
 #[tokio::test]
 async fn what_fails_beside_others_is_a_value() {
-    let (_home, server) = served().await;
+    let (_home, server) = start_default_server().await;
     let code = "a = calculator('1 / 0')\nb = calculate('2')\n[a, b]";
     let came = run(&server.agent(), json!({ "code": code })).await;
     assert_eq!((&came["status"], &came["result"][1]), (&json!("succeeded"), &json!(2)), "{came}");
@@ -198,9 +201,9 @@ async fn what_fails_beside_others_is_a_value() {
 
 #[tokio::test]
 async fn the_environment_says_how_calls_follow_each_other() {
-    let home = Home::new("version: 1\n");
+    let home = Installation::new("version: 1\n");
     let words = ["env", "ORCHESTRATOR_TOOL_CHAIN_MODE=dep"].map(std::ffi::OsString::from);
-    let server = start_under(&home, &words).ready().await;
+    let server = spawn_under(&home, &words).wait_until_ready().await;
     let code = "a = calculate('1')\nb = calculate('2')\n[a, b]";
     let came = run(&server.agent(), json!({ "code": code })).await;
     assert_eq!(came["tool_chains"][0]["mode_requested"], "dep", "{came}");
@@ -209,8 +212,9 @@ async fn the_environment_says_how_calls_follow_each_other() {
 
 #[tokio::test]
 async fn routing_tools_are_no_functions() {
-    let home =
-        Home::new(r#"{ "version": 1, "sources": [{ "name": "own", "tools": "./tools.yaml" }] }"#);
+    let home = Installation::new(
+        r#"{ "version": 1, "sources": [{ "name": "own", "tools": "./tools.yaml" }] }"#,
+    );
     let tool = |name: &str| {
         format!(
             "  - name: {name}\n    description: Lists tools.\n    allowed_callers: [direct, chain]\n    \
@@ -221,13 +225,13 @@ async fn routing_tools_are_no_functions() {
     let direct = tool("no_fx").replace("    allowed_callers: [direct, chain]\n", "");
     let file = format!("version: 2\ntools:\n{}{}{direct}", tool("delegate"), tool("lists"));
     home.write("tools.yaml", &file);
-    let server = serve(&home).await;
-    settled(&server.owner()).await;
+    let server = start_server(&home).await;
+    wait_for_sources(&server.owner()).await;
     let came = run(&server.agent(), json!({ "code": "lists()['count'] > 2" })).await;
     assert_eq!(came["result"], true, "{came}");
     let came = run(&server.agent(), json!({ "code": "delegate()" })).await;
     assert_eq!(came["error"], "Structured mode: `delegate` routes and never runs in a chain.");
-    // Blocked before anything ran: nothing of it went well.
+    // Blocked before any call: it has no success.
     let made = server.agent().post("/v1/programs", &json!({ "code": "no_fx()" })).await;
     let error = "Structured mode: `no_fx` does not allow `chain` under `allowed_callers`.";
     assert_eq!(made.body["error"], error, "{made:?}");

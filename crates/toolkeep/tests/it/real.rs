@@ -1,11 +1,11 @@
-//! Real servers and a real client, from the package registries: what is installed by
-//! `cargo xtask provision`, whose folder `TOOLKEEP_REAL` names.
+//! Tests with real servers and clients from package registries, installed by `cargo xtask
+//! provision` into `TOOLKEEP_REAL`.
 
+mod all_interfaces;
 mod calls;
-mod chart;
-mod doors;
-mod fifteen;
-mod installed;
+mod fifteen_servers;
+mod helm_chart;
+mod installed_programs;
 mod lisp;
 mod mcp_file;
 mod nodes;
@@ -13,5 +13,5 @@ mod program_tokens;
 mod providers;
 mod record;
 mod redis;
-mod shared;
+mod shared_registry;
 mod tokens;

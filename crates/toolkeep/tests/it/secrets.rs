@@ -1,21 +1,21 @@
-//! Secrets of the configuration, against upstreams that repeat all they are sent: nothing that a person, a
-//! caller or a log sees holds them.
+//! Tests that configured secrets never appear in output, responses or logs, even if an upstream
+//! echoes them.
 
-mod echo;
+mod echo_upstream;
 
 use serde_json::json;
 
-use self::echo::Echo;
-use crate::support::home::Home;
-use crate::support::marks::{carriers, eventually};
-use crate::support::server::{SOON, Server, start_under};
-use crate::support_real::{Ran, cli, toolkeep};
+use self::echo_upstream::EchoUpstream;
+use crate::real_support::{CommandOutput, run_cli, toolkeep};
+use crate::support::installation::Installation;
+use crate::support::process_marks::{marked_processes, wait_until};
+use crate::support::server_process::{READY_LIMIT, Server, spawn_under};
 
 /// Every secret of the configuration below begins so.
 const MARK: &str = "PLANTED-";
 
-/// Sources of each kind, of which some are listed and some never.
-fn config(echo: &Echo) -> String {
+/// Sources of each kind, some of which are never listed.
+fn config(echo: &EchoUpstream) -> String {
     let at = |path: &str| format!("{}{path}", echo.url());
     let secret = |name: &str| format!("{MARK}{name}-0123456789");
     json!({
@@ -50,7 +50,7 @@ fn config(echo: &Echo) -> String {
     .to_string()
 }
 
-fn tools(echo: &Echo) -> String {
+fn tools(echo: &EchoUpstream) -> String {
     let tool = |name: &str, path: &str| {
         json!({ "name": name, "description": "d", "parameters": { "type": "object" },
             "implementation": { "type": "http", "url": format!("{}{path}key={MARK}{name}-query-0123", echo.url()),
@@ -67,26 +67,26 @@ fn others() -> String {
     .to_string()
 }
 
-async fn served(echo: &Echo) -> (Home, Server) {
-    let home = Home::new(&config(echo));
+async fn served(echo: &EchoUpstream) -> (Installation, Server) {
+    let home = Installation::new(&config(echo));
     home.write("tools.yaml", &tools(echo));
     home.write("others.json", &others());
     let program = ["/usr/bin/env", "TOOLKEEP_LOG=debug"].map(str::to_owned);
     let of = |name: &str| format!("{name}={MARK}{}-0123456789", name.to_lowercase());
     let words = program.into_iter().chain(["OF_MODULE", "OF_FILE"].map(of)).map(Into::into);
-    let server = start_under(&home, &words.collect::<Vec<_>>()).ready().await;
+    let server = spawn_under(&home, &words.collect::<Vec<_>>()).wait_until_ready().await;
     let owner = server.owner();
     for source in ["listed", "each", "file", "module-listed"] {
-        owner.source_that(source, |it| it["state"] == "ok").await;
+        owner.wait_for_source(source, |it| it["state"] == "ok").await;
     }
     for source in ["module", "module-query", "unlisted", "oauth", "child", "absent", "f"] {
-        owner.source_that(source, |it| it["state"] == "failed").await;
+        owner.wait_for_source(source, |it| it["state"] == "failed").await;
     }
     (home, server)
 }
 
 /// Each thing that somebody sees, by what it is.
-async fn seen(home: &Home, server: &Server) -> Vec<(String, String)> {
+async fn seen(home: &Installation, server: &Server) -> Vec<(String, String)> {
     let owner = server.owner();
     let mut seen = Vec::new();
     for tool in [
@@ -123,14 +123,14 @@ async fn seen(home: &Home, server: &Server) -> Vec<(String, String)> {
     }
     for words in [&["source", "list"][..], &["source", "list", "-o", "json"], &["record", "export"]]
     {
-        let Ran { out, err, .. } = cli(server, words);
+        let CommandOutput { out, err, .. } = run_cli(server, words);
         seen.push((words.join(" "), out + &err));
     }
     for words in [&["config", "show"][..], &["config", "check"], &["doctor"]] {
         let mut command = toolkeep();
         command.args(words).arg("--config").arg(home.config()).arg("--data").arg(home.data());
         let variables = ["OF_MODULE", "OF_FILE"].map(|it| (it, format!("{MARK}{it}-0123456789")));
-        let Ran { out, err, .. } = Ran::of(command.envs(variables));
+        let CommandOutput { out, err, .. } = CommandOutput::run_command(command.envs(variables));
         seen.push((words.join(" "), out + &err));
     }
     seen
@@ -138,7 +138,7 @@ async fn seen(home: &Home, server: &Server) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_anybody_sees_holds_a_secret_of_the_configuration() {
-    let echo = Echo::start();
+    let echo = EchoUpstream::start();
     let (home, server) = served(&echo).await;
     let mut seen = seen(&home, &server).await;
     // The control: upstreams got the secrets, and repeat them.
@@ -163,9 +163,12 @@ async fn nothing_that_anybody_sees_holds_a_secret_of_the_configuration() {
         assert!(heard.contains(&format!("{MARK}{of}-")), "{of} is sent");
     }
     let silent = format!("{MARK}silent-0123456789");
-    assert!(eventually(SOON, || !carriers(&silent).is_empty()).await, "a child has its variable");
+    assert!(
+        wait_until(READY_LIMIT, || !marked_processes(&silent).is_empty()).await,
+        "a child has its variable"
+    );
     let argument = format!("{MARK}stays-0123456789");
-    let lines = carriers(&silent).into_iter();
+    let lines = marked_processes(&silent).into_iter();
     let lines = lines
         .map(|pid| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default());
     assert!(lines.into_iter().any(|line| line.contains(&argument)), "and its argument");

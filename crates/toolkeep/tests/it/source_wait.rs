@@ -1,5 +1,5 @@
-//! Commands without a server: which sources they wait for. A list does not wait for one that hangs and names it; what
-//! names a tool waits for the source that may have it.
+//! Tests of the sources that a command without a server waits for. A list does not wait for a
+//! hanging source but names it; a tool name waits for sources that may have it.
 
 use std::fs;
 use std::io::Read as _;
@@ -7,47 +7,49 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::program::{Home, Ran, until};
-use crate::support::child;
-use crate::support::marks::mark;
+use crate::command_runner::{CommandHome, ProgramOutput, wait_until};
+use crate::support::mcp_source;
+use crate::support::process_marks::new_mark;
 
 /// Longer than any wait of a list, and shorter than that for a source that is needed.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// A home with a source that hangs, and one that works. A start may take an hour: who waits for it does not end.
-fn home() -> Home {
-    let (home, mark) = (Home::new(), mark());
+/// An installation with a hanging source and a working one. A start may take an hour, so a command
+/// that waits for it does not end.
+fn home() -> CommandHome {
+    let (home, mark) = (CommandHome::new(), new_mark());
     let with = |row: String, more: &str| row.replace(" }\n", &format!(", {more} }}\n"));
-    let hangs = with(child::source("hangs", "leaf", &mark), "startup_timeout: 1h");
-    let works = child::source("works", "echo, shout", &mark);
+    let hangs = with(mcp_source::source("hangs", "leaf", &mark), "startup_timeout: 1h");
+    let works = mcp_source::source("works", "echo, shout", &mark);
     let works = with(works, "destructive: [shout], chain: [shout]");
     home.write("toolkeep.yaml", &format!("version: 1\nsources:\n{hangs}{works}"));
     home
 }
 
-/// A home whose source `late` starts when the file `go` is there, and says in the file `started` that it waits.
-fn late() -> Home {
-    let home = Home::new();
+/// An installation whose source `late` starts when the file `go` exists, and creates the file
+/// `started` while it waits.
+fn late() -> CommandHome {
+    let home = CommandHome::new();
     let script = format!(
         "touch '{}'; while [ ! -e '{}' ]; do sleep 0.02; done; exec '{}' echo tardy",
         home.path("started").display(),
         home.path("go").display(),
-        child::program().display()
+        mcp_source::program().display()
     );
     let source = json!({"name": "late", "mcp": {"command": "sh", "args": ["-c", script]}});
     home.write("toolkeep.yaml", &json!({"version": 1, "sources": [source]}).to_string());
     home
 }
 
-/// Runs a command, and says how long it took.
-fn timed(home: &Home, line: &[&str]) -> (Ran, Duration) {
+/// Runs a command, and returns its duration.
+fn timed(home: &CommandHome, line: &[&str]) -> (ProgramOutput, Duration) {
     #[expect(clippy::disallowed_methods, reason = "how long a command takes is the question here")]
     let began = Instant::now();
     let ran = home.run(line);
     (ran, began.elapsed())
 }
 
-fn quick(home: &Home, line: &[&str]) -> Ran {
+fn quick(home: &CommandHome, line: &[&str]) -> ProgramOutput {
     let (ran, took) = timed(home, line);
     assert!(took < SHORT, "{line:?} took {took:?}: {}", ran.err);
     ran
@@ -67,28 +69,28 @@ fn a_list_does_not_wait_for_a_source_that_hangs_and_names_it() {
     ] {
         let ran = quick(&home, line);
         assert_eq!(ran.code, 0, "{line:?}: {}", ran.err);
-        assert!(ran.err.contains("left out: `hangs`"), "{line:?}: {}", ran.err);
+        assert!(ran.err.contains("omitted: `hangs`"), "{line:?}: {}", ran.err);
         assert!(ran.err.contains("--source-timeout 30s"), "{line:?}: {}", ran.err);
     }
-    // The control: where nothing is left out, nothing is said of it.
+    // Control: if no source is left out, the output has no note.
     for line in [&["key", "list"][..], &["tool", "list", "--source", "works"]] {
         let ran = quick(&home, line);
-        assert!(ran.code == 0 && !ran.err.contains("left out"), "{line:?}: {}", ran.err);
+        assert!(ran.code == 0 && !ran.err.contains("omitted"), "{line:?}: {}", ran.err);
     }
 }
 
 #[test]
 fn the_first_list_with_a_source_that_hangs_takes_less_than_a_second() {
-    let home = Home::new();
+    let home = CommandHome::new();
     let source = json!({"name": "hangs", "mcp": {"command": "sleep", "args": ["3600"]}});
     home.write("toolkeep.yaml", &json!({"version": 1, "sources": [source]}).to_string());
-    // Of several, since other tests run beside this one.
+    // Of several runs, because other tests run at the same time.
     let mut took = Vec::new();
     while !took.iter().any(|took| *took < Duration::from_secs(1)) {
         assert!(took.len() < 20, "none took less than a second: {took:?}");
         let (ran, time) = timed(&home, &["tool", "list"]);
         took.push(time);
-        assert!(ran.code == 0 && ran.err.contains("left out: `hangs`"), "{}", ran.err);
+        assert!(ran.code == 0 && ran.err.contains("omitted: `hangs`"), "{}", ran.err);
     }
 }
 
@@ -100,7 +102,7 @@ fn a_list_waits_for_as_long_as_it_is_told() {
     assert!(ran.err.contains("`late`") && !ran.out.contains("tardy"), "{}{}", ran.out, ran.err);
     fs::remove_file(home.path("started")).unwrap();
     let mut waiting = home.follow(&["tool", "list", "--source-timeout", "5m"]);
-    until("the source starts", || home.path("started").exists());
+    wait_until("the source starts", || home.path("started").exists());
     std::thread::sleep(Duration::from_secs(1));
     fs::write(home.path("go"), "").unwrap();
     let mut out = String::new();
@@ -114,7 +116,7 @@ fn a_call_by_name_waits_for_the_source_that_may_have_the_tool_and_says_so() {
     for name in ["late.tardy", "late_tardy"] {
         let home = late();
         let mut call = home.follow(&["tool", "call", name, "message=hi"]);
-        // It says so after a second, and waits on.
+        // It reports that after a second, and keeps waiting.
         let said = call.err_line();
         assert!(said.contains("waiting for sources") && said.contains("`late`"), "{said}");
         fs::write(home.path("go"), "").unwrap();
@@ -147,7 +149,8 @@ fn approvals_and_programs_do_not_wait_for_a_source_that_they_do_not_need() {
     let ran = quick(&home, &["program", "run", "own.py"]);
     assert!(ran.code == 0 && ran.out.contains("42"), "{}{}", ran.out, ran.err);
 
-    // What waits in a program is shown, approved and gone on with: the source that works is waited for, the other not.
+    // A waiting program is shown, approved and resumed: the working source is awaited, the other
+    // one is not.
     home.write("held.py", "[works_shout(message='one'), works_shout(message='two')]");
     let agent = fs::read_to_string(home.data("agent.key")).unwrap();
     let agent = ("TOOLKEEP_KEY", agent.trim());
@@ -158,7 +161,7 @@ fn approvals_and_programs_do_not_wait_for_a_source_that_they_do_not_need() {
     let ran = quick(&home, &["approval", "approve", &held]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let program = begun["program"].as_str().unwrap();
-    // It goes on beside the command, so that a busy machine may show it as it was.
+    // It resumes in parallel to the command, so a busy machine may show the earlier state.
     let next = (0..20).find_map(|_| {
         let shown = home.run_with(&["program", "show", program, "-o", "json"], agent).json();
         shown["pending"][0]["approval"].as_str().filter(|next| *next != held).map(str::to_owned)

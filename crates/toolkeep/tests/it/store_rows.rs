@@ -1,13 +1,13 @@
-//! Who can write to the store alone makes nothing callable: rows that someone else adds, changes back or removes.
+//! Tests that rows written to the store by others make nothing callable.
 
 use identity::{KeyId, KeyRecord, NewKey};
 use rusqlite::Connection;
-use tool::{Secret, Wall};
+use tool::{Secret, WallTime};
 
-use crate::program::{Home, until};
+use crate::command_runner::{CommandHome, wait_until};
 
-/// What someone does who can write to the store alone; how many rows it changed.
-fn attack(home: &Home, sql: &str, values: &[&dyn rusqlite::ToSql]) -> usize {
+/// Changes by an attacker who can write only the store; returns the number of changed rows.
+fn attack(home: &CommandHome, sql: &str, values: &[&dyn rusqlite::ToSql]) -> usize {
     Connection::open(home.data("store.db")).unwrap().execute(sql, values).unwrap()
 }
 
@@ -16,58 +16,58 @@ const INSERT: &str = "INSERT INTO kv (key, version, bytes, removed)
 const COUNT: &str = "UPDATE counter SET value = value + 1 WHERE name = 'version'";
 
 /// Puts a row in as the store itself would write it.
-fn insert(home: &Home, key: &str, bytes: &[u8]) {
+fn insert(home: &CommandHome, key: &str, bytes: &[u8]) {
     assert_eq!(attack(home, INSERT, &[&key, &bytes]), 1);
     assert_eq!(attack(home, COUNT, &[]), 1);
 }
 
 fn forged() -> (Secret, KeyRecord) {
-    NewKey::owner(KeyId::new("forged").unwrap()).issue([7; 32], Wall(1)).unwrap()
+    NewKey::for_owner(KeyId::new("forged").unwrap()).issue_key([7; 32], WallTime(1)).unwrap()
 }
 
 /// Whether someone with this key is let in.
-fn lets_in(home: &Home, key: &str) -> bool {
+fn lets_in(home: &CommandHome, key: &str) -> bool {
     let ran = home.run_with(&["key", "list"], ("TOOLKEEP_KEY", key));
     assert!(ran.code == 0 || ran.err.contains("key"), "{}", ran.err);
     ran.code == 0
 }
 
-fn row(home: &Home, key: &str) -> Vec<u8> {
+fn row(home: &CommandHome, key: &str) -> Vec<u8> {
     let store = Connection::open(home.data("store.db")).unwrap();
     store.query_row("SELECT bytes FROM kv WHERE key = ?1", [key], |row| row.get(0)).unwrap()
 }
 
 #[test]
 fn an_owners_key_that_someone_wrote_into_the_store_lets_nobody_in() {
-    let home = Home::new();
+    let home = CommandHome::new();
     let serving = home.serve(&[]);
     let (secret, record) = forged();
     let bytes = serde_json::to_vec(&record).unwrap();
     insert(&home, &record.store_key(), &bytes);
-    // Once the server tells of it, it has read it.
-    until("the row is reported", || {
+    // Once the server reports it, the server has read it.
+    wait_until("the row is reported", || {
         let sources = home.run(&["source", "list"]);
         sources.out.contains("toolkeep-store")
     });
-    assert!(!lets_in(&home, secret.open()));
+    assert!(!lets_in(&home, secret.expose()));
     assert!(home.run(&["doctor"]).out.contains("toolkeep-store"));
     assert_eq!(serving.end(), 0);
     // Nor after a restart.
-    assert!(!lets_in(&home, secret.open()));
+    assert!(!lets_in(&home, secret.expose()));
     let listed = home.run(&["store", "list"]);
     assert_eq!(listed.code, 1);
     assert!(listed.out.contains("key/forged  added"), "{}", listed.out);
     let doctor = home.run(&["doctor"]);
     assert!(doctor.code == 1 && doctor.out.contains("key/forged"), "{}", doctor.out);
-    // The control: an installation that has no MACs yet takes the very same row, and one who holds the data
-    // directory may accept it.
+    // Control: an installation without MACs accepts the same row, and a person with access to the
+    // data directory may accept it.
     std::fs::remove_file(home.data("store.macs")).unwrap();
-    assert!(lets_in(&home, secret.open()));
+    assert!(lets_in(&home, secret.expose()));
 }
 
 #[test]
 fn a_key_that_was_revoked_stays_revoked_when_its_older_row_is_put_back() {
-    let home = Home::new();
+    let home = CommandHome::new();
     let serving = home.serve(&[]);
     let made = ["key", "create", "--subject", "ann", "--person", "--level", "admin"];
     let made = home.run(&[&made[..], &["--right", "keys:write", "-o", "json"]].concat()).json();
@@ -82,7 +82,7 @@ fn a_key_that_was_revoked_stays_revoked_when_its_older_row_is_put_back() {
     assert_eq!(attack(&home, put_back, &[&name, &older]), 1);
     assert!(!lets_in(&home, key));
     assert!(home.run(&["store", "list"]).out.contains(&format!("{name}  changed")));
-    // The control: the row is whole, and whoever holds the data directory may say that it counts.
+    // Control: the row is intact, and a person with access to the data directory may accept it.
     assert_eq!(home.run(&["store", "accept", &name]).code, 0);
     assert!(lets_in(&home, key));
     assert_eq!(home.run(&["store", "list"]).code, 0);
@@ -100,7 +100,7 @@ fn tool_file(description: &str) -> String {
 
 #[test]
 fn a_tool_that_was_held_back_is_not_callable_once_its_pins_are_removed() {
-    let home = Home::new();
+    let home = CommandHome::new();
     home.write("toolkeep.yaml", SOURCES);
     home.write("team.yaml", &tool_file("Greets."));
     let run = |line: &[&str]| home.run(&[&["--config", "toolkeep.yaml"], line].concat());
@@ -112,14 +112,14 @@ fn a_tool_that_was_held_back_is_not_callable_once_its_pins_are_removed() {
     assert!(!callable());
     let listed = run(&["store", "list"]);
     assert!(listed.code == 1 && listed.out.contains("removed"), "{}", listed.out);
-    // The control: whoever holds the data directory may have the source looked at as for the first time.
+    // Control: a person with access to the data directory may reset the pins of the source.
     assert_eq!(run(&["store", "remove", "--all"]).code, 0);
     assert!(callable());
 }
 
 #[test]
 fn a_server_that_is_killed_while_it_writes_keys_starts_again_with_all_of_them() {
-    let home = Home::new();
+    let home = CommandHome::new();
     for _ in 0..3 {
         let serving = home.serve(&[]);
         std::thread::scope(|scope| {
@@ -129,7 +129,7 @@ fn a_server_that_is_killed_while_it_writes_keys_starts_again_with_all_of_them() 
             assert_eq!(home.run(&["key", "create", "--subject", "bob"]).code, 0);
             serving.kill();
         });
-        assert_eq!(home.run(&["store", "list"]).out, "all rows of the store count\n");
+        assert_eq!(home.run(&["store", "list"]).out, "no row is rejected\n");
     }
     assert!(home.run(&["key", "list"]).out.matches("bob").count() >= 3);
 }

@@ -16,13 +16,13 @@ use gix::status::{Item, Submodule, UntrackedFiles};
 use serde_json::{Value, json};
 
 /// Largest number of reported paths of each kind.
-const MOST: usize = 1_000;
+const MAX_PATHS: usize = 1_000;
 /// Largest repository configuration, in bytes.
-const CONFIG: u64 = 256 << 10;
+const MAX_CONFIG_BYTES: u64 = 256 << 10;
 /// Largest folder depth, in the repository and in the working copy.
-const DEPTH: usize = 256;
+const MAX_DEPTH: usize = 256;
 /// Repository files whose presence refers to other locations.
-const ELSEWHERE: [&str; 4] =
+const EXTERNAL_PARTS: [&str; 4] =
     ["commondir", "objects/info/alternates", "objects/info/http-alternates", "config.worktree"];
 /// Files in `.git` that are read.
 const FILES: [&str; 5] = ["HEAD", "config", "index", "packed-refs", "shallow"];
@@ -31,21 +31,21 @@ const FOLDERS: [&str; 3] = ["refs", "objects", "info"];
 /// Files anywhere in the working copy that are read as settings.
 const SETTINGS: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 /// Keys of `core` that refer to locations outside.
-const LEADING: [&str; 3] = ["worktree", "excludesfile", "attributesfile"];
+const EXTERNAL_PATH_KEYS: [&str; 3] = ["worktree", "excludesfile", "attributesfile"];
 /// Keys of `core` that name programs; none is started.
-const PROGRAMS: [&str; 2] = ["fsmonitor", "hookspath"];
+const PROGRAM_KEYS: [&str; 2] = ["fsmonitor", "hookspath"];
 
 /// Returns the branch and the modified, staged and untracked paths as JSON.
 ///
 /// # Errors
 /// A message for the model; `{}` stands for the folder.
-pub(crate) fn status() -> Result<Vec<u8>, String> {
+pub(crate) fn repository_status() -> Result<Vec<u8>, String> {
     check_layout(Path::new(".git"))?;
     check_config(Path::new(".git/config"))?;
     check_settings_files(Path::new("."), 0)?;
     let options = gix::open::Options::isolated().open_path_as_is(true).strict_config(false);
-    let mut repository = gix::open_opts(".git", options).map_err(unreadable)?;
-    without_programs(&mut repository)?;
+    let mut repository = gix::open_opts(".git", options).map_err(repository_error)?;
+    remove_external_programs(&mut repository)?;
     let same = |path: &Path| -> io::Result<bool> {
         let (here, there) = (fs::metadata(".")?, fs::metadata(path)?);
         Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
@@ -54,10 +54,10 @@ pub(crate) fn status() -> Result<Vec<u8>, String> {
         return Err("the working copy of `{}` is elsewhere, which is not read".to_owned());
     }
     let told = collect_changes(&repository)?;
-    serde_json::to_vec(&told).map_err(unreadable)
+    serde_json::to_vec(&told).map_err(repository_error)
 }
 
-fn unreadable(error: impl std::fmt::Display) -> String {
+fn repository_error(error: impl std::fmt::Display) -> String {
     let text: String = error.to_string().chars().take(300).flat_map(char::escape_debug).collect();
     format!("the repository cannot be read: {text}")
 }
@@ -69,7 +69,7 @@ fn file_kind(path: &Path) -> Result<Option<FileType>, String> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => Err(unreadable(error)),
+        Err(error) => Err(repository_error(error)),
     }
 }
 
@@ -84,7 +84,7 @@ fn check_layout(git: &Path) -> Result<(), String> {
         Some(kind) if kind.is_dir() => {}
         Some(_) => return Err("`{}` has its repository elsewhere, which is not read".to_owned()),
     }
-    for part in ELSEWHERE {
+    for part in EXTERNAL_PARTS {
         if file_kind(&git.join(part))?.is_some() {
             return Err("`{}` uses parts of other repositories, which are not read".to_owned());
         }
@@ -95,7 +95,7 @@ fn check_layout(git: &Path) -> Result<(), String> {
             require_regular(kind, &git.join(&name))?;
         } else if FOLDERS.contains(&&*name) {
             if !kind.is_dir() {
-                return Err(not_regular(&git.join(&name)));
+                return Err(not_regular_error(&git.join(&name)));
             }
             require_regular_below(&git.join(&name), 0)?;
         }
@@ -103,36 +103,36 @@ fn check_layout(git: &Path) -> Result<(), String> {
     Ok(())
 }
 
-type Named = Result<(String, FileType), String>;
+type DirEntryResult = Result<(String, FileType), String>;
 
 /// Lists the entries of a folder with their types, without following links.
-fn list_folder(folder: &Path) -> Result<impl Iterator<Item = Named>, String> {
+fn list_folder(folder: &Path) -> Result<impl Iterator<Item = DirEntryResult>, String> {
     let named = |entry: io::Result<fs::DirEntry>| {
-        let entry = entry.map_err(unreadable)?;
-        let kind = entry.file_type().map_err(unreadable)?;
+        let entry = entry.map_err(repository_error)?;
+        let kind = entry.file_type().map_err(repository_error)?;
         Ok((entry.file_name().to_string_lossy().into_owned(), kind))
     };
-    Ok(fs::read_dir(folder).map_err(unreadable)?.map(named))
+    Ok(fs::read_dir(folder).map_err(repository_error)?.map(named))
 }
 
-fn not_regular(path: &Path) -> String {
+fn not_regular_error(path: &Path) -> String {
     let path: String =
         path.to_string_lossy().chars().take(200).flat_map(char::escape_debug).collect();
     format!("`{{}}` has `{path}`, which is a link or no regular file, and is not read")
 }
 
 fn require_regular(kind: FileType, path: &Path) -> Result<(), String> {
-    if kind.is_file() { Ok(()) } else { Err(not_regular(path)) }
+    if kind.is_file() { Ok(()) } else { Err(not_regular_error(path)) }
 }
 
-fn too_deep(depth: usize) -> Result<(), String> {
+fn check_depth(depth: usize) -> Result<(), String> {
     let told = "`{}` has folders that lie too deep in each other".to_owned();
-    if depth > DEPTH { Err(told) } else { Ok(()) }
+    if depth > MAX_DEPTH { Err(told) } else { Ok(()) }
 }
 
 /// Checks that a folder contains only folders and regular files, recursively.
 fn require_regular_below(folder: &Path, depth: usize) -> Result<(), String> {
-    too_deep(depth)?;
+    check_depth(depth)?;
     for entry in list_folder(folder)? {
         let (name, kind) = entry?;
         let path = folder.join(name);
@@ -147,7 +147,7 @@ fn require_regular_below(folder: &Path, depth: usize) -> Result<(), String> {
 
 /// Checks that settings files of the working copy are regular files, recursively.
 fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
-    too_deep(depth)?;
+    check_depth(depth)?;
     for entry in list_folder(folder)? {
         let (name, kind) = entry?;
         if SETTINGS.contains(&&*name) {
@@ -161,9 +161,9 @@ fn check_settings_files(folder: &Path, depth: usize) -> Result<(), String> {
 
 /// Checks that the repository's configuration refers to no other location.
 fn check_config(path: &Path) -> Result<(), String> {
-    let bytes = match rooted_fs::files::read(path, CONFIG) {
+    let bytes = match rooted_fs::regular_file::read_bytes(path, MAX_CONFIG_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        read => read.map_err(unreadable)?,
+        read => read.map_err(repository_error)?,
     };
     let meta = Metadata::from(gix::config::Source::Local);
     let config = gix::config::File::from_bytes_no_includes(
@@ -171,9 +171,11 @@ fn check_config(path: &Path) -> Result<(), String> {
         meta,
         gix::config::file::init::Options::default(),
     );
-    for section in config.map_err(unreadable)?.sections() {
+    for section in config.map_err(repository_error)?.sections() {
         let name = section.header().name().to_string().to_ascii_lowercase();
-        let leads = |key: String| LEADING.iter().any(|leading| key.eq_ignore_ascii_case(leading));
+        let leads = |key: String| {
+            EXTERNAL_PATH_KEYS.iter().any(|leading| key.eq_ignore_ascii_case(leading))
+        };
         if matches!(&*name, "include" | "includeif")
             || (name == "core" && section.value_names().any(leads))
         {
@@ -184,7 +186,7 @@ fn check_config(path: &Path) -> Result<(), String> {
 }
 
 /// Removes configuration that would start programs.
-fn without_programs(repository: &mut gix::Repository) -> Result<(), String> {
+fn remove_external_programs(repository: &mut gix::Repository) -> Result<(), String> {
     let mut config = repository.config_snapshot_mut();
     for section in ["filter", "diff", "credential"] {
         let found = config.sections_and_ids_by_name(section);
@@ -197,17 +199,17 @@ fn without_programs(repository: &mut gix::Repository) -> Result<(), String> {
     let ids: Vec<_> = found.into_iter().flatten().map(|(_, id)| id).collect();
     for id in ids {
         let Some(mut core) = config.section_mut_by_id(id) else { continue };
-        for key in PROGRAMS {
+        for key in PROGRAM_KEYS {
             while core.remove(key).is_some() {}
         }
     }
-    config.commit().map_err(unreadable).map(drop)
+    config.commit().map_err(repository_error).map(drop)
 }
 
 fn collect_changes(repository: &gix::Repository) -> Result<Value, String> {
-    let branch = repository.head_name().map_err(unreadable)?;
+    let branch = repository.head_name().map_err(repository_error)?;
     let branch = branch.map(|name| name.shorten().to_string());
-    let platform = repository.status(gix::progress::Discard).map_err(unreadable)?;
+    let platform = repository.status(gix::progress::Discard).map_err(repository_error)?;
     let items = platform
         .untracked_files(UntrackedFiles::Files)
         .index_worktree_submodules(Submodule::Given {
@@ -218,10 +220,10 @@ fn collect_changes(repository: &gix::Repository) -> Result<Value, String> {
         .index_worktree_options_mut(|options| options.thread_limit = Some(1))
         .tree_index_track_renames(gix::status::tree_index::TrackRenames::Disabled)
         .into_iter(None)
-        .map_err(unreadable)?;
+        .map_err(repository_error)?;
     let (mut modified, mut staged, mut untracked) = (Vec::new(), Vec::new(), Vec::new());
     for item in items {
-        let item = item.map_err(unreadable)?;
+        let item = item.map_err(repository_error)?;
         let path = item.location().to_string();
         let to = match &item {
             Item::TreeIndex(_) => &mut staged,
@@ -237,8 +239,8 @@ fn collect_changes(repository: &gix::Repository) -> Result<Value, String> {
     for paths in [&mut modified, &mut staged, &mut untracked] {
         paths.sort_unstable();
         paths.dedup();
-        truncated |= paths.len() > MOST;
-        paths.truncate(MOST);
+        truncated |= paths.len() > MAX_PATHS;
+        paths.truncate(MAX_PATHS);
     }
     Ok(json!({
         "branch": branch.unwrap_or_else(|| "HEAD (detached)".to_owned()),

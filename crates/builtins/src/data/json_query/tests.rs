@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{parsed_text, search};
+use super::{parsed_text, run_query};
 
 fn found(data: &Value, query: &str) -> Value {
-    search(data, query).unwrap_or_else(|told| panic!("{query}: {told}")).value()
+    run_query(data, query).unwrap_or_else(|told| panic!("{query}: {told}")).to_value()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("sort_by(s, &@)", "query: "),
         ("map(s, a)", "query: "),
     ] {
-        let error = search(&data, query).unwrap_err();
+        let error = run_query(&data, query).unwrap_err();
         assert!(
             error.starts_with(told) && error.contains(" at character ") && !error.contains('\n'),
             "{query}: {error}"
@@ -73,7 +73,7 @@ fn what_is_wrong_is_told_with_its_place() {
     }
 }
 
-/// Each would need more memory than there is; the crate alone would set out to do it.
+/// Each would exceed the available memory; the crate alone would attempt it.
 #[test]
 fn what_would_never_end_is_refused() {
     let many = |part: &str| vec![part; 90 / part.matches(['[', '(', '&']).count()].join(" | ");
@@ -87,7 +87,7 @@ fn what_would_never_end_is_refused() {
         (&json!([1, 2]), many("map(&[@, @], @)[]")),
         (&long, "join(glue, list)".to_owned()),
     ] {
-        let told = search(data, &query).unwrap_err();
+        let told = run_query(data, &query).unwrap_err();
         assert!(told.contains("steps"), "{query}: {told}");
     }
 }
@@ -100,16 +100,16 @@ fn what_is_too_long_or_too_nested_is_refused_before_it_is_read() {
         "a.".repeat(600),
         format!("{}@{}", "(".repeat(400), ")".repeat(400)),
     ] {
-        let told = search(&json!(1), &query).unwrap_err();
+        let told = run_query(&json!(1), &query).unwrap_err();
         assert!(told.contains("split it"), "{told}");
     }
-    // As deep as it may be.
+    // The maximum permitted depth.
     assert_eq!(found(&json!(1), &format!("a{}", ".a".repeat(490))), Value::Null);
     assert_eq!(found(&json!(1), &format!("{}@{}", "(".repeat(100), ")".repeat(100))), json!(1));
     assert_eq!(found(&json!(true), &format!("{}@", "!".repeat(100))), json!(true));
 }
 
-/// The folder of the language's own cases, which the crate `jmespath` carries.
+/// Returns the folder of the JMESPath compliance tests, which the crate `jmespath` contains.
 #[expect(
     clippy::disallowed_methods,
     reason = "cargo is asked where a crate lies; no tool runs here"
@@ -139,7 +139,7 @@ fn the_languages_own_cases_hold() {
                 else {
                     continue;
                 };
-                let found = search(&suite["given"], query).map(|json| json.value());
+                let found = run_query(&suite["given"], query).map(|json| json.to_value());
                 let fits = match (&found, case.get("result")) {
                     (Ok(found), Some(wanted)) => same(found, wanted),
                     (found, None) => found.is_err(),
@@ -157,7 +157,7 @@ fn the_languages_own_cases_hold() {
     println!("{held} cases");
 }
 
-/// A number is the same whether it is written with a point or not.
+/// Compares values; numbers are equal with or without a decimal point.
 fn same(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),

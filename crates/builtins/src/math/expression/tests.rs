@@ -4,12 +4,12 @@ use super::{Expression, MAX_LENGTH};
 
 fn value(text: &str) -> String {
     Expression(text)
-        .evaluate()
-        .map_or_else(|e| panic!("{text}: {e}"), |n| n.json().as_str().to_owned())
+        .evaluate_exact()
+        .map_or_else(|e| panic!("{text}: {e}"), |n| n.to_json().as_str().to_owned())
 }
 
 fn fault(text: &str) -> String {
-    Expression(text).evaluate().expect_err(text).to_string()
+    Expression(text).evaluate_exact().expect_err(text).to_string()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn whole_numbers_are_exact_and_have_no_point() {
     }
 }
 
-/// Control: away from zero is what a plain `round` of floats answers.
+/// Control: the `round` of Rust rounds half away from zero.
 #[test]
 fn rounding_away_from_zero_would_have_answered_three() {
     assert!((2.5_f64.round() - 3.0).abs() < f64::EPSILON);
@@ -65,13 +65,13 @@ fn rounding_away_from_zero_would_have_answered_three() {
 
 #[test]
 fn every_name_that_is_suggested_is_known() {
-    for name in crate::math::functions::NAMES {
-        let known = crate::math::functions::Function::named(name).is_some();
-        assert!(known || crate::math::functions::constant(name).is_some(), "{name}");
+    for name in crate::math::function_table::NAMES {
+        let known = crate::math::function_table::ExpressionFunction::by_name(name).is_some();
+        assert!(known || crate::math::function_table::constant_by_name(name).is_some(), "{name}");
     }
 }
 
-/// Positive control: floating point alone gets the product wrong.
+/// Positive control: floating point alone computes a wrong product.
 #[test]
 #[expect(clippy::float_cmp, reason = "the very point")]
 fn floating_point_would_have_lost_a_digit() {
@@ -146,15 +146,15 @@ fn a_program_is_evaluated_for_many_values() {
     };
     let program = Expression("t + 10 * y[0] - y1 ** 2").compile(slot).unwrap();
     let mut stack = Vec::new();
-    assert_eq!(program.slots(), 3);
+    assert_eq!(program.slot_count(), 3);
     for (values, expected) in [([1.0, 2.0, 3.0], 12.0), ([0.0, 0.0, 0.5], -0.25)] {
-        assert!((program.real(&values, &mut stack) - expected).abs() < 1e-15);
+        assert!((program.evaluate_f64(&values, &mut stack) - expected).abs() < 1e-15);
     }
-    assert!(program.real(&[1.0], &mut stack).is_nan(), "a variable without a value");
-    assert!(program.evaluate().is_err());
-    // What is no number is NaN here, and no error: its caller judges.
+    assert!(program.evaluate_f64(&[1.0], &mut stack).is_nan(), "a variable without a value");
+    assert!(program.evaluate_exact().is_err());
+    // An invalid result is NaN here, not an error: the caller decides.
     let program = Expression("sqrt(t)").compile(slot).unwrap();
-    assert!(program.real(&[-1.0], &mut stack).is_nan());
+    assert!(program.evaluate_f64(&[-1.0], &mut stack).is_nan());
     let fault = Expression("t + z").compile(slot).unwrap_err().to_string();
     assert_eq!(fault, "unknown name `z` at position 5");
 }
@@ -199,11 +199,11 @@ fn length_and_depth_are_bounded() {
         let text: String = nest.repeat(MAX_LENGTH / nest.len());
         assert!(fault(&text).starts_with("nested deeper than 64 levels"), "{nest}");
     }
-    // What is long but flat is no deeper than what is short.
+    // A long flat expression is no deeper than a short one.
     assert_eq!(value(&("1+".repeat(999) + "1")), "1000");
 }
 
-/// A tree of whole numbers, its text and its value.
+/// Generates an expression of integers, with its text and value.
 fn tree() -> impl Strategy<Value = (String, Option<i128>)> {
     let leaf = (-99_i128..100).prop_map(|n| (format!("({n})"), Some(n)));
     leaf.prop_recursive(4, 24, 2, |inner| {
@@ -223,8 +223,8 @@ fn tree() -> impl Strategy<Value = (String, Option<i128>)> {
 proptest! {
     #[test]
     fn any_text_gives_a_finite_number_or_an_error(text in "[-+*/%^(),.0-9e a-z]{0,40}|.{0,20}") {
-        match Expression(&text).evaluate() {
-            Ok(number) => prop_assert!(number.real().is_finite()),
+        match Expression(&text).evaluate_exact() {
+            Ok(number) => prop_assert!(number.to_f64().is_finite()),
             Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),
         }
     }
@@ -232,8 +232,8 @@ proptest! {
     #[test]
     fn both_ways_of_computing_agree(text in "[-+*/%^<(),.0-9e a-z]{0,40}") {
         let Ok(program) = Expression(&text).compile(|_| None) else { return Ok(()) };
-        if let Ok(exact) = program.evaluate() {
-            let (exact, fast) = (exact.real(), program.real(&[], &mut Vec::new()));
+        if let Ok(exact) = program.evaluate_exact() {
+            let (exact, fast) = (exact.to_f64(), program.evaluate_f64(&[], &mut Vec::new()));
             prop_assert!((exact - fast).abs() <= 1e-9 * exact.abs().max(1.0), "{exact} {fast}");
         }
     }
@@ -241,7 +241,7 @@ proptest! {
     #[test]
     fn whole_trees_come_out_exact((text, value) in tree()) {
         if let Some(value) = value {
-            prop_assert_eq!(Expression(&text).evaluate().unwrap().json().value().to_string(), value.to_string());
+            prop_assert_eq!(Expression(&text).evaluate_exact().unwrap().to_json().to_value().to_string(), value.to_string());
         }
     }
 }

@@ -1,78 +1,86 @@
 //! Search with DuckDuckGo's page for browsers without scripts (`html.duckduckgo.com/html/`).
 //!
-//! A result is a link of the class `result__a`, its snippet one of `result__snippet`; both are within
-//! `result`, and within `result--ad` where they are paid for. Links lead through `/l/?uddg=`.
+//! A result is a link of the class `result__a`, its snippet one of `result__snippet`. Both are
+//! within `result`, and within `result--ad` if they are advertisements. Links lead through
+//! `/l/?uddg=`.
 
-use egress::Egress;
+use egress::EgressClient;
 use http::StatusCode;
 
-use super::super::ask::{Endpoint, Failed, encoded};
-use super::super::html::{Piece, Pieces, attribute, decoded, has_class};
-use super::{Found, LIMIT};
+use super::super::endpoint_client::{EndpointError, WebEndpoint, percent_encode};
+use super::super::html_tokenizer::{
+    HtmlToken, HtmlTokenizer, attribute_value, decode_entities, has_class,
+};
+use super::{REQUEST_TIMEOUT, SearchResult};
 
-const WHO: &str = "DuckDuckGo";
+const SITE_NAME: &str = "DuckDuckGo";
 /// Largest number of results read from a page.
-const MOST: usize = 100;
+const MAX_RESULTS: usize = 100;
 
-pub(super) async fn search(
-    egress: &Egress,
-    at: &Endpoint,
+pub(super) async fn search_duckduckgo(
+    egress: &EgressClient,
+    at: &WebEndpoint,
     (query, region): (&str, &str),
-) -> Result<Vec<Found>, Failed> {
-    let path = format!("/html/?q={}&kl={}", encoded(query), encoded(region));
-    let (status, body) = at.get(egress, &path, LIMIT).await?;
+) -> Result<Vec<SearchResult>, EndpointError> {
+    let path = format!("/html/?q={}&kl={}", percent_encode(query), percent_encode(region));
+    let (status, body) = at.get_path(egress, &path, REQUEST_TIMEOUT).await?;
     // A CAPTCHA has status 202, a refusal 403 or 429.
     if matches!(status, StatusCode::ACCEPTED | StatusCode::FORBIDDEN) {
-        return Err(Failed::limited(WHO));
+        return Err(EndpointError::rate_limited(SITE_NAME));
     }
     if status != StatusCode::OK {
-        return Err(Failed::status(WHO, status));
+        return Err(EndpointError::from_status(SITE_NAME, status));
     }
-    read(&String::from_utf8_lossy(&body))
+    parse_page(&String::from_utf8_lossy(&body))
 }
 
-fn read(page: &str) -> Result<Vec<Found>, Failed> {
+fn parse_page(page: &str) -> Result<Vec<SearchResult>, EndpointError> {
     if page.contains("anomaly-modal") || page.contains("challenge-form") {
-        return Err(Failed::limited(WHO));
+        return Err(EndpointError::rate_limited(SITE_NAME));
     }
-    let found = results(page);
+    let found = collect_results(page);
     let none = page.contains("no-results") || page.contains("No results");
     if found.is_empty() && !none {
-        return Err(Failed::unread(WHO, "it has neither results nor says that there are none"));
+        return Err(EndpointError::unexpected_body(
+            SITE_NAME,
+            "it has neither results nor says that there are none",
+        ));
     }
     Ok(found)
 }
 
-fn results(page: &str) -> Vec<Found> {
-    let (mut found, mut paid, mut into) = (Vec::<Found>::new(), false, None);
-    for piece in Pieces(page) {
+fn collect_results(page: &str) -> Vec<SearchResult> {
+    let (mut found, mut paid, mut into) = (Vec::<SearchResult>::new(), false, None);
+    for piece in HtmlTokenizer(page) {
         match piece {
-            Piece::Open { name: "div", attributes } if has_class(attributes, "result") => {
+            HtmlToken::Open { name: "div", attributes } if has_class(attributes, "result") => {
                 paid = has_class(attributes, "result--ad");
             }
-            Piece::Open { name: "a", attributes }
+            HtmlToken::Open { name: "a", attributes }
                 if has_class(attributes, "result__a") && !paid =>
             {
-                let url = attribute(attributes, "href").and_then(|href| target(&href));
-                if let Some(url) = url.filter(|_| found.len() < MOST) {
-                    found.push(Found { title: String::new(), url, snippet: String::new() });
-                    into = Some(Part::Title);
+                let url = attribute_value(attributes, "href").and_then(|href| result_target(&href));
+                if let Some(url) = url.filter(|_| found.len() < MAX_RESULTS) {
+                    found.push(SearchResult { title: String::new(), url, snippet: String::new() });
+                    into = Some(ResultPart::Title);
                 }
             }
-            Piece::Open { attributes, .. } if has_class(attributes, "result__snippet") && !paid => {
-                into = Some(Part::Snippet);
+            HtmlToken::Open { attributes, .. }
+                if has_class(attributes, "result__snippet") && !paid =>
+            {
+                into = Some(ResultPart::Snippet);
             }
-            Piece::Close("a") => into = None,
-            Piece::Text(text) => {
+            HtmlToken::Close("a") => into = None,
+            HtmlToken::Text(text) => {
                 if let (Some(part), Some(last)) = (into, found.last_mut()) {
                     let to = match part {
-                        Part::Title => &mut last.title,
-                        Part::Snippet => &mut last.snippet,
+                        ResultPart::Title => &mut last.title,
+                        ResultPart::Snippet => &mut last.snippet,
                     };
-                    to.push_str(&decoded(text));
+                    to.push_str(&decode_entities(text));
                 }
             }
-            Piece::Open { .. } | Piece::Close(_) => {}
+            HtmlToken::Open { .. } | HtmlToken::Close(_) => {}
         }
     }
     for one in &mut found {
@@ -83,17 +91,17 @@ fn results(page: &str) -> Vec<Found> {
 }
 
 #[derive(Clone, Copy)]
-enum Part {
+enum ResultPart {
     Title,
     Snippet,
 }
 
 /// Returns the target of a result link: the value of `uddg`, or the link itself.
-fn target(href: &str) -> Option<String> {
+fn result_target(href: &str) -> Option<String> {
     let query = href.split_once('?').map_or("", |(_, query)| query);
     let behind = query.split('&').find_map(|pair| pair.strip_prefix("uddg="));
     let url = match behind {
-        Some(encoded) => unescaped(encoded),
+        Some(encoded) => percent_decode(encoded),
         None if href.starts_with("//") => format!("https:{href}"),
         None => href.to_owned(),
     };
@@ -101,7 +109,7 @@ fn target(href: &str) -> Option<String> {
     (web && !url.contains("duckduckgo.com/y.js")).then_some(url)
 }
 
-fn unescaped(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let (mut out, mut bytes) = (Vec::new(), text.bytes());
     while let Some(byte) = bytes.next() {
         let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
@@ -121,7 +129,7 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, read};
+    use super::{SearchResult, parse_page};
 
     const PAGE: &str = r#"<html><body><div id="links" class="results">
       <div class="result results_links results_links_deep result--ad"><h2><a rel="nofollow" class="result__a"
@@ -136,19 +144,19 @@ mod tests {
 
     #[test]
     fn results_are_read_and_advertisements_are_not() {
-        let wanted = Found {
+        let wanted = SearchResult {
             title: "Rust & more".to_owned(),
             url: "https://www.rust-lang.org/?a=1".to_owned(),
             snippet: "A language 'for' everyone.".to_owned(),
         };
-        assert_eq!(read(PAGE).unwrap(), [wanted]);
+        assert_eq!(parse_page(PAGE).unwrap(), [wanted]);
     }
 
     #[test]
     fn a_challenge_is_an_error_and_nothing_found_is_none() {
         let challenge = "<div class=\"anomaly-modal__title\">Unfortunately, bots use it too.</div>";
-        assert_eq!(read(challenge).unwrap_err().kind, "rate_limit");
-        assert_eq!(read("<div class=\"no-results\">No results.</div>").unwrap(), []);
-        assert_eq!(read("<html>something else</html>").unwrap_err().kind, "parse_error");
+        assert_eq!(parse_page(challenge).unwrap_err().kind, "rate_limit");
+        assert_eq!(parse_page("<div class=\"no-results\">No results.</div>").unwrap(), []);
+        assert_eq!(parse_page("<html>something else</html>").unwrap_err().kind, "parse_error");
     }
 }

@@ -1,21 +1,21 @@
-//! The backends against servers of this machine that speak as they do.
+//! Tests of the search backends against local servers.
 
 use std::sync::{Arc, Mutex};
 
-use egress::{Egress, EgressSettings};
+use egress::{EgressClient, EgressOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tool::Body;
+use tool::OutcomeBody;
 
-use super::Engine;
+use super::SearchEngine;
 use crate::tests::execute;
-use crate::web::{Endpoint, Endpoints};
-use builtin_manifests::Family;
+use crate::web::{WebEndpoint, WebEndpoints};
+use builtin_manifests::ToolFamily;
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// Gives each request the same answer; what it was asked.
+/// Responds to each request with the same answer, and records the requests.
 #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
 async fn site(status: &'static str, body: String) -> (String, Heard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -39,16 +39,16 @@ async fn site(status: &'static str, body: String) -> (String, Heard) {
 }
 
 async fn searched(at: &str, args: Value) -> (bool, Value) {
-    let search = Engine::SearXng(Endpoint::operators(at).unwrap());
-    let endpoints = Endpoints { search, ..Endpoints::default() };
-    let egress = Egress::new(EgressSettings::default()).unwrap();
-    let builtin = super::builtin(Family::General.registry(), egress, &endpoints).unwrap();
+    let search = SearchEngine::SearXng(WebEndpoint::operator_site(at).unwrap());
+    let endpoints = WebEndpoints { search_engine: search, ..WebEndpoints::default() };
+    let egress = EgressClient::new(EgressOptions::default()).unwrap();
+    let builtin = super::build_tool(ToolFamily::General.registry(), egress, &endpoints).unwrap();
     let outcome = execute(builtin, &args.to_string()).await;
-    let Body::Value(json) = &outcome.body else { panic!("an MCP result") };
-    (outcome.is_error, json.value())
+    let OutcomeBody::Value(json) = &outcome.body else { panic!("an MCP result") };
+    (outcome.is_error, json.to_value())
 }
 
-/// As SearXNG writes it.
+/// Builds a response in SearXNG's format.
 fn page(results: &Value, silent: &Value) -> String {
     json!({
         "query": "rust language", "number_of_results": 0, "results": results, "answers": [],

@@ -1,4 +1,4 @@
-//! Archives that lie.
+//! Attacks by malicious archives.
 
 use std::fs;
 use std::io::Read as _;
@@ -7,13 +7,13 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 use super::table::{Family, Row, text, tree};
 use crate::stage::Stage;
 
 pub(super) async fn run() -> Family {
-    let rows = rows_as::<Row>("attacks/archives.jsonl");
+    let rows = read_rows_as::<Row>("attacks/archives.jsonl");
     let (mut tried, mut refused, mut escapes, mut naive) = (0, 0, 0, 0);
     for row in &rows {
         let (Some(name), Some(bytes)) = (text(row, "name"), bytes(row)) else { continue };
@@ -60,7 +60,7 @@ fn bytes(row: &Row) -> Option<Vec<u8>> {
     plain.or(packed).or(empty)
 }
 
-/// Whether anything but files and folders with plain rights came out.
+/// Whether the extraction created anything except files and folders with plain permissions.
 fn other_kinds(at: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let Ok(entries) = fs::read_dir(at) else { return false };
@@ -73,7 +73,7 @@ fn other_kinds(at: &Path) -> bool {
     })
 }
 
-/// Whether joining the names of its entries to a folder leads out of it.
+/// Whether joining an entry's name to a folder leads out of it.
 fn leads_out(name: &str, bytes: &[u8]) -> bool {
     let mut names = Vec::new();
     if name.starts_with("zip")

@@ -1,9 +1,9 @@
-//! Lines for a shell, and texts that become one where nobody takes care.
+//! Attacks by shell commands and by texts that become commands if they are not quoted.
 
-use sandbox::process::{Exit, Launcher, Spec};
-use sandbox::{Cage, Tier};
+use sandbox::process::{ChildExit, CommandSpec, ProcessLauncher};
+use sandbox::{SandboxLevel, SandboxSpec};
 use serde_json::{Value, json};
-use testkit::data::rows;
+use testkit::shared_data::read_rows;
 use tokio::io::AsyncReadExt as _;
 
 use super::marks;
@@ -13,29 +13,29 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_default()
 }
 
-/// A program with a fixed argv says what it was given.
+/// Runs a program with a fixed argv and returns its output.
 async fn said(argument: &str) -> Result<String, String> {
-    let launcher = Launcher::new(BIN.into(), vec!["__launch".into()]);
-    let mut cage = Cage::new(Tier::Whole);
-    cage.share.processes = 8;
-    let spec = Spec {
+    let launcher = ProcessLauncher::new(BIN.into(), vec!["__launch".into()]);
+    let mut cage = SandboxSpec::new(SandboxLevel::Full);
+    cage.limits.max_tasks = 8;
+    let spec = CommandSpec {
         command: "/usr/bin/printf".to_owned(),
         args: vec!["%s".to_owned(), argument.to_owned()],
         clear_env: true,
         cwd: Some("/".into()),
-        cage: Some(cage),
-        ..Spec::default()
+        sandbox: Some(cage),
+        ..CommandSpec::default()
     };
-    let mut child = launcher.spawn(&spec).map_err(|error| error.to_string())?;
+    let mut child = launcher.spawn_child(&spec).map_err(|error| error.to_string())?;
     let mut said = Vec::new();
-    child.stdout().unwrap().read_to_end(&mut said).await.unwrap();
-    assert_eq!(child.wait().await, Exit::Code(0));
+    child.take_stdout().unwrap().read_to_end(&mut said).await.unwrap();
+    assert_eq!(child.wait_ended().await, ChildExit::Code(0));
     Ok(String::from_utf8(said).unwrap())
 }
 
 #[tokio::test]
 async fn texts_reach_a_program_as_one_argument() {
-    let rows = rows("attacks/command_injection.jsonl");
+    let rows = read_rows("attacks/command_injection.jsonl");
     let payloads: Vec<_> = rows.iter().filter(|row| row.get("payload").is_some()).collect();
     let (mut refused, mut otherwise) = (0, 0);
     for (number, row) in payloads.iter().enumerate() {
@@ -47,7 +47,7 @@ async fn texts_reach_a_program_as_one_argument() {
                 refused += 1;
             }
         }
-        // The control: pasted into a line of a shell, in a cage of its own, so that it harms nothing.
+        // Control: pasted into a shell command line, in its own sandbox, so that it does no harm.
         if number % 8 == 0 && !payload.contains('\0') {
             let stage = Stage::new().await;
             let line = format!("/usr/bin/printf %s {payload}");
@@ -66,13 +66,13 @@ async fn texts_reach_a_program_as_one_argument() {
 
 #[tokio::test]
 async fn as_lines_of_a_shell_they_do_nothing_outside() {
-    let rows = rows("attacks/command_injection.jsonl");
+    let rows = read_rows("attacks/command_injection.jsonl");
     let stage = Stage::new().await;
     let few = if std::env::var_os("TOOLKEEP_DEEP").is_some_and(|word| word == "1") { 1 } else { 4 };
     let (mut ran, mut marked) = (0, 0);
     for row in rows.iter().filter(|row| row.get("payload").is_some()).step_by(few) {
         let payload = text(row, "payload").replace('\0', "");
-        // Positive control: where the line leaves its mark, it is in the sandbox's own folder.
+        // Positive control: a file that the line creates is in the sandbox's own folder.
         let line = format!("{payload}\nls /tmp\n");
         let args = json!({"command": line, "timeout": 1});
         let told = stage.call("run_shell", &args).await;

@@ -1,23 +1,23 @@
-//! Paths that try to get out, as arguments of every tool that takes one.
+//! Path traversal attacks, as arguments of every tool that takes a path.
 
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::table::{Family, Row, text, tree};
 use crate::stage::Stage;
 
-/// The usual targets, in every folder above.
+/// Usual targets, in every parent folder.
 const BAITS: [&str; 4] = ["etc/passwd", "WINDOWS/win.ini", "boot.ini", "winnt/win.ini"];
 const OUTSIDE: &str = "OUTSIDE-73";
 
 pub(super) async fn run() -> Family {
-    let rows = rows_as::<Row>("attacks/path_traversal.jsonl");
+    let rows = read_rows_as::<Row>("attacks/path_traversal.jsonl");
     let stage = Stage::with(Some(crate::git_status::launcher()), None).await;
     let (home, work) = (stage.home.path().to_owned(), stage.work());
     for above in ["", "a", "a/b", "a/b/c"] {
@@ -44,7 +44,7 @@ pub(super) async fn run() -> Family {
                 Err(_) => refused += 1,
             }
         }
-        // As the name of an entry.
+        // As the name of an archive entry.
         fs::write(work.join("evil.zip"), zipped(path, b"got out")).unwrap();
         tried += 1;
         let args = json!({ "archive_name": "evil.zip", "into": "out" });
@@ -83,14 +83,14 @@ fn calls(path: &str) -> [(&'static str, Value); 7] {
 
 fn zipped(name: &str, content: &[u8]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    // What no archive can hold is no row.
+    // Names that no archive can contain are skipped.
     if zip.start_file(name, SimpleFileOptions::default()).is_ok() {
         zip.write_all(content).unwrap();
     }
     zip.finish().unwrap().into_inner()
 }
 
-/// What joining the path reads: of regular files only, as some rows name endless devices.
+/// Reads the joined path without protection; regular files only, as some rows name endless devices.
 fn naively(path: &Path) -> Option<String> {
     let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
     let mut content = String::new();

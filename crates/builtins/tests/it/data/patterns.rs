@@ -1,23 +1,23 @@
-//! Patterns that make others run for ever: here as names to fit and texts to find.
+//! Patterns with catastrophic backtracking, as name patterns and search texts.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sandbox::process::Launcher;
+use sandbox::process::ProcessLauncher;
 use serde_json::json;
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 use super::table::{Family, Row, text};
 use crate::calls::BIN;
 use crate::stage::Stage;
 
-/// For one call, on a machine that does much else; the naive way would take years.
+/// Limit of one call on a busy machine; an unprotected search would take years.
 const LONG: Duration = Duration::from_secs(20);
 
 pub(super) async fn run() -> Family {
-    let rows = rows_as::<Row>("attacks/regex_dos.jsonl");
-    let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+    let rows = read_rows_as::<Row>("attacks/regex_dos.jsonl");
+    let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), None).await;
     let long = "a".repeat(200);
     fs::write(stage.work().join(&long), "").unwrap();
@@ -54,7 +54,7 @@ pub(super) async fn run() -> Family {
             ),
         ];
         for (tool, args) in calls {
-            // Each may take what the tool may: all of them are for those who have the time.
+            // Each may use the tool's whole time limit, so all of them run in deep tests only.
             if tool == "python_eval" && !deep && number % 8 > 0 {
                 continue;
             }
@@ -76,7 +76,7 @@ pub(super) async fn run() -> Family {
     }
 }
 
-/// Searches with each pattern, 200 ms of processor time each, and prints how many were still searching.
+/// Searches with each pattern for 200 ms of CPU time, and prints how many were still searching.
 const SEARCH: &str = "
 import json, re, signal, sys
 class Late(Exception):
@@ -99,8 +99,8 @@ for pattern in json.load(open(sys.argv[1])):
 print(endless if ended else 0)
 ";
 
-/// How many of the patterns keep a backtracking engine searching. It is executed, with a plain pattern
-/// among them that must end.
+/// Counts the patterns that a backtracking engine does not finish. Includes a plain pattern that
+/// must finish.
 fn never_end(patterns: &[&str]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("patterns");

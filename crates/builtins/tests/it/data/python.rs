@@ -1,16 +1,16 @@
-//! Python that wants out.
+//! Python code that attempts to escape.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::data::rows;
+use testkit::shared_data::read_rows;
 
 use super::{marks, naive};
 use crate::calls::{Stage, value};
 
 #[tokio::test]
 async fn no_expression_gets_out() {
-    let rows = rows("attacks/python_escapes.jsonl");
+    let rows = read_rows("attacks/python_escapes.jsonl");
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut naively) = (0, 0);
@@ -22,7 +22,7 @@ async fn no_expression_gets_out() {
         assert!(began.elapsed() < Duration::from_secs(30), "{}", row["id"]);
         assert!(!words.contains("root:") && !words.contains("uid="), "{}: {words}", row["id"]);
         refused += usize::from(told.is_error);
-        // Whatever became of its worker, the next call has one.
+        // Whatever happened to its worker, the next call gets one.
         let next = stage.call("python_eval", &json!({"expression": "6 * 7"})).await;
         assert_eq!(value(&next), json!(42), "after {}", row["id"]);
         let harmless =

@@ -1,5 +1,5 @@
-//! What a command may try in its cage, each judged by what it would have done: the rows that are marked
-//! `shell-sandbox`. Where a row names a deed and no command, the deed is written out here.
+//! Sandbox attacks of shell commands, judged by their effect: the rows marked `shell-sandbox`. If a
+//! row describes an action without a command, the command is defined here.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::data::rows;
+use testkit::shared_data::read_rows;
 
 use super::marks;
 use crate::calls::{Stage, value};
 
-/// What outside is there to be reached.
+/// Targets outside the sandbox.
 struct Outside {
     tcp: TcpListener,
     socket: UnixListener,
@@ -38,13 +38,13 @@ impl Outside {
         Self { tcp, socket, hidden, name, folder }
     }
 
-    /// Whether anybody has come.
+    /// Whether any connection arrived.
     fn reached(&self) -> bool {
         self.tcp.accept().is_ok() || self.socket.accept().is_ok() || self.hidden.accept().is_ok()
     }
 }
 
-/// What came of a command.
+/// Result of a command.
 struct Told {
     stdout: String,
     stderr: String,
@@ -53,7 +53,7 @@ struct Told {
     elapsed: u64,
 }
 
-/// System calls by number, for the two kinds of machines: bpf, keyctl, `perf_event_open`,
+/// System calls by number, for both architectures: bpf, keyctl, `perf_event_open`,
 /// `io_uring_setup`, userfaultfd.
 const CALLS: [i64; 5] = if cfg!(target_arch = "aarch64") {
     [280, 219, 241, 425, 282]
@@ -61,7 +61,7 @@ const CALLS: [i64; 5] = if cfg!(target_arch = "aarch64") {
     [321, 250, 298, 425, 323]
 };
 
-/// The deed: the row's own command, or what it describes.
+/// Returns the command of a scenario: the row's own, or the one for its description.
 fn deed(scenario: &str, row: &str, outside: &Outside) -> String {
     let python = |code: &str| format!("/usr/bin/python3 - <<'CODE'\n{code}\nCODE\n");
     let port = outside.tcp.local_addr().unwrap().port();
@@ -102,17 +102,18 @@ fn deed(scenario: &str, row: &str, outside: &Outside) -> String {
     }
 }
 
-/// Whether nothing came of it, by what it would have done.
+/// Whether the attack had no effect.
 fn held(scenario: &str, told: &Told, outside: &Outside) -> bool {
     let Told { stdout, stderr, code, truncated, elapsed } = told;
     match scenario {
-        // What it leaves is looked for afterwards; it must not outlive the call by more than its time.
+        // Its processes are looked for afterwards; it must not outlive the call by more than its
+        // time limit.
         "fork bomb" => *elapsed < 20_000,
         "double fork + setsid" => *code == 0,
         "stderr flood" => *truncated && stderr.chars().count() <= 10_000,
         "cpu" => *code == -1 && (1_900..20_000).contains(elapsed),
         "fd" => stderr.contains("Too many open files") && *code != 0,
-        // The fourth is the folder that `ls` looks at.
+        // The fourth descriptor is the folder that `ls` reads.
         "inherit fd" => {
             stdout.matches(" -> ").count() <= 4 && stderr.contains("ad file descriptor")
         }
@@ -135,7 +136,7 @@ fn held(scenario: &str, told: &Told, outside: &Outside) -> bool {
         "core dump" => *code == -11,
         "zombie" => stdout.trim() == "0",
         "timeout at exit" => {
-            // Also between its word and its end.
+            // Also if it is killed between its output and its end.
             (*code == 0 && stdout == "end\n")
                 || (*code == -1 && matches!(stdout.as_str(), "" | "end\n"))
         }
@@ -143,7 +144,7 @@ fn held(scenario: &str, told: &Told, outside: &Outside) -> bool {
     }
 }
 
-/// Processes that have this folder as their home.
+/// Counts the processes that have this folder as their home.
 fn survivors(home: &Path) -> usize {
     let mark = format!("HOME={}", home.canonicalize().unwrap().display());
     let of = |entry: std::fs::DirEntry| {
@@ -168,7 +169,7 @@ async fn none_left(home: &Path) -> bool {
 
 #[tokio::test]
 async fn the_scenarios_of_a_shell_hold() {
-    let rows = rows("attacks/command_injection.jsonl");
+    let rows = read_rows("attacks/command_injection.jsonl");
     let mut ran = 0;
     for row in rows.iter().filter(|row| row.get("scenario").is_some()) {
         let (stage, outside) = (Stage::new().await, Outside::new());
@@ -196,7 +197,7 @@ async fn the_scenarios_of_a_shell_hold() {
     println!("command_injection, scenarios: {ran} rows, 0 escapes");
 }
 
-/// The control: those that harm nobody, without a cage. Each is judged by the same words.
+/// Control: harmless scenarios succeed without a sandbox, by the same criteria.
 #[test]
 fn without_a_cage_scenarios_get_somewhere() {
     let mut out = Vec::new();

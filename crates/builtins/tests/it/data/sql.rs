@@ -1,16 +1,16 @@
-//! SQL that wants files, or never to end.
+//! SQL that accesses files or never ends.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use testkit::data::rows;
+use testkit::shared_data::read_rows;
 
 use super::{marks, naive};
 use crate::calls::{Stage, value};
 
-/// Some rows are packed.
+/// Returns the SQL of a row; some rows are compressed.
 fn sql(row: &Value) -> Option<String> {
     if let Some(sql) = row["sql"].as_str() {
         return Some(sql.to_owned());
@@ -23,7 +23,7 @@ fn sql(row: &Value) -> Option<String> {
 
 #[tokio::test]
 async fn no_query_reaches_a_file_or_takes_for_ever() {
-    let rows = rows("attacks/sql_attacks.jsonl");
+    let rows = read_rows("attacks/sql_attacks.jsonl");
     let stage = Stage::new().await;
     let many: Vec<_> = (0..300).map(|n| json!({"x": n.to_string().repeat(20)})).collect();
     let (mut ran, mut refused) = (0, 0);
@@ -32,7 +32,7 @@ async fn no_query_reaches_a_file_or_takes_for_ever() {
         let args = json!({"query": sql, "tables": {"t": many, "table_name": [{"column_name": 1}]}});
         let began = Instant::now();
         let told = stage.call("sql_query", &args).await;
-        // Ten seconds is the limit; the machine may be busy beside it.
+        // The limit is ten seconds; the machine may be busy.
         assert!(began.elapsed() < Duration::from_secs(20), "{}: {:?}", row["id"], began.elapsed());
         let words = value(&told).to_string();
         assert!(!words.contains("root:") && words.len() < 1 << 20, "{}: {words:.200}", row["id"]);
@@ -46,17 +46,17 @@ async fn no_query_reaches_a_file_or_takes_for_ever() {
     println!("sql_attacks: {ran} rows, {refused} refused, 0 files");
 }
 
-/// The control: SQLite as it comes makes the files.
+/// Control: unrestricted SQLite creates the files.
 #[test]
 fn plain_sqlite_makes_the_files() {
-    let rows = rows("attacks/sql_attacks.jsonl");
+    let rows = read_rows("attacks/sql_attacks.jsonl");
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
     for row in
         rows.iter().filter_map(|row| row["sql"].as_str()).filter(|sql| sql.contains("gw_pwned"))
     {
         let plain = Connection::open_in_memory().unwrap();
-        // Errors of the second statement are as good.
+        // Errors of the second statement are acceptable.
         drop(plain.execute_batch(&row.replace("/tmp", &place)));
     }
     assert!(std::fs::read_dir(folder.path()).unwrap().count() >= 2);

@@ -1,4 +1,4 @@
-//! All families in one table of docs/reference/builtins.md.
+//! Table of all attack families in docs/reference/builtins.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,19 +10,19 @@ use super::{archives, paths, patterns, torture, urls};
 
 pub(super) type Row = Map<String, Value>;
 
-/// What became of one family.
+/// Results of one attack family.
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) tools: &'static str,
-    /// Calls that were made.
+    /// Number of calls.
     pub(super) tried: usize,
-    /// Calls that failed, each with a reason.
+    /// Number of failed calls, each with a reason.
     pub(super) refused: usize,
-    /// Files, folders, bytes or connections outside.
+    /// Number of files, folders, bytes or connections outside.
     pub(super) escapes: usize,
-    /// The naive way, which this run executed.
+    /// Unprotected control, which this run executed.
     pub(super) control: &'static str,
-    /// How often the naive way got out.
+    /// Number of escapes of the control.
     pub(super) naive: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn text<'a>(row: &'a Row, field: &str) -> Option<&'a str> {
     row.get(field).and_then(Value::as_str)
 }
 
-/// Everything below `at`, but not below `without`.
+/// Returns all files below `at`, except those below `without`.
 pub(super) fn tree(at: &Path, without: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![at.to_owned()];
@@ -50,7 +50,7 @@ pub(super) fn tree(at: &Path, without: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// All families in one table. None may have got out, and of each the naive way must have.
+/// No family may escape, and the control of each must.
 #[tokio::test]
 async fn golden_no_attack_gets_out() {
     let families = [
@@ -60,7 +60,7 @@ async fn golden_no_attack_gets_out() {
         patterns::run().await,
         torture::run().await,
     ];
-    // No count of rows: the files of attack inputs may grow.
+    // Row counts are not listed, since the attack inputs may grow.
     let mut table = "| inputs | tools | control: the naive way |\n|---|---|---|\n".to_owned();
     for it in &families {
         println!(

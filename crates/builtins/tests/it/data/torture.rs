@@ -1,21 +1,21 @@
-//! JSON that parsers disagree on, as arguments of every tool that takes JSON: what is none is refused
-//! before a tool sees it, what is some is read by all of them as Python reads it.
+//! JSON on which parsers disagree, as arguments of every tool that takes JSON. Invalid JSON is
+//! rejected before a tool sees it; valid JSON is parsed by all tools as Python parses it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sandbox::process::Launcher;
+use sandbox::process::ProcessLauncher;
 use serde_json::Value;
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 use super::naive;
 use super::table::{Family, Row, text};
 use crate::calls::BIN;
 use crate::stage::Stage;
 
-/// What stands around the value: the tool, before and behind.
+/// Tool, and the text before and after the tested value.
 const AROUND: [(&str, &str, &str); 5] = [
     ("json_query", r#"{"query":"@","data":"#, "}"),
     ("json_to_csv", r#"{"data":[{"a":"#, "}]}"),
@@ -23,7 +23,7 @@ const AROUND: [(&str, &str, &str); 5] = [
     ("python_eval", r#"{"expression":"x","variables":{"x":"#, "}}"),
     ("echo", r#"{"message":"m","value":"#, "}"),
 ];
-/// What a careless reader takes of what is refused: the last of two keys, half a character, …
+/// A lenient parser accepts rejected texts: the last of two keys, half a character and more.
 const NAIVE: &str = "
 import json, sys
 taken = 0
@@ -37,8 +37,8 @@ print(taken)
 ";
 
 pub(super) async fn run() -> Family {
-    let rows = rows_as::<Row>("attacks/json_torture.jsonl");
-    let launcher = Launcher::new(PathBuf::from(BIN), vec!["__launch".into()]);
+    let rows = read_rows_as::<Row>("attacks/json_torture.jsonl");
+    let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     let stage = Stage::with(Some(launcher), None).await;
     let (mut tried, mut refused, mut wrong) = (0, 0, Vec::new());
     let mut none = String::new();
@@ -56,7 +56,7 @@ pub(super) async fn run() -> Family {
                 }
                 none.push('\n');
             }
-            // A key twice is refused: two readers could read two values.
+            // A duplicate key is rejected: two parsers could read different values.
             let fine = match name.split('_').next() {
                 Some("n") => answer.is_err(),
                 Some("y") if name.contains("duplicated_key") => answer.is_err(),
@@ -83,7 +83,7 @@ pub(super) async fn run() -> Family {
     }
 }
 
-/// Those that give the value back give back what it is.
+/// Tools that return the value return it unchanged.
 fn reads(tool: &str, answer: &Result<Value, Value>, body: &[u8]) -> bool {
     let wanted: Value = serde_json::from_slice(body).unwrap();
     match (tool, answer) {

@@ -1,15 +1,15 @@
-//! URLs that try to get inside, as arguments of the tools that fetch.
+//! SSRF attacks: URLs of internal addresses, as arguments of the fetching tools.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 
 use serde_json::json;
-use testkit::data::rows_as;
+use testkit::shared_data::read_rows_as;
 
 use super::table::{Family, Row, text};
 use crate::stage::Stage;
 
 pub(super) async fn run() -> Family {
-    let rows = rows_as::<Row>("attacks/ssrf_urls.jsonl");
+    let rows = read_rows_as::<Row>("attacks/ssrf_urls.jsonl");
     let stage = Stage::new().await;
     let inside = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let (mut tried, mut refused, mut naive) = (0, 0, 0);
@@ -32,14 +32,14 @@ pub(super) async fn run() -> Family {
         control: "a list of forbidden beginnings lets the URL pass, and the connection arrives at a listener on loopback",
         tried,
         refused,
-        // Nothing was even dialled: every name here leads inside.
+        // No connection was attempted: every name here resolves to an internal address.
         escapes: stage.dialled.count(),
         naive,
     }
 }
 
-/// Whether a connection to the URL's host arrives at `inside`, the port replaced by the listener's. Only
-/// hosts that are an address of loopback are dialled, however they are written.
+/// Whether a connection to the URL's host arrives at `inside`, with the port replaced by the
+/// listener's. Only loopback addresses are dialled, in any notation.
 fn arrives(url: &str, inside: &TcpListener) -> bool {
     let host = url::Url::parse(url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
     let address = match host {
@@ -50,7 +50,7 @@ fn arrives(url: &str, inside: &TcpListener) -> bool {
         },
         _ => return false,
     };
-    // On Linux a connection to 0.0.0.0 reaches this machine as well.
+    // On Linux a connection to 0.0.0.0 also reaches this machine.
     if !address.is_loopback() && !address.is_unspecified() {
         return false;
     }
@@ -62,7 +62,7 @@ fn arrives(url: &str, inside: &TcpListener) -> bool {
     inside.accept().unwrap().1 == dialled.local_addr().unwrap()
 }
 
-/// What is often written instead: the host must not begin with a known word.
+/// Common weak check: the host must not begin with a listed prefix.
 fn lets_through(url: &str) -> bool {
     let known = ["127.", "10.", "192.168.", "172.16.", "169.254.", "0.0.0.0", "localhost", "[::1]"];
     let host = url.split("://").nth(1).unwrap_or_default();

@@ -4,24 +4,27 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
-use tool::Boxed;
+use tool::BoxFuture;
 
-use super::Tail;
-use cli_core::client::Client;
-use cli_core::door::{Door, DoorError};
-use cli_core::failure::Exit;
-use cli_core::ui::{Output, Ui};
+use super::RecordTailArgs;
+use cli_core::command_error::ExitStatus;
+use cli_core::printer::{OutputFormat, Printer};
+use cli_core::rest_client::RestClient;
+use cli_core::server_transport::{ServerTransport, TransportError};
 
 /// Answers one after the other, and none when they are through.
 struct Answers(Mutex<VecDeque<Value>>, Mutex<Vec<String>>);
 
-impl Door for Answers {
-    fn send(&self, request: Request<Bytes>) -> Boxed<'_, Result<Response<Bytes>, DoorError>> {
+impl ServerTransport for Answers {
+    fn send_request(
+        &self,
+        request: Request<Bytes>,
+    ) -> BoxFuture<'_, Result<Response<Bytes>, TransportError>> {
         self.1.lock().unwrap().push(request.uri().to_string());
         let body = self.0.lock().unwrap().pop_front();
         let answer = match body {
             Some(body) => Ok(Response::new(Bytes::from(body.to_string()))),
-            None => Err(DoorError("gone".to_owned())),
+            None => Err(TransportError("gone".to_owned())),
         };
         Box::pin(std::future::ready(answer))
     }
@@ -33,13 +36,13 @@ fn records(seqs: &[u64], cursor: Option<&str>) -> Value {
     json!({ "records": records, "next_cursor": cursor })
 }
 
-fn door(answers: Vec<Value>) -> (Arc<Answers>, Client) {
+fn door(answers: Vec<Value>) -> (Arc<Answers>, RestClient) {
     let door = Arc::new(Answers(Mutex::new(answers.into()), Mutex::default()));
-    (Arc::clone(&door), Client::new(door, None))
+    (Arc::clone(&door), RestClient::new(door, None))
 }
 
-fn tail(lines: u16) -> Tail {
-    Tail { tool: Some("echo".to_owned()), lines, every_ms: 1 }
+fn tail(lines: u16) -> RecordTailArgs {
+    RecordTailArgs { tool: Some("echo".to_owned()), lines, every_ms: 1 }
 }
 
 #[tokio::test]
@@ -52,9 +55,13 @@ async fn each_record_is_shown_once_in_the_order_it_was_written() {
         records(&[6, 5, 4], Some("4")),
     ]);
     let kept = Kept::default();
-    let mut ui = Ui::onto(Output::Json, kept.clone(), std::io::sink());
-    let failure = tail(2).follow(&client, &mut ui).await.unwrap_err();
-    assert_eq!(failure.exit(), Exit::NoServer, "a server that went away is told");
+    let mut ui = Printer::with_streams(OutputFormat::Json, kept.clone(), std::io::sink());
+    let failure = tail(2).follow_records(&client, &mut ui).await.unwrap_err();
+    assert_eq!(
+        failure.exit_status(),
+        ExitStatus::ServerUnavailable,
+        "a server that went away is told"
+    );
     let seqs: Vec<_> = kept.lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
     let asked = door.1.lock().unwrap();
@@ -69,8 +76,8 @@ async fn with_no_lines_only_what_is_new_is_shown_even_on_an_empty_record() {
         newest_first.reverse();
         let (_, client) = door(vec![first, records(&newest_first, None)]);
         let kept = Kept::default();
-        let mut ui = Ui::onto(Output::Json, kept.clone(), std::io::sink());
-        let _gone = tail(0).follow(&client, &mut ui).await.unwrap_err();
+        let mut ui = Printer::with_streams(OutputFormat::Json, kept.clone(), std::io::sink());
+        let _gone = tail(0).follow_records(&client, &mut ui).await.unwrap_err();
         let seqs: Vec<_> = kept.lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect();
         assert_eq!(seqs, then);
     }
@@ -82,8 +89,8 @@ async fn pages_without_records_end_where_the_look_before_ended() {
     for (since, pages) in [(1, 4), (7, 3), (8, 2)] {
         let empty = |cursor: &str| records(&[], Some(cursor));
         let (door, client) = door(vec![empty("20"), empty("9"), empty("8"), records(&[], None)]);
-        let fresh = tail(0).fresh(&client, Some(since)).await.unwrap();
-        assert!(!fresh.more && fresh.records.is_empty());
+        let fresh = tail(0).fetch_new_records(&client, Some(since)).await.unwrap();
+        assert!(!fresh.has_gap && fresh.records.is_empty());
         assert_eq!(door.1.lock().unwrap().len(), pages, "{since}");
     }
 }
@@ -91,9 +98,12 @@ async fn pages_without_records_end_where_the_look_before_ended() {
 #[tokio::test]
 async fn a_server_that_always_has_more_is_bounded() {
     let (door, client) = door((0..50).map(|n| records(&[1_000 - n], Some("9"))).collect());
-    let fresh = tail(0).fresh(&client, Some(1)).await.unwrap();
-    assert!(fresh.more);
-    assert_eq!((fresh.records.len(), door.1.lock().unwrap().len()), (super::PAGES, super::PAGES));
+    let fresh = tail(0).fetch_new_records(&client, Some(1)).await.unwrap();
+    assert!(fresh.has_gap);
+    assert_eq!(
+        (fresh.records.len(), door.1.lock().unwrap().len()),
+        (super::MAX_PAGES_PER_POLL, super::MAX_PAGES_PER_POLL)
+    );
 }
 
 struct Gone;
@@ -109,8 +119,8 @@ impl std::io::Write for Gone {
 #[tokio::test]
 async fn it_ends_when_its_reader_went_away() {
     let (_, client) = door(vec![records(&[1], None)]);
-    let mut ui = Ui::onto(Output::Text, Gone, std::io::sink());
-    tail(1).follow(&client, &mut ui).await.unwrap();
+    let mut ui = Printer::with_streams(OutputFormat::Text, Gone, std::io::sink());
+    tail(1).follow_records(&client, &mut ui).await.unwrap();
 }
 
 #[derive(Clone, Default)]

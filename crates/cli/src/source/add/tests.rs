@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::insert::{NoPlace, insert};
+use super::yaml_insertion::{InsertError, insert_entry};
 use crate::tests::played::{Played, Ran};
 
 const ENTRY: &str = "name: n\ntools: t\n";
@@ -28,7 +28,7 @@ fn the_entry_stands_behind_the_last_source_and_nothing_else_changes() {
         ),
         ("sources_of: 1\n", "sources:\n  - name: n\n    tools: t\n", ""),
     ] {
-        let done = insert(&format!("{before}{behind}"), ENTRY).unwrap();
+        let done = insert_entry(&format!("{before}{behind}"), ENTRY).unwrap();
         assert_eq!(done.text, format!("{before}{inserted}{behind}"), "{before:?}");
     }
 }
@@ -43,7 +43,7 @@ fn what_has_no_certain_place_is_refused() {
         ("{version: 1}\n", 1),
         ("version: 1\n...\n", 2),
     ] {
-        let NoPlace { line: told, .. } = insert(text, ENTRY).unwrap_err();
+        let InsertError { line: told, .. } = insert_entry(text, ENTRY).unwrap_err();
         assert_eq!(told, line, "{text:?}");
     }
 }
@@ -142,7 +142,7 @@ fn annotations_are_trusted_by_a_word_alone() {
     assert_eq!(trusts, ["    trust_annotations: true"], "{}", tried.text());
     let ran = tried.add(&["d", "--tools", "t", "--trust-annotations"]);
     assert_eq!(ran.exit, 2, "{}", ran.err);
-    assert!(ran.err.contains("goes with an MCP server"), "{}", ran.err);
+    assert!(ran.err.contains("requires an MCP server"), "{}", ran.err);
 }
 
 /// Variables, headers and the way to tokens; what is written is what a server reads.
@@ -192,11 +192,11 @@ sources:
     for (line, exit, told) in [
         (&["c", "--mcp", "https://h.example/mcp", "--oauth", "clientid=1"][..], 1, "`clientid`"),
         (&["c", "--mcp", "https://h.example/mcp", "--oauth", "grant=mine"], 1, "mine"),
-        (&["c", "--mcp", "https://h.example/mcp", "--header", "none"], 2, "names no value"),
+        (&["c", "--mcp", "https://h.example/mcp", "--header", "none"], 2, "has no value for"),
         (&["c", "--env", "A=1", "--env", "A=2", "--", "p"], 2, "`A` is given twice"),
-        (&["c", "--tools", "t", "--env", "A=1"], 2, "`--env` goes with a program"),
-        (&["c", "--tools", "t", "--header", "a: b"], 2, "`--header` goes with `--mcp`"),
-        (&["c", "--oauth", "client_id=1", "--", "p"], 2, "`--oauth` goes with `--mcp`"),
+        (&["c", "--tools", "t", "--env", "A=1"], 2, "`--env` requires a program"),
+        (&["c", "--tools", "t", "--header", "a: b"], 2, "`--header` requires `--mcp`"),
+        (&["c", "--oauth", "client_id=1", "--", "p"], 2, "`--oauth` requires `--mcp`"),
     ] {
         let ran = tried.add(line);
         assert_eq!(ran.exit, exit, "{line:?}: {}", ran.err);
@@ -227,7 +227,7 @@ fn what_would_be_a_fault_is_told_with_its_place_and_not_written() {
         (
             &["a", "--tools", "t"][..],
             1,
-            format!("{file}:3:5: there is a source `a` already\n  = choose another name"),
+            format!("{file}:3:5: the source `a` exists already\n  help: choose another name"),
         ),
         (&["b b", "--tools", "t"], 1, format!("{file}:4:11: ")),
         (&["b", "--module", "nowhere"], 1, format!("{file}:5:13: ")),
@@ -246,7 +246,7 @@ fn what_would_be_a_fault_is_told_with_its_place_and_not_written() {
     let flow = Tried::on("version: 1\nsources: [{ name: a, tools: t }]\n");
     let ran = flow.add(&["b", "--tools", "t"]);
     assert!(
-        ran.exit == 1 && ran.err.contains("t.yaml:2: the list of sources stands on one line"),
+        ran.exit == 1 && ran.err.contains("t.yaml:2: the list of sources is on one line"),
         "{}",
         ran.err
     );
@@ -255,5 +255,5 @@ fn what_would_be_a_fault_is_told_with_its_place_and_not_written() {
     let ran = faulty.add(&["b", "--tools", "t"]);
     assert!(ran.exit == 1 && ran.err.contains("`lissten`"), "{}", ran.err);
     let ran = Played::default().run(&["source", "add", "b", "--tools", "t"]);
-    assert!(ran.exit == 2 && ran.err.contains("no configuration file is named"), "{}", ran.err);
+    assert!(ran.exit == 2 && ran.err.contains("no configuration file is given"), "{}", ran.err);
 }

@@ -1,35 +1,37 @@
-use policy::{At, Effect, Layer, Pattern, Rules, Word};
-use tool::Safety;
+use policy::{FilePosition, LocatedName, PolicyDocument, PolicyLayer, RuleEffect, ToolPattern};
+use tool::SafetyLevel;
 
-use crate::tests::{faults, good, reading};
+use crate::tests::{error_lines, load_yaml, valid_config};
 
-fn bad(policy: &str) -> Vec<String> {
-    let reading = reading(&format!("version: 1\npolicy:\n{policy}"), &[("EMPTY", "")]);
-    assert!(reading.config.is_none(), "a server with a faulty policy starts: {policy}");
-    faults(&reading)
+fn load_errors(policy: &str) -> Vec<String> {
+    let report = load_yaml(&format!("version: 1\npolicy:\n{policy}"), &[("EMPTY", "")]);
+    assert!(report.config.is_none(), "a server with a faulty policy starts: {policy}");
+    error_lines(&report)
 }
 
 #[test]
 fn rules_are_read_as_they_stand() {
-    let patterns =
-        |list: &[&str]| list.iter().map(|text| Pattern::new(*text).unwrap()).collect::<Vec<_>>();
+    let patterns = |list: &[&str]| {
+        list.iter().map(|text| ToolPattern::new(*text).unwrap()).collect::<Vec<_>>()
+    };
     let text = "version: 1\npolicy:\n  safety_limit: moderate\n  categories: [Math, system]\n  \
                 allow: ['files.read_*', source:local]\n  deny:\n    - '*.delete'\n";
-    let rules = good(text).policy.rules().global.clone();
-    let word = |text: &str| Word { text: text.to_owned(), at: At::default() };
-    let expected = Layer {
-        safety_limit: Some(Safety::Cautious),
+    let rules = valid_config(text).policy.document().global.clone();
+    let word =
+        |text: &str| LocatedName { text: text.to_owned(), position: FilePosition::default() };
+    let expected = PolicyLayer {
+        safety_limit: Some(SafetyLevel::Cautious),
         categories: Some(vec![word("math"), word("system")]),
         allow: Some(patterns(&["files.read_*", "source:local"])),
         deny: patterns(&["*.delete"]),
-        ..Layer::default()
+        ..PolicyLayer::default()
     };
     assert_eq!(rules, expected);
     for none in ["version: 1\n", "version: 1\npolicy: {}\n"] {
-        assert_eq!(*good(none).policy.rules(), Rules::default());
+        assert_eq!(*valid_config(none).policy.document(), PolicyDocument::default());
     }
-    let nothing = good("version: 1\npolicy: { allow: [], categories: [] }\n").policy;
-    let nothing = nothing.rules().global.clone();
+    let nothing = valid_config("version: 1\npolicy: { allow: [], categories: [] }\n").policy;
+    let nothing = nothing.document().global.clone();
     assert_eq!((nothing.allow, nothing.categories), (Some(Vec::new()), Some(Vec::new())));
 }
 
@@ -37,55 +39,61 @@ fn rules_are_read_as_they_stand() {
 fn every_slip_in_a_rule_is_told_with_its_place() {
     let advice = "use a tool's name, `*` for any characters, `source:NAME`, or `group:NAME`";
     assert_eq!(
-        bad(
+        load_errors(
             "  safety_limit: mild\n  categories: [a b]\n  allow: [sorce:x]\n  deny: [fine, 'a b']\n  denny: []\n"
         ),
         [
             "3:17 expected one of safe, cautious, moderate, dangerous, found `mild`".to_owned(),
-            "4:16 `a b` is no category = use letters, digits, `_` and `-`, at most 64".to_owned(),
+            "4:16 invalid category `a b` = use letters, digits, `_` and `-`, at most 64 characters"
+                .to_owned(),
             format!("5:11 `sorce:x` is no pattern = {advice}"),
             format!("6:16 `a b` is no pattern = {advice}"),
             "7:3 unknown key `denny` = did you mean `deny`?".to_owned(),
         ]
     );
-    let list = "write a list: `[one, two]`, or each item on a line of its own after `- `";
-    assert_eq!(bad("  deny: a\n"), [format!("3:9 expected a list, found `a` = {list}")]);
+    let list = "write a list: `[one, two]`, or each item on its own line after `- `";
+    assert_eq!(load_errors("  deny: a\n"), [format!("3:9 expected a list, found `a` = {list}")]);
 }
 
 #[test]
 fn a_rule_that_holds_nothing_is_a_fault_and_not_no_rule() {
     let list = "remove it, or write `[]` for an empty list";
-    let level = "remove it, or say `safe`, `cautious` or `dangerous`";
-    let empty = bad("  allow:\n  safety_limit: ${EMPTY}\n  deny: [a, \"${EMPTY}\", '']\n");
+    let level = "remove it, or write `safe`, `cautious` or `dangerous`";
+    let empty = load_errors("  allow:\n  safety_limit: ${EMPTY}\n  deny: [a, \"${EMPTY}\", '']\n");
     let pattern = "use a tool's name, `*` for any characters, `source:NAME`, or `group:NAME`";
     assert_eq!(
         empty,
         [
-            format!("3:3 `allow` holds nothing = {list}"),
-            format!("4:3 `safety_limit` holds nothing = {level}"),
-            "5:13 this item holds nothing = remove it".to_owned(),
+            format!("3:3 `allow` is empty = {list}"),
+            format!("4:3 `safety_limit` is empty = {level}"),
+            "5:13 this item is empty = remove it".to_owned(),
             format!("5:25 `` is no pattern = {pattern}"),
         ]
     );
-    let all = faults(&reading("version: 1\npolicy:\n", &[]));
-    assert_eq!(all, ["2:7 `policy` holds nothing = remove it, or say a rule"]);
+    let all = error_lines(&load_yaml("version: 1\npolicy:\n", &[]));
+    assert_eq!(all, ["2:7 `policy` is empty = remove it, or add a rule"]);
 }
 
 #[test]
 fn more_rules_than_are_tried_on_every_tool_are_a_fault() {
     let list = |n: usize| format!("  deny: [{}]\n", vec!["a"; n].join(", "));
-    let told = "3:9 these are 1001 rules; 1000 are allowed = `*` stands for many names at once";
-    assert_eq!(bad(&list(1_001)), [told]);
+    let messages = "3:9 1001 rules are too many; at most 1000 are allowed = combine names with `*`";
+    assert_eq!(load_errors(&list(1_001)), [messages]);
     assert_eq!(
-        good(&format!("version: 1\npolicy:\n{}", list(1_000))).policy.rules().global.deny.len(),
+        valid_config(&format!("version: 1\npolicy:\n{}", list(1_000)))
+            .policy
+            .document()
+            .global
+            .deny
+            .len(),
         1_000
     );
 }
 
 #[test]
 fn a_star_without_quotes_is_told_as_what_it_is() {
-    let told = bad("  deny: [*.delete]\n").remove(0);
-    assert!(told.contains("quotes"), "{told}");
+    let messages = load_errors("  deny: [*.delete]\n").remove(0);
+    assert!(messages.contains("quotes"), "{messages}");
 }
 
 /// All that a policy may say.
@@ -126,30 +134,30 @@ const WHOLE: &str = r#"
 "#;
 
 #[test]
-fn a_whole_policy_is_read_with_the_permissions_of_spec_3_as_written() {
-    let policy = good(&format!("version: 1\npolicy:{WHOLE}")).policy;
-    let rules = policy.rules();
+fn a_whole_policy_is_read_with_the_research_registry_permissions_as_written() {
+    let policy = valid_config(&format!("version: 1\npolicy:{WHOLE}")).policy;
+    let rules = policy.document();
     assert_eq!(rules.roles.keys().collect::<Vec<_>>(), ["frontdoor", "worker"]);
-    assert!(rules.roles["frontdoor"].permissions.as_ref().is_some_and(|own| own.web_access));
+    assert!(rules.roles["frontdoor"].permissions.as_ref().is_some_and(|own| own.allows_web));
     assert!(rules.roles["worker"].permissions.is_none());
-    let files = &rules.scopes[&tool::Scope::Filesystem];
+    let files = &rules.scopes[&tool::AccessScope::Filesystem];
     assert_eq!(files.requires_approval, Some(true));
     assert_eq!(files.allowed_paths.as_ref().map(Vec::len), Some(2));
-    assert!(rules.off.scripts && !rules.off.parallel_tools);
+    assert!(rules.disabled_features.scripts && !rules.disabled_features.parallel_tools);
     let rule = &rules.global.rules[0];
-    assert_eq!((rule.effect, rule.examples.len(), rule.at.line), (Effect::Deny, 2, 26));
-    assert_eq!(rules.global.deny[0].place().line, 3);
-    assert!(policy.has_times() && policy.knows_task("chat"));
+    assert_eq!((rule.effect, rule.examples.len(), rule.position.line), (RuleEffect::Deny, 2, 26));
+    assert_eq!(rules.global.deny[0].position().line, 3);
+    assert!(policy.is_time_dependent() && policy.is_known_task_type("chat"));
 }
 
 #[test]
 fn every_unknown_name_is_told_with_its_place() {
-    let told = bad(
+    let messages = load_errors(
         "  deny: [group:wbe]\n  roles:\n    r: { allow: [group:red], allowed_categories: [wbe], allow_tools: [] }\n  \
          default_role: nobody\n  permissions: { netwrk: {} }\n  features: { scrpts: false }\n  \
          tasks: { chat: { deny: [group:nope] } }\n",
     );
-    for (place, what) in [
+    for (position, what) in [
         ("3:10 ", "unknown group `wbe`"),
         ("5:18 ", "unknown group `red`"),
         ("5:51 ", "unknown category `wbe`"),
@@ -159,8 +167,9 @@ fn every_unknown_name_is_told_with_its_place() {
         ("8:23 ", "unknown feature `scrpts`"),
         ("9:27 ", "unknown group `nope`"),
     ] {
-        let found = told.iter().any(|told| told.starts_with(place) && told.contains(what));
-        assert!(found, "{place} {what}: {told:#?}");
+        let found =
+            messages.iter().any(|message| message.starts_with(position) && message.contains(what));
+        assert!(found, "{position} {what}: {messages:#?}");
     }
 }
 
@@ -169,7 +178,7 @@ fn a_condition_and_its_examples_are_tried_when_the_file_is_read() {
     let rule = |when: &str, example: &str| {
         let rule =
             format!("- {{ name: r, effect: deny, when: \"{when}\", examples: [{example}] }}");
-        bad(&format!("  rules:\n    {rule}\n"))
+        load_errors(&format!("  rules:\n    {rule}\n"))
     };
     for (when, example, what) in [
         ("args.a ==", "", "the condition cannot be read"),
@@ -181,20 +190,24 @@ fn a_condition_and_its_examples_are_tried_when_the_file_is_read() {
         ("args.a == 1", "{ args: {}, applies: false }", "cannot be worked out"),
         ("args.a == 1", "{ args: { a: 1 } }", "`applies` is missing"),
     ] {
-        let told = rule(when, example);
-        assert!(told.len() == 1 && told[0].starts_with("4:") && told[0].contains(what), "{told:?}");
+        let messages = rule(when, example);
+        assert!(
+            messages.len() == 1 && messages[0].starts_with("4:") && messages[0].contains(what),
+            "{messages:?}"
+        );
     }
-    let told = bad("  rules: [{ name: r, effect: deny, time: { hours: 9-17 } }]\n");
-    assert!(told[0].contains("are no hours"), "{told:?}");
-    let told = bad("  rules: [{ effect: deny }, { name: r }, { name: a, effect: allow }]\n");
-    assert_eq!(told.len(), 3, "{told:?}");
+    let messages = load_errors("  rules: [{ name: r, effect: deny, time: { hours: 9-17 } }]\n");
+    assert!(messages[0].contains("are no hours"), "{messages:?}");
+    let messages =
+        load_errors("  rules: [{ effect: deny }, { name: r }, { name: a, effect: allow }]\n");
+    assert_eq!(messages.len(), 3, "{messages:?}");
 }
 
 #[test]
 fn a_flag_of_the_environment_only_takes_away() {
     let off = |variables: &[(&str, &str)], file: &str| {
-        let reading = reading(&format!("version: 1\n{file}"), variables);
-        reading.config.map(|config| config.policy.rules().off)
+        let report = load_yaml(&format!("version: 1\n{file}"), variables);
+        report.config.map(|config| config.policy.document().disabled_features)
     };
     let unset = "ORCHESTRATOR_TOOLS";
     assert!(off(&[(unset, "false")], "").unwrap().tools);
@@ -210,7 +223,7 @@ fn a_flag_of_the_environment_only_takes_away() {
 fn the_policy_of_the_guide_is_good() {
     let guide = include_str!("../../../../../docs/guide/policy.md");
     let block = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let policy = good(block.unwrap()).policy;
-    assert_eq!(policy.rules().roles["clerk"].rules[0].examples.len(), 2);
-    assert!(policy.has_times());
+    let policy = valid_config(block.unwrap()).policy;
+    assert_eq!(policy.document().roles["clerk"].rules[0].examples.len(), 2);
+    assert!(policy.is_time_dependent());
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use formats::{Change, Format, Loss, render};
+use formats::{LossKind, ProviderFormat, SchemaLoss, render_tool};
 use serde_json::{Map, Value};
-use testkit::data::rows;
+use testkit::shared_data::read_rows;
 
 use super::tool;
 use crate::oracle;
@@ -16,30 +16,38 @@ const OTHER: [&str; 4] = ["fc_bfcl_raw", "fc_acebench_raw", "fc_nestful_raw", "o
 fn definitions(files: &[&str]) -> Vec<Value> {
     let mut all = Vec::new();
     for file in files {
-        all.extend(rows(&format!("tools/{file}.jsonl.gz")));
+        all.extend(read_rows(&format!("tools/{file}.jsonl.gz")));
     }
     all
 }
 
 /// Whether a loss tells of `keyword` at `place`, or of something that `place` is inside of.
-fn is_told(losses: &[Loss], place: &str, keyword: &str) -> bool {
+fn is_told(losses: &[SchemaLoss], place: &str, keyword: &str) -> bool {
     losses.iter().any(|loss| {
-        let inside = format!("{}/{}", loss.place, loss.keyword);
+        let inside = format!("{}/{}", loss.pointer, loss.keyword);
         let whole = matches!(
             loss.keyword.as_str(),
             "$ref" | "allOf" | "anyOf" | "oneOf" | "type" | "items" | "prefixItems" | "properties"
         );
-        (loss.place == place && (loss.keyword == keyword || whole))
+        (loss.pointer == place && (loss.keyword == keyword || whole))
             || place == inside
             || place.starts_with(&format!("{inside}/"))
-            || (whole && place.starts_with(&format!("{}/", loss.place)) && !loss.place.is_empty())
-            || (loss.place.is_empty()
+            || (whole
+                && place.starts_with(&format!("{}/", loss.pointer))
+                && !loss.pointer.is_empty())
+            || (loss.pointer.is_empty()
                 && ["$ref", "allOf", "anyOf", "oneOf"].contains(&loss.keyword.as_str()))
     })
 }
 
 /// Every keyword of `before` that is not in `after` as it was, and of which no loss tells.
-fn silent(before: &Value, after: &Value, place: &str, losses: &[Loss], found: &mut Vec<String>) {
+fn silent(
+    before: &Value,
+    after: &Value,
+    place: &str,
+    losses: &[SchemaLoss],
+    found: &mut Vec<String>,
+) {
     let Value::Object(map) = before else {
         if before != after {
             found.push(place.to_owned());
@@ -64,7 +72,7 @@ fn silent(before: &Value, after: &Value, place: &str, losses: &[Loss], found: &m
                     let name_at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
                     match shown.get(name) {
                         Some(shown) => silent(value, shown, &name_at, losses, found),
-                        None if losses.iter().any(|loss| loss.place == name_at) => {}
+                        None if losses.iter().any(|loss| loss.pointer == name_at) => {}
                         None => found.push(name_at),
                     }
                 }
@@ -82,7 +90,7 @@ fn silent(before: &Value, after: &Value, place: &str, losses: &[Loss], found: &m
                 if shown.starts_with(value.trim_end()) => {}
             ("required", Value::Array(value), Some(Value::Array(shown)))
                 if value.len() == shown.len()
-                    && losses.iter().any(|l| l.change == Change::Renamed) => {}
+                    && losses.iter().any(|l| l.change == LossKind::Renamed) => {}
             (
                 "items"
                 | "additionalProperties"
@@ -106,24 +114,24 @@ fn silent(before: &Value, after: &Value, place: &str, losses: &[Loss], found: &m
 type Found = (usize, BTreeMap<String, usize>, BTreeMap<(String, &'static str), usize>);
 
 /// One format over all definitions: how many it leaves out, and why.
-fn over(format: Format, all: &[Value]) -> Found {
+fn over(format: ProviderFormat, all: &[Value]) -> Found {
     let (mut out, mut reasons, mut changes) = (0, BTreeMap::new(), BTreeMap::new());
     for (index, row) in all.iter().enumerate() {
         let tool = tool(row, index);
-        let rendered = render(format, &tool, tool.name.as_str());
+        let rendered = render_tool(format, &tool, tool.name.as_str());
         for loss in &rendered.losses {
             *changes.entry((loss.keyword.clone(), loss.change.as_str())).or_insert(0) += 1;
         }
         let Some(json) = rendered.json else {
             let [loss] = rendered.losses.as_slice() else { panic!("{row}") };
-            assert_eq!(loss.change, Change::LeftOut);
+            assert_eq!(loss.change, LossKind::ToolOmitted);
             out += 1;
-            *reasons.entry(format!("`{}`: {}", loss.keyword, loss.why)).or_insert(0) += 1;
+            *reasons.entry(format!("`{}`: {}", loss.keyword, loss.reason)).or_insert(0) += 1;
             continue;
         };
-        let json = json.value();
+        let json = json.to_value();
         let (before, nothing) =
-            (tool.input.value(), serde_json::json!({"type": "object", "properties": {}}));
+            (tool.input_schema.to_value(), serde_json::json!({"type": "object", "properties": {}}));
         oracle::accepts(format, &json).unwrap_or_else(|why| panic!("{format}: {why}: {row}"));
         let after = oracle::schema(format, &json).unwrap_or(&nothing);
         let mut found = Vec::new();
@@ -137,7 +145,7 @@ fn over(format: Format, all: &[Value]) -> Found {
 fn every_mcp_definition_at_every_provider() {
     let all = definitions(&MCP);
     assert!(all.len() > 2_500, "{}", all.len());
-    for format in Format::ALL {
+    for format in ProviderFormat::ALL {
         let (out, reasons, changes) = over(*format, &all);
         println!("{format}: {} of {} left out {reasons:?}", out, all.len());
         let mut changes: Vec<_> = changes.into_iter().collect();
@@ -154,7 +162,7 @@ fn every_other_definition_at_every_provider() {
     let all = definitions(&OTHER);
     let deep = std::env::var("TOOLKEEP_DEEP").is_ok_and(|word| word == "1");
     let all: Vec<_> = all.into_iter().step_by(if deep { 1 } else { 5 }).collect();
-    for format in Format::ALL {
+    for format in ProviderFormat::ALL {
         let (out, reasons, _) = over(*format, &all);
         println!("{format}: {} of {} left out {reasons:?}", out, all.len());
     }

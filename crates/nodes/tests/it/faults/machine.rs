@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nodes::Authority;
-use proto::serve::serve;
-use proto::tls::{Identity, NodeKey};
+use nodes::CertificateAuthority;
+use proto::server::serve_tcp;
+use proto::tls::{NodeKey, TlsIdentity};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::Clock as _;
 
-use super::Real;
-use super::writes::Writes;
+use super::RealClock;
+use super::writes::WriteLogTools;
 
-/// Which nodes ran each call, by its number.
+/// Nodes that executed each call, by call number.
 pub(super) type Effects = Arc<Mutex<HashMap<u64, Vec<String>>>>;
 
 /// A node that runs until it is dropped, at once and with all that it does.
@@ -33,19 +33,24 @@ impl Machine {
     pub(super) async fn start(
         id: &str,
         at: SocketAddr,
-        authority: &Authority,
+        authority: &CertificateAuthority,
         effects: &Effects,
     ) -> Self {
-        let key = NodeKey::new().unwrap();
-        let proof = key.prove(id).unwrap();
-        let signed = authority.certify(id, (key.public(), &proof), Real::default().wall()).unwrap();
-        let identity =
-            Identity::of_pem(&signed.certificate, &key.pem().unwrap(), &signed.authority);
-        let tls = identity.unwrap().server().unwrap();
-        let outer = bound(at).await.into_std().unwrap();
+        let key = NodeKey::generate().unwrap();
+        let proof = key.sign_proof(id).unwrap();
+        let signed = authority
+            .issue_node_certificate(id, (key.public_key(), &proof), RealClock::default().wall_now())
+            .unwrap();
+        let identity = TlsIdentity::from_pem(
+            &signed.certificate_pem,
+            &key.private_key_pem().unwrap(),
+            &signed.ca_certificate_pem,
+        );
+        let tls = identity.unwrap().server_config().unwrap();
+        let outer = bind_listener(at).await.into_std().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let effects = Arc::clone(effects);
-        let writes = Writes::new(id, move |number, id| {
+        let writes = WriteLogTools::new(id, move |number, id| {
             effects.lock().unwrap().entry(number).or_default().push(id.to_owned());
         });
         let stopped = Arc::new(AtomicBool::new(false));
@@ -55,7 +60,8 @@ impl Machine {
                 let inner = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let behind = inner.local_addr().unwrap();
                 let outer = TcpListener::from_std(outer).unwrap();
-                let serving = serve(Arc::new(writes), inner, Some(tls), CancellationToken::new());
+                let serving =
+                    serve_tcp(Arc::new(writes), inner, Some(tls), CancellationToken::new());
                 tokio::join!(serving, relay(outer, behind, line)).0.unwrap();
             },
             runtime.handle(),
@@ -63,7 +69,7 @@ impl Machine {
         Self { runtime: Some(runtime), stopped }
     }
 
-    /// Nothing goes through any more, and nobody is told.
+    /// Drops all traffic without notification.
     pub(super) fn stop(&self, stopped: bool) {
         self.stopped.store(stopped, Ordering::SeqCst);
     }
@@ -78,7 +84,7 @@ impl Drop for Machine {
 }
 
 /// Listens there as soon as what was there before is gone.
-pub(crate) async fn bound(at: SocketAddr) -> TcpListener {
+pub(crate) async fn bind_listener(at: SocketAddr) -> TcpListener {
     let since = tokio::time::Instant::now();
     loop {
         let socket = TcpSocket::new_v4().unwrap();
@@ -104,14 +110,14 @@ async fn relay(outer: TcpListener, behind: SocketAddr, stopped: Arc<AtomicBool>)
             let (from_read, from_write) = from.into_split();
             let (to_read, to_write) = to.into_split();
             tokio::select! {
-                () = one_way(from_read, to_write, &stopped) => {}
-                () = one_way(to_read, from_write, &stopped) => {}
+                () = copy_one_way(from_read, to_write, &stopped) => {}
+                () = copy_one_way(to_read, from_write, &stopped) => {}
             }
         });
     }
 }
 
-async fn one_way(
+async fn copy_one_way(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     stopped: &AtomicBool,
@@ -129,7 +135,7 @@ async fn one_way(
 }
 
 /// A port that is free at all of these addresses.
-pub(crate) async fn port_at(all: &[IpAddr]) -> u16 {
+pub(crate) async fn free_port(all: &[IpAddr]) -> u16 {
     'again: loop {
         let first = TcpListener::bind((all[0], 0)).await.unwrap();
         let port = first.local_addr().unwrap().port();

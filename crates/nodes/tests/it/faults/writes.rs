@@ -1,35 +1,35 @@
-//! A node that writes down what it ran, before it answers: what stands there was done.
+//! A node that records each execution before it responds, so that every recorded call was executed.
 
 use std::sync::Arc;
 
 use proto::node::Tool as Listed;
-use proto::serve::{Asked, Boxed, Said, Tools};
+use proto::server::{FunctionResult, IncomingCall, ServiceFuture, ToolService};
 use proto::{MetadataMap, Status};
 
-/// Writes down the number of a call, and who ran it.
+/// Records the number of a call and the executing node.
 type Down = dyn Fn(u64, &str) + Send + Sync;
 
 /// Such a node.
-pub(crate) struct Writes {
+pub(crate) struct WriteLogTools {
     id: String,
     down: Arc<Down>,
 }
 
-impl Writes {
-    /// Writes `down` the number of each call, and who ran it.
+impl WriteLogTools {
+    /// Records in `down` the number of each call and the executing node.
     pub(crate) fn new(id: &str, down: impl Fn(u64, &str) + Send + Sync + 'static) -> Self {
         Self { id: id.to_owned(), down: Arc::new(down) }
     }
 }
 
-impl Tools for Writes {
-    fn who(&self, _: MetadataMap) -> Boxed<Result<String, Status>> {
+impl ToolService for WriteLogTools {
+    fn caller_id(&self, _: MetadataMap) -> ServiceFuture<Result<String, Status>> {
         Box::pin(async { Ok(String::new()) })
     }
-    fn list(&self, _: MetadataMap) -> Boxed<Result<Vec<Listed>, Status>> {
+    fn list_tools(&self, _: MetadataMap) -> ServiceFuture<Result<Vec<Listed>, Status>> {
         Box::pin(async { Ok(Vec::new()) })
     }
-    fn call(&self, asked: Asked) -> Boxed<Result<Said, Status>> {
+    fn call_tool(&self, asked: IncomingCall) -> ServiceFuture<Result<FunctionResult, Status>> {
         let (id, down) = (self.id.clone(), Arc::clone(&self.down));
         Box::pin(async move {
             let input: serde_json::Value = serde_json::from_slice(&asked.input).unwrap();
@@ -37,13 +37,13 @@ impl Tools for Writes {
             down(number, &id);
             tokio::task::yield_now().await;
             let output = serde_json::json!({ "by": id, "n": number }).to_string().into();
-            Ok(Said { success: true, output, ..Said::default() })
+            Ok(FunctionResult { success: true, output, ..FunctionResult::default() })
         })
     }
     fn node_id(&self) -> String {
         self.id.clone()
     }
-    fn draining(&self) -> bool {
+    fn is_draining(&self) -> bool {
         false
     }
 }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use testkit::real::rendered;
+use testkit::installed_programs::render_chart;
 
 use super::cluster::{Cluster, documents, manifest, place};
 use super::kubernetes::{has, keys};
 
-/// What the API server makes of documents, by kind and name, without what it adds for each by itself.
+/// The API server's version of documents, by kind and name, without generated fields.
 async fn judged(cluster: &Cluster, documents: &[String]) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for document in documents {
         let path = place(document);
-        let (status, mut told) = cluster.make(&format!("{path}?dryRun=All"), document).await;
+        let (status, mut told) =
+            cluster.create_object(&format!("{path}?dryRun=All"), document).await;
         if path == "/api/v1/namespaces" {
             continue;
         }
@@ -48,12 +49,12 @@ fn take(from: &mut BTreeMap<String, Value>, called: &str, pointer: &str) -> Valu
 async fn cluster() -> Cluster {
     let cluster = Cluster::start().await;
     let space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: toolkeep}\n";
-    let (status, told) = cluster.make("/api/v1/namespaces", space).await;
+    let (status, told) = cluster.create_object("/api/v1/namespaces", space).await;
     assert_eq!(status, StatusCode::CREATED, "{told}");
     cluster
 }
 
-/// Values with which it comes to what the manifests say.
+/// Values with which the chart equals the manifests.
 fn as_the_manifests() -> Value {
     json!({
         "mongoSecret": "toolkeep",
@@ -64,7 +65,7 @@ fn as_the_manifests() -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_chart_comes_to_the_same_as_the_manifests() {
     let cluster = cluster().await;
-    let chart = rendered("toolkeep", &as_the_manifests()).unwrap();
+    let chart = render_chart("toolkeep", &as_the_manifests()).unwrap();
     let mut chart = judged(&cluster, &chart).await;
     let files = ["rbac.yaml", "server.yaml", "node.yaml"];
     let plain: Vec<String> = files.iter().flat_map(|file| documents(&manifest(file))).collect();
@@ -80,7 +81,7 @@ async fn the_chart_comes_to_the_same_as_the_manifests() {
     assert_eq!(text(&sum, "/checksum~1config").len(), 64);
     let secret = "/spec/template/spec/containers/0/env/0/valueFrom/secretKeyRef/optional";
     assert_eq!(take(&mut plain, "StatefulSet toolkeep", secret), true);
-    // True is what counts where nothing is said.
+    // True is the default.
     let token = "/spec/template/spec/automountServiceAccountToken";
     assert_eq!(take(&mut chart, "StatefulSet toolkeep", token), true);
     assert_eq!(chart.keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
@@ -89,7 +90,7 @@ async fn the_chart_comes_to_the_same_as_the_manifests() {
     }
 }
 
-/// What was taken out is as if it had not been there.
+/// A removed value is as if it had never been set.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -104,7 +105,7 @@ fn without_nulls(value: Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_default_the_chart_is_the_server_alone() {
     let cluster = cluster().await;
-    let all = judged(&cluster, &rendered("toolkeep", &json!({})).unwrap()).await;
+    let all = judged(&cluster, &render_chart("toolkeep", &json!({})).unwrap()).await;
     let called: Vec<&str> = all.keys().map(String::as_str).collect();
     assert_eq!(
         called,
@@ -148,7 +149,7 @@ async fn what_is_set_counts_and_what_is_not_needed_is_not_there() {
         },
     });
     // A name that YAML would read as a truth value.
-    let all = judged(&cluster, &rendered("on", &values).unwrap()).await;
+    let all = judged(&cluster, &render_chart("on", &values).unwrap()).await;
     assert!(!all.keys().any(|called| called.starts_with("ClusterRole")), "{:?}", all.keys());
     for (called, object) in &all {
         let name = if called.starts_with("DaemonSet") { "on-node" } else { "on" };
@@ -161,7 +162,7 @@ async fn what_is_set_counts_and_what_is_not_needed_is_not_there() {
     assert_eq!(pod["automountServiceAccountToken"], false);
     assert_eq!(text(first, "/image"), "registry.example/toolkeep:2");
     assert_eq!(text(first, "/resources/limits/memory"), "2Gi");
-    // What is not set stays.
+    // Unset values stay as they are.
     assert_eq!(text(first, "/resources/requests/cpu"), "100m");
     assert_eq!(text(server, "/volumeClaimTemplates/0/spec/resources/requests/storage"), "5Gi");
     let from = "/spec/ingress/0/from/0/namespaceSelector/matchLabels";
@@ -171,11 +172,11 @@ async fn what_is_set_counts_and_what_is_not_needed_is_not_there() {
     assert_eq!(text(node, "/containers/0/image"), "nodes:7");
     assert_eq!(text(node, "/containers/0/env/0/value"), "https://a.b");
     assert_eq!(text(node, "/volumes/0/hostPath/path"), "/srv/node");
-    // The controls: what lacks a value is no chart, and what is wrong is refused by the API server.
-    let told = rendered("on", &json!({ "node": { "enabled": true } })).unwrap_err();
+    // Controls: incomplete values do not render, and the API server rejects invalid ones.
+    let told = render_chart("on", &json!({ "node": { "enabled": true } })).unwrap_err();
     assert!(told.contains("node.registryUrl: where TLS ends"), "{told}");
-    let wrong = rendered("on", &json!({ "storage": "much" })).unwrap();
+    let wrong = render_chart("on", &json!({ "storage": "much" })).unwrap();
     let set = wrong.iter().find(|it| it.contains("kind: StatefulSet")).unwrap();
-    let (status, told) = cluster.make(&format!("{}?dryRun=All", place(set)), set).await;
+    let (status, told) = cluster.create_object(&format!("{}?dryRun=All", place(set)), set).await;
     assert!(status.is_client_error(), "{told}");
 }

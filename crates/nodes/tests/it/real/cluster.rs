@@ -8,20 +8,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use egress::{CertificateDer, Class, Egress, EgressSettings, HttpLimits, Origin, Roots};
+use egress::{
+    CertificateDer, EgressClient, EgressOptions, Origin, RequestLimits, TrustStore, UrlTrust,
+};
 use http::{Method, Request, StatusCode, header};
 use nodes_kubernetes::KubernetesSettings;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
-use testkit::real::installed;
+use testkit::installed_programs::installed_file;
 use tokio::time::{Instant, sleep};
 
 /// Who may everything.
 const ADMIN: &str = "the-admins-token";
-/// A server that was started answers within this, also where much else is done beside it.
-const UP: Duration = Duration::from_mins(2);
+/// Time limit for a started server to respond, also on a busy machine.
+const STARTUP_TIMEOUT: Duration = Duration::from_mins(2);
 /// Of ports that were free a moment ago one may be another's by now.
 const TRIES: usize = 5;
 
@@ -72,7 +74,7 @@ pub(crate) struct Cluster {
     _etcd: Program,
     port: u16,
     args: Vec<String>,
-    egress: Egress,
+    egress: EgressClient,
 }
 
 impl Cluster {
@@ -88,21 +90,21 @@ impl Cluster {
     /// Nothing where a port was taken meanwhile.
     async fn tried() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let [client, peer, port] = free();
-        let mut etcd = Program::start(Path::new("etcd"), folder.path(), &of_etcd(client, peer));
+        let [client, peer, port] = free_ports();
+        let mut etcd = Program::start(Path::new("etcd"), folder.path(), &etcd_args(client, peer));
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
         std::fs::write(folder.path().join("sa.key"), key.serialize_pem()).unwrap();
         std::fs::write(folder.path().join("sa.pub"), key.public_key_pem()).unwrap();
         let tokens = format!("{ADMIN},admin,1,\"system:masters\"\n");
         std::fs::write(folder.path().join("tokens.csv"), tokens).unwrap();
-        let args = of_server(client, port);
-        let program = installed("bin/kube-apiserver");
+        let args = api_server_args(client, port);
+        let program = installed_file("bin/kube-apiserver");
         let mut server = Program::start(&program, folder.path(), &args);
         let certificate = folder.path().join("certs/apiserver.crt");
         let since = Instant::now();
         while !certificate.exists() {
-            if etcd.ended() || server.ended() || since.elapsed() > UP {
-                eprintln!("{}", said(folder.path()));
+            if etcd.ended() || server.ended() || since.elapsed() > STARTUP_TIMEOUT {
+                eprintln!("{}", read_log(folder.path()));
                 return None;
             }
             sleep(Duration::from_millis(50)).await;
@@ -112,17 +114,17 @@ impl Cluster {
         cluster.ready().await.then_some(cluster)
     }
 
-    /// Until it says that it serves; false where it ended.
+    /// Waits until it reports that it serves; false if it ended.
     async fn ready(&mut self) -> bool {
         let since = Instant::now();
-        while self.tell(Method::GET, "/readyz", None).await.map(|(status, _)| status)
+        while self.send_request(Method::GET, "/readyz", None).await.map(|(status, _)| status)
             != Some(StatusCode::OK)
         {
             if self.server.ended() {
-                eprintln!("{}", said(self.folder.path()));
+                eprintln!("{}", read_log(self.folder.path()));
                 return false;
             }
-            assert!(since.elapsed() < UP, "{}", said(self.folder.path()));
+            assert!(since.elapsed() < STARTUP_TIMEOUT, "{}", read_log(self.folder.path()));
             sleep(Duration::from_millis(20)).await;
         }
         true
@@ -133,7 +135,7 @@ impl Cluster {
     }
 
     /// A way out that believes its certificate.
-    pub(crate) fn egress(&self) -> Egress {
+    pub(crate) fn egress(&self) -> EgressClient {
         trusting(&self.folder.path().join("certs/apiserver.crt"))
     }
 
@@ -142,8 +144,8 @@ impl Cluster {
     }
 
     /// Started again, and serving.
-    pub(crate) async fn again(&mut self) {
-        let program = installed("bin/kube-apiserver");
+    pub(crate) async fn restart(&mut self) {
+        let program = installed_file("bin/kube-apiserver");
         self.server = Program::start(&program, self.folder.path(), &self.args);
         assert!(self.ready().await, "it does not come back");
     }
@@ -152,8 +154,8 @@ impl Cluster {
         kill_process(Pid::from_child(&self.server.0), signal).unwrap();
     }
 
-    /// Asked by who may everything; nothing where it does not answer.
-    async fn tell(
+    /// Sends a request with all rights; `None` without a response.
+    async fn send_request(
         &self,
         method: Method,
         path: &str,
@@ -166,41 +168,42 @@ impl Cluster {
             request = request.header(header::CONTENT_TYPE, kind);
             bytes = text.into();
         }
-        let class = Class::Operator { origin: self.origin() };
+        let class = UrlTrust::Configured { origin: self.origin() };
         let request = request.body(bytes).unwrap();
-        let answer = self.egress.send(&class, request, HttpLimits::default()).await.ok()?;
+        let answer =
+            self.egress.send_request(&class, request, RequestLimits::default()).await.ok()?;
         let status = answer.status();
-        let bytes = answer.into_body().bytes().await.ok()?;
+        let bytes = answer.into_body().collect_bytes().await.ok()?;
         let told = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
         Some((status, serde_json::from_slice(&bytes).unwrap_or_else(|_| told())))
     }
 
-    /// The same, of one that is there.
-    pub(crate) async fn ask(
+    /// Sends a request with all rights, and panics without a response.
+    pub(crate) async fn query_api(
         &self,
         method: Method,
         path: &str,
         body: Option<(&str, String)>,
     ) -> (StatusCode, Value) {
-        self.tell(method, path, body).await.expect("the API server does not answer")
+        self.send_request(method, path, body).await.expect("the API server does not answer")
     }
 
     /// A document of YAML, made or, with `?dryRun=All`, only judged.
-    pub(crate) async fn make(&self, path: &str, yaml: &str) -> (StatusCode, Value) {
-        self.ask(Method::POST, path, Some(("application/yaml", yaml.to_owned()))).await
+    pub(crate) async fn create_object(&self, path: &str, yaml: &str) -> (StatusCode, Value) {
+        self.query_api(Method::POST, path, Some(("application/yaml", yaml.to_owned()))).await
     }
 
     /// A Kubernetes node with this label, at this address; in the place of what it was.
-    pub(crate) async fn put(&self, name: &str, label: Option<&str>, ip: Option<&str>) {
+    pub(crate) async fn put_node(&self, name: &str, label: Option<&str>, ip: Option<&str>) {
         let node = format!("/api/v1/nodes/{name}");
-        let (status, _) = self.ask(Method::GET, &node, None).await;
+        let (status, _) = self.query_api(Method::GET, &node, None).await;
         if status == StatusCode::NOT_FOUND {
             let labels = label.map_or(json!({}), |label| json!({ "nodeID": label }));
             let new = json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": labels },
             });
             let body = Some(("application/json", new.to_string()));
-            let (status, told) = self.ask(Method::POST, "/api/v1/nodes", body).await;
+            let (status, told) = self.query_api(Method::POST, "/api/v1/nodes", body).await;
             assert_eq!(status, StatusCode::CREATED, "{told}");
         } else {
             self.patch(&node, &json!({ "metadata": { "labels": { "nodeID": label } } })).await;
@@ -216,22 +219,23 @@ impl Cluster {
 
     async fn patch(&self, path: &str, merge: &Value) {
         let body = Some(("application/merge-patch+json", merge.to_string()));
-        let (status, told) = self.ask(Method::PATCH, path, body).await;
+        let (status, told) = self.query_api(Method::PATCH, path, body).await;
         assert_eq!(status, StatusCode::OK, "{path}: {told}");
     }
 
     pub(crate) async fn remove(&self, name: &str) {
-        let (status, told) = self.ask(Method::DELETE, &format!("/api/v1/nodes/{name}"), None).await;
+        let (status, told) =
+            self.query_api(Method::DELETE, &format!("/api/v1/nodes/{name}"), None).await;
         assert_eq!(status, StatusCode::OK, "{told}");
     }
 
     /// The service account of `rbac.yaml` with its rights, and a file with its token.
     pub(crate) async fn account(&self) -> PathBuf {
         let space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: toolkeep}\n";
-        let (status, told) = self.make("/api/v1/namespaces", space).await;
+        let (status, told) = self.create_object("/api/v1/namespaces", space).await;
         assert_eq!(status, StatusCode::CREATED, "{told}");
         for document in documents(&manifest("rbac.yaml")) {
-            let (status, told) = self.make(place(&document), &document).await;
+            let (status, told) = self.create_object(place(&document), &document).await;
             assert_eq!(status, StatusCode::CREATED, "{told}");
         }
         let path = "/api/v1/namespaces/toolkeep/serviceaccounts/toolkeep/token";
@@ -239,7 +243,7 @@ impl Cluster {
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
         });
         let body = Some(("application/json", asked.to_string()));
-        let (status, told) = self.ask(Method::POST, path, body).await;
+        let (status, told) = self.query_api(Method::POST, path, body).await;
         assert_eq!(status, StatusCode::CREATED, "{told}");
         let file = self.token();
         std::fs::write(&file, told["status"]["token"].as_str().unwrap()).unwrap();
@@ -253,11 +257,16 @@ impl Cluster {
 
     /// How Toolkeep asks it, with that file.
     pub(crate) fn settings(&self, token: PathBuf, https: bool, port: u16) -> KubernetesSettings {
-        KubernetesSettings { api: self.origin(), token_file: Some(token), https, port }
+        KubernetesSettings {
+            api_server: self.origin(),
+            token_file: Some(token),
+            uses_tls: https,
+            port,
+        }
     }
 }
 
-/// Where a document of a kind is made.
+/// Path at which a document of a kind is created.
 pub(crate) fn place(document: &str) -> &'static str {
     let kind = document.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap();
     match kind {
@@ -274,12 +283,12 @@ pub(crate) fn place(document: &str) -> &'static str {
     }
 }
 
-fn free() -> [u16; 3] {
+fn free_ports() -> [u16; 3] {
     let held = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
 }
 
-fn of_etcd(client: u16, peer: u16) -> Vec<String> {
+fn etcd_args(client: u16, peer: u16) -> Vec<String> {
     let at = |port: u16| format!("http://127.0.0.1:{port}");
     [
         ("--name", "t".to_owned()),
@@ -295,7 +304,7 @@ fn of_etcd(client: u16, peer: u16) -> Vec<String> {
     .collect()
 }
 
-fn of_server(etcd: u16, port: u16) -> Vec<String> {
+fn api_server_args(etcd: u16, port: u16) -> Vec<String> {
     [
         ("etcd-servers", format!("http://127.0.0.1:{etcd}")),
         ("bind-address", "127.0.0.1".to_owned()),
@@ -310,7 +319,7 @@ fn of_server(etcd: u16, port: u16) -> Vec<String> {
         ("service-cluster-ip-range", "10.0.0.0/24".to_owned()),
         // Nothing makes the accounts of namespaces here.
         ("disable-admission-plugins", "ServiceAccount".to_owned()),
-        // On the loopback it may not stand as an endpoint.
+        // An endpoint on loopback is not allowed.
         ("endpoint-reconciler-type", "none".to_owned()),
     ]
     .into_iter()
@@ -318,24 +327,32 @@ fn of_server(etcd: u16, port: u16) -> Vec<String> {
     .collect()
 }
 
-/// It signed for itself: the last certificate of the file is who it believes.
-fn trusting(certificate: &Path) -> Egress {
+/// Self-signed: the last certificate of the file is its trust anchor.
+fn trusting(certificate: &Path) -> EgressClient {
     let since = std::time::Instant::now();
     loop {
         let pem = std::fs::read(certificate).unwrap();
         let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         if let Some(last) = chain.ok().and_then(|mut chain| chain.pop()) {
-            let roots = Roots { native: false, bundled: false, extra: vec![last] };
-            return Egress::new(EgressSettings { roots, ..EgressSettings::default() }).unwrap();
+            let roots = TrustStore {
+                uses_system_roots: false,
+                falls_back_to_bundled: false,
+                extra_roots: vec![last],
+            };
+            return EgressClient::new(EgressOptions {
+                trust_store: roots,
+                ..EgressOptions::default()
+            })
+            .unwrap();
         }
         // It is being written.
-        assert!(since.elapsed() < UP, "no certificate");
+        assert!(since.elapsed() < STARTUP_TIMEOUT, "no certificate");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The last that etcd and the server said.
-fn said(folder: &Path) -> String {
+/// The last output of etcd and the server.
+fn read_log(folder: &Path) -> String {
     let mut all = String::new();
     for name in ["etcd.log", "kube-apiserver.log"] {
         let text = std::fs::read_to_string(folder.join(name)).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Three nodes, each a process of its own; a Kubernetes API server that says where they are; a MongoDB that
-//! keeps what they have. All of them are killed and stopped while calls go on.
+//! Three node processes, a Kubernetes API server with their addresses, and a MongoDB with the
+//! registry. All of them are killed and stopped during calls.
 //!
-//! What keeps the registry and what finds the nodes may be away: no call fails for that. Only calls of a
-//! node that something happened to may fail, and none has two effects or one elsewhere.
+//! An outage of the registry or of the address lookup fails no call. Only calls of an affected node
+//! may fail, and no call has two effects, or one at another node.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,47 +18,49 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use egress::{Egress, EgressSettings};
-use nodes::{Authority, Registry};
-use nodes_kubernetes::Kubernetes;
-use proto::serve::serve;
-use proto::tls::{Identity, NodeKey};
+use egress::{EgressClient, EgressOptions};
+use nodes::{CertificateAuthority, PersistentNodeRegistry};
+use nodes_kubernetes::KubernetesLocator;
+use proto::server::serve_tcp;
+use proto::tls::{NodeKey, TlsIdentity};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tool::Clock as _;
-use tool::node::{NodeFault, Nodes as _};
+use tool::node_registry::{NodeError, NodeRegistry as _};
 
 use super::cluster::Cluster;
 use super::mongo::Mongo;
-use crate::faults::machine::{bound, port_at};
-use crate::faults::writes::Writes;
+use crate::faults::machine::{bind_listener, free_port};
+use crate::faults::writes::WriteLogTools;
 use crate::faults::{
-    NODES, RECOVERY, Real, Work, Wrong, at, callers, calls, judge, print, well, work,
+    NODES, RECOVERY, RealClock, Work, Wrong, at, calls, check_calls, offered_work,
+    print_recovery_times, spawn_callers, wait_until_recovered,
 };
-use crate::kept::{own, tool};
-use crate::support::has;
+use crate::kept::{node_access, tool};
+use crate::support::register_tools;
 
 /// Names the folder of the node that this process is to be.
 const NODE: &str = "TOOLKEEP_TEST_NODE";
-/// How long something is away, where nothing has to be noticed first.
-const AWAY: Duration = Duration::from_millis(200);
-/// What is noticed is noticed within this: a watch may be silent for 13 s.
-const NOTICED: Duration = Duration::from_secs(30);
+/// Duration of an outage that need not be detected first.
+const OUTAGE_DURATION: Duration = Duration::from_millis(200);
+/// Time limit of fault detection: a watch may be silent for 13 s.
+const DETECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What this process is, where it was started to be a node.
+/// Role of this process if it was started as a node.
 async fn is_a_node(folder: &Path) {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    let identity = Identity::of_pem(&text("node.pem"), &text("node.key"), &text("authority.pem"));
-    let listener = bound(text("at").parse().unwrap()).await;
+    let identity =
+        TlsIdentity::from_pem(&text("node.pem"), &text("node.key"), &text("authority.pem"));
+    let listener = bind_listener(text("at").parse().unwrap()).await;
     let effects = folder.join("../effects");
-    let writes = Writes::new(&text("id"), move |number, id| {
+    let writes = WriteLogTools::new(&text("id"), move |number, id| {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&effects);
         file.unwrap().write_all(format!("{number} {id}\n").as_bytes()).unwrap();
     });
-    let tls = identity.unwrap().server().unwrap();
-    serve(Arc::new(writes), listener, Some(tls), CancellationToken::new()).await.unwrap();
+    let tls = identity.unwrap().server_config().unwrap();
+    serve_tcp(Arc::new(writes), listener, Some(tls), CancellationToken::new()).await.unwrap();
 }
 
 /// A node's process; killed when this is dropped.
@@ -85,9 +87,9 @@ impl Drop for Process {
     }
 }
 
-struct World {
-    registry: Arc<Registry>,
-    kubernetes: Arc<Kubernetes>,
+struct ClusterFaultSetup {
+    registry: Arc<PersistentNodeRegistry>,
+    kubernetes: Arc<KubernetesLocator>,
     cluster: Cluster,
     mongo: Mongo,
     folder: tempfile::TempDir,
@@ -95,33 +97,43 @@ struct World {
     _follows: JoinSet<()>,
 }
 
-impl World {
+impl ClusterFaultSetup {
     async fn new() -> Self {
-        let clock = Arc::new(Real::default());
+        let clock = Arc::new(RealClock::default());
         let (cluster, mongo) = (Cluster::start().await, Mongo::start());
-        let egress = Egress::new(EgressSettings::default()).unwrap();
-        let registry = Registry::shared(mongo.keep().await, egress, Arc::clone(&clock) as _).await;
-        let kept = Authority::make(clock.wall()).unwrap();
-        registry.set_authority(Authority::open(&kept).unwrap()).unwrap();
-        let authority = Authority::open(&kept).unwrap();
-        let port = port_at(&NODES.map(|(_, ip)| IpAddr::from(ip))).await;
+        let egress = EgressClient::new(EgressOptions::default()).unwrap();
+        let registry = PersistentNodeRegistry::open_shared(
+            mongo.open_store().await,
+            egress,
+            Arc::clone(&clock) as _,
+        )
+        .await;
+        let kept = CertificateAuthority::generate(clock.wall_now()).unwrap();
+        registry.set_authority(CertificateAuthority::from_stored(&kept).unwrap()).unwrap();
+        let authority = CertificateAuthority::from_stored(&kept).unwrap();
+        let port = free_port(&NODES.map(|(_, ip)| IpAddr::from(ip))).await;
         let settings = cluster.settings(cluster.account().await, true, port);
         let kubernetes =
-            Arc::new(Kubernetes::new(settings, cluster.egress(), Arc::clone(&clock) as _));
-        registry.find_by(Arc::clone(&kubernetes));
+            Arc::new(KubernetesLocator::new(settings, cluster.egress(), Arc::clone(&clock) as _));
+        registry.set_locator(Arc::clone(&kubernetes));
         let folder = tempfile::tempdir().unwrap();
         for (node, (id, ip)) in NODES.iter().enumerate() {
-            joined(&authority, folder.path(), id, &at(node, port).to_string());
+            write_node_files(&authority, folder.path(), id, &at(node, port).to_string());
             // Another machine's, at the same address.
-            joined(&authority, folder.path(), &format!("not-{id}"), &at(node, port).to_string());
-            cluster.put(id, Some(id), Some(&IpAddr::from(*ip).to_string())).await;
-            has(&registry, id, &["work"]).await;
+            write_node_files(
+                &authority,
+                folder.path(),
+                &format!("not-{id}"),
+                &at(node, port).to_string(),
+            );
+            cluster.put_node(id, Some(id), Some(&IpAddr::from(*ip).to_string())).await;
+            register_tools(&registry, id, &["work"]).await;
         }
         let nodes = NODES.map(|(id, _)| Some(Process::start(&folder.path().join(id)))).into();
         let (registry, mut follows) = (Arc::new(registry), JoinSet::new());
         let (finds, hears) = (Arc::clone(&kubernetes), Arc::clone(&registry));
-        follows.spawn(async move { finds.follow().await });
-        follows.spawn(async move { hears.follow().await });
+        follows.spawn(async move { finds.run_watch().await });
+        follows.spawn(async move { hears.run_sync().await });
         Self { registry, kubernetes, cluster, mongo, folder, nodes, _follows: follows }
     }
 
@@ -129,30 +141,30 @@ impl World {
         self.nodes[node] = Some(Process::start(&self.folder.path().join(NODES[node].0)));
     }
 
-    /// Does something to a node, and takes it back.
+    /// Injects a fault into a node, and reverts it.
     async fn node(&mut self, kind: &str, node: usize) {
         let (id, ip) = NODES[node];
         let ip = IpAddr::from(ip).to_string();
         match kind {
             "a node killed" => {
                 drop(self.nodes[node].take());
-                sleep(AWAY).await;
+                sleep(OUTAGE_DURATION).await;
                 self.start(node);
             }
             "a node stopped" => {
                 self.nodes[node].as_ref().unwrap().signal(Signal::STOP);
-                sleep(AWAY).await;
+                sleep(OUTAGE_DURATION).await;
                 self.nodes[node].as_ref().unwrap().signal(Signal::CONT);
             }
             "a node relabelled" => {
-                self.cluster.put(id, Some("another"), Some(&ip)).await;
-                sleep(AWAY).await;
-                self.cluster.put(id, Some(id), Some(&ip)).await;
+                self.cluster.put_node(id, Some("another"), Some(&ip)).await;
+                sleep(OUTAGE_DURATION).await;
+                self.cluster.put_node(id, Some(id), Some(&ip)).await;
             }
             "a node's address another's" => {
                 drop(self.nodes[node].take());
                 let evil = Process::start(&self.folder.path().join(format!("not-{id}")));
-                sleep(2 * AWAY).await;
+                sleep(2 * OUTAGE_DURATION).await;
                 drop(evil);
                 self.start(node);
             }
@@ -162,31 +174,35 @@ impl World {
 
     /// Takes away what finds nodes, or what keeps the registry, until that is noticed, and has it back; how
     /// long until it is used again.
-    async fn around(&mut self, api: Option<bool>, mongo: Option<bool>) -> Duration {
-        self.away(api, mongo).await;
+    async fn outage_of_services(&mut self, api: Option<bool>, mongo: Option<bool>) -> Duration {
+        self.apply_outage(api, mongo).await;
         let mut longest = Duration::ZERO;
         if let Some(stopped) = mongo {
             if stopped {
                 self.mongo.signal(Signal::CONT);
             } else {
-                self.mongo.again();
+                self.mongo.restart();
             }
-            let back = until("not read again", RECOVERY, || self.registry.stale().is_none()).await;
+            let back =
+                wait_until("not read again", RECOVERY, || self.registry.staleness().is_none())
+                    .await;
             longest = longest.max(back);
         }
         if let Some(stopped) = api {
             if stopped {
                 self.cluster.signal(Signal::CONT);
             } else {
-                self.cluster.again().await;
+                self.cluster.restart().await;
             }
-            let back = until("not heard again", RECOVERY, || self.kubernetes.stale().is_none());
+            let back = wait_until("not heard again", RECOVERY, || {
+                self.kubernetes.stale_reason().is_none()
+            });
             longest = longest.max(back.await);
         }
         longest
     }
 
-    async fn away(&mut self, api: Option<bool>, mongo: Option<bool>) {
+    async fn apply_outage(&mut self, api: Option<bool>, mongo: Option<bool>) {
         match api {
             Some(true) => self.cluster.signal(Signal::STOP),
             Some(false) => self.cluster.kill(),
@@ -198,14 +214,14 @@ impl World {
             None => {}
         }
         let told = || {
-            (api.is_none() || self.kubernetes.stale().is_some())
-                && (mongo.is_none() || self.registry.stale().is_some())
+            (api.is_none() || self.kubernetes.stale_reason().is_some())
+                && (mongo.is_none() || self.registry.staleness().is_some())
         };
-        until("nobody says that it is away", NOTICED, told).await;
+        wait_until("nobody says that it is away", DETECTION_TIMEOUT, told).await;
         if mongo.is_some() {
-            let late = self.registry.register(&own("n1"), tool("n1", "late")).await;
+            let late = self.registry.register_tool(&node_access("n1"), tool("n1", "late")).await;
             let refused =
-                matches!(&late, Err(NodeFault::Unavailable(why)) if why.contains("MongoDB"));
+                matches!(&late, Err(NodeError::Unavailable(why)) if why.contains("MongoDB"));
             assert!(refused, "{late:?}");
         }
     }
@@ -221,19 +237,21 @@ impl World {
     }
 }
 
-/// The folder of a node that joined, and where it is.
-fn joined(authority: &Authority, folder: &Path, id: &str, at: &str) {
+/// Folder of a node that joined, and its address.
+fn write_node_files(authority: &CertificateAuthority, folder: &Path, id: &str, at: &str) {
     let folder = folder.join(id);
     std::fs::create_dir(&folder).unwrap();
-    let key = NodeKey::new().unwrap();
-    let proof = key.prove(id).unwrap();
-    let signed = authority.certify(id, (key.public(), &proof), Real::default().wall()).unwrap();
+    let key = NodeKey::generate().unwrap();
+    let proof = key.sign_proof(id).unwrap();
+    let signed = authority
+        .issue_node_certificate(id, (key.public_key(), &proof), RealClock::default().wall_now())
+        .unwrap();
     let files = [
         ("id", id),
         ("at", at),
-        ("node.pem", &signed.certificate),
-        ("node.key", &key.pem().unwrap()),
-        ("authority.pem", &signed.authority),
+        ("node.pem", &signed.certificate_pem),
+        ("node.key", &key.private_key_pem().unwrap()),
+        ("authority.pem", &signed.ca_certificate_pem),
     ];
     for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
@@ -241,7 +259,7 @@ fn joined(authority: &Authority, folder: &Path, id: &str, at: &str) {
 }
 
 /// Until it holds; how long that took.
-async fn until(what: &str, most: Duration, holds: impl Fn() -> bool) -> Duration {
+async fn wait_until(what: &str, most: Duration, holds: impl Fn() -> bool) -> Duration {
     let since = Instant::now();
     while !holds() {
         assert!(since.elapsed() < most, "{what}");
@@ -250,10 +268,10 @@ async fn until(what: &str, most: Duration, holds: impl Fn() -> bool) -> Duration
     since.elapsed()
 }
 
-/// What is done, in turn: to one node, or to what stands around them.
-const OF_NODES: [&str; 4] =
+/// Faults in order, of one node or of the surrounding services.
+const NODE_FAULTS: [&str; 4] =
     ["a node killed", "a node stopped", "a node relabelled", "a node's address another's"];
-const AROUND: [(&str, Option<bool>, Option<bool>); 5] = [
+const SERVICE_OUTAGES: [(&str, Option<bool>, Option<bool>); 5] = [
     ("MongoDB killed", None, Some(false)),
     ("MongoDB stopped", None, Some(true)),
     ("the API server killed", Some(false), None),
@@ -268,22 +286,22 @@ async fn with_all_of_it_killed_and_stopped_every_call_has_one_outcome_and_only_v
     if let Some(folder) = std::env::var_os(NODE) {
         return is_a_node(Path::new(&folder)).await;
     }
-    let mut world = World::new().await;
-    let work = work(&world.registry).await;
+    let mut world = ClusterFaultSetup::new().await;
+    let work = offered_work(&world.registry).await;
     let next = Arc::new(AtomicU64::new(0));
     let (mut all, mut wrong, mut table) = (Vec::new(), Wrong::new(), BTreeMap::new());
     for node in 0..NODES.len() {
-        all.extend(well(&work, &next, node).await.1);
+        all.extend(wait_until_recovered(&work, &next, node).await.1);
     }
-    // What failed before Kubernetes was asked for the first time is nobody's fault.
+    // Failures before the first request to Kubernetes are not counted.
     let begun = Instant::now();
     wrong.extend((0..NODES.len()).map(|node| (node, begun - RECOVERY, Some(begun))));
     let (most, over) = (calls(), Arc::new(AtomicBool::new(false)));
     let ends = Arc::clone(&over);
     let mut callers =
-        callers(&work, &next, move |number| number < most || !ends.load(Ordering::SeqCst));
-    for (turn, (name, api, mongo)) in AROUND.into_iter().enumerate() {
-        for (each, kind) in OF_NODES.into_iter().enumerate() {
+        spawn_callers(&work, &next, move |number| number < most || !ends.load(Ordering::SeqCst));
+    for (turn, (name, api, mongo)) in SERVICE_OUTAGES.into_iter().enumerate() {
+        for (each, kind) in NODE_FAULTS.into_iter().enumerate() {
             let node = (turn + each) % NODES.len();
             let (took, ended) =
                 to_a_node(&mut world, (kind, node), (&work, &next), &mut wrong).await;
@@ -291,16 +309,16 @@ async fn with_all_of_it_killed_and_stopped_every_call_has_one_outcome_and_only_v
             table.entry(kind).or_insert_with(Vec::new).push(took);
         }
         // Nobody is to blame for a call that fails meanwhile.
-        let took = world.around(api, mongo).await;
+        let took = world.outage_of_services(api, mongo).await;
         table.entry(name).or_default().push(took);
     }
     // All three in one moment.
     let begun = Instant::now();
     wrong.push((0, begun, None));
     drop(world.nodes[0].take());
-    let took = world.around(Some(false), Some(false)).await;
+    let took = world.outage_of_services(Some(false), Some(false)).await;
     world.start(0);
-    let (again, ended) = well(&work, &next, 0).await;
+    let (again, ended) = wait_until_recovered(&work, &next, 0).await;
     all.extend(ended);
     wrong.last_mut().unwrap().2 = Some(Instant::now());
     table
@@ -315,20 +333,20 @@ async fn with_all_of_it_killed_and_stopped_every_call_has_one_outcome_and_only_v
         all.extend(each.unwrap());
     }
     assert!(u64::try_from(all.len()).unwrap() >= most);
-    judge(&all, &world.effects(), &wrong);
-    print(table);
+    check_calls(&all, &world.effects(), &wrong);
+    print_recovery_times(table);
 }
 
 /// One fault of a node; how long until it was called again, and the calls that were made to see that.
 async fn to_a_node(
-    world: &mut World,
+    world: &mut ClusterFaultSetup,
     (kind, node): (&str, usize),
     (work, next): (&Work, &AtomicU64),
     wrong: &mut Wrong,
-) -> (Duration, Vec<crate::faults::Ended>) {
+) -> (Duration, Vec<crate::faults::FinishedCall>) {
     wrong.push((node, Instant::now(), None));
     world.node(kind, node).await;
-    let back = well(work, next, node).await;
+    let back = wait_until_recovered(work, next, node).await;
     wrong.last_mut().unwrap().2 = Some(Instant::now());
     back
 }

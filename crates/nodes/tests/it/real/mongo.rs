@@ -1,5 +1,5 @@
-//! The registry in a MongoDB: the suite, what spec 4's own programs see there, and a server that is
-//! killed, stopped, and back.
+//! The registry in MongoDB: the common tests, compatibility with the cluster tools' own programs,
+//! and a server that is killed, stopped and restarted.
 
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and looks at the clock")]
 
@@ -8,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use egress::{Egress, EgressSettings};
+use egress::{EgressClient, EgressOptions};
 use mongodb::bson::{Document, doc};
-use nodes::{Keep as _, Registry};
-use nodes_mongo::MongoKeep;
+use nodes::{PersistentNodeRegistry, RegistryStore as _};
+use nodes_mongo::MongoRegistryStore;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::clock::FakeClock;
-use testkit::real::installed;
-use tool::node::{NodeFault, NodeTool, Nodes as _};
+use testkit::installed_programs::installed_file;
+use tool::node_registry::{NodeError, NodeRegistry as _, NodeTool};
 use tool::{Json, Secret, Source as _};
 
-use crate::kept::{Any, names, over, over_it, own, tool};
+use crate::kept::{Any, node_access, open_registry, over, tool, tool_names};
 
 /// A MongoDB of the tests' own, which syncs each write. Killed when dropped.
 pub(crate) struct Mongo {
@@ -39,8 +39,8 @@ impl Mongo {
         format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", self.port)
     }
 
-    pub(crate) async fn keep(&self) -> Any {
-        Arc::new(MongoKeep::open(&Secret::new(self.url())).await.unwrap())
+    pub(crate) async fn open_store(&self) -> Any {
+        Arc::new(MongoRegistryStore::from_url(&Secret::new(self.url())).await.unwrap())
     }
 
     pub(crate) fn kill(&mut self) {
@@ -48,7 +48,7 @@ impl Mongo {
         self.child.wait().unwrap();
     }
 
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.child = serve(self.port, self.folder.path());
     }
 
@@ -56,7 +56,7 @@ impl Mongo {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// As spec 4's own programs look at it.
+    /// As the cluster tools' own programs look at it.
     async fn raw(&self) -> mongodb::Collection<Document> {
         let client = mongodb::Client::with_uri_str(self.url()).await.unwrap();
         client.database("tools_db").collection("cluster_local_tools")
@@ -71,7 +71,7 @@ impl Drop for Mongo {
 }
 
 fn serve(port: u16, folder: &std::path::Path) -> Child {
-    let mut command = Command::new(installed("venv-mongodb/bin/secantusd-py"));
+    let mut command = Command::new(installed_file("venv-mongodb/bin/secantusd-py"));
     command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--sync-on-commit"]);
     command.arg("--storage-path").arg(folder.join("data"));
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -86,7 +86,7 @@ fn serve(port: u16, folder: &std::path::Path) -> Child {
 
 async fn made() -> (Any, Mongo) {
     let mongo = Mongo::start();
-    (mongo.keep().await, mongo)
+    (mongo.open_store().await, mongo)
 }
 
 mod keeps {
@@ -94,7 +94,7 @@ mod keeps {
 }
 
 /// Until it holds; how long that took.
-async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
+async fn wait_until(what: &str, holds: impl Fn() -> bool) -> Duration {
     let since = Instant::now();
     while !holds() {
         assert!(since.elapsed() < Duration::from_secs(20), "{what}");
@@ -105,27 +105,27 @@ async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
 
 /// A registry that follows what others write, as long as this is kept.
 struct Following {
-    registry: Arc<Registry>,
+    registry: Arc<PersistentNodeRegistry>,
     _task: tokio::task::JoinSet<()>,
 }
 
 impl Following {
     async fn of(keep: Any) -> Self {
-        let egress = Egress::new(EgressSettings::default()).unwrap();
+        let egress = EgressClient::new(EgressOptions::default()).unwrap();
         let clock = Arc::new(FakeClock::default());
-        let registry = Arc::new(Registry::shared(keep, egress, clock).await);
+        let registry = Arc::new(PersistentNodeRegistry::open_shared(keep, egress, clock).await);
         let follows = Arc::clone(&registry);
         let mut task = tokio::task::JoinSet::new();
-        task.spawn(async move { follows.follow().await });
+        task.spawn(async move { follows.run_sync().await });
         Self { registry, _task: task }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_stands_in_spec_4s_collection_as_spec_4_has_it() {
+async fn a_tool_is_stored_in_the_cluster_tools_collection_in_their_format() {
     let mongo = Mongo::start();
-    let registry = over_it(&mongo.keep().await).await;
-    let id = registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    let registry = open_registry(&mongo.open_store().await).await;
+    let id = registry.register_tool(&node_access("n1"), tool("n1", "say")).await.unwrap();
     let raw = mongo.raw().await;
     let found = raw.find_one(doc! { "name": "say" }).await.unwrap().unwrap();
     assert_eq!(found.get_object_id("_id").unwrap().to_hex(), id);
@@ -133,7 +133,7 @@ async fn a_tool_stands_in_spec_4s_collection_as_spec_4_has_it() {
     assert_eq!(found.get_document("input_spec").unwrap(), &doc! { "text": "string" });
     assert_eq!(found.get_document("metadata").unwrap(), &doc! { "version": "1", "node_id": "n1" });
     assert_eq!(found.get_str("description").unwrap(), "Says it.");
-    // Unique, whoever writes.
+    // Unique, independent of the writer.
     let again = raw.insert_one(doc! { "name": "say", "node_id": "n1" }).await.unwrap_err();
     assert!(again.to_string().contains("E11000"), "{again}");
 }
@@ -146,89 +146,94 @@ async fn what_others_put_there_is_no_tool_and_takes_none_along() {
         "name": "say", "node_id": "evil", "input_spec": {}, "metadata": {}, "description": "x",
     };
     raw.insert_one(foreign).await.unwrap();
-    let keep = mongo.keep().await;
-    let registry = over_it(&keep).await;
-    assert!(registry.nodes().is_empty(), "nobody registered it");
+    let keep = mongo.open_store().await;
+    let registry = open_registry(&keep).await;
+    assert!(registry.list_nodes().is_empty(), "nobody registered it");
     // Its owner shares it, so that the name alone would not stop the other node.
-    let metadata = Json::of(&serde_json::json!({ "shared": true }));
+    let metadata = Json::encode(&serde_json::json!({ "shared": true }));
     let shared = |node| NodeTool { metadata: metadata.clone(), ..tool(node, "say") };
-    registry.register(&own("n1"), shared("n1")).await.unwrap();
-    assert_eq!(names(&registry, "n1"), ["say"]);
-    // Where it stands in the way, that is told, and nothing is overwritten.
-    let told = registry.register(&own("evil"), shared("evil")).await.unwrap_err();
+    registry.register_tool(&node_access("n1"), shared("n1")).await.unwrap();
+    assert_eq!(tool_names(&registry, "n1"), ["say"]);
+    // An obstacle is reported, and nothing is overwritten.
+    let told = registry.register_tool(&node_access("evil"), shared("evil")).await.unwrap_err();
     assert!(
-        matches!(&told, NodeFault::Unavailable(why) if why.contains("remove it there")),
+        matches!(&told, NodeError::Unavailable(why) if why.contains("remove it there")),
         "{told:?}"
     );
-    assert_eq!(names(&over_it(&keep).await, "evil"), [""; 0]);
+    assert_eq!(tool_names(&open_registry(&keep).await, "evil"), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_hear_of_each_others_writes() {
     let mongo = Mongo::start();
-    let (one, other) =
-        (Following::of(mongo.keep().await).await, Following::of(mongo.keep().await).await);
-    one.registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
-    one.registry.register(&own("n1"), tool("n1", "hear")).await.unwrap();
-    until("not heard of", || names(&other.registry, "n1") == ["say", "hear"]).await;
+    let (one, other) = (
+        Following::of(mongo.open_store().await).await,
+        Following::of(mongo.open_store().await).await,
+    );
+    one.registry.register_tool(&node_access("n1"), tool("n1", "say")).await.unwrap();
+    one.registry.register_tool(&node_access("n1"), tool("n1", "hear")).await.unwrap();
+    wait_until("not heard of", || tool_names(&other.registry, "n1") == ["say", "hear"]).await;
     let louder = NodeTool { description: "Louder.".into(), ..tool("n1", "say") };
-    other.registry.register(&own("n1"), louder.clone()).await.unwrap();
-    until("not changed", || one.registry.tool("n1", "say") == Some(louder.clone())).await;
-    one.registry.remove(&own("n1"), "n1", "say").await.unwrap();
-    until("not removed", || names(&other.registry, "n1") == ["hear"]).await;
-    assert_eq!(names(&one.registry, "n1"), ["hear"]);
+    other.registry.register_tool(&node_access("n1"), louder.clone()).await.unwrap();
+    wait_until("not changed", || one.registry.find_tool("n1", "say") == Some(louder.clone())).await;
+    one.registry.remove_tool(&node_access("n1"), "n1", "say").await.unwrap();
+    wait_until("not removed", || tool_names(&other.registry, "n1") == ["hear"]).await;
+    assert_eq!(tool_names(&one.registry, "n1"), ["hear"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_is_away_memory_serves_and_says_so_and_it_is_used_when_it_is_back() {
     let mut mongo = Mongo::start();
-    let following =
-        [Following::of(mongo.keep().await).await, Following::of(mongo.keep().await).await];
+    let following = [
+        Following::of(mongo.open_store().await).await,
+        Following::of(mongo.open_store().await).await,
+    ];
     let both = following.each_ref().map(|it| &*it.registry);
     let [one, other] = both;
-    one.register(&own("n1"), tool("n1", "say")).await.unwrap();
-    until("not heard of", || names(other, "n1") == ["say"]).await;
+    one.register_tool(&node_access("n1"), tool("n1", "say")).await.unwrap();
+    wait_until("not heard of", || tool_names(other, "n1") == ["say"]).await;
     for stopped in [false, true] {
         if stopped {
             mongo.signal(Signal::STOP);
         } else {
             mongo.kill();
         }
-        until("not told", || both.iter().all(|registry| registry.stale().is_some())).await;
-        assert_eq!(names(other, "n1")[0], "say", "served from memory");
-        let source = &other.sources()[0];
-        let listing = source.list().await.unwrap();
+        wait_until("not told", || both.iter().all(|registry| registry.staleness().is_some())).await;
+        assert_eq!(tool_names(other, "n1")[0], "say", "served from memory");
+        let source = &other.node_sources()[0];
+        let listing = source.list_offers().await.unwrap();
         assert!(listing.stale_since.is_some());
-        assert_eq!(listing.offers.len(), names(other, "n1").len());
+        assert_eq!(listing.offers.len(), tool_names(other, "n1").len());
         assert!(listing.problems[0].message.starts_with("MongoDB: "), "{:?}", listing.problems);
         let since = Instant::now();
-        let refused = one.register(&own("n1"), tool("n1", "late")).await.unwrap_err();
-        assert!(matches!(&refused, NodeFault::Unavailable(why) if why.contains("MongoDB")));
+        let refused = one.register_tool(&node_access("n1"), tool("n1", "late")).await.unwrap_err();
+        assert!(matches!(&refused, NodeError::Unavailable(why) if why.contains("MongoDB")));
         assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
         if stopped {
             mongo.signal(Signal::CONT);
         } else {
-            mongo.again();
+            mongo.restart();
         }
         let back =
-            until("not back", || both.iter().all(|registry| registry.stale().is_none())).await;
+            wait_until("not back", || both.iter().all(|registry| registry.staleness().is_none()))
+                .await;
         assert!(back < Duration::from_secs(5), "{back:?}");
         eprintln!("stopped {stopped}: back after {back:?}");
-        assert!(source.list().await.unwrap().stale_since.is_none());
+        assert!(source.list_offers().await.unwrap().stale_since.is_none());
         let name = format!("after-{stopped}");
-        one.register(&own("n1"), tool("n1", &name)).await.unwrap();
-        until("not heard of", || names(other, "n1").contains(&name)).await;
+        one.register_tool(&node_access("n1"), tool("n1", &name)).await.unwrap();
+        wait_until("not heard of", || tool_names(other, "n1").contains(&name)).await;
     }
 }
 
-/// A line to it that holds up whatever comes through.
-struct Slow {
+/// A proxy to it that delays all traffic.
+struct SlowProxy {
     port: u16,
     delay: Arc<std::sync::atomic::AtomicU64>,
     _task: tokio::task::JoinSet<()>,
 }
 
-impl Slow {
+impl SlowProxy {
     async fn to(port: u16) -> Self {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -262,22 +267,22 @@ impl Slow {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_slow_holds_up_nobody_who_reads_and_is_used_again_within_5_s() {
     let mongo = Mongo::start();
-    let slow = Slow::to(mongo.port).await;
+    let slow = SlowProxy::to(mongo.port).await;
     let url = format!("mongodb://127.0.0.1:{}/tools_db?directConnection=true", slow.port);
-    let keep: Any = Arc::new(MongoKeep::open(&Secret::new(url)).await.unwrap());
+    let keep: Any = Arc::new(MongoRegistryStore::from_url(&Secret::new(url)).await.unwrap());
     let following = Following::of(keep).await;
     let registry = &following.registry;
-    registry.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    registry.register_tool(&node_access("n1"), tool("n1", "say")).await.unwrap();
     slow.delay.store(8_000, std::sync::atomic::Ordering::SeqCst);
-    let by = own("n1");
-    let late = registry.register(&by, tool("n1", "late"));
+    let by = node_access("n1");
+    let late = registry.register_tool(&by, tool("n1", "late"));
     tokio::pin!(late);
     let mut longest = Duration::ZERO;
     let since = Instant::now();
     let told = loop {
         let begun = Instant::now();
-        assert_eq!(names(registry, "n1")[0], "say", "served from memory");
-        assert_eq!(registry.sources()[0].list().await.unwrap().offers.len(), 1);
+        assert_eq!(tool_names(registry, "n1")[0], "say", "served from memory");
+        assert_eq!(registry.node_sources()[0].list_offers().await.unwrap().offers.len(), 1);
         longest = longest.max(begun.elapsed());
         tokio::select! {
             told = &mut late => break told,
@@ -286,17 +291,17 @@ async fn one_that_is_slow_holds_up_nobody_who_reads_and_is_used_again_within_5_s
         assert!(since.elapsed() < Duration::from_secs(30), "a write waits for ever");
     };
     assert!(
-        matches!(&told, Err(NodeFault::Unavailable(why)) if why.contains("MongoDB")),
+        matches!(&told, Err(NodeError::Unavailable(why)) if why.contains("MongoDB")),
         "{told:?}"
     );
     assert!(longest < Duration::from_secs(1), "{longest:?}");
-    until("not told", || registry.stale().is_some()).await;
+    wait_until("not told", || registry.staleness().is_some()).await;
     slow.delay.store(0, std::sync::atomic::Ordering::SeqCst);
-    let back = until("not back", || registry.stale().is_none()).await;
-    // What it was asked while it was slow must come to its end first.
+    let back = wait_until("not back", || registry.staleness().is_none()).await;
+    // Requests from the slow phase must finish first.
     assert!(back < Duration::from_secs(8 + 5), "{back:?}");
     let since = Instant::now();
-    registry.register(&own("n1"), tool("n1", "after")).await.unwrap();
+    registry.register_tool(&node_access("n1"), tool("n1", "after")).await.unwrap();
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     eprintln!("refused, read in {longest:?} meanwhile, back after {back:?}");
 }
@@ -304,14 +309,18 @@ async fn one_that_is_slow_holds_up_nobody_who_reads_and_is_used_again_within_5_s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_begins_without_it_knows_nothing_says_so_and_reads_it_later() {
     let mut mongo = Mongo::start();
-    over_it(&mongo.keep().await).await.register(&own("n1"), tool("n1", "say")).await.unwrap();
+    open_registry(&mongo.open_store().await)
+        .await
+        .register_tool(&node_access("n1"), tool("n1", "say"))
+        .await
+        .unwrap();
     mongo.kill();
-    let late = Following::of(mongo.keep().await).await;
-    assert!(late.registry.stale().unwrap().why.starts_with("MongoDB: "));
-    assert!(late.registry.nodes().is_empty());
-    mongo.again();
-    until("not read", || late.registry.stale().is_none()).await;
-    assert_eq!(names(&late.registry, "n1"), ["say"]);
+    let late = Following::of(mongo.open_store().await).await;
+    assert!(late.registry.staleness().unwrap().reason.starts_with("MongoDB: "));
+    assert!(late.registry.list_nodes().is_empty());
+    mongo.restart();
+    wait_until("not read", || late.registry.staleness().is_none()).await;
+    assert_eq!(tool_names(&late.registry, "n1"), ["say"]);
 }
 
 #[tokio::test]
@@ -319,14 +328,14 @@ async fn what_is_no_mongodb_is_told_without_its_password() {
     for url in
         ["http://h", "mongodb://", "x", "mongodb+srv://u:hunter2@h/", "mongodb://u:hunter2@h:x/"]
     {
-        let told = MongoKeep::open(&Secret::new(url)).await.unwrap_err().to_string();
+        let told = MongoRegistryStore::from_url(&Secret::new(url)).await.unwrap_err().to_string();
         assert!(told.starts_with("the URL of the MongoDB cannot be used: "), "{url}: {told}");
         assert!(!told.contains("hunter2"), "{told}");
     }
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mongodb://u:hunter2@{}/", silent.local_addr().unwrap());
-    let keep = MongoKeep::open(&Secret::new(&url)).await.unwrap();
-    let told = keep.all().await.unwrap_err().to_string();
+    let keep = MongoRegistryStore::from_url(&Secret::new(&url)).await.unwrap();
+    let told = keep.load_all().await.unwrap_err().to_string();
     assert!(told.starts_with("MongoDB: ") && !told.contains("hunter2"), "{told}");
     assert!(!format!("{keep:?}").contains("hunter2"));
 }

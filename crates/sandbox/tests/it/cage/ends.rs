@@ -1,8 +1,9 @@
-//! Nothing of a cage outlives its call: not by sessions, not by forking twice, not where it is deaf.
+//! No process of a sandbox outlives its call: not by a new session, a double fork or ignored
+//! signals.
 
 use std::time::{Duration, Instant};
 
-use sandbox::Tier;
+use sandbox::SandboxLevel;
 
 use super::{cage, launcher, shell, work};
 use crate::marks::{carriers, mark};
@@ -14,7 +15,7 @@ const TREES: [&str; 4] = [
     "i=0; while :; do setsid sh -c '(sleep 600 &) &' ; i=$((i+1)); done",
 ];
 
-/// From the process id: the runs of a build differ, and one of them can be told apart.
+/// Pseudo-random sequence seeded by the process id, so that a run can be reproduced.
 fn spread(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -31,16 +32,16 @@ async fn nothing_is_left_of_what_is_cancelled_at_any_moment() {
     let mut seen = 0;
     for round in 0..rounds {
         let folder = work();
-        let tier = if round % 4 == 3 { Tier::Fenced } else { Tier::Whole };
+        let tier = if round % 4 == 3 { SandboxLevel::NoNamespaces } else { SandboxLevel::Full };
         let tree = TREES[usize::try_from(spread(&mut seed) % 4).unwrap()];
         let mut spec = shell(cage(tier, &folder), tree);
         spec.env.push(("TK_MARK".to_owned(), mark.as_str().into()));
-        let child = launcher().spawn(&spec).unwrap();
+        let child = launcher().spawn_child(&spec).unwrap();
         tokio::time::sleep(Duration::from_micros(spread(&mut seed) % 40_000)).await;
         seen += carriers(&mark).len();
-        // Half are asked, half are only let go, as where a caller goes away.
+        // Half of them are shut down, half only dropped, as when a caller disconnects.
         if spread(&mut seed).is_multiple_of(2) {
-            child.kill(Duration::from_millis(20)).await;
+            child.shut_down(Duration::from_millis(20)).await;
         } else {
             drop(child);
         }
@@ -53,7 +54,7 @@ async fn nothing_is_left_of_what_is_cancelled_at_any_moment() {
     }
 }
 
-/// The control: killing the process that was started, and its group, leaves the others.
+/// Control: killing the started process and its group leaves the others.
 #[test]
 fn killing_the_group_alone_leaves_a_session() {
     let mark = mark("left");
@@ -66,7 +67,7 @@ fn killing_the_group_alone_leaves_a_session() {
     let group = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     let left_it = |pid: &i32| {
         let of = rustix::process::getpgid(rustix::process::Pid::from_raw(*pid));
-        // The first process is not in its own group either, until it has made one.
+        // The first process is in the test's own group until it has created one.
         *pid != group.as_raw_nonzero().get() && of.is_ok_and(|of| of != group)
     };
     while !carriers(&mark).iter().any(left_it) && began.elapsed() < Duration::from_secs(10) {

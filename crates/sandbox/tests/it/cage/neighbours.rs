@@ -1,17 +1,18 @@
-//! Processes of the same user beside a fenced cage, which has no process namespace of its own.
+//! Processes of the same user beside a sandbox without namespaces, which shares their process
+//! namespace.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-use sandbox::Tier;
-use sandbox::process::Exit;
+use sandbox::SandboxLevel;
+use sandbox::process::ChildExit;
 
 use super::{cage, said, work};
 
-/// Whom a caged process of the superuser's becomes.
+/// Uid of sandboxed processes when the tests run as root.
 const NOBODY: u32 = 65534;
 
-/// A process of the cage's user, ended when this is dropped.
+/// Process of the sandbox's user, killed on drop.
 struct Neighbour(Child);
 
 impl Neighbour {
@@ -23,7 +24,7 @@ impl Neighbour {
         std::fs::read_to_string(format!("/proc/{}/{name}", self.0.id())).unwrap()
     }
 
-    /// What others can change of it: limits, priority, policy and the processors it may run on.
+    /// Returns what others may change: limits, priority, scheduling policy and CPU affinity.
     fn state(&self) -> String {
         let stat = self.file("stat");
         let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -48,7 +49,8 @@ fn as_user(command: &mut Command) -> &mut Command {
     if rustix::process::geteuid().is_root() { command.uid(NOBODY).gid(NOBODY) } else { command }
 }
 
-/// Each tries one way to change the process `$P`, or every process of the user, and says that it could.
+/// Attempts to change the process `$P`, or every process of the user; each prints whether it
+/// succeeded.
 const ATTEMPTS: [(&str, &str); 8] = [
     ("descriptors", "prlimit --pid $P --nofile=40:40"),
     ("processor time", "prlimit --pid $P --cpu=500:500"),
@@ -69,12 +71,13 @@ fn script(pid: u32) -> String {
 async fn a_fenced_cage_changes_no_process_beside_it() {
     let (work, neighbour) = (work(), Neighbour::start());
     let before = neighbour.state();
-    let (text, exit) = said(cage(Tier::Fenced, &work), &script(neighbour.0.id())).await;
-    assert_eq!(exit, Exit::Code(0), "{text}");
+    let (text, exit) =
+        said(cage(SandboxLevel::NoNamespaces, &work), &script(neighbour.0.id())).await;
+    assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert!(!text.contains("could:"), "{text}");
     assert_eq!(neighbour.state(), before);
 
-    // The same by the same user without the cage, on a process of its own.
+    // Control: the same user without a sandbox succeeds, on its own process.
     let other = Neighbour::start();
     let line = script(other.0.id()).replace("renice -n 6 -u $(id -u)", "true");
     let line = line.replace("ionice -c 2 -n 7 -u $(id -u)", "true");
@@ -93,7 +96,7 @@ async fn a_fenced_program_lowers_its_own_limits_and_priority() {
                   nice -n 5 nice && taskset 1 ionice -c 3 chrt -b 0 echo through && \
                   prlimit --pid $$ --nofile=20:20 && ulimit -n";
     let work = work();
-    let (text, exit) = said(cage(Tier::Fenced, &work), script).await;
-    assert_eq!(exit, Exit::Code(0), "{text}");
+    let (text, exit) = said(cage(SandboxLevel::NoNamespaces, &work), script).await;
+    assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert_eq!(text, "32\n30\n5\nthrough\n20\n", "{text}");
 }

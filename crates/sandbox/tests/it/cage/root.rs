@@ -1,4 +1,4 @@
-//! The same again as a user without rights: where the tests run as the superuser, as another user.
+//! Runs the tests again as an unprivileged user if they run as root.
 
 use std::process::Command;
 

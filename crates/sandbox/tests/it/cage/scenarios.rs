@@ -1,16 +1,16 @@
-//! Named attempts at what a shell in a cage must not do, and that each gets somewhere without one.
+//! Forbidden actions of a shell in a sandbox; each succeeds without one.
 
 use std::time::{Duration, Instant};
 
-use sandbox::Tier;
-use sandbox::process::Exit;
+use sandbox::SandboxLevel;
+use sandbox::process::ChildExit;
 
 use super::{cage, launcher, said, shell, work};
 use crate::marks::{carriers, mark, until};
 
-const TIERS: [Tier; 2] = [Tier::Whole, Tier::Fenced];
+const TIERS: [SandboxLevel; 2] = [SandboxLevel::Full, SandboxLevel::NoNamespaces];
 
-/// A script, what it must not say, and in words. `OUT` is a folder outside.
+/// Name, script, and text that must not be printed. `OUT` is a folder outside.
 const SILENT: &[(&str, &str, &str)] = &[
     ("read a file outside", "cat $OUT/secret", "outside"),
     ("read through the parent", "cat ../$NAME/secret; cd ..; cat $NAME/secret", "outside"),
@@ -64,7 +64,7 @@ async fn writing_outside_leaves_nothing_there() {
     }
 }
 
-/// The control: without a cage the same scripts say what they must not.
+/// Control: without a sandbox the same scripts print it.
 #[test]
 fn the_same_scripts_get_there_without_a_cage() {
     let out = work();
@@ -81,18 +81,19 @@ fn the_same_scripts_get_there_without_a_cage() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // Temporary folders lie beside one another, so `..` leads there.
+        // Temporary folders are siblings, so `..` leads there.
         assert!(text.contains(says), "{name}: {text}");
     }
 }
 
-/// Landlock does not see how a file is mapped; a mount does. What is loaded gains nothing either way.
+/// Landlock does not restrict how a file is mapped, but mount options do. Loaded code gains no
+/// access in either case.
 #[tokio::test]
 async fn a_whole_cage_does_not_load_what_it_wrote() {
     let work = work();
     let script = "cp /bin/true t; $(ls /lib64/ld-linux* /lib/ld-linux* 2>/dev/null | head -1) ./t && echo GOT; \
                   echo through";
-    let (text, _) = said(cage(Tier::Whole, &work), script).await;
+    let (text, _) = said(cage(SandboxLevel::Full, &work), script).await;
     assert!(!text.contains("GOT") && text.contains("through"), "{text}");
 }
 
@@ -114,11 +115,11 @@ async fn a_fork_bomb_ends_with_its_kill() {
         let mut spec =
             shell(cage(tier, &work), "b() { sleep 600 & b & b & wait; }; b & exec sleep 600");
         spec.env.push(("TK_MARK".to_owned(), mark.as_str().into()));
-        let child = launcher().spawn(&spec).unwrap();
+        let child = launcher().spawn_child(&spec).unwrap();
         until(&mark, |found| found >= 20).await;
         assert!(carriers(&mark).len() < 80);
         let began = Instant::now();
-        child.kill(Duration::from_millis(50)).await;
+        child.shut_down(Duration::from_millis(50)).await;
         assert!(began.elapsed() < Duration::from_secs(20));
         until(&mark, |found| found == 0).await;
     }
@@ -130,16 +131,16 @@ async fn memory_is_bounded_for_one_and_for_all() {
     let grow = "a=x; while :; do a=$a$a; done";
     for tier in TIERS {
         let mut cage = cage(tier, &work);
-        cage.share.memory = 256 << 20;
+        cage.limits.address_space_bytes = 256 << 20;
         let (text, exit) = said(cage, grow).await;
-        assert_ne!(exit, Exit::Code(0), "{text}");
+        assert_ne!(exit, ChildExit::Code(0), "{text}");
     }
-    let mut cage = cage(Tier::Whole, &work);
-    cage.share.together = 64 << 20;
+    let mut cage = cage(SandboxLevel::Full, &work);
+    cage.limits.total_memory_bytes = 64 << 20;
     let all = "for n in 1 2 3 4 5 6; do (a=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 9; echo $a) & done; wait";
-    let mut child = launcher().spawn(&shell(cage, all)).unwrap();
-    assert_eq!(child.wait().await, Exit::Signal(9));
-    assert!(child.too_heavy());
+    let mut child = launcher().spawn_child(&shell(cage, all)).unwrap();
+    assert_eq!(child.wait_ended().await, ChildExit::Signal(9));
+    assert!(child.exceeded_memory_limit());
 }
 
 #[tokio::test]
@@ -147,7 +148,7 @@ async fn files_and_descriptors_are_bounded() {
     for tier in TIERS {
         let work = work();
         let mut cage = cage(tier, &work);
-        cage.share.file = 1 << 20;
+        cage.limits.file_bytes = 1 << 20;
         let (text, _) = said(cage, "head -c 9000000 /dev/zero > big; wc -c < big; ulimit -n").await;
         assert!(text.contains("1048576"), "{tier:?}: {text}");
         assert!(text.trim_end().ends_with("64"), "{tier:?}: {text}");
@@ -157,12 +158,13 @@ async fn files_and_descriptors_are_bounded() {
 #[tokio::test]
 async fn the_temporary_folder_is_small_and_goes() {
     let work = work();
-    let mut whole = cage(Tier::Whole, &work);
-    whole.share.scratch = 1 << 20;
+    let mut whole = cage(SandboxLevel::Full, &work);
+    whole.limits.scratch_bytes = 1 << 20;
     let (text, _) =
         said(whole, "head -c 9000000 /dev/zero > $TMPDIR/big; wc -c < $TMPDIR/big").await;
     assert!(text.contains("1048576"), "{text}");
-    let (text, _) = said(cage(Tier::Fenced, &work), "echo x > $TMPDIR/x && echo $TMPDIR").await;
+    let (text, _) =
+        said(cage(SandboxLevel::NoNamespaces, &work), "echo x > $TMPDIR/x && echo $TMPDIR").await;
     let folder = text.trim();
     assert!(folder.contains("toolkeep-"), "{text}");
     assert!(!std::path::Path::new(folder).exists(), "{folder}");
@@ -171,10 +173,10 @@ async fn the_temporary_folder_is_small_and_goes() {
 #[tokio::test]
 async fn processor_time_is_bounded() {
     let work = work();
-    let mut cage = cage(Tier::Whole, &work);
-    cage.share.cpu = 1;
+    let mut cage = cage(SandboxLevel::Full, &work);
+    cage.limits.cpu_seconds = 1;
     let (_, exit) = said(cage, "while :; do :; done").await;
-    assert!(matches!(exit, Exit::Signal(24 | 9)), "{exit:?}");
+    assert!(matches!(exit, ChildExit::Signal(24 | 9)), "{exit:?}");
 }
 
 #[tokio::test]
@@ -182,6 +184,6 @@ async fn what_ended_is_taken_off_the_table() {
     let work = work();
     let script = "i=0; while [ $i -lt 300 ]; do (true &) ; i=$((i+1)); done; sleep 0.1; \
                   cat /proc/[0-9]*/stat | grep -c ' Z '; echo through";
-    let (text, _) = said(cage(Tier::Whole, &work), script).await;
+    let (text, _) = said(cage(SandboxLevel::Full, &work), script).await;
     assert!(text.contains("0\nthrough"), "{text}");
 }

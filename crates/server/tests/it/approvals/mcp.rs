@@ -1,16 +1,21 @@
 use std::time::Duration;
 
-use gateway::Patience;
+use gateway::ApprovalSettings;
 use serde_json::{Value, json};
 
-use super::{Bench, confirming, nothing, text};
+use super::{ApprovalServer, confirming_settings, empty_object, text};
 use crate::support::client::{message, modern_message};
 
 fn call(args: &Value) -> Value {
     json!({"name": "rm", "arguments": args})
 }
 
-async fn modern(bench: &Bench, mut params: Value, state: Option<&Value>, can: Value) -> Value {
+async fn modern(
+    bench: &ApprovalServer,
+    mut params: Value,
+    state: Option<&Value>,
+    can: Value,
+) -> Value {
     if let Some(state) = state {
         params["requestState"] = state.clone();
     }
@@ -21,31 +26,35 @@ async fn modern(bench: &Bench, mut params: Value, state: Option<&Value>, can: Va
 
 #[tokio::test]
 async fn a_stateless_client_polls_with_the_state_it_was_given() {
-    let bench = Bench::new().await;
-    let held = modern(&bench, call(&json!({"n": 1})), None, nothing()).await;
+    let bench = ApprovalServer::new().await;
+    let held = modern(&bench, call(&json!({"n": 1})), None, empty_object()).await;
     let result = &held["result"];
     assert_eq!(result["resultType"], "input_required", "{held}");
     assert_eq!(result.get("inputRequests"), None, "it said that it can answer nothing");
     let state = &result["requestState"];
     // Nobody decided: it is held once more, as often as it likes.
     for _ in 0..2 {
-        let again = modern(&bench, call(&json!({"n": 1})), Some(state), nothing()).await;
+        let again = modern(&bench, call(&json!({"n": 1})), Some(state), empty_object()).await;
         assert_eq!(again["result"]["resultType"], "input_required");
     }
     assert_eq!(
-        bench.owner.get("/v1/approvals").await.good()["approvals"].as_array().unwrap().len(),
+        bench.owner.get("/v1/approvals").await.expect_ok()["approvals"].as_array().unwrap().len(),
         1
     );
-    // The same arguments written in another way are the same; others, another key and a changed state not.
-    let other = modern(&bench, call(&json!({"n": 2})), Some(state), nothing()).await;
+    // Equal arguments in another notation match; other arguments, another key and a changed state
+    // do not.
+    let other = modern(&bench, call(&json!({"n": 2})), Some(state), empty_object()).await;
     assert_eq!(other["error"]["code"], -32_602);
     let broken = json!(format!("{}A", state.as_str().unwrap()));
-    let bent = modern(&bench, call(&json!({"n": 1})), Some(&broken), nothing()).await;
+    let bent = modern(&bench, call(&json!({"n": 1})), Some(&broken), empty_object()).await;
     assert_eq!(bent["error"]["code"], -32_602);
-    let stranger = Bench { agent: bench.server.agent("bob", tool::Level::User).await, ..bench };
-    let taken = modern(&stranger, call(&json!({"n": 1})), Some(state), nothing()).await;
+    let stranger = ApprovalServer {
+        agent: bench.server.agent_client("bob", tool::PermissionLevel::User).await,
+        ..bench
+    };
+    let taken = modern(&stranger, call(&json!({"n": 1})), Some(state), empty_object()).await;
     assert_eq!(taken["error"]["code"], -32_602);
-    assert_eq!(stranger.ran.calls(), 0);
+    assert_eq!(stranger.ran.call_count(), 0);
 }
 
 #[tokio::test]
@@ -57,15 +66,17 @@ async fn a_stateless_client_gets_what_became_of_its_call() {
         ("deny", json!({"reason": "no"}), "approval_denied: the call was denied by a person: no"),
     ];
     for (how, body, expected) in cases {
-        let bench = Bench::with(Patience::default(), Duration::from_secs(30)).await;
-        let held = modern(&bench, call(&json!({"n": 1})), None, nothing()).await;
+        let bench =
+            ApprovalServer::with_settings(ApprovalSettings::default(), Duration::from_secs(30))
+                .await;
+        let held = modern(&bench, call(&json!({"n": 1})), None, empty_object()).await;
         let state = &held["result"]["requestState"];
-        let id = bench.waiting().await;
-        let again = modern(&bench, call(&json!({"n": 1})), Some(state), nothing());
+        let id = bench.wait_for_pending().await;
+        let again = modern(&bench, call(&json!({"n": 1})), Some(state), empty_object());
         let decide = bench.decide(&id, how, body);
         let (again, _) = tokio::join!(again, decide);
         assert_eq!(text(&again), expected, "{how}: {again}");
-        assert_eq!(bench.ran.calls(), usize::from(how != "deny"));
+        assert_eq!(bench.ran.call_count(), usize::from(how != "deny"));
     }
 }
 
@@ -73,10 +84,10 @@ async fn a_stateless_client_gets_what_became_of_its_call() {
 async fn what_a_client_answers_is_no_approval_unless_the_operator_says_so() {
     let form = json!({"elicitation": {"form": {}, "url": {}}});
     let yes = json!({"approval": {"action": "accept", "content": {"approve": true}}});
-    let bench = Bench::new().await;
-    let held = modern(&bench, call(&nothing()), None, form.clone()).await;
+    let bench = ApprovalServer::new().await;
+    let held = modern(&bench, call(&empty_object()), None, form.clone()).await;
     let asked = &held["result"]["inputRequests"]["approval"];
-    let id = bench.waiting().await;
+    let id = bench.wait_for_pending().await;
     assert_eq!(
         (&asked["method"], &asked["params"]["mode"]),
         (&json!("elicitation/create"), &json!("url"))
@@ -86,67 +97,71 @@ async fn what_a_client_answers_is_no_approval_unless_the_operator_says_so() {
         url.starts_with("http://127.0.0.1:") && url.ends_with(&format!("/approvals/{id}")),
         "{url}"
     );
-    let mut answered = call(&nothing());
+    let mut answered = call(&empty_object());
     answered["inputResponses"] = yes.clone();
     let state = held["result"]["requestState"].clone();
     let again = modern(&bench, answered.clone(), Some(&state), form.clone()).await;
     assert_eq!(again["result"]["resultType"], "input_required", "{again}");
     assert_eq!(again["result"].get("inputRequests"), None, "nobody is asked twice");
-    assert_eq!(bench.ran.calls(), 0);
+    assert_eq!(bench.ran.call_count(), 0);
     // Where the operator names the key, it is.
-    let bench = Bench::with(confirming(), Duration::from_secs(30)).await;
+    let bench = ApprovalServer::with_settings(confirming_settings(), Duration::from_secs(30)).await;
     for (word, ran) in [(yes, 1), (json!({"approval": {"action": "decline"}}), 1)] {
-        let held = modern(&bench, call(&nothing()), None, form.clone()).await;
+        let held = modern(&bench, call(&empty_object()), None, form.clone()).await;
         let asked = &held["result"]["inputRequests"]["approval"];
         assert_eq!(asked["params"]["mode"], "form");
         answered["inputResponses"] = word;
         let state = held["result"]["requestState"].clone();
         let again = modern(&bench, answered.clone(), Some(&state), form.clone()).await;
         assert_eq!(again["result"]["resultType"], "complete", "{again}");
-        assert_eq!(bench.ran.calls(), ran);
+        assert_eq!(bench.ran.call_count(), ran);
     }
-    let all = bench.owner.get("/v1/approvals?state=all").await.good();
+    let all = bench.owner.get("/v1/approvals?state=all").await.expect_ok();
     let decided = &all["approvals"][1]["decided"];
     assert_eq!((&decided["own"], &decided["door"]), (&json!(true), &json!("mcp")));
 }
 
 #[tokio::test]
 async fn an_older_client_waits_and_is_shown_the_page_where_it_can() {
-    let bench = Bench::with(Patience::default(), Duration::from_secs(30)).await;
-    let agent = bench.agent.session(json!({"elicitation": {"url": {}}})).await;
-    let mut stream = agent.stream(&message("tools/call", call(&json!({"n": 4})))).await;
+    let bench =
+        ApprovalServer::with_settings(ApprovalSettings::default(), Duration::from_secs(30)).await;
+    let agent = bench.agent.open_session(json!({"elicitation": {"url": {}}})).await;
+    let mut stream = agent.legacy_stream(&message("tools/call", call(&json!({"n": 4})))).await;
     let question = stream.next().await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
     assert_eq!(question["params"]["mode"], "url");
     let id = question["params"]["elicitationId"].as_str().unwrap().to_owned();
     let accepted = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept",
         "content": {"approve": true}}});
-    assert_eq!(agent.legacy(&accepted).await.status, 202);
-    assert_eq!(bench.owner.get(&format!("/v1/approvals/{id}")).await.good()["state"], "pending");
-    assert_eq!(bench.ran.calls(), 0, "its answer is no approval");
-    bench.decide(&id, "approve", nothing()).await;
+    assert_eq!(agent.legacy_request(&accepted).await.status, 202);
+    assert_eq!(
+        bench.owner.get(&format!("/v1/approvals/{id}")).await.expect_ok()["state"],
+        "pending"
+    );
+    assert_eq!(bench.ran.call_count(), 0, "its answer is no approval");
+    bench.decide(&id, "approve", empty_object()).await;
     let answer = stream.next().await;
     assert_eq!(text(&answer), r#"{"n":4}"#, "{answer}");
-    assert_eq!(bench.ran.calls(), 1);
+    assert_eq!(bench.ran.call_count(), 1);
 }
 
 #[tokio::test]
 async fn an_older_client_that_can_nothing_gets_the_id_and_calls_again() {
-    let bench = Bench::new().await;
-    let agent = bench.agent.session(nothing()).await;
+    let bench = ApprovalServer::new().await;
+    let agent = bench.agent.open_session(empty_object()).await;
     let again = message("tools/call", call(&json!({"n": 6})));
-    let ask = || agent.legacy(&again);
+    let ask = || agent.legacy_request(&again);
     let held = ask().await.json();
-    let id = bench.waiting().await;
+    let id = bench.wait_for_pending().await;
     assert!(text(&held).contains(&id) && text(&held).contains("waits for a person"), "{held}");
     assert_eq!(held["result"]["isError"], false);
-    // The same call again is that one, before and after the decision.
+    // The same call again is the pending call, before and after the decision.
     assert!(text(&ask().await.json()).contains(&id));
-    bench.decide(&id, "approve", nothing()).await;
+    bench.decide(&id, "approve", empty_object()).await;
     assert_eq!(text(&ask().await.json()), r#"{"n":6}"#);
-    assert_eq!(bench.ran.calls(), 1);
+    assert_eq!(bench.ran.call_count(), 1);
     // With its answer it is over: the next is another.
     let next = ask().await.json();
     assert!(text(&next).contains("waits") && !text(&next).contains(&id), "{next}");
-    assert_eq!(bench.ran.calls(), 1);
+    assert_eq!(bench.ran.call_count(), 1);
 }

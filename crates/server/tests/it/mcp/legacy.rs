@@ -1,10 +1,10 @@
-//! 2024-11-05 to 2025-11-25: a handshake, then lists and calls.
+//! Tests of the handshake era, 2024-11-05 to 2025-11-25: handshake, lists and calls.
 
 use serde_json::{Value, json};
-use tool::Level;
+use tool::PermissionLevel;
 
 use crate::support::client::message;
-use crate::support::{Server, tools};
+use crate::support::{FixtureServer, tools};
 
 fn initialize(version: &str) -> Value {
     let params = json!({"protocolVersion": version, "capabilities": {},
@@ -14,14 +14,14 @@ fn initialize(version: &str) -> Value {
 
 #[tokio::test]
 async fn the_handshake_settles_the_revision() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for (asked, settled) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        // A handshake is of the old revisions, whatever it names.
+        // A handshake belongs to the older revisions, whichever it names.
         ("2026-07-28", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
@@ -32,20 +32,23 @@ async fn the_handshake_settles_the_revision() {
             "capabilities": {"logging": {}, "tools": {"listChanged": true}},
             "serverInfo": {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}}});
         let session = reply.header("mcp-session-id").unwrap().to_owned();
-        assert_eq!(reply.good(), expected, "{asked}");
-        let session = ann.with("mcp-session-id", &session);
+        assert_eq!(reply.expect_ok(), expected, "{asked}");
+        let session = ann.with_header("mcp-session-id", &session);
         let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let done = session.legacy(&done).await;
+        let done = session.legacy_request(&done).await;
         assert_eq!((done.status.as_u16(), done.text()), (202, ""));
-        assert_eq!(session.legacy(&message("ping", json!({}))).await.good()["result"], json!({}));
+        assert_eq!(
+            session.legacy_request(&message("ping", json!({}))).await.expect_ok()["result"],
+            json!({})
+        );
     }
 }
 
 #[tokio::test]
 async fn lists_and_calls() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
-    let list = ann.legacy(&message("tools/list", json!({}))).await.good();
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let list = ann.legacy_request(&message("tools/list", json!({}))).await.expect_ok();
     let result = list["result"].as_object().unwrap();
     assert_eq!(result.keys().collect::<Vec<_>>(), ["tools"], "no member of the new revision");
     let append = json!({"name": "notes.append", "description": "The tool notes.append.",
@@ -53,7 +56,7 @@ async fn lists_and_calls() {
         "annotations": {"readOnlyHint": true}});
     assert_eq!(list["result"]["tools"][2], append);
     let call = json!({"name": "notes.append", "arguments": {"n": 5}});
-    let called = ann.legacy(&message("tools/call", call)).await.good();
+    let called = ann.legacy_request(&message("tools/call", call)).await.expect_ok();
     let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
         "content": [{"type": "text", "text": "{\"n\":5}"}],
         "structuredContent": {"n": 5}, "isError": false}});
@@ -62,12 +65,12 @@ async fn lists_and_calls() {
 
 #[tokio::test]
 async fn definitions_are_those_of_the_other_door() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     for names in ["native", "safe"] {
-        let rest = owner.get(&format!("/v1/tools?format=mcp&names={names}")).await.good();
-        let query = owner.query(&format!("?names={names}"));
-        let mcp = query.legacy(&message("tools/list", json!({}))).await.good();
+        let rest = owner.get(&format!("/v1/tools?format=mcp&names={names}")).await.expect_ok();
+        let query = owner.with_query(&format!("?names={names}"));
+        let mcp = query.legacy_request(&message("tools/list", json!({}))).await.expect_ok();
         assert_eq!(rest["tools"], mcp["result"]["tools"]);
         assert_eq!(mcp["result"]["tools"][4]["name"] == "notes.append", names == "native");
     }
@@ -75,7 +78,7 @@ async fn definitions_are_those_of_the_other_door() {
         ("?names=short", "unknown names `short`; use safe or native"),
         ("?name=safe", "the query: unknown parameter `name`; the only one is `names`"),
     ] {
-        let reply = owner.query(query).legacy(&message("tools/list", json!({}))).await;
+        let reply = owner.with_query(query).legacy_request(&message("tools/list", json!({}))).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
     }
 }
@@ -92,25 +95,29 @@ async fn a_definition_keeps_what_its_source_wrote() {
         "annotations": {"readOnlyHint": true, "openWorldHint": false},
         "_meta": {"example.com/a": {"b": 1}},
     });
-    let mut tool = tools::received(&definition);
+    let mut tool = tools::received_tool(&definition);
     tool.traits.trusted_annotations = true;
-    let server = Server::of(vec![tools::offer(tool, testkit::executor::echo())]).await;
-    let ann = server.agent("ann", Level::User).await;
-    let list = ann.legacy(&message("tools/list", json!({}))).await.good();
+    let server = FixtureServer::with_offers(vec![tools::tool_offer(
+        tool,
+        testkit::executor::echo_executor(),
+    )])
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let list = ann.legacy_request(&message("tools/list", json!({}))).await.expect_ok();
     assert_eq!(list["result"]["tools"][0].to_string(), definition.to_string());
 }
 
 #[tokio::test]
 async fn pages_together_are_the_list() {
-    let server = Server::of(tools::many(2_500)).await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::with_offers(tools::many_offers(2_500)).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for modern in [false, true] {
         let (mut all, mut sizes, mut params) = (Vec::new(), Vec::new(), json!({}));
         loop {
             let reply = if modern {
-                ann.modern("tools/list", params).await.good()
+                ann.modern_request("tools/list", params).await.expect_ok()
             } else {
-                ann.legacy(&message("tools/list", params)).await.good()
+                ann.legacy_request(&message("tools/list", params)).await.expect_ok()
             };
             let page = reply["result"]["tools"].as_array().unwrap();
             sizes.push(page.len());
@@ -122,7 +129,10 @@ async fn pages_together_are_the_list() {
         assert_eq!(all, (0..2_500).map(|i| format!("many.t{i:05}")).collect::<Vec<_>>());
     }
     for cursor in ["nothing", ""] {
-        let reply = ann.legacy(&message("tools/list", json!({ "cursor": cursor }))).await.good();
+        let reply = ann
+            .legacy_request(&message("tools/list", json!({ "cursor": cursor })))
+            .await
+            .expect_ok();
         assert_eq!(reply["error"]["code"], -32_602);
         let told = "the cursor's tool is no longer there; list from the beginning";
         assert_eq!(reply["error"]["message"], told);
@@ -131,9 +141,9 @@ async fn pages_together_are_the_list() {
 
 #[tokio::test]
 async fn without_a_session_there_is_no_stream_and_nothing_to_end() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
-    for client in [ann.clone(), ann.with("mcp-protocol-version", "2026-07-28")] {
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    for client in [ann.clone(), ann.with_header("mcp-protocol-version", "2026-07-28")] {
         for reply in [client.get("/mcp").await, client.delete("/mcp").await] {
             assert_eq!((reply.status.as_u16(), reply.header("allow")), (405, Some("POST")));
         }
@@ -142,8 +152,8 @@ async fn without_a_session_there_is_no_stream_and_nothing_to_end() {
 
 #[tokio::test]
 async fn prompts_and_resources_are_not_there() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for method in [
         "prompts/list",
         "prompts/get",
@@ -155,7 +165,7 @@ async fn prompts_and_resources_are_not_there() {
         "tasks/list",
         "no/such",
     ] {
-        let reply = ann.legacy(&message(method, json!({}))).await.good();
+        let reply = ann.legacy_request(&message(method, json!({}))).await.expect_ok();
         assert_eq!(reply["error"]["code"], -32_601, "{method}: {reply}");
     }
 }

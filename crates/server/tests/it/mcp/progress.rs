@@ -1,22 +1,24 @@
-//! Progress, for a client that asks for it.
+//! Tests of progress notifications for clients that request them.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tool::Level;
+use tool::PermissionLevel;
 
 use crate::support::client::{message, modern_message};
-use crate::support::executors::Reporting;
-use crate::support::{Client, Reply, Server, tools};
+use crate::support::executors::ReportingExecutor;
+use crate::support::{Client, FixtureServer, Reply, tools};
 
-type Told = (f64, Option<f64>, Option<&'static str>);
+type ProgressReport = (f64, Option<f64>, Option<&'static str>);
 
-async fn server_of(reports: Vec<Told>) -> (Server, Client) {
+async fn server_of(reports: Vec<ProgressReport>) -> (FixtureServer, Client) {
     let next = Arc::new(Semaphore::new(1_000));
-    let reporting = Arc::new(Reporting { reports, next });
-    let server = Server::of(vec![tools::offer(tools::tool("reports"), reporting)]).await;
-    let ann = server.agent("ann", Level::User).await;
+    let reporting = Arc::new(ReportingExecutor { reports, next });
+    let server =
+        FixtureServer::with_offers(vec![tools::tool_offer(tools::test_tool("reports"), reporting)])
+            .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     (server, ann)
 }
 
@@ -28,7 +30,7 @@ async fn ask(client: &Client, modern: bool, token: Option<Value>) -> Reply {
     if modern {
         client.modern_message(&modern_message("tools/call", params)).await
     } else {
-        client.legacy(&message("tools/call", params)).await
+        client.legacy_request(&message("tools/call", params)).await
     }
 }
 
@@ -62,7 +64,7 @@ async fn who_does_not_ask_gets_one_answer() {
     for modern in [false, true] {
         let reply = ask(&ann, modern, None).await;
         assert_eq!(reply.header("content-type"), Some("application/json"));
-        assert_eq!(reply.good()["result"]["content"][0]["text"], "done");
+        assert_eq!(reply.expect_ok()["result"]["content"][0]["text"], "done");
     }
 }
 
@@ -85,5 +87,5 @@ async fn a_flood_is_dropped_and_the_answer_comes() {
     let messages = ask(&ann, false, Some(json!(1))).await.messages();
     assert!((2..900).contains(&messages.len()), "{}", messages.len());
     assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done");
-    assert_eq!(server.ends().len(), 1);
+    assert_eq!(server.recorded_ends().len(), 1);
 }

@@ -1,32 +1,43 @@
-//! What is said beside answers: log lines, changed lists, updated resources.
+//! Tests of server notifications: log lines, changed lists, updated resources.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use policy::{At, Effect, Hours, HoursText, Layer, Pattern, Policy, Rule, Rules};
+use policy::{
+    FilePosition, Policy, PolicyDocument, PolicyLayer, PolicyRule, RuleEffect, TimeWindow,
+    TimeWindowSpec, ToolPattern,
+};
 use serde_json::{Value, json};
-use testkit::executor::echo;
-use tool::{Clock as _, Json, Level, Offer, Wall};
+use testkit::executor::echo_executor;
+use tool::{Clock as _, Json, Offer, PermissionLevel, WallTime};
 
-use crate::support::client::{Stream, message, modern_message};
-use crate::support::executors::{Beside, Crowd, Flooding, Following, Notifying};
-use crate::support::{Client, Server, bench::Setup, soon, tools};
+use crate::support::client::{MessageStream, message, modern_message};
+use crate::support::executors::{
+    ConcurrencyProbe, FloodingExecutor, MetaExecutor, NotifyingExecutor, SubscriptionExecutor,
+};
+use crate::support::{Client, FixtureServer, test_server::ServerSetup, tools, within_a_minute};
 
-async fn logs() -> (Server, Client) {
+async fn logging_server() -> (FixtureServer, Client) {
     let line = |level: &str| {
-        ("notifications/message", Json::of(&json!({"level": level, "data": level, "x": 1.0})))
+        ("notifications/message", Json::encode(&json!({"level": level, "data": level, "x": 1.0})))
     };
     let notices = vec![
         line("debug"),
         line("info"),
-        ("notifications/progress", Json::of(&json!({"progressToken": 99, "progress": 1, "x": 2}))),
+        (
+            "notifications/progress",
+            Json::encode(&json!({"progressToken": 99, "progress": 1, "x": 2})),
+        ),
         line("error"),
-        ("notifications/other", Json::empty()),
+        ("notifications/other", Json::empty_object()),
     ];
-    let server =
-        Server::of(vec![tools::offer(tools::tool("logs"), Arc::new(Notifying(notices)))]).await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::with_offers(vec![tools::tool_offer(
+        tools::test_tool("logs"),
+        Arc::new(NotifyingExecutor(notices)),
+    )])
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     (server, ann)
 }
 
@@ -39,26 +50,32 @@ fn heard(messages: &[Value]) -> (Vec<String>, Vec<Value>) {
 
 #[tokio::test]
 async fn a_session_hears_log_lines_from_its_level_on() {
-    let (_server, key) = logs().await;
+    let (_server, key) = logging_server().await;
     let call = message("tools/call", json!({"name": "logs"}));
-    let ann = key.session(json!({})).await;
-    assert_eq!(heard(&ann.legacy(&call).await.messages()).0, ["debug", "info", "error"]);
+    let ann = key.open_session(json!({})).await;
+    assert_eq!(heard(&ann.legacy_request(&call).await.messages()).0, ["debug", "info", "error"]);
     for (level, lines) in [("info", vec!["info", "error"]), ("emergency", vec![])] {
-        let set = ann.legacy(&message("logging/setLevel", json!({"level": level}))).await.good();
+        let set = ann
+            .legacy_request(&message("logging/setLevel", json!({"level": level})))
+            .await
+            .expect_ok();
         assert_eq!(set["result"], json!({}));
-        assert_eq!(heard(&ann.legacy(&call).await.messages()).0, lines);
+        assert_eq!(heard(&ann.legacy_request(&call).await.messages()).0, lines);
     }
-    let bad = ann.legacy(&message("logging/setLevel", json!({"level": "loud"}))).await.good();
+    let bad = ann
+        .legacy_request(&message("logging/setLevel", json!({"level": "loud"})))
+        .await
+        .expect_ok();
     assert_eq!(bad["error"]["code"], -32_602);
-    // Another session of the same key has its own level, and without one nothing is said.
-    let other = key.session(json!({})).await;
-    assert_eq!(heard(&other.legacy(&call).await.messages()).0.len(), 3);
-    assert_eq!(key.legacy(&call).await.header("content-type"), Some("application/json"));
+    // Another session of the same key has its own level; without a level nothing is sent.
+    let other = key.open_session(json!({})).await;
+    assert_eq!(heard(&other.legacy_request(&call).await.messages()).0.len(), 3);
+    assert_eq!(key.legacy_request(&call).await.header("content-type"), Some("application/json"));
 }
 
 #[tokio::test]
 async fn a_stateless_request_names_its_own_level() {
-    let (_server, ann) = logs().await;
+    let (_server, ann) = logging_server().await;
     let ask = |level: Option<&str>| {
         let mut message = modern_message("tools/call", json!({"name": "logs"}));
         if let Some(level) = level {
@@ -73,111 +90,144 @@ async fn a_stateless_request_names_its_own_level() {
     }
 }
 
-/// What a source says of progress is passed on with the client's own token, and as it is otherwise.
+/// Progress of a source is forwarded with the client's own token, and otherwise unchanged.
 #[tokio::test]
 async fn the_token_is_the_clients() {
-    let (_server, ann) = logs().await;
+    let (_server, ann) = logging_server().await;
     let params = json!({"name": "logs", "_meta": {"progressToken": "mine"}});
-    let messages = ann.legacy(&message("tools/call", params)).await.messages();
+    let messages = ann.legacy_request(&message("tools/call", params)).await.messages();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0]["params"], json!({"progressToken": "mine", "progress": 1, "x": 2}));
 }
 
-/// A source of 2026-07-28 tells no log lines unless it is asked to, with each request.
+/// A source of 2026-07-28 sends log messages only if each request asks for them.
 #[tokio::test]
 async fn a_source_is_told_which_log_lines_are_wanted() {
-    let server = Server::of(vec![tools::offer(tools::tool("meta"), Arc::new(Beside))]).await;
-    let key = server.agent("ann", Level::User).await;
-    let ann = key.session(json!({})).await;
+    let server = FixtureServer::with_offers(vec![tools::tool_offer(
+        tools::test_tool("meta"),
+        Arc::new(MetaExecutor),
+    )])
+    .await;
+    let key = server.agent_client("ann", PermissionLevel::User).await;
+    let ann = key.open_session(json!({})).await;
     let call = |meta: Value| message("tools/call", json!({"name": "meta", "_meta": meta}));
     let got = |reply: Value| reply["result"]["structuredContent"].clone();
     let level = "io.modelcontextprotocol/logLevel";
-    let told = got(ann.legacy(&call(json!({"a/b": 1.5}))).await.good());
+    let told = got(ann.legacy_request(&call(json!({"a/b": 1.5}))).await.expect_ok());
     assert_eq!(told, json!({"a/b": 1.5, level: "debug"}));
-    ann.legacy(&message("logging/setLevel", json!({"level": "error"}))).await.good();
-    assert_eq!(got(ann.legacy(&call(Value::Null)).await.good()), json!({level: "error"}));
-    assert_eq!(got(key.legacy(&call(json!({"a/b": 1.5}))).await.good()), json!({"a/b": 1.5}));
+    ann.legacy_request(&message("logging/setLevel", json!({"level": "error"}))).await.expect_ok();
+    assert_eq!(
+        got(ann.legacy_request(&call(Value::Null)).await.expect_ok()),
+        json!({level: "error"})
+    );
+    assert_eq!(
+        got(key.legacy_request(&call(json!({"a/b": 1.5}))).await.expect_ok()),
+        json!({"a/b": 1.5})
+    );
 }
 
-async fn changed(stream: &mut Stream) -> String {
-    soon(stream.next()).await["method"].as_str().unwrap().to_owned()
+async fn changed(stream: &mut MessageStream) -> String {
+    within_a_minute(stream.next()).await["method"].as_str().unwrap().to_owned()
 }
 
-fn visible(name: &str, level: Level) -> Offer {
-    tools::offer(tools::with(name, |t| t.traits.level = level), echo())
+fn visible(name: &str, level: PermissionLevel) -> Offer {
+    tools::tool_offer(tools::tool_with(name, |t| t.traits.min_level = level), echo_executor())
 }
 
 #[tokio::test]
 pub(crate) async fn a_listener_hears_of_changes_of_its_own_list_only() {
-    let server = Server::of(vec![visible("a", Level::Guest)]).await;
-    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
-    let mut anns = ann.session(json!({})).await.listen().await;
-    let mut owners = owner.session(json!({})).await.listen().await;
+    let server = FixtureServer::with_offers(vec![visible("a", PermissionLevel::Guest)]).await;
+    let (ann, owner) =
+        (server.agent_client("ann", PermissionLevel::User).await, server.owner_client().await);
+    let mut anns = ann.open_session(json!({})).await.open_session_stream().await;
+    let mut owners = owner.open_session(json!({})).await.open_session_stream().await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut stateless = ann.modern_stream("subscriptions/listen", listen).await;
     assert_eq!(changed(&mut stateless).await, "notifications/subscriptions/acknowledged");
     // Only the owner sees what comes now.
-    server.relist(vec![visible("a", Level::Guest), visible("b", Level::Owner)]).await;
+    server
+        .replace_offers(vec![
+            visible("a", PermissionLevel::Guest),
+            visible("b", PermissionLevel::Owner),
+        ])
+        .await;
     assert_eq!(changed(&mut owners).await, "notifications/tools/list_changed");
     // Nothing changes for anyone.
-    server.relist(vec![visible("a", Level::Guest), visible("b", Level::Owner)]).await;
-    let with = |definition: Level| vec![visible("a", Level::Guest), visible("c", definition)];
-    server.relist(with(Level::Guest)).await;
+    server
+        .replace_offers(vec![
+            visible("a", PermissionLevel::Guest),
+            visible("b", PermissionLevel::Owner),
+        ])
+        .await;
+    let with = |definition: PermissionLevel| {
+        vec![visible("a", PermissionLevel::Guest), visible("c", definition)]
+    };
+    server.replace_offers(with(PermissionLevel::Guest)).await;
     for stream in [&mut anns, &mut owners, &mut stateless] {
         assert_eq!(changed(stream).await, "notifications/tools/list_changed");
     }
     // Had they heard more than that, it would come before this.
-    server.relist(vec![]).await;
+    server.replace_offers(vec![]).await;
     for stream in [&mut anns, &mut owners, &mut stateless] {
         assert_eq!(changed(stream).await, "notifications/tools/list_changed");
     }
-    server.source.set(testkit::source::Answer::Hang);
+    server.source.set_answer(testkit::source::MockListing::Hang);
     drop(server);
 }
 
 /// Readers lose what `deny` names, and from `since` on all the rest.
-fn rules(deny: &str, since: Option<Wall>) -> Policy {
-    let patterns = |deny: &str| vec![Pattern::new(deny).unwrap()];
+fn rules(deny: &str, since: Option<WallTime>) -> Policy {
+    let patterns = |deny: &str| vec![ToolPattern::new(deny).unwrap()];
     let since = since.map(|since| since.to_string());
-    let rule = |since: &str| Rule {
+    let rule = |since: &str| PolicyRule {
         name: "closing time".to_owned(),
-        effect: Effect::Deny,
+        effect: RuleEffect::Deny,
         tools: None,
-        when: None,
-        time: Some(Hours::read(HoursText { since: Some(since), ..HoursText::default() }).unwrap()),
+        condition: None,
+        time_window: Some(
+            TimeWindow::parse_window(TimeWindowSpec {
+                since: Some(since),
+                ..TimeWindowSpec::default()
+            })
+            .unwrap(),
+        ),
         examples: Vec::new(),
-        at: At::default(),
+        position: FilePosition::default(),
     };
     let rules = since.as_deref().map(rule).into_iter().collect();
-    let reader = Layer { deny: patterns(deny), rules, ..Layer::default() };
+    let reader = PolicyLayer { deny: patterns(deny), rules, ..PolicyLayer::default() };
     let roles = [("reader".to_owned(), reader)].into();
-    Policy::new(Rules { roles, ..Rules::default() }).unwrap()
+    Policy::new(PolicyDocument { roles, ..PolicyDocument::default() }).unwrap()
 }
 
 #[tokio::test]
 async fn a_listener_hears_of_a_policy_that_changes_its_list_and_of_the_policys_times() {
-    let server = Server::of(vec![visible("a", Level::Guest), visible("b", Level::Guest)]).await;
-    let reader = server.client(|key| key.roles = vec!["reader".to_owned()]).await;
-    let owner = server.owner().await;
-    let mut readers = reader.session(json!({})).await.listen().await;
-    let mut owners = owner.session(json!({})).await.listen().await;
-    server.intake.rule(&rules("b", None));
+    let server = FixtureServer::with_offers(vec![
+        visible("a", PermissionLevel::Guest),
+        visible("b", PermissionLevel::Guest),
+    ])
+    .await;
+    let reader = server.client_with(|key| key.roles = vec!["reader".to_owned()]).await;
+    let owner = server.owner_client().await;
+    let mut readers = reader.open_session(json!({})).await.open_session_stream().await;
+    let mut owners = owner.open_session(json!({})).await.open_session_stream().await;
+    server.intake.set_policy(&rules("b", None));
     assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed");
     // Another policy that takes the same; then one that takes more, but not before its time.
-    let since = Wall(server.clock.wall().0 + 60_000);
-    server.intake.rule(&rules("b*", None));
-    server.intake.rule(&rules("b", Some(since)));
-    server.intake.rule(&rules("c", Some(since)));
+    let since = WallTime(server.clock.wall_now().0 + 60_000);
+    server.intake.set_policy(&rules("b*", None));
+    server.intake.set_policy(&rules("b", Some(since)));
+    server.intake.set_policy(&rules("c", Some(since)));
     assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed", "b is back");
     // The last second of the minute passes by itself, as the watcher counts it.
     server.clock.advance(Duration::from_millis(59_990));
-    server.intake.rule(&rules("d", Some(since)));
+    server.intake.set_policy(&rules("d", Some(since)));
     server.clock.advance(Duration::from_millis(10));
     assert_eq!(changed(&mut readers).await, "notifications/tools/list_changed", "nothing is left");
-    let list = reader.legacy(&message("tools/list", json!({}))).await.good();
+    let list = reader.legacy_request(&message("tools/list", json!({}))).await.expect_ok();
     assert_eq!(list["result"]["tools"], json!([]));
-    // To the owner nothing of it was a change.
-    server.doors.close();
+    // For the owner nothing changed.
+    server.state.close();
     assert_eq!((owners.next().await, readers.next().await), (Value::Null, Value::Null));
 }
 
@@ -185,63 +235,68 @@ async fn a_listener_hears_of_a_policy_that_changes_its_list_and_of_the_policys_t
 async fn the_first_word_of_a_stream_is_what_is_heard_on_it() {
     let prompts = |name: &str| {
         vec![
-            visible("a", Level::Guest),
-            tools::prompt(&json!({"name": name})),
-            tools::method("mcp.prompts.get", echo()),
+            visible("a", PermissionLevel::Guest),
+            tools::prompt_offer(&json!({"name": name})),
+            tools::method_offer("mcp.prompts.get", echo_executor()),
         ]
     };
-    let server = Server::of(prompts("p")).await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::with_offers(prompts("p")).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     let wanted = json!({"notifications": {"toolsListChanged": false, "promptsListChanged": true,
         "resourcesListChanged": true, "resourceSubscriptions": ["test://a"], "other": true}});
     for (endpoint, agreed) in [("/mcp", json!({})), ("/mcp/s", json!({"promptsListChanged": true}))]
     {
         let mut stream =
-            ann.at(endpoint).modern_stream("subscriptions/listen", wanted.clone()).await;
+            ann.with_endpoint(endpoint).modern_stream("subscriptions/listen", wanted.clone()).await;
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 1});
         let expected = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
             "params": {"notifications": agreed, "_meta": meta}});
         assert_eq!(stream.next().await, expected);
         if endpoint == "/mcp/s" {
-            server.relist(prompts("q")).await;
+            server.replace_offers(prompts("q")).await;
             let expected = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed",
                 "params": {"_meta": meta}});
             assert_eq!(stream.next().await, expected);
         }
     }
-    let bad = ann.modern("subscriptions/listen", json!({})).await.good();
+    let bad = ann.modern_request("subscriptions/listen", json!({})).await.expect_ok();
     assert_eq!(bad["error"]["code"], -32_602);
-    let old = ann.legacy(&message("subscriptions/listen", wanted)).await.good();
+    let old = ann.legacy_request(&message("subscriptions/listen", wanted)).await.expect_ok();
     assert_eq!(old["error"]["code"], -32_601);
 }
 
 #[tokio::test]
 async fn streams_end_with_their_server_and_say_so() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
-    let mut old = ann.session(json!({})).await.listen().await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let mut old = ann.open_session(json!({})).await.open_session_stream().await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut new = ann.modern_stream("subscriptions/listen", listen).await;
     assert_eq!(changed(&mut new).await, "notifications/subscriptions/acknowledged");
-    server.doors.close();
+    server.state.close();
     let meta = json!({"io.modelcontextprotocol/subscriptionId": 1});
     assert_eq!(new.next().await["result"], json!({"resultType": "complete", "_meta": meta}));
     assert_eq!((old.next().await, new.next().await), (Value::Null, Value::Null));
 }
 
-async fn followed() -> (Server, Arc<Following>, Client) {
-    let following = Arc::new(Following::default());
+async fn subscribed_server() -> (FixtureServer, Arc<SubscriptionExecutor>, Client) {
+    let following = Arc::new(SubscriptionExecutor::default());
     let offers = vec![
-        tools::method("mcp.resources.read", echo()),
-        tools::method("mcp.resources.subscribe", Arc::clone(&following) as _),
+        tools::method_offer("mcp.resources.read", echo_executor()),
+        tools::method_offer("mcp.resources.subscribe", Arc::clone(&following) as _),
     ];
-    let server = Server::with(Setup { offers, kind: Some("mcp"), ..Setup::default() }).await;
-    let ann = server.agent("ann", Level::User).await.at("/mcp/s");
+    let server = FixtureServer::with_setup(ServerSetup {
+        offers,
+        kind: Some("mcp"),
+        ..ServerSetup::default()
+    })
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await.with_endpoint("/mcp/s");
     (server, following, ann)
 }
 
-async fn running(following: &Following, count: usize) {
-    soon(async {
+async fn running(following: &SubscriptionExecutor, count: usize) {
+    within_a_minute(async {
         while following.running.load(Ordering::SeqCst) != count {
             tokio::task::yield_now().await;
         }
@@ -251,12 +306,13 @@ async fn running(following: &Following, count: usize) {
 
 #[tokio::test]
 async fn a_session_follows_a_resource() {
-    let (server, following, ann) = followed().await;
-    let ann = ann.session(json!({})).await;
-    let mut stream = ann.listen().await;
+    let (server, following, ann) = subscribed_server().await;
+    let ann = ann.open_session(json!({})).await;
+    let mut stream = ann.open_session_stream().await;
     let uri = json!({"uri": "test://a"});
     for _ in 0..2 {
-        let reply = ann.legacy(&message("resources/subscribe", uri.clone())).await.good();
+        let reply =
+            ann.legacy_request(&message("resources/subscribe", uri.clone())).await.expect_ok();
         assert_eq!(reply["result"], json!({}), "twice is once");
     }
     running(&following, 1).await;
@@ -264,15 +320,16 @@ async fn a_session_follows_a_resource() {
     let expected =
         json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": uri});
     assert_eq!(stream.next().await, expected);
-    let reply = ann.legacy(&message("resources/unsubscribe", uri.clone())).await.good();
+    let reply =
+        ann.legacy_request(&message("resources/unsubscribe", uri.clone())).await.expect_ok();
     assert_eq!(reply["result"], json!({}));
     running(&following, 0).await;
     let none = json!({"uri": "test://none"});
-    let reply = ann.legacy(&message("resources/subscribe", none)).await.good();
+    let reply = ann.legacy_request(&message("resources/subscribe", none)).await.expect_ok();
     assert_eq!(reply["error"]["message"], "upstream_failed: no such resource");
-    assert_eq!(server.intents()[0].tool.name.as_str(), "mcp.resources.subscribe");
+    assert_eq!(server.recorded_intents()[0].tool_key.name.as_str(), "mcp.resources.subscribe");
     // A subscription ends with its session.
-    ann.legacy(&message("resources/subscribe", uri)).await.good();
+    ann.legacy_request(&message("resources/subscribe", uri)).await.expect_ok();
     running(&following, 1).await;
     assert_eq!(ann.delete("/mcp/s").await.status, 204);
     running(&following, 0).await;
@@ -280,7 +337,7 @@ async fn a_session_follows_a_resource() {
 
 #[tokio::test]
 async fn a_stateless_client_follows_resources_on_its_stream() {
-    let (_server, following, ann) = followed().await;
+    let (_server, following, ann) = subscribed_server().await;
     let wanted = json!({"notifications": {
         "resourceSubscriptions": ["test://a", "test://none", "test://a"]}});
     let mut stream = ann.modern_stream("subscriptions/listen", wanted).await;
@@ -298,23 +355,27 @@ async fn a_stateless_client_follows_resources_on_its_stream() {
 
 #[tokio::test]
 async fn a_revoked_keys_stream_ends_with_the_next_change() {
-    let server = Server::of(vec![visible("a", Level::Guest)]).await;
-    let ann = server.agent("ann", Level::User).await;
-    let mut stream = ann.session(json!({})).await.listen().await;
-    server.revoke(&ann).await;
-    server.relist(vec![]).await;
+    let server = FixtureServer::with_offers(vec![visible("a", PermissionLevel::Guest)]).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let mut stream = ann.open_session(json!({})).await.open_session_stream().await;
+    server.revoke_key(&ann).await;
+    server.replace_offers(vec![]).await;
     assert_eq!(stream.next().await, Value::Null);
 }
 
 /// It loses notices, and holds neither its call nor the server's memory.
 #[tokio::test]
 async fn a_client_that_does_not_read_gets_its_answer() {
-    let flooding = Flooding { lines: 5_000, long: 10_000 };
-    let server = Server::of(vec![tools::offer(tools::tool("floods"), Arc::new(flooding))]).await;
-    let ann = server.agent("ann", Level::User).await.session(json!({})).await;
-    let mut stream = ann.stream(&message("tools/call", json!({"name": "floods"}))).await;
-    soon(async {
-        while server.ends().is_empty() {
+    let flooding = FloodingExecutor { lines: 5_000, long: 10_000 };
+    let server = FixtureServer::with_offers(vec![tools::tool_offer(
+        tools::test_tool("floods"),
+        Arc::new(flooding),
+    )])
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await.open_session(json!({})).await;
+    let mut stream = ann.legacy_stream(&message("tools/call", json!({"name": "floods"}))).await;
+    within_a_minute(async {
+        while server.recorded_ends().is_empty() {
             tokio::task::yield_now().await;
         }
     })
@@ -330,25 +391,35 @@ async fn a_client_that_does_not_read_gets_its_answer() {
     assert!((2..4_000).contains(&lines), "{lines}");
 }
 
-/// A source has one level for all who share it: the one that leaves nobody without what it wants. Whoever
-/// spoke last would silence, or flood, the others.
+/// A source has one level for all clients: the lowest requested one. The last request alone would
+/// silence or flood the others.
 #[tokio::test]
 async fn a_source_is_set_to_the_lowest_level_that_any_session_wants() {
-    let levels = Arc::new(Crowd::default());
+    let levels = Arc::new(ConcurrencyProbe::default());
     let executor = Arc::clone(&levels) as Arc<dyn tool::Executor>;
-    let about = Json::of(&json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
+    let about =
+        Json::encode(&json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
         "serverInfo": {"name": "upstream", "version": "7"}}));
-    let offers = vec![tools::method("mcp.logging.setLevel", executor)];
-    let setup = Setup { offers, kind: Some("mcp"), about: Some(about), ..Setup::default() };
-    let server = Server::with(setup).await;
-    let (ann, bob) =
-        (server.agent("ann", Level::User).await, server.agent("bob", Level::User).await);
-    let [ann, bob] =
-        [ann.at("/mcp/s").session(json!({})).await, bob.at("/mcp/s").session(json!({})).await];
+    let offers = vec![tools::method_offer("mcp.logging.setLevel", executor)];
+    let setup = ServerSetup {
+        offers,
+        kind: Some("mcp"),
+        source_about: Some(about),
+        ..ServerSetup::default()
+    };
+    let server = FixtureServer::with_setup(setup).await;
+    let (ann, bob) = (
+        server.agent_client("ann", PermissionLevel::User).await,
+        server.agent_client("bob", PermissionLevel::User).await,
+    );
+    let [ann, bob] = [
+        ann.with_endpoint("/mcp/s").open_session(json!({})).await,
+        bob.with_endpoint("/mcp/s").open_session(json!({})).await,
+    ];
     let set = async |client: &Client, level: &str| {
         let message = message("logging/setLevel", json!({"level": level}));
         assert_eq!(
-            client.legacy(&message).await.good()["result"],
+            client.legacy_request(&message).await.expect_ok()["result"],
             json!({"level": at_source(&levels)})
         );
         at_source(&levels)
@@ -360,8 +431,8 @@ async fn a_source_is_set_to_the_lowest_level_that_any_session_wants() {
     assert_eq!(set(&bob, "alert").await, "alert", "nobody wants more any more");
 }
 
-fn at_source(levels: &Crowd) -> String {
-    let seen = levels.seen.lock().unwrap();
+fn at_source(levels: &ConcurrencyProbe) -> String {
+    let seen = levels.seen_arguments.lock().unwrap();
     let last: Value = serde_json::from_str(seen.last().unwrap()).unwrap();
     last["level"].as_str().unwrap().to_owned()
 }

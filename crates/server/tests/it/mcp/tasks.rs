@@ -1,4 +1,4 @@
-//! Tasks of 2026-07-28: whose they are, what they tell, how they end.
+//! Tests of tasks of 2026-07-28: ownership, notifications and completion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,35 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tool::executor::{Rpc, Task};
-use tool::outcome::Status;
+use tool::call_outcome::CallStatus;
+use tool::executor::{TaskHandle, UpstreamRpcError};
 use tool::{
-    Body, Boxed, Code, Context, Effects, ExecuteError, Executor, Granted, Json, Level, Outcome,
-    Secret, Step,
+    BoxFuture, CallContext, ErrorCode, ExecuteError, ExecutionState, Executor, Json, Outcome,
+    OutcomeBody, PermissionLevel, RecordedCall, Secret, SideEffects,
 };
 
-use crate::support::bench::{Setup, soon};
 use crate::support::client::modern_message;
-use crate::support::peer::Peer;
-use crate::support::{Client, Reply, Server, tools};
+use crate::support::rmcp_peer::Peer;
+use crate::support::test_server::{ServerSetup, within_a_minute};
+use crate::support::{Client, FixtureServer, Reply, tools};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Becomes a task at once where it may, and then does as its arguments say, once `go` lets it.
+/// Becomes a task at once if possible, and then behaves as its arguments say, after `go` allows it.
 #[derive(Debug)]
-struct Tasking {
+struct TaskExecutor {
     go: Arc<Semaphore>,
 }
 
-impl Tasking {
-    async fn run(&self, args: &Value, held: bool, ctx: &Context<'_>) -> Result<Step, ExecuteError> {
-        let done = |value: Value| Ok(Step::Done(Outcome::value(Json::of(&value))));
+impl TaskExecutor {
+    async fn run(
+        &self,
+        args: &Value,
+        held: bool,
+        ctx: &CallContext<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
+        let done =
+            |value: Value| Ok(ExecutionState::Completed(Outcome::from_value(Json::encode(&value))));
         if !held {
             return done(json!({"held": false}));
         }
@@ -40,52 +46,63 @@ impl Tasking {
             tokio::select! {
                 permit = self.go.acquire() => permit.unwrap().forget(),
                 () = ctx.cancel.cancelled() => {
-                    return Err(ExecuteError::during(Code::Cancelled, "given up"));
+                    return Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "given up"));
                 }
             }
         }
         match &args["do"] {
             Value::Null => done(json!({"held": true, "n": args["n"]})),
-            word if word == "fail" => Ok(Step::Done(Outcome::failed("it failed"))),
+            word if word == "fail" => {
+                Ok(ExecutionState::Completed(Outcome::tool_failure("it failed")))
+            }
             word if word == "error" => {
-                let rpc = Rpc { code: -32_050, message: "broken".to_owned(), data: None };
-                let error = ExecuteError::during(Code::UpstreamFailed, "it answered: broken");
-                Err(ExecuteError { rpc: Some(Box::new(rpc)), ..error })
+                let rpc =
+                    UpstreamRpcError { code: -32_050, message: "broken".to_owned(), data: None };
+                let error =
+                    ExecuteError::maybe_sent(ErrorCode::UpstreamFailed, "it answered: broken");
+                Err(ExecuteError { rpc_error: Some(Box::new(rpc)), ..error })
             }
             word if word == "large" => {
                 let text = "x".repeat(4_000_000);
                 let body = json!({"content": [{"type": "text", "text": text}]});
-                Ok(Step::Done(Outcome { body: Body::Mcp(Json::of(&body)), is_error: false }))
+                Ok(ExecutionState::Completed(Outcome {
+                    body: OutcomeBody::Mcp(Json::encode(&body)),
+                    is_error: false,
+                }))
             }
-            word if word == "gone" => Err(ExecuteError::during(Code::UpstreamLost, "it is gone")),
+            word if word == "gone" => {
+                Err(ExecuteError::maybe_sent(ErrorCode::UpstreamLost, "it is gone"))
+            }
             word => panic!("{word}"),
         }
     }
 
-    async fn ask(task: &dyn Task, count: &Value) -> Result<Step, ExecuteError> {
-        task.tell("asking\u{200b}");
+    async fn ask(task: &dyn TaskHandle, count: &Value) -> Result<ExecutionState, ExecuteError> {
+        task.set_status_message("asking\u{200b}");
         let questions = (0..count.as_u64().unwrap()).map(|n| {
             let params = json!({"message": format!("which {n}?"), "requestedSchema": schema()});
-            task.ask("elicitation/create", Json::of(&params))
+            task.send_request("elicitation/create", Json::encode(&params))
         });
         let answers = join_all(questions).await;
-        let read = |answer: &Result<Json, _>| answer.as_ref().map_or(Value::Null, Json::value);
+        let read = |answer: &Result<Json, _>| answer.as_ref().map_or(Value::Null, Json::to_value);
         let answers: Vec<Value> = answers.iter().map(read).collect();
-        Ok(Step::Done(Outcome::value(Json::of(&json!({"answers": answers})))))
+        Ok(ExecutionState::Completed(Outcome::from_value(Json::encode(
+            &json!({"answers": answers}),
+        ))))
     }
 }
 
-impl Executor for Tasking {
+impl Executor for TaskExecutor {
     fn execute<'a>(
         &'a self,
-        call: Granted<'a>,
-        ctx: &'a Context<'a>,
-    ) -> Boxed<'a, Result<Step, ExecuteError>> {
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         Box::pin(async move {
             let call = call.call();
-            let held = ctx.task.is_some_and(|task| task.hold(call));
-            let args = call.args.value();
-            match ctx.task.filter(|_| held && !args["asks"].is_null()) {
+            let held = ctx.task_handle.is_some_and(|task| task.promote_to_task(call));
+            let args = call.arguments.as_value();
+            match ctx.task_handle.filter(|_| held && !args["asks"].is_null()) {
                 Some(task) => Self::ask(task, &args["asks"]).await,
                 None => self.run(args, held, ctx).await,
             }
@@ -93,44 +110,45 @@ impl Executor for Tasking {
     }
 }
 
-/// What a question asks for.
+/// The requested schema of an input request.
 fn schema() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
-struct Bench {
-    server: Server,
+struct TaskServer {
+    server: FixtureServer,
     go: Arc<Semaphore>,
 }
 
-impl Bench {
+impl TaskServer {
     async fn new() -> Self {
-        Self::with(Setup::default()).await
+        Self::with(ServerSetup::default()).await
     }
 
-    async fn with(setup: Setup) -> Self {
+    async fn with(setup: ServerSetup) -> Self {
         let go = Arc::new(Semaphore::new(0));
-        let tasking = || Arc::new(Tasking { go: Arc::clone(&go) });
+        let tasking = || Arc::new(TaskExecutor { go: Arc::clone(&go) });
         let schema = json!({"type": "object"});
         let offers = ["s.job", "s.reads"].map(|name| {
-            let mut tool = testkit::tool(name, "A job.", &schema);
+            let mut tool = testkit::read_only_tool(name, "A job.", &schema);
             if name == "s.reads" {
-                tool.traits.effects = Effects::read_only();
+                tool.traits.effects = SideEffects::read_only();
             }
-            tools::offer(tool, tasking())
+            tools::tool_offer(tool, tasking())
         });
-        let server = Server::with(Setup { offers: offers.into(), ..setup }).await;
+        let server =
+            FixtureServer::with_setup(ServerSetup { offers: offers.into(), ..setup }).await;
         Self { server, go }
     }
 
     async fn ann(&self) -> Client {
-        self.server.agent("ann", Level::User).await
+        self.server.agent_client("ann", PermissionLevel::User).await
     }
 
     /// Waits until so many calls have ended.
-    async fn ended(&self, count: usize) -> Vec<Status> {
-        let ended = || self.server.ends().iter().map(|end| end.status).collect::<Vec<_>>();
-        soon(async {
+    async fn ended(&self, count: usize) -> Vec<CallStatus> {
+        let ended = || self.server.recorded_ends().iter().map(|end| end.status).collect::<Vec<_>>();
+        within_a_minute(async {
             while ended().len() < count {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -150,25 +168,25 @@ async fn send(client: &Client, method: &str, params: Value) -> Reply {
 
 async fn call(client: &Client, args: Value) -> Value {
     let params = json!({"name": "s.job", "arguments": args});
-    send(client, "tools/call", params).await.good()["result"].clone()
+    send(client, "tools/call", params).await.expect_ok()["result"].clone()
 }
 
 /// A new task's id.
-async fn begin(client: &Client, args: Value) -> Value {
+async fn start_task(client: &Client, args: Value) -> Value {
     let created = call(client, args).await;
     assert_eq!(created["resultType"], "task", "{created}");
     created["taskId"].clone()
 }
 
-async fn look(client: &Client, id: &Value) -> Value {
-    send(client, "tasks/get", json!({"taskId": id})).await.good()["result"].clone()
+async fn get_task(client: &Client, id: &Value) -> Value {
+    send(client, "tasks/get", json!({"taskId": id})).await.expect_ok()["result"].clone()
 }
 
-/// The task once it stands there.
-async fn until(client: &Client, id: &Value, status: &str) -> Value {
-    soon(async {
+/// The task once it is stored.
+async fn wait_for_status(client: &Client, id: &Value, status: &str) -> Value {
+    within_a_minute(async {
         loop {
-            let told = look(client, id).await;
+            let told = get_task(client, id).await;
             if told["status"] == status {
                 return told;
             }
@@ -180,7 +198,7 @@ async fn until(client: &Client, id: &Value, status: &str) -> Value {
 
 #[tokio::test]
 async fn a_call_goes_on_as_a_task_and_is_one_call_on_record() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
     let created = call(&ann, json!({"n": 7})).await;
     let id = created["taskId"].clone();
@@ -190,36 +208,43 @@ async fn a_call_goes_on_as_a_task_and_is_one_call_on_record() {
     assert_eq!(created, expected);
     let mut working = expected.clone();
     working["resultType"] = json!("complete");
-    assert_eq!(look(&ann, &id).await, working);
-    assert_eq!((bench.server.intents().len(), bench.server.ends().len()), (1, 0));
+    assert_eq!(get_task(&ann, &id).await, working);
+    assert_eq!((bench.server.recorded_intents().len(), bench.server.recorded_ends().len()), (1, 0));
     bench.go.add_permits(1);
-    let told = until(&ann, &id, "completed").await;
+    let told = wait_for_status(&ann, &id, "completed").await;
     assert_eq!(told["result"]["structuredContent"], json!({"held": true, "n": 7}));
     assert_eq!(told["result"]["resultType"], "complete");
-    // It is told as often as it is asked for, and given up no more.
-    assert_eq!(look(&ann, &id).await, told);
+    // It is reported on every query, and can no longer be cancelled.
+    assert_eq!(get_task(&ann, &id).await, told);
     let acknowledged = json!({"resultType": "complete"});
-    let cancel = send(&ann, "tasks/cancel", json!({"taskId": id})).await.good();
+    let cancel = send(&ann, "tasks/cancel", json!({"taskId": id})).await.expect_ok();
     assert_eq!(cancel["result"], acknowledged);
-    assert_eq!(look(&ann, &id).await, told);
-    assert_eq!((bench.server.intents().len(), bench.ended(1).await), (1, vec![Status::Succeeded]));
-    assert_eq!(bench.server.intents()[0].call, bench.server.outcomes()[0].0);
+    assert_eq!(get_task(&ann, &id).await, told);
+    assert_eq!(
+        (bench.server.recorded_intents().len(), bench.ended(1).await),
+        (1, vec![CallStatus::Succeeded])
+    );
+    assert_eq!(bench.server.recorded_intents()[0].call_id, bench.server.call_outcomes()[0].0);
 }
 
 #[tokio::test]
 async fn only_who_declares_the_extension_sees_tasks() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let id = begin(&ann, json!({})).await;
+    let id = start_task(&ann, json!({})).await;
     let params = json!({"name": "s.job", "arguments": {}});
-    let plain = ann.modern("tools/call", params.clone()).await.good();
+    let plain = ann.modern_request("tools/call", params.clone()).await.expect_ok();
     assert_eq!(plain["result"]["structuredContent"], json!({"held": false}));
-    let older = ann.session(json!({"extensions": {EXTENSION: {}}})).await;
-    let older = older.legacy(&crate::support::client::message("tools/call", params)).await.good();
+    let older = ann.open_session(json!({"extensions": {EXTENSION: {}}})).await;
+    let older = older
+        .legacy_request(&crate::support::client::message("tools/call", params))
+        .await
+        .expect_ok();
     assert_eq!(older["result"]["structuredContent"], json!({"held": false}));
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         for id in [&id, &json!("x")] {
-            let reply = ann.modern(method, json!({"taskId": id, "inputResponses": {}})).await;
+            let reply =
+                ann.modern_request(method, json!({"taskId": id, "inputResponses": {}})).await;
             assert_eq!(reply.status, 400);
             let error = reply.json()["error"].clone();
             assert_eq!(error["code"], -32_021);
@@ -232,24 +257,29 @@ async fn only_who_declares_the_extension_sees_tasks() {
             -32_601
         );
     }
-    assert_eq!(look(&ann, &id).await["status"], "working");
+    assert_eq!(get_task(&ann, &id).await["status"], "working");
 }
 
-/// What is another's, of another endpoint, made up or gone: one answer, and no effect.
+/// A task of another caller or endpoint, a forged ID and an expired one get the same error, without
+/// an effect.
 #[tokio::test]
 pub(crate) async fn a_task_is_nobody_elses() {
-    let bench = Bench::new().await;
-    let (ann, eve) = (bench.ann().await, bench.server.agent("eve", Level::User).await);
+    let bench = TaskServer::new().await;
+    let (ann, eve) =
+        (bench.ann().await, bench.server.agent_client("eve", PermissionLevel::User).await);
     let twin = bench.ann().await;
-    let other = Bench::with(Setup { secret: Some(Secret::new("x")), ..Setup::default() }).await;
-    let elsewhere = begin(&other.ann().await, json!({})).await;
-    let (mine, hers) = (begin(&ann, json!({"asks": 1})).await, begin(&eve, json!({})).await);
-    until(&ann, &mine, "input_required").await;
+    let other =
+        TaskServer::with(ServerSetup { secret: Some(Secret::new("x")), ..ServerSetup::default() })
+            .await;
+    let elsewhere = start_task(&other.ann().await, json!({})).await;
+    let (mine, hers) =
+        (start_task(&ann, json!({"asks": 1})).await, start_task(&eve, json!({})).await);
+    wait_for_status(&ann, &mine, "input_required").await;
     let text = mine.as_str().unwrap();
     let mut forged = text.as_bytes().to_vec();
     forged[20] = if forged[20] == b'A' { b'B' } else { b'A' };
     let forged = json!(String::from_utf8(forged).unwrap());
-    let call = json!(bench.server.intents()[0].call);
+    let call = json!(bench.server.recorded_intents()[0].call_id);
     let mut tried = 0;
     for (client, id) in [
         (&ann, &json!("tasks-of-nobody")),
@@ -261,16 +291,16 @@ pub(crate) async fn a_task_is_nobody_elses() {
         (&ann, &elsewhere),
         (&eve, &mine),
         (&twin, &mine),
-        (&ann.at("/mcp/s"), &mine),
+        (&ann.with_endpoint("/mcp/s"), &mine),
     ] {
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-            // An empty name cannot stand in a header of these tests.
+            // An empty name cannot be sent in a header of these tests.
             if id == "" {
                 continue;
             }
             let answers = json!({"q1": {"action": "accept"}});
             let params = json!({"taskId": id, "inputResponses": answers});
-            let error = send(client, method, params).await.good()["error"].clone();
+            let error = send(client, method, params).await.expect_ok()["error"].clone();
             let unknown = "there is no such task here: its id is unknown, or it has expired";
             assert_eq!(error, json!({"code": -32_602, "message": unknown}), "{method} {id}");
             tried += 1;
@@ -278,31 +308,31 @@ pub(crate) async fn a_task_is_nobody_elses() {
     }
     assert_eq!(tried, 27);
     // Control: each is there for whom it belongs to, and nothing was done to it.
-    assert_eq!(look(&ann, &mine).await["status"], "input_required");
-    assert_eq!(look(&eve, &hers).await["status"], "working");
-    assert!(bench.server.ends().is_empty());
+    assert_eq!(get_task(&ann, &mine).await["status"], "input_required");
+    assert_eq!(get_task(&eve, &hers).await["status"], "working");
+    assert!(bench.server.recorded_ends().is_empty());
     // And at the endpoint it was made at.
-    let alone = ann.at("/mcp/s");
-    let id = begin(&alone, json!({})).await;
-    assert_eq!(look(&alone, &id).await["status"], "working");
+    let alone = ann.with_endpoint("/mcp/s");
+    let id = start_task(&alone, json!({})).await;
+    assert_eq!(get_task(&alone, &id).await["status"], "working");
     assert_eq!(
-        send(&ann, "tasks/get", json!({"taskId": id})).await.good()["error"]["code"],
+        send(&ann, "tasks/get", json!({"taskId": id})).await.expect_ok()["error"]["code"],
         -32_602
     );
 }
 
 #[tokio::test]
 async fn the_header_names_the_task() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let id = begin(&ann, json!({})).await;
+    let id = start_task(&ann, json!({})).await;
     let mut message = modern_message("tasks/get", json!({"taskId": id}));
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({"extensions": {EXTENSION: {}}});
     let headers = |name: &str| {
         let name = ("mcp-name", name);
         let all = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tasks/get"), name];
-        all.iter().fold(ann.clone(), |client, (name, value)| client.with(name, value))
+        all.iter().fold(ann.clone(), |client, (name, value)| client.with_header(name, value))
     };
     for (name, status) in [("another", 400), (id.as_str().unwrap(), 200)] {
         let body = message.to_string().into();
@@ -313,10 +343,10 @@ async fn the_header_names_the_task() {
 
 #[tokio::test]
 async fn what_a_task_asks_is_answered_piece_by_piece() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let id = begin(&ann, json!({"asks": 2})).await;
-    let asked = until(&ann, &id, "input_required").await;
+    let id = start_task(&ann, json!({"asks": 2})).await;
+    let asked = wait_for_status(&ann, &id, "input_required").await;
     let question = |n: u64| {
         json!({"method": "elicitation/create",
         "params": {"message": format!("which {n}?"), "requestedSchema": schema()}})
@@ -325,38 +355,40 @@ async fn what_a_task_asks_is_answered_piece_by_piece() {
     // Hidden characters are shown, as in all that comes from outside.
     assert_eq!(asked["statusMessage"], "asking\\u{200b}");
     let update = async |answers: Value| {
-        send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await.good()
+        send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers}))
+            .await
+            .expect_ok()
     };
     let acknowledged = json!({"resultType": "complete"});
     for strange in [json!({}), json!({"q3": {}, "x": 1})] {
         assert_eq!(update(strange).await["result"], acknowledged);
     }
-    assert_eq!(look(&ann, &id).await["inputRequests"], asked["inputRequests"]);
+    assert_eq!(get_task(&ann, &id).await["inputRequests"], asked["inputRequests"]);
     for (wrong, kind) in [(json!([]), "array"), (json!("x"), "string")] {
         let told = update(wrong).await["error"]["message"].clone();
         assert_eq!(told, format!("`params.inputResponses` is {kind}; expected an object"));
     }
     let (one, two) = (json!({"action": "decline"}), json!({"action": "accept", "content": {}}));
     assert_eq!(update(json!({"q2": two})).await["result"], acknowledged);
-    assert_eq!(look(&ann, &id).await["inputRequests"], json!({"q1": question(0)}));
-    // A key that was answered is not asked again, and its second answer counts for nothing.
+    assert_eq!(get_task(&ann, &id).await["inputRequests"], json!({"q1": question(0)}));
+    // An answered key is not requested again, and its second answer is ignored.
     assert_eq!(update(json!({"q1": one, "q2": one})).await["result"], acknowledged);
-    let told = until(&ann, &id, "completed").await;
+    let told = wait_for_status(&ann, &id, "completed").await;
     assert_eq!(told["result"]["structuredContent"]["answers"], json!([one, two]));
-    assert_eq!(bench.ended(1).await, [Status::Succeeded]);
+    assert_eq!(bench.ended(1).await, [CallStatus::Succeeded]);
 }
 
 #[tokio::test]
 async fn questions_are_bounded() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let id = begin(&ann, json!({"asks": 100})).await;
-    let asked = until(&ann, &id, "input_required").await["inputRequests"].clone();
+    let id = start_task(&ann, json!({"asks": 100})).await;
+    let asked = wait_for_status(&ann, &id, "input_required").await["inputRequests"].clone();
     assert_eq!(asked.as_object().unwrap().len(), 64);
     let answers = asked.as_object().unwrap().keys().map(|key| (key.clone(), json!({"a": 1})));
     let answers = Value::Object(answers.collect());
-    send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await.good();
-    let told = until(&ann, &id, "completed").await["result"]["structuredContent"].clone();
+    send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await.expect_ok();
+    let told = wait_for_status(&ann, &id, "completed").await["result"]["structuredContent"].clone();
     let nulls =
         told["answers"].as_array().unwrap().iter().filter(|answer| answer.is_null()).count();
     assert_eq!(nulls, 36);
@@ -364,140 +396,149 @@ async fn questions_are_bounded() {
 
 #[tokio::test]
 async fn each_end_is_told_and_recorded_once() {
-    let bench = Bench::new().await;
-    let ann = bench.ann().await.at("/mcp/s");
+    let bench = TaskServer::new().await;
+    let ann = bench.ann().await.with_endpoint("/mcp/s");
     for (what, status, recorded) in [
-        (json!("fail"), "completed", Status::Failed),
-        (json!("error"), "failed", Status::Failed),
-        (json!("gone"), "completed", Status::Failed),
+        (json!("fail"), "completed", CallStatus::Failed),
+        (json!("error"), "failed", CallStatus::Failed),
+        (json!("gone"), "completed", CallStatus::Failed),
     ] {
-        let id = begin(&ann, json!({"do": what})).await;
+        let id = start_task(&ann, json!({"do": what})).await;
         bench.go.add_permits(1);
-        let told = until(&ann, &id, status).await;
+        let told = wait_for_status(&ann, &id, status).await;
         assert_eq!(told["result"]["isError"] == true, status == "completed", "{told}");
         if status == "failed" {
             assert_eq!(told["error"], json!({"code": -32_050, "message": "broken"}));
             assert_eq!(told["statusMessage"], "broken");
         }
-        assert_eq!(*bench.ended(bench.server.intents().len()).await.last().unwrap(), recorded);
+        assert_eq!(
+            *bench.ended(bench.server.recorded_intents().len()).await.last().unwrap(),
+            recorded
+        );
     }
     // At the endpoint of all, errors of one source are words for the model.
-    let all = ann.at("/mcp");
-    let id = begin(&all, json!({"do": "error"})).await;
+    let all = ann.with_endpoint("/mcp");
+    let id = start_task(&all, json!({"do": "error"})).await;
     bench.go.add_permits(1);
-    assert_eq!(until(&all, &id, "completed").await["result"]["isError"], true);
-    assert_eq!((bench.server.intents().len(), bench.ended(4).await.len()), (4, 4));
+    assert_eq!(wait_for_status(&all, &id, "completed").await["result"]["isError"], true);
+    assert_eq!((bench.server.recorded_intents().len(), bench.ended(4).await.len()), (4, 4));
 }
 
 #[tokio::test]
 async fn a_task_that_is_given_up_is_cancelled_on_record_whether_it_has_effects_or_not() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
     for name in ["s.job", "s.reads"] {
         for args in [json!({}), json!({"asks": 1})] {
             let params = json!({"name": name, "arguments": args});
-            let created = send(&ann, "tools/call", params).await.good();
+            let created = send(&ann, "tools/call", params).await.expect_ok();
             let id = created["result"]["taskId"].clone();
-            let cancel = send(&ann, "tasks/cancel", json!({"taskId": id})).await.good();
+            let cancel = send(&ann, "tasks/cancel", json!({"taskId": id})).await.expect_ok();
             assert_eq!(cancel["result"], json!({"resultType": "complete"}));
-            let told = until(&ann, &id, "cancelled").await;
+            let told = wait_for_status(&ann, &id, "cancelled").await;
             assert!(["result", "error", "inputRequests"].iter().all(|it| told.get(it).is_none()));
         }
     }
-    assert_eq!(bench.ended(4).await, [Status::Cancelled; 4]);
-    assert_eq!(bench.server.intents().len(), 4);
+    assert_eq!(bench.ended(4).await, [CallStatus::Cancelled; 4]);
+    assert_eq!(bench.server.recorded_intents().len(), 4);
 }
 
 #[tokio::test]
 async fn a_task_expires_and_is_given_up() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let ended = begin(&ann, json!({})).await;
+    let ended = start_task(&ann, json!({})).await;
     bench.go.add_permits(1);
-    until(&ann, &ended, "completed").await;
-    let runs = begin(&ann, json!({})).await;
+    wait_for_status(&ann, &ended, "completed").await;
+    let runs = start_task(&ann, json!({})).await;
     bench.server.clock.advance(Duration::from_secs(70 * 60 - 1));
-    assert_eq!(look(&ann, &runs).await["status"], "working");
-    assert_eq!(look(&ann, &ended).await["status"], "completed");
+    assert_eq!(get_task(&ann, &runs).await["status"], "working");
+    assert_eq!(get_task(&ann, &ended).await["status"], "completed");
     bench.server.clock.advance(Duration::from_secs(1));
     for id in [runs, ended] {
-        let error = send(&ann, "tasks/get", json!({"taskId": id})).await.good()["error"].clone();
+        let error =
+            send(&ann, "tasks/get", json!({"taskId": id})).await.expect_ok()["error"].clone();
         assert_eq!(error["code"], -32_602);
     }
-    assert_eq!(bench.ended(2).await, [Status::Succeeded, Status::Cancelled]);
+    assert_eq!(bench.ended(2).await, [CallStatus::Succeeded, CallStatus::Cancelled]);
 }
 
 #[tokio::test]
 async fn the_end_of_the_server_gives_tasks_up() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let ann = bench.ann().await;
-    let (_, _) = (begin(&ann, json!({})).await, begin(&ann, json!({"asks": 1})).await);
-    bench.server.doors.close();
-    // What comes after is no task any more, and the end waits for nobody.
+    let (_, _) = (start_task(&ann, json!({})).await, start_task(&ann, json!({"asks": 1})).await);
+    bench.server.state.close();
+    // Later requests are no tasks any more, and the shutdown waits for none.
     assert_eq!(call(&ann, json!({})).await["structuredContent"], json!({"held": false}));
-    bench.server.drained().await;
+    bench.server.wait_until_drained().await;
     let mut ends = bench.ended(3).await;
-    ends.sort_by_key(|status| *status == Status::Succeeded);
-    assert_eq!(ends, [Status::Cancelled, Status::Cancelled, Status::Succeeded]);
+    ends.sort_by_key(|status| *status == CallStatus::Succeeded);
+    assert_eq!(ends, [CallStatus::Cancelled, CallStatus::Cancelled, CallStatus::Succeeded]);
 }
 
 /// Control within: another key has its own, and what was fetched makes room.
 #[tokio::test]
 async fn a_flood_of_tasks_is_bounded() {
-    let bench = Bench::new().await;
-    let (ann, eve) = (bench.ann().await, bench.server.agent("eve", Level::User).await);
+    let bench = TaskServer::new().await;
+    let (ann, eve) =
+        (bench.ann().await, bench.server.agent_client("eve", PermissionLevel::User).await);
     let mut ids = Vec::new();
     for _ in 0..64 {
-        ids.push(begin(&ann, json!({})).await);
+        ids.push(start_task(&ann, json!({})).await);
     }
     for _ in 0..10 {
         assert_eq!(call(&ann, json!({})).await["structuredContent"], json!({"held": false}));
     }
-    begin(&eve, json!({})).await;
+    start_task(&eve, json!({})).await;
     bench.go.add_permits(65);
-    assert!(bench.ended(75).await.iter().all(|status| *status == Status::Succeeded));
-    // Ended is not enough: what nobody fetched is kept.
+    assert!(bench.ended(75).await.iter().all(|status| *status == CallStatus::Succeeded));
+    // A finished task without a fetched result is kept.
     assert_eq!(call(&ann, json!({})).await["structuredContent"], json!({"held": false}));
-    until(&ann, &ids[5], "completed").await;
-    begin(&ann, json!({})).await;
-    let gone = send(&ann, "tasks/get", json!({"taskId": ids[5]})).await.good();
+    wait_for_status(&ann, &ids[5], "completed").await;
+    start_task(&ann, json!({})).await;
+    let gone = send(&ann, "tasks/get", json!({"taskId": ids[5]})).await.expect_ok();
     assert_eq!(gone["error"]["code"], -32_602);
-    assert_eq!(look(&ann, &ids[6]).await["status"], "completed");
+    assert_eq!(get_task(&ann, &ids[6]).await["status"], "completed");
 }
 
 #[tokio::test]
 async fn results_that_nobody_fetches_are_bounded() {
-    let bench = Bench::new().await;
-    let (ann, eve) = (bench.ann().await, bench.server.agent("eve", Level::User).await);
+    let bench = TaskServer::new().await;
+    let (ann, eve) =
+        (bench.ann().await, bench.server.agent_client("eve", PermissionLevel::User).await);
     let mut ids = Vec::new();
     for _ in 0..4 {
-        ids.push(begin(&ann, json!({"do": "large"})).await);
+        ids.push(start_task(&ann, json!({"do": "large"})).await);
         bench.go.add_permits(1);
         bench.ended(ids.len()).await;
     }
-    let over = begin(&ann, json!({"do": "large"})).await;
-    let other = begin(&eve, json!({"do": "large"})).await;
+    let over = start_task(&ann, json!({"do": "large"})).await;
+    let other = start_task(&eve, json!({"do": "large"})).await;
     bench.go.add_permits(2);
-    let told = until(&ann, &over, "failed").await;
+    let told = wait_for_status(&ann, &over, "failed").await;
     assert!(told["error"]["message"].as_str().unwrap().contains("cannot be kept"), "{told}");
-    // What happened is on record as it happened.
-    assert_eq!(bench.ended(6).await, [Status::Succeeded; 6]);
-    until(&eve, &other, "completed").await;
-    // Control: what was fetched makes room.
-    until(&ann, &ids[0], "completed").await;
-    let id = begin(&ann, json!({"do": "large"})).await;
+    // The record has what happened.
+    assert_eq!(bench.ended(6).await, [CallStatus::Succeeded; 6]);
+    wait_for_status(&eve, &other, "completed").await;
+    // Control: a fetched result makes room.
+    wait_for_status(&ann, &ids[0], "completed").await;
+    let id = start_task(&ann, json!({"do": "large"})).await;
     bench.go.add_permits(1);
-    until(&ann, &id, "completed").await;
+    wait_for_status(&ann, &id, "completed").await;
 }
 
 #[tokio::test]
 async fn who_listens_hears_of_each_change() {
-    let bench = Bench::new().await;
-    let (ann, eve) = (bench.ann().await, bench.server.agent("eve", Level::User).await);
-    let (id, hers) = (begin(&ann, json!({"asks": 1})).await, begin(&eve, json!({})).await);
-    until(&ann, &id, "input_required").await;
+    let bench = TaskServer::new().await;
+    let (ann, eve) =
+        (bench.ann().await, bench.server.agent_client("eve", PermissionLevel::User).await);
+    let (id, hers) =
+        (start_task(&ann, json!({"asks": 1})).await, start_task(&eve, json!({})).await);
+    wait_for_status(&ann, &id, "input_required").await;
     let wanted = json!({"taskIds": [id, hers, "made-up"]});
-    let refused = ann.modern("subscriptions/listen", json!({"notifications": wanted})).await;
+    let refused =
+        ann.modern_request("subscriptions/listen", json!({"notifications": wanted})).await;
     assert_eq!(refused.json()["error"]["code"], -32_021);
     let listening = json!({"extensions": {EXTENSION: {}}});
     let mut stream = ann
@@ -513,7 +554,7 @@ async fn who_listens_hears_of_each_change() {
     assert_eq!(now["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
     assert!(now["params"].get("resultType").is_none());
     let answers = json!({"q1": {"action": "accept"}});
-    send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await.good();
+    send(&ann, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await.expect_ok();
     let mut heard = Vec::new();
     while heard.last().is_none_or(|status| status != "completed") {
         let told = stream.next().await["params"].clone();
@@ -529,34 +570,35 @@ async fn who_listens_hears_of_each_change() {
 
 #[tokio::test]
 async fn a_source_has_room_for_other_calls_than_tasks() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     for _ in 0..2 {
         let ann = bench.ann().await;
         for _ in 0..64 {
-            begin(&ann, json!({})).await;
+            start_task(&ann, json!({})).await;
         }
     }
-    let eve = bench.server.agent("eve", Level::User).await;
+    let eve = bench.server.agent_client("eve", PermissionLevel::User).await;
     assert_eq!(call(&eve, json!({})).await["structuredContent"], json!({"held": false}));
-    // Control: there is room again where one has ended.
+    // Control: a finished task makes room.
     bench.go.add_permits(1);
     bench.ended(2).await;
-    begin(&eve, json!({})).await;
+    start_task(&eve, json!({})).await;
 }
 
 /// Another's client reads every message on the way.
 #[tokio::test]
 async fn a_client_of_others_follows_a_task_to_its_end() {
-    let bench = Bench::new().await;
+    let bench = TaskServer::new().await;
     let peer = Peer::new(&bench.ann().await, true).await.client;
     let args = json!({"asks": 1}).as_object().cloned().unwrap();
     let call = CallToolRequestParams::new("s.job").with_arguments(args);
-    let CallToolResponse::Task(created) = soon(peer.call_tool_once(call)).await.unwrap() else {
+    let CallToolResponse::Task(created) = within_a_minute(peer.call_tool_once(call)).await.unwrap()
+    else {
         panic!("no task");
     };
     let id = created.task.task_id;
     let look = async |wanted: TaskStatus| {
-        soon(async {
+        within_a_minute(async {
             loop {
                 let told = peer.get_task(GetTaskParams::new(&id)).await.unwrap().task;
                 if told.status() == wanted {
@@ -574,13 +616,13 @@ async fn a_client_of_others_follows_a_task_to_its_end() {
     let keys: Vec<_> = input_requests.keys().cloned().collect();
     assert_eq!(keys, ["q1"]);
     let answers = serde_json::from_value(json!({"q1": {"action": "decline"}})).unwrap();
-    soon(peer.update_task(UpdateTaskParams::new(&id, answers))).await.unwrap();
+    within_a_minute(peer.update_task(UpdateTaskParams::new(&id, answers))).await.unwrap();
     let TaskPayload::Completed { result } = look(TaskStatus::Completed).await else {
         panic!("no result");
     };
     assert_eq!(result["structuredContent"]["answers"], json!([{"action": "decline"}]));
-    soon(peer.cancel_task(CancelTaskParams::new(&id))).await.unwrap();
-    let unknown = soon(peer.get_task(GetTaskParams::new("x"))).await.unwrap_err();
+    within_a_minute(peer.cancel_task(CancelTaskParams::new(&id))).await.unwrap();
+    let unknown = within_a_minute(peer.get_task(GetTaskParams::new("x"))).await.unwrap_err();
     assert!(unknown.to_string().contains("no such task"), "{unknown}");
-    soon(peer.cancel()).await.unwrap();
+    within_a_minute(peer.cancel()).await.unwrap();
 }

@@ -1,16 +1,16 @@
-//! Who asks.
+//! Tests of authentication over REST.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use serde_json::json;
-use tool::{Level, Wall};
+use tool::{PermissionLevel, WallTime};
 
-use crate::support::{Reply, Server, Setup, tools};
+use crate::support::{FixtureServer, Reply, ServerSetup, tools};
 
-/// What answers without a key: health, the version, and where a client gets a token.
-/// The page of an approval tells how to decide, and nothing of the call.
+/// Routes without a key: health, the version, and the OAuth metadata. The approval page explains
+/// how to decide, but shows nothing of the call.
 const PUBLIC: [&str; 6] =
     ["/healthz", "/readyz", "/version", "/openapi.json", "/health", "/approvals/{id}"];
 
@@ -23,10 +23,10 @@ fn unauthenticated(reply: &Reply) -> String {
 
 #[tokio::test]
 async fn without_a_key_there_is_nothing() {
-    let server = Server::new().await;
-    let anyone = server.anyone();
+    let server = FixtureServer::new().await;
+    let anyone = server.keyless_client();
     // Every route, as the server itself describes them.
-    let described = server.owner().await.get("/openapi.json").await.good();
+    let described = server.owner_client().await.get("/openapi.json").await.expect_ok();
     let mut asked = 0;
     for (path, methods) in described["paths"].as_object().unwrap() {
         if PUBLIC.contains(&path.as_str()) || path.starts_with("/.well-known/") {
@@ -43,78 +43,94 @@ async fn without_a_key_there_is_nothing() {
     assert!(asked > 50, "{asked}");
     let told = unauthenticated(&anyone.get("/v1/tools").await);
     assert_eq!(told, "no credential; send `Authorization: Bearer KEY`");
-    unauthenticated(&anyone.call("notes.append", json!({})).await);
-    unauthenticated(&anyone.legacy(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await);
-    assert_eq!(server.ledger.frames(), []);
+    unauthenticated(&anyone.call_tool("notes.append", json!({})).await);
+    unauthenticated(
+        &anyone.legacy_request(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await,
+    );
+    assert_eq!(server.ledger.all_records(), []);
 }
 
 #[tokio::test]
 async fn a_key_that_does_not_hold_has_one_face() {
-    let server = Server::new().await;
-    let good = server.agent("ann", Level::User).await;
-    let end = Some(Wall(1_000_000_000_000 + 5_000));
-    let (revoked, expired) =
-        (server.agent("rev", Level::User).await, server.client(|k| k.expires = end).await);
+    let server = FixtureServer::new().await;
+    let good = server.agent_client("ann", PermissionLevel::User).await;
+    let end = Some(WallTime(1_000_000_000_000 + 5_000));
+    let (revoked, expired) = (
+        server.agent_client("rev", PermissionLevel::User).await,
+        server.client_with(|k| k.expires_at = end).await,
+    );
     for client in [&good, &revoked, &expired] {
-        client.get("/v1/tools").await.good();
+        client.get("/v1/tools").await.expect_ok();
     }
-    server.revoke(&revoked).await;
+    server.revoke_key(&revoked).await;
     server.clock.advance(Duration::from_secs(5));
     let secret = good.bearer().replace("Bearer ", "");
     let mut wrong = secret.clone();
     let last = if wrong.ends_with('A') { 'B' } else { 'A' };
     wrong.pop();
     wrong.push(last);
-    let bearer = |token: &str| server.anyone().with("authorization", &format!("Bearer {token}"));
+    let bearer = |token: &str| {
+        server.keyless_client().with_header("authorization", &format!("Bearer {token}"))
+    };
     let unknown = secret.replace(&good.key_id, "000000000000");
     let bad = [revoked, expired, bearer(&wrong), bearer(&unknown), bearer("x")];
     for client in bad {
         let told = unauthenticated(&client.get("/v1/tools").await);
         assert_eq!(told, "the credential is not valid here: unknown, expired or revoked");
         unauthenticated(
-            &client.legacy(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await,
+            &client.legacy_request(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await,
         );
     }
     // Positive control: the same client, with its key.
-    bearer(&secret).get("/v1/tools").await.good();
-    assert_eq!(server.ledger.frames(), []);
+    bearer(&secret).get("/v1/tools").await.expect_ok();
+    assert_eq!(server.ledger.all_records(), []);
 }
 
 #[tokio::test]
 async fn a_header_that_cannot_be_read_is_told_so() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     let secret = ann.bearer().replace("Bearer ", "");
-    let anyone = server.anyone();
+    let anyone = server.keyless_client();
     for client in [
-        anyone.with("authorization", &format!("Basic {secret}")),
-        anyone.with("authorization", &secret),
-        anyone.with("authorization", &format!("Bearer {secret}")).with("authorization", "Bearer x"),
+        anyone.with_header("authorization", &format!("Basic {secret}")),
+        anyone.with_header("authorization", &secret),
+        anyone
+            .with_header("authorization", &format!("Bearer {secret}"))
+            .with_header("authorization", "Bearer x"),
     ] {
         let told = unauthenticated(&client.get("/v1/tools").await);
         assert_eq!(told, "the Authorization header cannot be read");
     }
-    anyone.with("authorization", &format!("bearer   {secret} ")).get("/v1/tools").await.good();
+    anyone
+        .with_header("authorization", &format!("bearer   {secret} "))
+        .get("/v1/tools")
+        .await
+        .expect_ok();
 }
 
 #[tokio::test]
 async fn an_open_door_lets_nobody_in_with_a_bad_key() {
-    let setup = Setup { offers: tools::standard(), open: Some(Level::Guest), ..Setup::default() };
-    let server = Server::with(setup).await;
-    let tools = server.anyone().get("/v1/tools").await.good()["tools"].clone();
+    let setup = ServerSetup {
+        offers: tools::standard_offers(),
+        anonymous_level: Some(PermissionLevel::Guest),
+        ..ServerSetup::default()
+    };
+    let server = FixtureServer::with_setup(setup).await;
+    let tools = server.keyless_client().get("/v1/tools").await.expect_ok()["tools"].clone();
     assert_eq!(tools[0]["name"], "needs.guest");
     assert_eq!(tools[1]["name"], "notes.append");
-    server.anyone().call("notes.append", json!({})).await.good();
-    assert_eq!(server.intents()[0].caller.subject, "anonymous");
-    let bad = server.anyone().with("authorization", "Bearer x");
+    server.keyless_client().call_tool("notes.append", json!({})).await.expect_ok();
+    assert_eq!(server.recorded_intents()[0].caller.subject, "anonymous");
+    let bad = server.keyless_client().with_header("authorization", "Bearer x");
     unauthenticated(&bad.get("/v1/tools").await);
-    assert_eq!(server.anyone().get("/v1/records").await.error().1, "forbidden");
+    assert_eq!(server.keyless_client().get("/v1/records").await.error().1, "forbidden");
 }
 
 #[tokio::test]
 async fn an_agent_lacks_the_rights_of_a_person() {
-    let server = Server::new().await;
-    let agent = server.agent("ann", Level::Owner).await;
+    let server = FixtureServer::new().await;
+    let agent = server.agent_client("ann", PermissionLevel::Owner).await;
     let forbidden = |reply: Reply, right: &str| {
         let told = format!("the key lacks the right `{right}`");
         let remedy = reply.json()["error"]["fix"].as_str().unwrap_or_default().to_owned();
@@ -131,7 +147,7 @@ async fn an_agent_lacks_the_rights_of_a_person() {
     forbidden(agent.post("/v1/sources/refresh", &json!({})).await, "sources:refresh");
     forbidden(agent.post("/refresh-tools", &json!({})).await, "sources:refresh");
     // Positive control.
-    let owner = server.owner().await;
+    let owner = server.owner_client().await;
     for path in ["/v1/tools", "/v1/keys", "/v1/records", "/v1/sources", "/metrics"] {
         assert_eq!(owner.get(path).await.status, 200, "{path}");
     }

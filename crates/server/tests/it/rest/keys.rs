@@ -1,26 +1,26 @@
-//! `/v1/keys`.
+//! Tests of `/v1/keys`.
 
 use serde_json::{Value, json};
-use tool::Level;
+use tool::PermissionLevel;
 
-use crate::support::{Client, Server};
+use crate::support::{Client, FixtureServer};
 
-async fn made(maker: &Client, server: &Server, body: Value) -> Client {
-    let reply = maker.post("/v1/keys", &body).await.good();
+async fn made(maker: &Client, server: &FixtureServer, body: Value) -> Client {
+    let reply = maker.post("/v1/keys", &body).await.expect_ok();
     let word = |field: &str| reply[field].as_str().unwrap().to_owned();
-    server.anyone().key(&word("key"), &word("id"))
+    server.keyless_client().with_key(&word("key"), &word("id"))
 }
 
 #[tokio::test]
 async fn a_key_is_made_used_listed_and_revoked() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     let body = json!({"subject": "bob", "level": "admin", "label": "for tests",
         "rights": ["records:read"], "modules": ["s"], "expires_in": 60});
     let bob = made(&owner, &server, body).await;
-    bob.call("needs.admin", json!({})).await.good();
-    assert_eq!(server.intents()[0].caller.subject, "bob");
-    let keys = owner.get("/v1/keys").await.good();
+    bob.call_tool("needs.admin", json!({})).await.expect_ok();
+    assert_eq!(server.recorded_intents()[0].caller.subject, "bob");
+    let keys = owner.get("/v1/keys").await.expect_ok();
     let listed = keys["keys"].as_array().unwrap();
     let record = listed.iter().find(|key| key["id"] == bob.key_id.as_str()).unwrap();
     let expected = json!({"id": bob.key_id, "subject": "bob", "level": "admin",
@@ -29,36 +29,36 @@ async fn a_key_is_made_used_listed_and_revoked() {
         "expires": "2001-09-09T01:47:40.000Z", "revoked": null});
     assert_eq!(*record, expected);
     assert!(!keys.to_string().contains("tk_") && !keys.to_string().contains("sha256"));
-    let revoked = owner.delete(&format!("/v1/keys/{}", bob.key_id)).await.good();
+    let revoked = owner.delete(&format!("/v1/keys/{}", bob.key_id)).await.expect_ok();
     assert_eq!(revoked["revoked"], "2001-09-09T01:46:40.000Z");
     assert_eq!(bob.get("/v1/tools").await.status, 401);
 }
 
 #[tokio::test]
 async fn without_more_said_a_key_is_an_agents_and_a_users() {
-    let server = Server::new().await;
-    let bob = made(&server.owner().await, &server, json!({"subject": "bob"})).await;
-    bob.call("needs.user", json!({})).await.good();
-    assert_eq!(bob.call("needs.admin", json!({})).await.error().1, "unknown_tool");
-    assert!(server.intents()[0].caller.agent);
+    let server = FixtureServer::new().await;
+    let bob = made(&server.owner_client().await, &server, json!({"subject": "bob"})).await;
+    bob.call_tool("needs.user", json!({})).await.expect_ok();
+    assert_eq!(bob.call_tool("needs.admin", json!({})).await.error().1, "unknown_tool");
+    assert!(server.recorded_intents()[0].caller.is_agent);
 }
 
 #[tokio::test]
 async fn a_persona_without_modules_sees_nothing() {
-    let server = Server::new().await;
+    let server = FixtureServer::new().await;
     let body = json!({"subject": "bob", "persona_modules": []});
-    let bob = made(&server.owner().await, &server, body).await;
-    assert_eq!(bob.get("/v1/tools").await.good()["tools"], json!([]));
-    assert_eq!(bob.get("/v1/sources").await.good()["sources"], json!([]));
-    assert_eq!(bob.call("notes.append", json!({})).await.error().1, "unknown_tool");
+    let bob = made(&server.owner_client().await, &server, body).await;
+    assert_eq!(bob.get("/v1/tools").await.expect_ok()["tools"], json!([]));
+    assert_eq!(bob.get("/v1/sources").await.expect_ok()["sources"], json!([]));
+    assert_eq!(bob.call_tool("notes.append", json!({})).await.error().1, "unknown_tool");
 }
 
 #[tokio::test]
 async fn nobody_gives_more_than_he_has() {
-    let server = Server::new().await;
+    let server = FixtureServer::new().await;
     let admin = server
-        .client(|key| {
-            (key.level, key.agent) = (Level::Admin, false);
+        .client_with(|key| {
+            (key.level, key.is_agent) = (PermissionLevel::Admin, false);
             key.rights = [identity::Right::KeysWrite].into();
         })
         .await;
@@ -99,7 +99,7 @@ async fn nobody_gives_more_than_he_has() {
 async fn paged(owner: &Client, path: &str, (list, name): (&str, &str)) -> (Vec<Value>, usize) {
     let (mut all, mut pages, mut after) = (Vec::new(), 0, String::new());
     loop {
-        let page = owner.get(&format!("{path}?limit=2{after}")).await.good();
+        let page = owner.get(&format!("{path}?limit=2{after}")).await.expect_ok();
         let entries = page[list].as_array().unwrap();
         assert!(entries.len() <= 2, "{page}");
         all.extend(entries.iter().map(|entry| entry[name].clone()));
@@ -111,13 +111,13 @@ async fn paged(owner: &Client, path: &str, (list, name): (&str, &str)) -> (Vec<V
 
 #[tokio::test]
 async fn lists_of_keys_and_users_come_in_pages() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     for subject in ["ann", "bob", "cid", "dot", "eve"] {
-        owner.post("/v1/keys", &json!({ "subject": subject })).await.good();
+        owner.post("/v1/keys", &json!({ "subject": subject })).await.expect_ok();
     }
     for (path, list, name) in [("/v1/keys", "keys", "id"), ("/v1/users", "users", "subject")] {
-        let whole = owner.get(path).await.good();
+        let whole = owner.get(path).await.expect_ok();
         assert_eq!(whole["next"], Value::Null);
         let whole: Vec<_> =
             whole[list].as_array().unwrap().iter().map(|entry| entry[name].clone()).collect();
@@ -133,15 +133,15 @@ async fn lists_of_keys_and_users_come_in_pages() {
 /// The names of the command line, and those of older versions.
 #[tokio::test]
 async fn a_key_is_made_by_the_names_of_flags_and_by_older_ones() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     for (body, agent) in [
         (json!({"subject": "new", "modules": ["s"], "person": true}), false),
         (json!({"subject": "old", "persona_modules": ["s"], "agent": false}), false),
         (json!({"subject": "both", "modules": ["s"], "person": false, "agent": true}), true),
     ] {
-        let made = owner.post("/v1/keys", &body).await.good();
-        let keys = owner.get("/v1/keys").await.good();
+        let made = owner.post("/v1/keys", &body).await.expect_ok();
+        let keys = owner.get("/v1/keys").await.expect_ok();
         let record = keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == made["id"]);
         let record = record.unwrap();
         assert_eq!(
@@ -159,25 +159,25 @@ async fn a_key_is_made_by_the_names_of_flags_and_by_older_ones() {
         assert_eq!((status, code.as_str()), (400, "invalid_request"), "{body}");
     }
     for body in [json!({"modules": ["s"]}), json!({"persona_modules": ["s"]})] {
-        owner.post("/v1/keys/delegate", &body).await.good();
+        owner.post("/v1/keys/delegate", &body).await.expect_ok();
     }
 }
 
-/// One's own last owner key was revoked without a question, and nobody could make another.
+/// The last owner key could be revoked without confirmation, and no other could be created.
 #[tokio::test]
 async fn the_last_owner_key_is_revoked_only_where_that_is_asked_for() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     let path = format!("/v1/keys/{}", owner.key_id);
     let (status, code, told) = owner.delete(&path).await.error();
     assert_eq!((status, code.as_str()), (409, "conflict"), "{told}");
     assert!(told.contains("last valid owner key"), "{told}");
     // The control: of two owner keys one is revoked at once, and then the other is the last.
-    let other = server.owner().await;
-    other.delete(&path).await.good();
+    let other = server.owner_client().await;
+    other.delete(&path).await.expect_ok();
     assert_eq!(owner.get("/v1/keys").await.status, 401);
     let path = format!("/v1/keys/{}", other.key_id);
     assert_eq!(other.delete(&path).await.status, 409);
-    other.delete(&format!("{path}?last_owner=true")).await.good();
+    other.delete(&format!("{path}?last_owner=true")).await.expect_ok();
     assert_eq!(other.get("/v1/keys").await.status, 401);
 }

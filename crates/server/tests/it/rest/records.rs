@@ -1,30 +1,31 @@
-//! `/v1/records`.
+//! Tests of `/v1/records`.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tool::{Level, Wall};
+use tool::{PermissionLevel, WallTime};
 
-use crate::support::{Client, Server};
+use crate::support::{Client, FixtureServer};
 
 #[tokio::test]
 async fn records_come_newest_first_in_pages() {
-    let server = Server::new().await;
-    let (ann, owner) = (server.agent("ann", Level::User).await, server.owner().await);
+    let server = FixtureServer::new().await;
+    let (ann, owner) =
+        (server.agent_client("ann", PermissionLevel::User).await, server.owner_client().await);
     for _ in 0..3 {
-        ann.call("notes.append", json!({})).await.good();
+        ann.call_tool("notes.append", json!({})).await.expect_ok();
     }
     let mut seqs = Vec::new();
     let mut path = "/v1/records?limit=4".to_owned();
     loop {
-        let page = owner.get(&path).await.good();
+        let page = owner.get(&path).await.expect_ok();
         let records = page["records"].as_array().unwrap();
         seqs.push(records.iter().map(|record| record["seq"].as_u64().unwrap()).collect::<Vec<_>>());
         let Some(next) = page["next_cursor"].as_str() else { break };
         path = format!("/v1/records?limit=4&cursor={next}");
     }
     assert_eq!(seqs, [vec![5, 4, 3, 2], vec![1, 0]]);
-    let whole = owner.get("/v1/records").await.good();
+    let whole = owner.get("/v1/records").await.expect_ok();
     let kinds: Vec<&Value> =
         whole["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
     assert_eq!(kinds, ["outcome", "intent", "outcome", "intent", "outcome", "intent"]);
@@ -32,8 +33,8 @@ async fn records_come_newest_first_in_pages() {
 
 #[tokio::test]
 async fn bad_questions_are_told_what_is_wrong() {
-    let server = Server::new().await;
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
     for (query, told) in [
         ("limit=0", "`limit` is 1 to 1000"),
         ("limit=1001", "`limit` is 1 to 1000"),
@@ -59,7 +60,7 @@ async fn bad_questions_are_told_what_is_wrong() {
 
 /// A page of the record, as kinds and tools or callers that are there.
 async fn listed(client: &Client, query: &str) -> Vec<String> {
-    let page = client.get(&format!("/v1/records?{query}")).await.good();
+    let page = client.get(&format!("/v1/records?{query}")).await.expect_ok();
     let word = |record: &Value| {
         let (kind, body) = (record["kind"].as_str().unwrap(), &record["body"]);
         let who = body["caller"]["subject"].as_str().or(body["status"].as_str());
@@ -70,21 +71,26 @@ async fn listed(client: &Client, query: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn records_are_listed_by_call_caller_kind_status_and_time() {
-    let server = Server::new().await;
-    let (ann, bob) =
-        (server.agent("ann", Level::User).await, server.agent("bob", Level::User).await);
-    let owner = server.owner().await;
+    let server = FixtureServer::new().await;
+    let (ann, bob) = (
+        server.agent_client("ann", PermissionLevel::User).await,
+        server.agent_client("bob", PermissionLevel::User).await,
+    );
+    let owner = server.owner_client().await;
     server.clock.advance(Duration::from_hours(48));
-    ann.call("notes.append", json!({})).await.good();
+    ann.call_tool("notes.append", json!({})).await.expect_ok();
     server.clock.advance(Duration::from_hours(1));
-    ann.call("says_error", json!({})).await.good();
+    ann.call_tool("says_error", json!({})).await.expect_ok();
     server.clock.advance(Duration::from_hours(1));
-    let id =
-        bob.call("notes.append", json!({})).await.good()["call_id"].as_str().unwrap().to_owned();
-    bob.call("nothing", json!({})).await;
-    let now = owner.get("/v1/records?limit=1").await.good()["records"][0]["body"]["at"].clone();
-    let now = now.as_str().unwrap().parse::<Wall>().unwrap();
-    let hour_ago = Wall(now.0 - 3_600_000);
+    let id = bob.call_tool("notes.append", json!({})).await.expect_ok()["call_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    bob.call_tool("nothing", json!({})).await;
+    let now =
+        owner.get("/v1/records?limit=1").await.expect_ok()["records"][0]["body"]["at"].clone();
+    let now = now.as_str().unwrap().parse::<WallTime>().unwrap();
+    let hour_ago = WallTime(now.0 - 3_600_000);
     for (query, expected) in [
         ("call=CALL", vec!["outcome succeeded", "intent bob"]),
         ("caller=bob", vec!["refused bob", "outcome succeeded", "intent bob"]),
@@ -101,9 +107,9 @@ async fn records_are_listed_by_call_caller_kind_status_and_time() {
         let query = query.replace("CALL", &id).replace("HOUR", &hour_ago.to_string());
         assert_eq!(listed(&owner, &query).await, expected, "{query}");
     }
-    // The control: without a filter all of them are there.
+    // Control: without a filter all of them are listed.
     assert_eq!(listed(&owner, "").await.len(), 7);
-    // The same form of a time wherever a record is shown.
-    let of_call = owner.get(&format!("/v1/calls/{id}")).await.good();
+    // Times have the same form in every view of the record.
+    let of_call = owner.get(&format!("/v1/calls/{id}")).await.expect_ok();
     assert_eq!(of_call["started"], of_call["records"][0]["body"]["at"]);
 }

@@ -1,9 +1,9 @@
-//! `/v1/tools`.
+//! Tests of `/v1/tools`.
 
 use serde_json::{Value, json};
-use tool::Level;
+use tool::PermissionLevel;
 
-use crate::support::{Client, Server, tools};
+use crate::support::{Client, FixtureServer, tools};
 
 fn names(list: &Value) -> Vec<String> {
     let tools = list["tools"].as_array().unwrap();
@@ -11,7 +11,7 @@ fn names(list: &Value) -> Vec<String> {
     tools.iter().map(|tool| name(tool).as_str().unwrap().to_owned()).collect()
 }
 
-/// A tool outside the view, and one that nobody has: the same answer but for the name.
+/// A hidden tool and an unknown one get the same response except for the name.
 async fn hidden_is_unknown(client: &Client, path: impl Fn(&str) -> String) {
     let hidden = client.get(&path("owner")).await;
     let unknown = client.get(&path("nobody")).await;
@@ -22,8 +22,9 @@ async fn hidden_is_unknown(client: &Client, path: impl Fn(&str) -> String) {
 
 #[tokio::test]
 async fn a_tool_is_told_natively() {
-    let server = Server::new().await;
-    let list = server.agent("ann", Level::User).await.get("/v1/tools").await.good();
+    let server = FixtureServer::new().await;
+    let list =
+        server.agent_client("ann", PermissionLevel::User).await.get("/v1/tools").await.expect_ok();
     assert_eq!(
         names(&list)[..3],
         ["needs.guest".to_owned(), "needs.user".to_owned(), "notes.append".to_owned()]
@@ -44,17 +45,20 @@ async fn a_tool_is_told_natively() {
     });
     assert_eq!(*tool, expected);
     for path in ["/v1/tools/notes.append", "/v1/tools/notes_append", "/v1/tools/notes%2Eappend"] {
-        assert_eq!(server.agent("ann", Level::User).await.get(path).await.good(), expected);
+        assert_eq!(
+            server.agent_client("ann", PermissionLevel::User).await.get(path).await.expect_ok(),
+            expected
+        );
     }
 }
 
 #[tokio::test]
 async fn a_tool_is_told_as_a_provider_wants_it() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     let one = |query: &'static str| {
         let ann = ann.clone();
-        async move { ann.get(&format!("/v1/tools/notes.append?{query}")).await.good() }
+        async move { ann.get(&format!("/v1/tools/notes.append?{query}")).await.expect_ok() }
     };
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}});
     let openai = |name: &str| {
@@ -75,7 +79,7 @@ async fn a_tool_is_told_as_a_provider_wants_it() {
     ] {
         // Twice: the second time from what was kept.
         for _ in 0..2 {
-            let list = ann.get(&format!("/v1/tools?{query}")).await.good();
+            let list = ann.get(&format!("/v1/tools?{query}")).await.expect_ok();
             assert!(names(&list).contains(&name.to_owned()), "{query}");
         }
     }
@@ -83,8 +87,8 @@ async fn a_tool_is_told_as_a_provider_wants_it() {
 
 #[tokio::test]
 async fn bad_questions_are_told_what_is_wrong() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for (query, told) in [
         (
             "format=ollma",
@@ -95,7 +99,7 @@ async fn bad_questions_are_told_what_is_wrong() {
         ("limit=0", "`limit` is 1 to 1000"),
         ("limit=1001", "`limit` is 1 to 1000"),
         ("cursor=nothing", "the cursor's tool is no longer there"),
-        // A cursor tells nothing of what is hidden.
+        // A cursor reveals no hidden tool.
         ("cursor=needs.owner", "the cursor's tool is no longer there"),
     ] {
         let reply = ann.get(&format!("/v1/tools?{query}")).await;
@@ -110,14 +114,15 @@ async fn bad_questions_are_told_what_is_wrong() {
 
 #[tokio::test]
 async fn pages_together_are_the_list() {
-    let server = Server::of(tools::many(2_500)).await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::with_offers(tools::many_offers(2_500)).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for (format, limit, sizes) in
         [("native", "", vec![1_000, 1_000, 500]), ("mcp", "&limit=900", vec![900, 900, 700])]
     {
         let (mut all, mut found, mut cursor) = (Vec::new(), Vec::new(), String::new());
         loop {
-            let page = ann.get(&format!("/v1/tools?format={format}{limit}{cursor}")).await.good();
+            let page =
+                ann.get(&format!("/v1/tools?format={format}{limit}{cursor}")).await.expect_ok();
             let names = names(&page);
             found.push(names.len());
             all.extend(names);
@@ -132,51 +137,53 @@ async fn pages_together_are_the_list() {
 
 #[tokio::test]
 async fn hidden_and_unknown_are_one_answer() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     hidden_is_unknown(&ann, |who| format!("/v1/tools/needs.{who}")).await;
     hidden_is_unknown(&ann, |who| format!("/v1/tools/needs_{who}")).await;
     hidden_is_unknown(&ann, |who| format!("/v1/tools/needs.{who}?format=mcp")).await;
-    // Positive control: for who may see it, it is there by both names.
+    // Positive control: a caller who may see it finds it by both names.
     for name in ["needs.owner", "needs_owner"] {
         let path = format!("/v1/tools/{name}");
-        assert_eq!(server.owner().await.get(&path).await.good()["name"], "needs.owner");
+        assert_eq!(server.owner_client().await.get(&path).await.expect_ok()["name"], "needs.owner");
     }
 }
 
 /// The kept list is sent between its own pieces of the answer: one length, and nothing else.
 #[tokio::test]
 async fn the_kept_list_is_sent_with_its_length() {
-    let server = Server::new().await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::new().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for _kept in 0..2 {
         let reply = ann.get("/v1/tools?format=openai_chat").await;
         let length = reply.text().len().to_string();
         assert_eq!(reply.header("content-length"), Some(length.as_str()));
         assert_eq!(reply.header("transfer-encoding"), None);
-        assert!(names(&reply.good()).contains(&"notes_append".to_owned()));
+        assert!(names(&reply.expect_ok()).contains(&"notes_append".to_owned()));
     }
 }
 
-/// Only what is named, and no cursor where all of it is there.
+/// Returns the named tools only, without a cursor if the list is complete.
 #[tokio::test]
 async fn tools_of_one_source_and_named_ones_are_a_whole_list() {
-    let server = Server::of(tools::many(50)).await;
-    let ann = server.agent("ann", Level::User).await;
+    let server = FixtureServer::with_offers(tools::many_offers(50)).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
     for format in ["", "&format=anthropic", "&format=gemini_per_tool"] {
-        let list = ann.get(&format!("/v1/tools?source=s{format}")).await.good();
+        let list = ann.get(&format!("/v1/tools?source=s{format}")).await.expect_ok();
         assert_eq!(list["tools"].as_array().unwrap().len(), 50, "{format}");
-        let none = ann.get(&format!("/v1/tools?source=other{format}")).await.good();
+        let none = ann.get(&format!("/v1/tools?source=other{format}")).await.expect_ok();
         assert_eq!((&none["tools"], &none["next_cursor"]), (&json!([]), &Value::Null), "{format}");
         let named = "allowed_tools=many.t00030,many.t00001";
-        let both = ann.get(&format!("/v1/tools?limit=2&{named}{format}")).await.good();
+        let both = ann.get(&format!("/v1/tools?limit=2&{named}{format}")).await.expect_ok();
         assert_eq!(both["tools"].as_array().unwrap().len(), 2, "{format}");
         assert_eq!(both["next_cursor"], Value::Null, "{format}");
-        // The control: where there is more, the cursor says so and leads to it.
-        let first = ann.get(&format!("/v1/tools?limit=1&{named}{format}")).await.good();
+        // Control: with further tools, the cursor leads to them.
+        let first = ann.get(&format!("/v1/tools?limit=1&{named}{format}")).await.expect_ok();
         let cursor = first["next_cursor"].as_str().unwrap();
-        let rest =
-            ann.get(&format!("/v1/tools?cursor={cursor}&limit=2&{named}{format}")).await.good();
+        let rest = ann
+            .get(&format!("/v1/tools?cursor={cursor}&limit=2&{named}{format}"))
+            .await
+            .expect_ok();
         assert_eq!(
             (rest["tools"].as_array().unwrap().len(), &rest["next_cursor"]),
             (1, &Value::Null)

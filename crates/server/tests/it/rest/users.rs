@@ -1,31 +1,37 @@
-//! Users and their levels, personas and their modules.
+//! Tests of users with their levels and personas with their modules.
 
 use serde_json::{Value, json};
-use tool::Level;
+use tool::PermissionLevel;
 
-use crate::support::{Client, Server, Setup, tools};
+use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
 async fn names(client: &Client) -> Vec<String> {
-    let tools = client.get("/v1/tools").await.good();
+    let tools = client.get("/v1/tools").await.expect_ok();
     let tools = tools["tools"].as_array().unwrap().clone();
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn server() -> Server {
-    Server::with(Setup { offers: tools::standard(), ..Setup::default() }).await
+async fn server() -> FixtureServer {
+    FixtureServer::with_setup(ServerSetup {
+        offers: tools::standard_offers(),
+        ..ServerSetup::default()
+    })
+    .await
 }
 
 #[tokio::test]
 async fn a_user_is_made_listed_and_promoted() {
     let server = server().await;
-    let owner = server.owner().await;
-    let made = owner.post("/v1/users", &json!({ "subject": "bob" })).await.good();
+    let owner = server.owner_client().await;
+    let made = owner.post("/v1/users", &json!({ "subject": "bob" })).await.expect_ok();
     assert_eq!((&made["subject"], &made["level"]), (&json!("bob"), &json!("guest")));
-    let bob = server.anyone().key(made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
+    let bob = server
+        .keyless_client()
+        .with_key(made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
     assert!(!names(&bob).await.contains(&"needs.user".to_owned()));
     for (level, sees) in [("admin", true), ("user", false)] {
         let path = "/v1/users/bob/level";
-        let promoted = owner.post(path, &json!({ "level": level })).await.good();
+        let promoted = owner.post(path, &json!({ "level": level })).await.expect_ok();
         assert_eq!(
             promoted,
             json!({ "subject": "bob", "level": level, "persona": null, "roles": [], "keys": 1,
@@ -33,7 +39,7 @@ async fn a_user_is_made_listed_and_promoted() {
         );
         assert_eq!(names(&bob).await.contains(&"needs.admin".to_owned()), sees, "{level}");
     }
-    let users = owner.get("/v1/users").await.good()["users"].clone();
+    let users = owner.get("/v1/users").await.expect_ok()["users"].clone();
     let rows: Vec<_> = users
         .as_array()
         .unwrap()
@@ -48,8 +54,8 @@ async fn a_user_is_made_listed_and_promoted() {
 #[tokio::test]
 async fn nobody_is_made_an_owner() {
     let server = server().await;
-    let owner = server.owner().await;
-    server.agent("bob", Level::User).await;
+    let owner = server.owner_client().await;
+    server.agent_client("bob", PermissionLevel::User).await;
     let make = owner.post("/v1/users", &json!({ "subject": "eve", "level": "owner" })).await;
     let promote = owner.post("/v1/users/bob/level", &json!({ "level": "owner" })).await;
     for reply in [make, promote] {
@@ -66,7 +72,7 @@ async fn nobody_is_made_an_owner() {
 #[tokio::test]
 async fn only_who_may_make_keys_changes_users_and_personas() {
     let server = server().await;
-    let admin = server.agent("ann", Level::Admin).await;
+    let admin = server.agent_client("ann", PermissionLevel::Admin).await;
     for (path, body) in [
         ("/v1/users", json!({ "subject": "x" })),
         ("/v1/users/ann/level", json!({ "level": "user" })),
@@ -85,8 +91,8 @@ async fn only_who_may_make_keys_changes_users_and_personas() {
 async fn who_is_limited_himself_gives_nobody_more() {
     let server = server().await;
     let limited = server
-        .client(|key| {
-            (key.level, key.agent) = (Level::Admin, false);
+        .client_with(|key| {
+            (key.level, key.is_agent) = (PermissionLevel::Admin, false);
             key.rights = [identity::Right::KeysWrite].into();
             let allowed_modules = Some(["s".to_owned()].into());
             key.persona = Some(identity::Persona { name: "p".to_owned(), allowed_modules });
@@ -96,7 +102,7 @@ async fn who_is_limited_himself_gives_nobody_more() {
     assert!(persona.2.starts_with("your own persona is limited"), "{persona:?}");
     let user = limited.post("/v1/users", &json!({ "subject": "x" })).await.error();
     assert_eq!(user.0, 403);
-    server.agent("carl", Level::Owner).await;
+    server.agent_client("carl", PermissionLevel::Owner).await;
     let above = limited.post("/v1/users/carl/level", &json!({ "level": "user" })).await.error();
     assert_eq!(above.2, "your own level is `admin`, and that is not enough");
 }
@@ -104,38 +110,44 @@ async fn who_is_limited_himself_gives_nobody_more() {
 #[tokio::test]
 async fn a_persona_decides_on_the_modules_of_its_users_from_then_on() {
     let server = server().await;
-    let owner = server.owner().await;
+    let owner = server.owner_client().await;
     let persona = json!({ "name": "reader", "allowed_modules": [] });
-    owner.post("/v1/personas", &persona).await.good();
+    owner.post("/v1/personas", &persona).await.expect_ok();
     let user = json!({ "subject": "bob", "level": "user", "persona": "reader" });
-    let made = owner.post("/v1/users", &user).await.good();
-    let bob = server.anyone().key(made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
+    let made = owner.post("/v1/users", &user).await.expect_ok();
+    let bob = server
+        .keyless_client()
+        .with_key(made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
     assert_eq!(names(&bob).await, [""; 0], "an empty list allows none");
     let path = "/v1/personas/reader";
-    let changed = owner.post(path, &json!({ "allowed_modules": ["s"] })).await.good();
+    let changed = owner.post(path, &json!({ "allowed_modules": ["s"] })).await.expect_ok();
     let expected = json!({ "name": "reader", "allowed_modules": ["s"], "default": false });
     assert_eq!(changed, expected);
     assert!(names(&bob).await.contains(&"notes.append".to_owned()));
     // At execution as in the list.
-    assert_eq!(bob.call("notes.append", json!({})).await.status, 200);
-    owner.post(path, &json!({ "allowed_modules": ["other"] })).await.good();
-    assert_eq!(bob.call("notes.append", json!({})).await.error().1, "unknown_tool");
-    assert_eq!(owner.get("/v1/users").await.good()["users"][0]["persona"], "reader");
+    assert_eq!(bob.call_tool("notes.append", json!({})).await.status, 200);
+    owner.post(path, &json!({ "allowed_modules": ["other"] })).await.expect_ok();
+    assert_eq!(bob.call_tool("notes.append", json!({})).await.error().1, "unknown_tool");
+    assert_eq!(owner.get("/v1/users").await.expect_ok()["users"][0]["persona"], "reader");
 }
 
 #[tokio::test]
 async fn the_default_persona_is_that_of_all_who_have_none_but_the_owner() {
     let server = server().await;
-    let (owner, ann) = (server.owner().await, server.agent("ann", Level::User).await);
+    let (owner, ann) =
+        (server.owner_client().await, server.agent_client("ann", PermissionLevel::User).await);
     assert!(!names(&ann).await.is_empty());
-    owner.post("/v1/personas", &json!({ "name": "none" })).await.good();
-    owner.post("/v1/personas", &json!({ "name": "all", "allowed_modules": ["s"] })).await.good();
+    owner.post("/v1/personas", &json!({ "name": "none" })).await.expect_ok();
+    owner
+        .post("/v1/personas", &json!({ "name": "all", "allowed_modules": ["s"] }))
+        .await
+        .expect_ok();
     for (name, sees) in [("none", false), ("all", true)] {
-        owner.post(&format!("/v1/personas/{name}"), &json!({ "default": true })).await.good();
+        owner.post(&format!("/v1/personas/{name}"), &json!({ "default": true })).await.expect_ok();
         assert_eq!(!names(&ann).await.is_empty(), sees, "{name}");
         assert!(!names(&owner).await.is_empty());
     }
-    let personas = owner.get("/v1/personas").await.good()["personas"].clone();
+    let personas = owner.get("/v1/personas").await.expect_ok()["personas"].clone();
     let defaults: Vec<_> = personas
         .as_array()
         .unwrap()
@@ -150,21 +162,22 @@ async fn the_default_persona_is_that_of_all_who_have_none_but_the_owner() {
 #[tokio::test]
 async fn default_guest_modules_count_for_those_without_a_persona_but_the_owner() {
     let server = server().await;
-    let (owner, admin) = (server.owner().await, server.agent("ann", Level::Admin).await);
-    server.guests(Some(&["other"])).await;
+    let (owner, admin) =
+        (server.owner_client().await, server.agent_client("ann", PermissionLevel::Admin).await);
+    server.set_guest_sources(Some(&["other"])).await;
     assert_eq!(names(&admin).await, [""; 0]);
     assert!(!names(&owner).await.is_empty());
-    server.guests(Some(&["s"])).await;
+    server.set_guest_sources(Some(&["s"])).await;
     assert!(!names(&admin).await.is_empty());
-    server.guests(None).await;
+    server.set_guest_sources(None).await;
     assert!(!names(&admin).await.is_empty());
 }
 
 #[tokio::test]
 async fn a_persona_that_cannot_be_is_told() {
     let server = server().await;
-    let owner = server.owner().await;
-    owner.post("/v1/personas", &json!({ "name": "p" })).await.good();
+    let owner = server.owner_client().await;
+    owner.post("/v1/personas", &json!({ "name": "p" })).await.expect_ok();
     for (path, body, status, told) in [
         ("/v1/personas", json!({ "name": "p" }), 409, "there is a persona `p` already"),
         ("/v1/personas", json!({ "name": "a b" }), 400, "the name `a b` holds ' '"),
@@ -184,21 +197,21 @@ async fn a_persona_that_cannot_be_is_told() {
     }
 }
 
-/// A module that no source is called after is taken, since sources come and go, and named. Positive control:
-/// a source that is there is not named.
+/// A module without a source is accepted, because sources come and go, and is reported. Positive
+/// control: an existing source is not reported.
 #[tokio::test]
 async fn a_misspelt_module_of_a_persona_is_named() {
     let server = server().await;
-    let owner = server.owner().await;
+    let owner = server.owner_client().await;
     let modules = |modules: &[&str]| json!({ "name": "p", "allowed_modules": modules });
-    let made = owner.post("/v1/personas", &modules(&["s", "reserch"])).await.good();
+    let made = owner.post("/v1/personas", &modules(&["s", "reserch"])).await.expect_ok();
     assert_eq!(made["unknown_modules"], json!(["reserch"]));
     let change = json!({ "allowed_modules": ["s"] });
-    let changed = owner.post("/v1/personas/p", &change).await.good();
+    let changed = owner.post("/v1/personas/p", &change).await.expect_ok();
     assert_eq!(changed.get("unknown_modules"), None);
     let change = json!({ "allowed_modules": ["nosuch"] });
-    let changed = owner.post("/v1/personas/p", &change).await.good();
+    let changed = owner.post("/v1/personas/p", &change).await.expect_ok();
     assert_eq!(changed["unknown_modules"], json!(["nosuch"]));
-    let all = owner.get("/v1/personas").await.good();
+    let all = owner.get("/v1/personas").await.expect_ok();
     assert_eq!(all["personas"][0]["unknown_modules"], json!(["nosuch"]));
 }

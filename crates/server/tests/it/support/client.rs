@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client: one connection for each request, nothing added that a test did not ask for.
+//! A plain HTTP/1.1 client that opens one connection per request and adds nothing implicitly.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::bench::soon;
+use super::test_server::within_a_minute;
 
 pub(crate) const MODERN: &str = "2026-07-28";
 
@@ -48,7 +48,7 @@ impl Reply {
     }
 
     /// The body of a good answer.
-    pub(crate) fn good(self) -> Value {
+    pub(crate) fn expect_ok(self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text());
         self.json()
     }
@@ -64,7 +64,7 @@ impl Reply {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The messages of an answer, whether it is one or a stream of them.
+    /// Messages of a response, which is a single one or a stream.
     pub(crate) fn messages(&self) -> Vec<Value> {
         if self.header("content-type") == Some("application/json") {
             return vec![self.json()];
@@ -77,7 +77,7 @@ impl Reply {
 }
 
 /// An answer that is still coming.
-pub(crate) struct Stream {
+pub(crate) struct MessageStream {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     body: Incoming,
@@ -85,7 +85,7 @@ pub(crate) struct Stream {
     _connection: AbortOnDropHandle<()>,
 }
 
-impl Stream {
+impl MessageStream {
     /// The next message; null at the end.
     pub(crate) async fn next(&mut self) -> Value {
         loop {
@@ -105,7 +105,7 @@ impl Stream {
                 self.text = rest;
                 return Some(event);
             }
-            let frame = soon(self.body.frame()).await?;
+            let frame = within_a_minute(self.body.frame()).await?;
             let data = frame.unwrap().into_data().unwrap();
             self.text.push_str(std::str::from_utf8(&data).unwrap());
         }
@@ -118,25 +118,25 @@ impl Client {
         Self { address, key: None, key_id: String::new(), headers, query, endpoint }
     }
 
-    pub(crate) fn key(mut self, key: &str, id: &str) -> Self {
+    pub(crate) fn with_key(mut self, key: &str, id: &str) -> Self {
         (self.key, self.key_id) = (Some(key.to_owned()), id.to_owned());
         self
     }
 
     /// With another header in each request.
-    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(&self, name: &str, value: &str) -> Self {
         let mut more = self.clone();
         more.headers.push((name.to_owned(), value.to_owned()));
         more
     }
 
     /// With this query at each MCP request and each path that has none.
-    pub(crate) fn query(&self, query: &str) -> Self {
+    pub(crate) fn with_query(&self, query: &str) -> Self {
         Self { query: query.to_owned(), ..self.clone() }
     }
 
     /// With MCP messages to this endpoint.
-    pub(crate) fn at(&self, endpoint: &str) -> Self {
+    pub(crate) fn with_endpoint(&self, endpoint: &str) -> Self {
         Self { endpoint: endpoint.to_owned(), ..self.clone() }
     }
 
@@ -157,27 +157,27 @@ impl Client {
         self.send(Method::PUT, path, Bytes::from(body.to_string())).await
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
+    pub(crate) async fn call_tool(&self, tool: &str, arguments: Value) -> Reply {
         self.post("/v1/calls", &json!({"tool": tool, "arguments": arguments})).await
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Bytes) -> Reply {
-        self.ask(method, path, body, &[]).await
+        self.send_with_headers(method, path, body, &[]).await
     }
 
     /// A message of the older revisions.
-    pub(crate) async fn legacy(&self, message: &Value) -> Reply {
+    pub(crate) async fn legacy_request(&self, message: &Value) -> Reply {
         let text = message.to_string().into();
         let version = [("mcp-protocol-version", "2025-11-25")];
-        self.ask(Method::POST, &self.endpoint, text, &version).await
+        self.send_with_headers(Method::POST, &self.endpoint, text, &version).await
     }
 
     /// This client in a session of its own, with these capabilities.
-    pub(crate) async fn session(&self, capabilities: Value) -> Self {
+    pub(crate) async fn open_session(&self, capabilities: Value) -> Self {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
-        let reply = self.legacy(&message("initialize", params)).await;
-        self.with("mcp-session-id", reply.header("mcp-session-id").unwrap())
+        let reply = self.legacy_request(&message("initialize", params)).await;
+        self.with_header("mcp-session-id", reply.header("mcp-session-id").unwrap())
     }
 
     /// The id of its session.
@@ -187,13 +187,13 @@ impl Client {
     }
 
     /// The GET stream of its session.
-    pub(crate) async fn listen(&self) -> Stream {
+    pub(crate) async fn open_session_stream(&self) -> MessageStream {
         let version = [("mcp-protocol-version", "2025-11-25")];
-        soon(self.begin_stream(Method::GET, Bytes::new(), &version)).await
+        within_a_minute(self.open_stream(Method::GET, Bytes::new(), &version)).await
     }
 
     /// A request of 2026-07-28, with all that it must carry.
-    pub(crate) async fn modern(&self, method: &str, params: Value) -> Reply {
+    pub(crate) async fn modern_request(&self, method: &str, params: Value) -> Reply {
         self.modern_message(&modern_message(method, params)).await
     }
 
@@ -210,52 +210,65 @@ impl Client {
         if !name.is_empty() {
             headers.push(("mcp-name", &name));
         }
-        self.ask(Method::POST, &self.endpoint, message.to_string().into(), &headers).await
+        self.send_with_headers(Method::POST, &self.endpoint, message.to_string().into(), &headers)
+            .await
     }
 
-    /// The same, whose answer is read message by message.
-    pub(crate) async fn modern_stream(&self, method: &str, params: Value) -> Stream {
+    /// Sends a request whose response is read message by message.
+    pub(crate) async fn modern_stream(&self, method: &str, params: Value) -> MessageStream {
         self.modern_stream_of(method, params, json!({})).await
     }
 
-    /// The same of a client that declares this.
+    /// The same for a client that declares these capabilities.
     pub(crate) async fn modern_stream_of(
         &self,
         method: &str,
         params: Value,
         capabilities: Value,
-    ) -> Stream {
+    ) -> MessageStream {
         let mut message = modern_message(method, params);
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
         let text = message.to_string().into();
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
-        soon(self.begin_stream(Method::POST, text, &headers)).await
+        within_a_minute(self.open_stream(Method::POST, text, &headers)).await
     }
 
     /// A message of the older revisions whose answer is read message by message.
-    pub(crate) async fn stream(&self, message: &Value) -> Stream {
+    pub(crate) async fn legacy_stream(&self, message: &Value) -> MessageStream {
         let text = message.to_string().into();
         let version = [("mcp-protocol-version", "2025-11-25")];
-        soon(self.begin_stream(Method::POST, text, &version)).await
+        within_a_minute(self.open_stream(Method::POST, text, &version)).await
     }
 
-    async fn begin_stream(&self, method: Method, body: Bytes, more: &[(&str, &str)]) -> Stream {
-        let (response, connection) = self.begin(method, &self.endpoint, body, more).await;
+    async fn open_stream(
+        &self,
+        method: Method,
+        body: Bytes,
+        more: &[(&str, &str)],
+    ) -> MessageStream {
+        let (response, connection) = self.open_request(method, &self.endpoint, body, more).await;
         let (parts, body) = response.into_parts();
         let (status, headers) = (parts.status, parts.headers);
-        Stream { status, headers, body, text: String::new(), _connection: connection }
+        MessageStream { status, headers, body, text: String::new(), _connection: connection }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes, more: &[(&str, &str)]) -> Reply {
-        let (response, _connection) = soon(self.begin(method, path, body, more)).await;
+    async fn send_with_headers(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        more: &[(&str, &str)],
+    ) -> Reply {
+        let (response, _connection) =
+            within_a_minute(self.open_request(method, path, body, more)).await;
         let (parts, body) = response.into_parts();
-        let body = soon(body.collect()).await.unwrap().to_bytes();
+        let body = within_a_minute(body.collect()).await.unwrap().to_bytes();
         Reply { status: parts.status, headers: parts.headers, body }
     }
 
     /// Sends a request and reads the head of its answer. Dropping this future or what it gives closes
     /// the connection.
-    async fn begin(
+    async fn open_request(
         &self,
         method: Method,
         path: &str,
@@ -294,7 +307,7 @@ impl Client {
     }
 
     /// Where its MCP messages go.
-    pub(crate) fn place(&self) -> (SocketAddr, String) {
+    pub(crate) fn mcp_address(&self) -> (SocketAddr, String) {
         (self.address, self.endpoint.clone())
     }
 
@@ -304,7 +317,7 @@ impl Client {
     }
 
     /// The header as a line.
-    pub(crate) fn credential(&self) -> String {
+    pub(crate) fn authorization_line(&self) -> String {
         format!("Authorization: {}\r\n", self.bearer())
     }
 }
@@ -316,7 +329,7 @@ pub(crate) fn message(method: &str, params: Value) -> Value {
     message
 }
 
-/// The same with what 2026-07-28 wants in each request.
+/// The same with the `_meta` that 2026-07-28 requires in each request.
 pub(crate) fn modern_message(method: &str, mut params: Value) -> Value {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
@@ -335,11 +348,11 @@ pub(crate) async fn try_connect(address: SocketAddr) -> std::io::Result<TcpStrea
 }
 
 /// Sends bytes as they are and reads the status line of what comes back; empty where nothing does.
-pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+pub(crate) async fn send_raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = connect(address).await;
     stream.write_all(bytes).await.unwrap();
     let (mut line, mut byte) = (Vec::new(), [0]);
-    while soon(stream.read(&mut byte)).await.unwrap_or(0) > 0 && byte != *b"\r" {
+    while within_a_minute(stream.read(&mut byte)).await.unwrap_or(0) > 0 && byte != *b"\r" {
         line.extend_from_slice(&byte);
     }
     String::from_utf8(line).unwrap()

@@ -1,54 +1,57 @@
-//! The tools of a test's server.
+//! Tools of the server fixture.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testkit::executor::{Scripted, echo};
-use tool::{Body, Code, Executor, Item, Json, Level, Limits, Offer, Outcome, Safety, Step, Tool};
+use testkit::executor::{MockExecutor, echo_executor};
+use tool::{
+    CatalogItem, ErrorCode, ExecutionState, Executor, Json, JsonLimits, Offer, Outcome,
+    OutcomeBody, PermissionLevel, SafetyLevel, Tool,
+};
 
-use super::executors::Failing;
+use super::executors::FailingExecutor;
 
-pub(crate) fn offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
-    Offer { item: Item::Tool(Arc::new(tool)), executor }
+pub(crate) fn tool_offer(tool: Tool, executor: Arc<dyn Executor>) -> Offer {
+    Offer { item: CatalogItem::Tool(Arc::new(tool)), executor }
 }
 
 /// A tool that takes an integer `n` or nothing.
-pub(crate) fn tool(name: &str) -> Tool {
+pub(crate) fn test_tool(name: &str) -> Tool {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}});
-    testkit::tool(name, &format!("The tool {name}."), &schema)
+    testkit::read_only_tool(name, &format!("The tool {name}."), &schema)
 }
 
-pub(crate) fn with(name: &str, change: impl FnOnce(&mut Tool)) -> Tool {
-    let mut tool = tool(name);
+pub(crate) fn tool_with(name: &str, change: impl FnOnce(&mut Tool)) -> Tool {
+    let mut tool = test_tool(name);
     change(&mut tool);
     tool
 }
 
 /// A tool as an MCP server defines it.
-pub(crate) fn received(definition: &Value) -> Tool {
+pub(crate) fn received_tool(definition: &Value) -> Tool {
     let name = definition["name"].as_str().unwrap();
     let description = definition["description"].as_str().unwrap();
-    let mut tool = testkit::tool(name, description, &definition["inputSchema"]);
-    tool.received = Json::of(definition);
+    let mut tool = testkit::read_only_tool(name, description, &definition["inputSchema"]);
+    tool.raw_definition = Json::encode(definition);
     tool
 }
 
-fn answers(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Arc<dyn Executor> {
-    Arc::new(Scripted::new(move |_| Ok(Step::Done(outcome()))))
+fn fixed_executor(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Arc<dyn Executor> {
+    Arc::new(MockExecutor::new(move |_| Ok(ExecutionState::Completed(outcome()))))
 }
 
 pub(crate) const MCP_RESULT: &str = r#"{"content":[{"type":"text","text":"found"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"n":1.0},"_meta":{"a.b/c":true}}"#;
 
 /// One of each kind: levels, decisions, outcomes.
-pub(crate) fn standard() -> Vec<Offer> {
-    let level = |level: Level| {
+pub(crate) fn standard_offers() -> Vec<Offer> {
+    let level = |level: PermissionLevel| {
         let name = format!("needs.{level}");
-        offer(with(&name, |t| t.traits.level = level), echo())
+        tool_offer(tool_with(&name, |t| t.traits.min_level = level), echo_executor())
     };
-    let mut offers: Vec<_> = Level::ALL.iter().copied().map(level).collect();
+    let mut offers: Vec<_> = PermissionLevel::ALL.iter().copied().map(level).collect();
     let mcp = || {
-        let json = Json::check(MCP_RESULT, Limits::DOCUMENT).unwrap();
-        Outcome { body: Body::Mcp(json), is_error: false }
+        let json = Json::parse(MCP_RESULT, JsonLimits::DOCUMENT).unwrap();
+        Outcome { body: OutcomeBody::Mcp(json), is_error: false }
     };
     let region = json!({
         "name": "region", "description": "Has a parameter that goes into a header.",
@@ -56,45 +59,55 @@ pub(crate) fn standard() -> Vec<Offer> {
             "region": {"type": "string", "x-mcp-header": "Region"}}},
     });
     offers.extend([
-        offer(tool("notes.append"), echo()),
-        offer(with("dangerous", |t| t.traits.safety = Safety::Dangerous), echo()),
-        offer(with("destructive", |t| t.traits.destructive = true), echo()),
-        offer(tool("says_error"), answers(|| Outcome::failed("no such note"))),
-        offer(tool("fails"), Arc::new(Failing(Code::UpstreamFailed, "it answered 500"))),
-        offer(tool("mcp_result"), answers(mcp)),
-        offer(received(&region), echo()),
+        tool_offer(test_tool("notes.append"), echo_executor()),
+        tool_offer(
+            tool_with("dangerous", |t| t.traits.safety = SafetyLevel::Dangerous),
+            echo_executor(),
+        ),
+        tool_offer(tool_with("destructive", |t| t.traits.is_destructive = true), echo_executor()),
+        tool_offer(
+            test_tool("says_error"),
+            fixed_executor(|| Outcome::tool_failure("no such note")),
+        ),
+        tool_offer(
+            test_tool("fails"),
+            Arc::new(FailingExecutor(ErrorCode::UpstreamFailed, "it answered 500")),
+        ),
+        tool_offer(test_tool("mcp_result"), fixed_executor(mcp)),
+        tool_offer(received_tool(&region), echo_executor()),
     ]);
     offers
 }
 
 /// So many tools, each a guest's.
-pub(crate) fn many(count: usize) -> Vec<Offer> {
-    (0..count).map(|i| offer(tool(&format!("many.t{i:05}")), echo())).collect()
+pub(crate) fn many_offers(count: usize) -> Vec<Offer> {
+    (0..count).map(|i| tool_offer(test_tool(&format!("many.t{i:05}")), echo_executor())).collect()
 }
 
 /// A method of MCP's, by its name of `tool::METHODS`.
-pub(crate) fn method(name: &str, executor: Arc<dyn Executor>) -> Offer {
-    let mut method = testkit::tool(name, "", &json!({"type": "object"}));
-    method.traits.effects = tool::Effects::read_only();
-    Offer { item: Item::Method(Arc::new(method)), executor }
+pub(crate) fn method_offer(name: &str, executor: Arc<dyn Executor>) -> Offer {
+    let mut method = testkit::read_only_tool(name, "", &json!({"type": "object"}));
+    method.traits.effects = tool::SideEffects::read_only();
+    Offer { item: CatalogItem::Method(Arc::new(method)), executor }
 }
 
 /// A tool as an MCP server offers it: `s.own`, with its own definition.
-pub(crate) fn of_server(definition: &Value, executor: Arc<dyn Executor>) -> Offer {
-    let mut tool = received(definition);
+pub(crate) fn server_offer(definition: &Value, executor: Arc<dyn Executor>) -> Offer {
+    let mut tool = received_tool(definition);
     tool.name = tool::ToolName::new(format!("s.{}", definition["name"].as_str().unwrap())).unwrap();
-    offer(tool, executor)
+    tool_offer(tool, executor)
 }
 
-pub(crate) fn prompt(definition: &Value) -> Offer {
+pub(crate) fn prompt_offer(definition: &Value) -> Offer {
     let name = tool::ToolName::new(format!("s.{}", definition["name"].as_str().unwrap())).unwrap();
-    let prompt = tool::Prompt { name, received: Json::of(definition) };
-    Offer { item: Item::Prompt(prompt), executor: echo() }
+    let prompt = tool::Prompt { name, raw_definition: Json::encode(definition) };
+    Offer { item: CatalogItem::Prompt(prompt), executor: echo_executor() }
 }
 
-pub(crate) fn resource(definition: &Value) -> Offer {
+pub(crate) fn resource_offer(definition: &Value) -> Offer {
     let template = definition.get("uriTemplate").is_some();
     let uri = definition[if template { "uriTemplate" } else { "uri" }].as_str().unwrap().to_owned();
-    let resource = tool::Resource { uri, template, received: Json::of(definition) };
-    Offer { item: Item::Resource(resource), executor: echo() }
+    let resource =
+        tool::Resource { uri, is_template: template, raw_definition: Json::encode(definition) };
+    Offer { item: CatalogItem::Resource(resource), executor: echo_executor() }
 }

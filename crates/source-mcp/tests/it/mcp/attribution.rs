@@ -1,4 +1,4 @@
-//! Whose a message is that names no call: of the caller whose connection it came on, or nobody's.
+//! Attribution of messages that name no call: to the only caller of the connection, or to none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use source_mcp::Options;
+use source_mcp::McpOptions;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tool::{Caller, ExecuteError, Outcome, Source as _};
@@ -20,8 +20,8 @@ use super::site::{Asked, Site, reply};
 const SOON: Duration = Duration::from_secs(20);
 const SECRET: &str = "A-SECRET-FILE";
 
-/// A server whose tool leaves a job behind (`begin`), never answers (`hold`), or, on any other word, speaks
-/// for whatever job it has and answers with what it heard.
+/// Server whose tool starts a background job (`begin`) or never answers (`hold`). On any other word
+/// it sends messages for its job and answers with the messages it received.
 fn late() -> Peer {
     Peer::new(speaks_late)
 }
@@ -63,12 +63,12 @@ fn question() -> Value {
 }
 
 fn named(subject: &str) -> Caller {
-    let caller = testkit::context::caller();
-    Caller { subject: subject.to_owned(), key: format!("k-{subject}"), ..caller }
+    let caller = testkit::context::test_caller();
+    Caller { subject: subject.to_owned(), key_id: format!("k-{subject}"), ..caller }
 }
 
-/// What came of a call that made the server speak: what the server heard, how often its caller was asked,
-/// and how many log lines it got.
+/// Calls the tool so that the server sends messages. Returns what the server received, how often
+/// the caller was asked, and the number of its log lines.
 async fn speak(tool: &Runner, caller: &Caller) -> (String, usize, usize) {
     let (client, watch) = (Client::default(), Watch::default());
     let setup =
@@ -78,7 +78,7 @@ async fn speak(tool: &Runner, caller: &Caller) -> (String, usize, usize) {
     (said(&done(step)), asked, logged)
 }
 
-/// A call that ends well, or one that is given up while its server goes on.
+/// Makes a call that succeeds, or one that is cancelled while its server continues.
 async fn first(
     tool: &Runner,
     peer: &Peer,
@@ -97,95 +97,100 @@ async fn first(
     step.map(done)
 }
 
-/// Whatever ended a call, its server may still speak for it: no other caller hears any of it.
+/// A server may send messages for a call that has ended: no other caller receives them.
 #[tokio::test]
 async fn what_an_ended_call_left_behind_reaches_no_other_caller() {
     let (ann, bob) = (named("ann"), named("bob"));
     for word in ["begin", "hold"] {
         let peer = late();
-        let source = peer.source("s", Options::default());
+        let source = peer.source("s", McpOptions::default());
         let tool = runner(&source, "s.tool").await;
         assert_eq!(first(&tool, &peer, (word, &ann)).await.is_ok(), word == "begin");
         let (heard, asked, logged) = speak(&tool, &bob).await;
         assert_eq!((asked, logged), (0, 0), "{word}: {heard}");
         assert!(heard.contains("whose"), "{word}: {heard}");
-        source.close().await;
+        source.shut_down().await;
 
-        // Control: a caller alone on the connection is asked, and gets the line.
+        // Control: the only caller of a connection is asked and gets the log line.
         let peer = late();
-        let source = peer.source("s", Options::default());
+        let source = peer.source("s", McpOptions::default());
         let tool = runner(&source, "s.tool").await;
         drop(first(&tool, &peer, (word, &ann)).await);
         let (heard, asked, logged) = speak(&tool, &ann).await;
         assert_eq!((asked, logged), (1, 1), "{word}: {heard}");
         assert!(heard.contains("accept"), "{word}: {heard}");
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
-/// The same key by another subject, and another key of the same subject, are other callers.
+/// The same key of another subject, and another key of the same subject, are different callers.
 #[tokio::test]
 async fn a_caller_is_one_key_of_one_subject() {
     let ann = named("ann");
     for other in [
         Caller { subject: "bob".to_owned(), ..ann.clone() },
-        Caller { key: "k-other".to_owned(), root: Some(ann.key.clone()), ..ann.clone() },
+        Caller {
+            key_id: "k-other".to_owned(),
+            root_key_id: Some(ann.key_id.clone()),
+            ..ann.clone()
+        },
         Caller { org: tool::Org::new("other").unwrap(), ..ann.clone() },
     ] {
         let peer = late();
-        let source = peer.source("s", Options::default());
+        let source = peer.source("s", McpOptions::default());
         let tool = runner(&source, "s.tool").await;
         first(&tool, &peer, ("begin", &ann)).await.unwrap();
         let (heard, asked, logged) = speak(&tool, &other).await;
         assert_eq!((asked, logged), (0, 0), "{other:?}: {heard}");
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
-/// A server that asks is asked for on a connection of each caller's own from then on.
+/// Once a server sends requests, each caller gets its own connection.
 #[tokio::test]
 async fn callers_of_a_server_that_asks_have_connections_of_their_own() {
     let (ann, bob) = (named("ann"), named("bob"));
     let peer = late();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
-    // One shared by two callers: nobody is asked.
+    // Shared by two callers: no client is asked.
     first(&tool, &peer, ("begin", &ann)).await.unwrap();
     assert_eq!(speak(&tool, &bob).await.1, 0);
     assert_eq!(peer.starts(), 1);
-    // From then on each is asked, on its own, and only what is its own.
+    // From then on each caller is asked on its own connection, only about its own calls.
     for caller in [&ann, &bob, &ann] {
         let (heard, asked, logged) = speak(&tool, caller).await;
         assert_eq!((asked, logged), (1, 1), "{heard}");
     }
     assert_eq!(peer.starts(), 3);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
     assert_eq!(peer.alive(), 0);
 }
 
-/// Who was alone when a server first asked keeps the connection, and with it what the server knows.
+/// If a caller was alone when the server first sent a request, it keeps the connection and its
+/// server state.
 #[tokio::test]
 async fn the_first_caller_of_a_server_that_asks_keeps_its_connection() {
     let (ann, bob) = (named("ann"), named("bob"));
     let peer = late();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     for (caller, starts) in [(&ann, 1), (&bob, 2), (&ann, 2), (&bob, 2)] {
         let (heard, asked, logged) = speak(&tool, caller).await;
         assert_eq!((asked, logged), (1, 1), "{heard}");
         assert_eq!(peer.starts(), starts);
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 type Sessions<T> = watch::Sender<BTreeMap<String, T>>;
 
-/// A server over HTTP that asks and logs on the stream of the session once its tool is told to speak there.
+/// HTTP server that sends requests and logs on the server stream when its tool is told to.
 #[derive(Default)]
 struct Stage {
-    /// Sessions in which it speaks.
+    /// Sessions in which it sends messages.
     speaks: Sessions<()>,
-    /// What it heard in each.
+    /// Answers that it received in each session.
     heard: Sessions<Value>,
     opened: watch::Sender<usize>,
 }
@@ -245,23 +250,23 @@ async fn what_comes_on_the_stream_of_a_shared_session_reaches_no_other_caller() 
     let (ann, bob) = (named("ann"), named("bob"));
     let stage = Arc::new(Stage::default());
     let site = stage.site();
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let begun = Setup { caller: Some(&ann), ..Setup::default() };
     tool.step(r#"{"do":"begin"}"#, begun).await.unwrap();
     let (heard, asked, logged) = speak(&tool, &bob).await;
     assert_eq!((asked, logged), (0, 0), "{heard}");
     assert!(heard.contains("whose"), "{heard}");
-    // The control: from then on each has a session of its own, and is asked there.
+    // Control: from then on each caller has its own session and is asked there.
     for caller in [&ann, &bob] {
         let (heard, asked, logged) = speak(&tool, caller).await;
         assert_eq!((asked, logged), (1, 1), "{heard}");
     }
     assert_eq!(*stage.opened.borrow(), 3);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// Two tasks at once, whose server asks in the name of the second, and then of one that is not there.
+/// Two tasks at once. The server asks in the name of the second, then of an unknown task.
 fn with_tasks() -> Peer {
     Peer::new(|mut talk| async move {
         let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -317,7 +322,7 @@ fn with_tasks() -> Peer {
 #[tokio::test]
 async fn a_message_that_names_a_task_reaches_the_call_of_that_task() {
     let peer = with_tasks();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let (ann, bob) = (named("ann"), named("bob"));
     let (clients, watches) =
@@ -343,5 +348,5 @@ async fn a_message_that_names_a_task_reaches_the_call_of_that_task() {
         notices.iter().filter(|(method, _)| method == "notifications/message").count()
     });
     assert_eq!((asked, logs), ([0, 1], [0, 1]));
-    source.close().await;
+    source.shut_down().await;
 }

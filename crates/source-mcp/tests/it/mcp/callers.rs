@@ -1,24 +1,26 @@
-//! Callers with secrets of their own, at one server.
+//! Tests of callers with their own secrets at one server.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http::HeaderName;
-use source_mcp::{Http, McpSource, Options};
-use testkit::context::caller;
-use tool::executor::{Credential, Credentials};
-use tool::{Boxed, Caller, Code, ExecuteError, Json, Limits, Secret, Source as _, SourceName};
+use source_mcp::{HttpEndpoint, McpOptions, McpSource};
+use testkit::context::test_caller;
+use tool::executor::{CredentialProvider, UpstreamCredential};
+use tool::{
+    BoxFuture, Caller, ErrorCode, ExecuteError, Json, JsonLimits, Secret, Source as _, SourceName,
+};
 
 use super::runs::{Runner, Setup, done, runner, said};
 use super::site::{Asked, Site, egress, reply};
 
 const KEY: &str = "x-key";
 
-/// Who asked, in which session, what.
+/// Caller, session and request of each message.
 type Log = Arc<Mutex<Vec<(String, String, String)>>>;
 
-/// A server that opens a session for each greeting and answers calls with who asks in which.
+/// Server that opens a session for each handshake and answers calls with caller and session.
 fn site() -> (Site, Log) {
     let (log, sessions): (Log, _) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
     let written = Arc::clone(&log);
@@ -51,11 +53,13 @@ fn site() -> (Site, Log) {
 
 fn source(site: &Site) -> McpSource {
     let url = format!("http://{}/mcp", site.address);
-    let http = Http::new(&egress(), &url, &[]).unwrap().per_caller(HeaderName::from_static(KEY));
-    McpSource::http(SourceName::new("web").unwrap(), Options::default(), http)
+    let http = HttpEndpoint::new(&egress(), &url, &[])
+        .unwrap()
+        .with_caller_header(HeaderName::from_static(KEY));
+    McpSource::with_http(SourceName::new("web").unwrap(), McpOptions::default(), http)
 }
 
-/// The secrets of an installation, by subject.
+/// Secrets of an installation, by subject.
 #[derive(Debug, Default)]
 struct Secrets(Mutex<BTreeMap<String, String>>);
 
@@ -66,21 +70,25 @@ impl Secrets {
     }
 }
 
-impl Credentials for Secrets {
-    fn for_source<'a>(&'a self, _: &'a SourceName, caller: &'a Caller) -> Boxed<'a, Credential> {
+impl CredentialProvider for Secrets {
+    fn find_credential<'a>(
+        &'a self,
+        _: &'a SourceName,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, UpstreamCredential> {
         let found = self.0.lock().unwrap().get(&caller.subject).cloned();
-        let missing = || Credential::Missing(format!("none for `{}`", caller.subject));
-        let found = found.map_or_else(missing, |key| Credential::Secret(Secret::new(key)));
+        let missing = || UpstreamCredential::Missing(format!("none for `{}`", caller.subject));
+        let found = found.map_or_else(missing, |key| UpstreamCredential::Secret(Secret::new(key)));
         Box::pin(std::future::ready(found))
     }
 }
 
 async fn call(tool: &Runner, secrets: &Secrets, subject: &str) -> Result<String, ExecuteError> {
-    // What a caller sends beside its arguments never becomes a credential.
+    // Metadata that a caller sends never becomes a credential.
     let meta =
-        Json::check(r#"{"authorization":"Bearer stolen","x-key":"stolen"}"#, Limits::DOCUMENT);
+        Json::parse(r#"{"authorization":"Bearer stolen","x-key":"stolen"}"#, JsonLimits::DOCUMENT);
     let meta = meta.unwrap();
-    let caller = Caller { subject: subject.to_owned(), ..caller() };
+    let caller = Caller { subject: subject.to_owned(), ..test_caller() };
     let setup = Setup {
         caller: Some(&caller),
         credentials: Some(secrets),
@@ -106,13 +114,13 @@ async fn each_caller_has_a_secret_a_session_and_connections_of_its_own() {
     let log = log.lock().unwrap().clone();
     let listed: Vec<_> = log.iter().filter(|(_, _, method)| method == "tools/list").collect();
     assert!(listed.iter().all(|(key, ..)| key == "nobody"), "{listed:?}");
-    // The control and the attack: sessions belong to one key each, and what was sent along is nowhere.
+    // Control and attack: each session belongs to one key, and the sent metadata appears nowhere.
     for (key, session, _) in &log {
         let others = log.iter().filter(|(_, of, _)| of == session && !of.is_empty());
         assert!(others.into_iter().all(|(other, ..)| other == key), "{log:?}");
         assert_ne!(key, "stolen");
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -123,11 +131,11 @@ async fn who_has_no_secret_is_told_what_is_missing_and_reaches_nothing() {
     let secrets = Secrets::with(&[("ann", "key-ann")]);
     let before = log.lock().unwrap().len();
     let error = call(&tool, &secrets, "eve").await.unwrap_err();
-    assert_eq!(error.code, Code::CredentialMissing);
+    assert_eq!(error.code, ErrorCode::CredentialMissing);
     assert!(error.message.ends_with("none for `eve`"), "{error}");
     assert_eq!(log.lock().unwrap().len(), before);
     call(&tool, &secrets, "ann").await.unwrap();
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -141,7 +149,7 @@ async fn a_bad_secret_fails_its_caller_alone_and_a_new_one_works_at_once() {
     call(&tool, &secrets, "bob").await.unwrap();
     secrets.0.lock().unwrap().insert("ann".to_owned(), "key-ann".to_owned());
     assert!(call(&tool, &secrets, "ann").await.unwrap().starts_with("key-ann in "));
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -149,9 +157,9 @@ async fn a_source_of_callers_with_secrets_never_goes_out_without_one() {
     let (site, log) = site();
     let source = source(&site);
     let tool = runner(&source, "web.tool").await;
-    // The port knows nothing of this source.
+    // The credential port has no secret for this source.
     let error = tool.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::CredentialMissing);
+    assert_eq!(error.code, ErrorCode::CredentialMissing);
     assert!(log.lock().unwrap().iter().all(|(_, _, method)| method != "tools/call"));
-    source.close().await;
+    source.shut_down().await;
 }

@@ -1,17 +1,17 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use source_mcp::{Bounds, Options};
+use source_mcp::{McpOptions, ServerLimits};
 use tokio::time::timeout;
-use tool::executor::Sent;
-use tool::{Code, Source as _};
+use tool::executor::DispatchState;
+use tool::{ErrorCode, Source as _};
 
 use super::peer::{Peer, Talk, definition, text};
 use super::runs::{Watch, body, runner, said};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Lists `tool`, then hands over at the first call.
+/// Server that lists `tool` and runs the script at the first call.
 fn calling<F>(then: impl Fn(Talk, Value) -> F + Clone + Send + Sync + 'static) -> Peer
 where
     F: Future<Output = String> + Send + 'static,
@@ -42,7 +42,7 @@ async fn arguments_and_result_pass_untouched() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let outcome = tool.call("{\"n\" : 1.50,\n\"z\":[1,2]}").await.unwrap();
     assert_eq!(body(&outcome), RESULT);
@@ -50,10 +50,10 @@ async fn arguments_and_result_pass_untouched() {
     let sent = peer.hears(|m| m["method"] == "tools/call").await;
     assert_eq!(sent["params"]["name"], "tool");
     assert_eq!(sent["params"]["arguments"], json!({"n": 1.5, "z": [1, 2]}));
-    // Byte for byte, but for the line end, which would end the message.
+    // Byte for byte, except for the line end, which would end the message.
     let line = peer.lines().into_iter().find(|line| line.contains("tools/call")).unwrap();
     assert!(line.ends_with(r#""arguments":{"n" : 1.50, "z":[1,2]}}}"#), "{line}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -64,16 +64,16 @@ async fn a_refusal_is_told_in_the_servers_words_bounded_and_escaped() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
     assert!(error.message.starts_with("the source `s` answered: \\u{1b}[2Jno such thing!!!"));
     assert!(error.message.ends_with("…  (error -32602)".replace("  ", " ").as_str()), "{error}");
     assert!(error.message.len() < 700);
-    let rpc = error.rpc.unwrap();
+    let rpc = error.rpc_error.unwrap();
     assert_eq!(rpc.code, -32602);
     assert!(rpc.message.starts_with("\u{1b}[2Jno such thing!!!") && rpc.message.len() < 5000);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn progress_is_passed_on_before_the_answer() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let watch = Watch::default();
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.watched("{}", &watch).await.unwrap()), "done");
@@ -109,7 +109,7 @@ async fn progress_is_passed_on_before_the_answer() {
     for (_, notice) in &*watch.notices.lock().unwrap() {
         assert_eq!(notice["eta"], json!({"seconds": [1, null]}), "nothing of it is lost");
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn cancelling_ends_the_call_at_once_and_reaches_the_server() {
         while talk.hear().await.is_some() {}
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let watch = Watch::default();
     let (result, sent) = tokio::join!(tool.watched("{}", &watch), async {
@@ -126,11 +126,11 @@ async fn cancelling_ends_the_call_at_once_and_reaches_the_server() {
         watch.cancel.cancel();
         sent
     });
-    assert_eq!(result.unwrap_err().code, Code::Cancelled);
+    assert_eq!(result.unwrap_err().code, ErrorCode::Cancelled);
     let told = peer.hears(|m| m["method"] == "notifications/cancelled");
     let told = timeout(SOON, told).await.unwrap();
     assert_eq!(told["params"]["requestId"], sent["id"]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_dropped_call_is_cancelled_at_the_server_too() {
         while talk.hear().await.is_some() {}
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     tokio::select! {
         _ = tool.call("{}") => panic!("nobody answers"),
@@ -147,18 +147,18 @@ async fn a_dropped_call_is_cancelled_at_the_server_too() {
     }
     let told = peer.hears(|m| m["method"] == "notifications/cancelled");
     timeout(SOON, told).await.unwrap();
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_call_in_flight_when_the_server_ends_is_lost_at_once() {
     let peer = calling(|_, _| async { "exit status 3".to_owned() });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let error = timeout(SOON, tool.call("{}")).await.unwrap().unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::Maybe));
+    assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::MaybeSent));
     assert_eq!(error.message, "the source `s` went away during the call");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -167,10 +167,10 @@ async fn an_answer_written_with_the_last_breath_counts() {
         talk.answer(&request, text("bye")).await;
         "exit status 0".to_owned()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call("{}").await.unwrap()), "bye");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn many_calls_share_one_connection_and_answers_may_come_in_any_order() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let calls = (0..100).map(|n| {
         let tool = tool.clone();
@@ -197,7 +197,7 @@ async fn many_calls_share_one_connection_and_answers_may_come_in_any_order() {
     let right = futures_util::future::join_all(calls).await;
     assert!(right.iter().all(|right| *right));
     assert_eq!(peer.starts(), 1);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -206,8 +206,8 @@ async fn calls_past_the_bound_are_refused_and_not_queued() {
         while talk.hear().await.is_some() {}
         String::new()
     });
-    let bounds = Bounds { calls: 1, ..Bounds::default() };
-    let source = peer.source("s", Options { bounds, ..Options::default() });
+    let bounds = ServerLimits { max_in_flight_calls: 1, ..ServerLimits::default() };
+    let source = peer.source("s", McpOptions { limits: bounds, ..McpOptions::default() });
     let tool = runner(&source, "s.tool").await;
     let watch = Watch::default();
     let (held, refused) = tokio::join!(tool.watched("{}", &watch), async {
@@ -217,9 +217,9 @@ async fn calls_past_the_bound_are_refused_and_not_queued() {
         refused
     });
     let refused = refused.unwrap_err();
-    assert_eq!((refused.code, refused.sent), (Code::Busy, Sent::No));
-    assert_eq!(held.unwrap_err().code, Code::Cancelled);
-    source.close().await;
+    assert_eq!((refused.code, refused.dispatch), (ErrorCode::Busy, DispatchState::NotSent));
+    assert_eq!(held.unwrap_err().code, ErrorCode::Cancelled);
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -240,15 +240,15 @@ async fn a_result_past_the_bound_fails_its_call_and_the_connection_stays() {
         }
         String::new()
     });
-    let bounds = Bounds { message: 10_000, ..Bounds::default() };
-    let source = peer.source("s", Options { bounds, ..Options::default() });
+    let bounds = ServerLimits { max_message_bytes: 10_000, ..ServerLimits::default() };
+    let source = peer.source("s", McpOptions { limits: bounds, ..McpOptions::default() });
     let tool = runner(&source, "s.tool").await;
     let error = timeout(SOON, tool.call(r#"{"n":20000}"#)).await.unwrap().unwrap_err();
     let text = &error.message;
     assert!(text.contains("the limit of 10000; raise `max_message` of the source"), "{text}");
     assert_eq!(said(&tool.call(r#"{"n":9}"#).await.unwrap()), "xxxxxxxxx");
     assert_eq!(peer.starts(), 1);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -277,10 +277,10 @@ async fn questions_of_the_server_are_answered_and_do_not_pile_up() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call("{}").await.unwrap()), "asked enough");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -290,9 +290,9 @@ async fn results_of_newer_kinds_are_refused_in_words() {
         talk.hear().await;
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
     assert!(error.message.contains("questions to the client"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }

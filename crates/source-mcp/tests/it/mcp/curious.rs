@@ -1,5 +1,5 @@
-//! A server of rmcp's that asks its client, has a prompt and a resource that changes, over pipes and
-//! over HTTP, in both eras.
+//! An rmcp server that sends requests to its client and has a prompt and a changing resource.
+//! Tested over pipes and HTTP, in both eras.
 
 #![expect(deprecated, reason = "roots and log lines are what many servers have")]
 
@@ -22,25 +22,29 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
-use source_mcp::{Dial, Dialect, Dialed, Fault, McpSource, Options, Process};
+use source_mcp::{
+    ConnectionError, EraSelection, McpOptions, McpSource, PipeConnection, PipeConnector,
+    ServerProcess,
+};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tool::{Boxed, Source as _, SourceName};
+use tool::{BoxFuture, Source as _, SourceName};
 
 use super::runs::{Client, Setup, Watch, body, declares, done, questions, resume, runner, said};
 use super::site::Site;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// `roots` asks for the client's roots and says what it heard; `log` writes a line.
+/// Server whose tool `roots` requests the client's roots and returns them, and whose `log` writes a
+/// line.
 #[derive(Clone)]
 struct Curious {
     stateless: bool,
-    /// Told when its resource changes.
+    /// Notified when its resource changes.
     touched: Arc<Notify>,
-    /// Those who listen to it now.
+    /// Current number of subscribers.
     listening: Arc<AtomicUsize>,
 }
 
@@ -167,14 +171,14 @@ impl ServerHandler for Curious {
 #[derive(Debug)]
 struct Running(AbortHandle);
 
-impl Process for Running {
-    fn ended(&mut self) -> Boxed<'_, String> {
+impl ServerProcess for Running {
+    fn wait_for_exit(&mut self) -> BoxFuture<'_, String> {
         Box::pin(std::future::pending())
     }
-    fn kill(self: Box<Self>, _: Duration) -> Boxed<'static, ()> {
+    fn terminate_process(self: Box<Self>, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async move { self.0.abort() })
     }
-    fn last_words(&self) -> String {
+    fn stderr_tail(&self) -> String {
         String::new()
     }
 }
@@ -185,11 +189,11 @@ impl fmt::Debug for Curious {
     }
 }
 
-impl Dial for Curious {
-    fn place(&self) -> String {
+impl PipeConnector for Curious {
+    fn display_address(&self) -> String {
         "`curious`".to_owned()
     }
-    fn dial(&self) -> Boxed<'_, Result<Dialed, Fault>> {
+    fn connect_pipes(&self) -> BoxFuture<'_, Result<PipeConnection, ConnectionError>> {
         let (reader, theirs_out) = tokio::io::duplex(1 << 16);
         let (theirs_in, writer) = tokio::io::duplex(1 << 16);
         let server = self.clone();
@@ -200,12 +204,12 @@ impl Dial for Curious {
         });
         let process = Box::new(Running(task.abort_handle()));
         Box::pin(async {
-            Ok(Dialed { reader: Box::new(reader), writer: Box::new(writer), process })
+            Ok(PipeConnection { reader: Box::new(reader), writer: Box::new(writer), process })
         })
     }
 }
 
-/// The server in one manner.
+/// Test server in one configuration.
 struct Stand {
     source: McpSource,
     _site: Option<Site>,
@@ -213,15 +217,16 @@ struct Stand {
     manner: String,
 }
 
-/// The server over pipes and over HTTP, in both eras.
+/// Creates the server over pipes and over HTTP, in both eras.
 fn everywhere() -> Vec<Stand> {
     let mut all = Vec::new();
-    for (dialect, stateless) in [(Dialect::Initialize, false), (Dialect::Discover, true)] {
+    for (dialect, stateless) in [(EraSelection::Handshake, false), (EraSelection::Stateless, true)]
+    {
         let new = || Curious { stateless, touched: Arc::default(), listening: Arc::default() };
         let curious = new();
-        let options = || Options { dialect, ..Options::default() };
+        let options = || McpOptions { era_selection: dialect, ..McpOptions::default() };
         let name = SourceName::new("web").unwrap();
-        let pipes = McpSource::pipes(name, options(), Arc::new(curious.clone()));
+        let pipes = McpSource::with_pipes(name, options(), Arc::new(curious.clone()));
         let (source, listening) = (pipes, curious.listening);
         let manner = format!("pipes {dialect:?}");
         all.push(Stand { source, _site: None, listening, manner });
@@ -249,7 +254,7 @@ async fn questions_of_rmcps_server_are_answered_live() {
             assert_eq!(said(&done(step)), "file:///home", "{manner}");
         }
         assert_eq!(client.asked.lock().unwrap().len(), 3, "{manner}");
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
     }
 }
 
@@ -268,7 +273,7 @@ async fn questions_of_rmcps_server_are_answered_between_two_calls() {
         let again = Setup { resume: Some(&resumed), ..setup };
         let second = timeout(SOON, tool.step("{}", again)).await.expect(&manner).unwrap();
         assert_eq!(said(&done(second)), "file:///there", "{manner}");
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
     }
 }
 
@@ -278,19 +283,19 @@ async fn prompts_and_log_lines_of_rmcps_server() {
         let get = runner(&source, "mcp.prompts.get").await;
         let outcome = timeout(SOON, get.call(r#"{"name":"hello"}"#)).await.unwrap().unwrap();
         assert!(body(&outcome).contains(r#""messages":[]"#), "{manner}");
-        let rpc = get.call(r#"{"name":"other"}"#).await.unwrap_err().rpc.expect(&manner);
+        let rpc = get.call(r#"{"name":"other"}"#).await.unwrap_err().rpc_error.expect(&manner);
         assert_eq!((rpc.code, &*rpc.message), (-32602, "no such prompt"), "{manner}");
         assert_eq!(rpc.data.unwrap().as_str(), r#"{"x":1}"#);
 
         let watch = Watch::default();
-        // From 2026-07-28 on, whoever wants log lines says so with each call.
+        // Since 2026-07-28, each call requests its log level.
         let meta = super::runs::json(r#"{"io.modelcontextprotocol/logLevel":"debug"}"#);
         let setup = Setup { watch: Some(&watch), meta: Some(&meta), ..Setup::default() };
         let step = runner(&source, "web.log").await.step("{}", setup).await.unwrap();
         assert_eq!(said(&done(step)), "logged");
         let heard = watch.notices.lock().unwrap().clone();
         if manner == "http Initialize" {
-            // rmcp puts it on the stream of the session, which may be slower than the answer.
+            // rmcp sends it on the server stream, which may be slower than the answer.
             assert!(heard.len() <= 1);
             continue;
         }
@@ -299,7 +304,7 @@ async fn prompts_and_log_lines_of_rmcps_server() {
             (&*heard[0].0, &heard[0].1["data"]),
             ("notifications/message", &json!("a line"))
         );
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
     }
 }
 
@@ -327,6 +332,6 @@ async fn resources_of_rmcps_server_are_listened_to_and_left() {
             }
         };
         timeout(SOON, left).await.expect(&manner);
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Endpoints that do as they please.
+//! Tests of HTTP endpoints with invalid or hostile behaviour.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use axum::response::Response;
 use serde_json::json;
-use source_mcp::{Bounds, Http, McpSource, Options};
+use source_mcp::{HttpEndpoint, McpOptions, McpSource, ServerLimits};
 use tokio::time::timeout;
-use tool::executor::Sent;
-use tool::source::SourceFault;
-use tool::{Code, Secret, Source as _};
+use tool::executor::DispatchState;
+use tool::source::SourceErrorKind;
+use tool::{ErrorCode, Secret, Source as _};
 
 use super::peer::text;
 use super::runs::{Watch, body, runner, said};
@@ -22,7 +22,7 @@ fn event(text: &str) -> String {
     format!("data: {text}\n\n")
 }
 
-/// Answers calls by `then`, all else as usual.
+/// Answers calls by `then`, and all other requests normally.
 fn calling(then: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Site {
     Site::script(move |asked| {
         let then = then.clone();
@@ -55,11 +55,11 @@ async fn headers_of_the_operator_are_on_every_request_and_results_pass_untouched
             event(&format!("{{\"id\":{id},\ndata: \"result\":{RESULT},\"jsonrpc\":\"2.0\"}}")),
         ])
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let outcome = tool.call("{\"n\" : 1.50,\n\"z\":[1,2]}").await.unwrap();
     assert_eq!(body(&outcome), RESULT);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -73,8 +73,8 @@ async fn a_message_past_the_bound_fails_its_call_alone() {
             reply(200, &[("content-type", "application/json")], answer)
         }
     });
-    let bounds = Bounds { message: 10_000, ..Bounds::default() };
-    let source = site.source(Options { bounds, ..Options::default() });
+    let bounds = ServerLimits { max_message_bytes: 10_000, ..ServerLimits::default() };
+    let source = site.source(McpOptions { limits: bounds, ..McpOptions::default() });
     let tool = runner(&source, "web.tool").await;
     for sse in [true, false] {
         let call = |n: u32| tool.clone().owned(format!("{{\"n\":{n},\"sse\":{sse}}}"));
@@ -82,7 +82,7 @@ async fn a_message_past_the_bound_fails_its_call_alone() {
         assert!(error.message.contains("more than 10000 bytes"), "{error}");
         assert_eq!(said(&call(9).await.unwrap()), "xxxxxxxxx");
     }
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -100,28 +100,28 @@ async fn statuses_that_are_no_success_are_told_in_words() {
         }
         _ => stream(&[": nothing\n\n".to_owned()]),
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     for (n, code, part) in [
-        (0, Code::UpstreamFailed, "refuses us with HTTP 401"),
-        (1, Code::RateLimited, "HTTP 429, to be tried again after 7"),
-        (2, Code::UpstreamFailed, "HTTP 500 Internal Server Error: <h1>oh\\u{1b}</h1>"),
+        (0, ErrorCode::UpstreamFailed, "refuses us with HTTP 401"),
+        (1, ErrorCode::RateLimited, "HTTP 429, to be tried again after 7"),
+        (2, ErrorCode::UpstreamFailed, "HTTP 500 Internal Server Error: <h1>oh\\u{1b}</h1>"),
         (
             3,
-            Code::UpstreamFailed,
+            ErrorCode::UpstreamFailed,
             "redirects to `http://169.254.169.254/latest`, which is not followed",
         ),
-        (4, Code::UpstreamFailed, "content of type `text/html`"),
-        (5, Code::UpstreamFailed, "no MCP message"),
-        (6, Code::UpstreamFailed, "answered: no n (error -32602)"),
-        (7, Code::UpstreamLost, "went away during the call"),
+        (4, ErrorCode::UpstreamFailed, "content of type `text/html`"),
+        (5, ErrorCode::UpstreamFailed, "no MCP message"),
+        (6, ErrorCode::UpstreamFailed, "answered: no n (error -32602)"),
+        (7, ErrorCode::UpstreamLost, "went away during the call"),
     ] {
         let error = timeout(SOON, tool.call(&format!("{{\"n\":{n}}}"))).await.unwrap().unwrap_err();
-        assert_eq!((error.code, error.sent), (code, Sent::Maybe), "{n}: {error}");
+        assert_eq!((error.code, error.dispatch), (code, DispatchState::MaybeSent), "{n}: {error}");
         assert!(error.message.contains(part), "{n}: {error}");
         assert!(!error.message.contains("secret words"), "{error}");
     }
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -150,11 +150,11 @@ async fn a_session_that_expired_is_opened_anew_and_the_call_goes_through() {
             response
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "s2");
     assert_eq!(opened.load(Ordering::SeqCst), 2);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -193,55 +193,57 @@ async fn an_endpoint_of_the_newest_revision_only_is_met_in_its_dialect_alone() {
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(said(&tool.call(r#"{"region":"eu"}"#).await.unwrap()), "eu");
     assert_eq!(refused.load(Ordering::SeqCst), 0, "nothing but its dialect is spoken");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_an_endpoint_is_said_at_the_list() {
     let listed = async |site: &Site| {
-        let source = site.source(Options::default());
-        let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
-        timeout(SOON, source.close()).await.unwrap();
+        let source = site.source(McpOptions::default());
+        let error = timeout(SOON, source.list_offers()).await.unwrap().unwrap_err();
+        timeout(SOON, source.shut_down()).await.unwrap();
         error
     };
     let site = greeting(|_| reply(404, &[], "no page here"));
     let error = listed(&site).await;
-    assert_eq!(error.kind, SourceFault::Failed);
+    assert_eq!(error.kind, SourceErrorKind::ErrorReply);
     assert_eq!(error.problem.message, "refused the handshake: HTTP 404 Not Found: no page here");
-    assert_eq!(error.problem.place, format!("`http://{}`", site.address));
+    assert_eq!(error.problem.location, format!("`http://{}`", site.address));
 
     let error = listed(&greeting(|_| reply(401, &[], ""))).await;
     assert_eq!(error.problem.message, "refuses us with HTTP 401");
-    assert!(error.problem.fix.unwrap().contains("`headers`"));
+    assert!(error.problem.help.unwrap().contains("`headers`"));
 
     let error = listed(&greeting(|_| reply(301, &[("location", "/mcp/")], ""))).await;
     assert!(error.problem.message.contains("redirects to `/mcp/`"), "{error}");
 
     let address = site.address;
     drop(site);
-    let http = Http::new(&egress(), &format!("http://{address}/mcp"), &[]).unwrap();
-    let source = McpSource::http(tool::SourceName::new("web").unwrap(), Options::default(), http);
-    let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
-    assert_eq!(error.kind, SourceFault::Unreachable);
+    let http = HttpEndpoint::new(&egress(), &format!("http://{address}/mcp"), &[]).unwrap();
+    let source =
+        McpSource::with_http(tool::SourceName::new("web").unwrap(), McpOptions::default(), http);
+    let error = timeout(SOON, source.list_offers()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::Unreachable);
     assert!(error.problem.message.contains("cannot be reached"), "{error}");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_endpoint_that_never_answers_delays_nobody() {
     let site = Site::script(|_| std::future::pending());
-    let bounds = Bounds { start: Duration::from_millis(200), ..Bounds::default() };
-    let source = site.source(Options { bounds, ..Options::default() });
-    let error = timeout(SOON, source.list()).await.unwrap().unwrap_err();
-    assert_eq!(error.kind, SourceFault::TimedOut);
-    timeout(SOON, source.close()).await.unwrap();
+    let bounds =
+        ServerLimits { start_timeout: Duration::from_millis(200), ..ServerLimits::default() };
+    let source = site.source(McpOptions { limits: bounds, ..McpOptions::default() });
+    let error = timeout(SOON, source.list_offers()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::TimedOut);
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// A server whose stream ends at once, again and again, and asks to be asked again without a pause.
+/// A server whose stream ends at once, repeatedly, and requests reconnects without delay.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_not_opened_in_a_circle() {
     let gets = Arc::new(AtomicUsize::new(0));
@@ -259,12 +261,12 @@ async fn a_stream_that_ends_at_once_is_not_opened_in_a_circle() {
             response
         }
     });
-    let source = site.source(Options::default());
-    source.list().await.unwrap();
+    let source = site.source(McpOptions::default());
+    source.list_offers().await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let gets = gets.load(Ordering::SeqCst);
     assert!((1..=6).contains(&gets), "{gets}");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -284,7 +286,7 @@ async fn a_dropped_call_closes_its_stream() {
         let body = axum::body::Body::from_stream(body);
         Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let watch = Watch::default();
     let (result, ()) = tokio::join!(tool.watched("{}", &watch), async {
@@ -293,14 +295,14 @@ async fn a_dropped_call_closes_its_stream() {
         }
         watch.cancel.cancel();
     });
-    assert_eq!(result.unwrap_err().code, Code::Cancelled);
+    assert_eq!(result.unwrap_err().code, ErrorCode::Cancelled);
     let closed = async {
         while open.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(SOON, closed).await.unwrap();
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 struct Guard<F: FnMut()>(F);
@@ -319,13 +321,13 @@ fn scopeguard<F: FnMut()>(then: F) -> Guard<F> {
 fn addresses_and_headers_that_cannot_be_used_are_named() {
     let made = |url: &str, name: &str, value: &str| {
         let headers = [(name.to_owned(), Secret::new(value))];
-        Http::new(&egress(), url, &headers).unwrap_err()
+        HttpEndpoint::new(&egress(), url, &headers).unwrap_err()
     };
     assert!(made("ftp://x/", "a", "b").message.contains("`ftp`"));
     assert!(made("http://u:p@x/", "a", "b").message.contains("user or password"));
     let reserved = made("http://x/", "Mcp-Session-Id", "b");
     assert_eq!(
-        (&*reserved.place, &*reserved.message),
+        (&*reserved.location, &*reserved.message),
         ("headers.Mcp-Session-Id", "is set by the protocol")
     );
     assert!(made("http://x/", "a b", "b").message.contains("no name"));

@@ -1,4 +1,4 @@
-//! Endpoints that speak both eras, and how they are met.
+//! Tests of endpoints that speak both eras, and of their negotiation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use serde_json::json;
-use source_mcp::Options;
+use source_mcp::McpOptions;
 use tokio::time::{sleep, timeout};
 use tool::{Json, Source as _};
 
@@ -17,7 +17,7 @@ use super::site::{Asked, Site, reply};
 const SOON: Duration = Duration::from_secs(20);
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// What an endpoint speaks at the moment.
+/// Eras that an endpoint speaks at the moment.
 #[derive(Clone, Copy, PartialEq)]
 enum Speaks {
     Both,
@@ -30,7 +30,7 @@ fn stateless(asked: &Asked) -> bool {
     meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
 }
 
-/// Answers each call with the era in which it came.
+/// Answers each call with the era in which it arrived.
 fn answer(asked: &Asked, speaks: Speaks) -> Response {
     let era = if stateless(asked) { "newer" } else { "older" };
     let (older, newer) = (speaks != Speaks::Newer, speaks != Speaks::Older);
@@ -66,10 +66,10 @@ fn answer(asked: &Asked, speaks: Speaks) -> Response {
     }
 }
 
-/// Methods that were heard.
+/// Received methods.
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// The endpoint, and what it speaks.
+/// Creates the endpoint with its switchable eras.
 fn site(speaks: Speaks) -> (Site, Arc<Mutex<Speaks>>, Heard) {
     let (now, heard) = (Arc::new(Mutex::new(speaks)), Arc::new(Mutex::new(Vec::new())));
     let (of, log) = (Arc::clone(&now), Arc::clone(&heard));
@@ -106,11 +106,11 @@ async fn a_call_goes_out_in_the_era_of_its_caller() {
         (Speaks::Newer, "newer", "newer"),
     ] {
         let (site, _, heard) = site(speaks);
-        let source = site.source(Options::default());
+        let source = site.source(McpOptions::default());
         let tool = runner(&source, "web.tool").await;
         assert_eq!(of_older_client(&tool).await, older);
         assert_eq!(of_newer_client(&tool).await, newer);
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
         let heard = heard.lock().unwrap();
         let greetings = |method: &str| heard.iter().filter(|heard| *heard == method).count();
         let initialized = usize::from(speaks != Speaks::Newer);
@@ -118,35 +118,35 @@ async fn a_call_goes_out_in_the_era_of_its_caller() {
     }
 }
 
-/// Headers say nothing again in the older era, so marks for them do no harm there.
+/// Headers repeat nothing in the handshake era, so invalid annotations do not matter there.
 #[tokio::test]
 async fn a_tool_whose_marks_do_not_hold_is_called_in_the_older_era() {
     let (site, ..) = site(Speaks::Both);
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.marked").await;
     assert_eq!(of_newer_client(&tool).await, "older");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 
     let (site, ..) = self::site(Speaks::Newer);
-    let source = site.source(Options::default());
-    let listing = timeout(SOON, source.list()).await.unwrap().unwrap();
+    let source = site.source(McpOptions::default());
+    let listing = timeout(SOON, source.list_offers()).await.unwrap().unwrap();
     let mut problems = listing.problems.iter();
-    assert!(problems.any(|it| it.place == "tool `marked`"), "{:?}", listing.problems);
-    timeout(SOON, source.close()).await.unwrap();
+    assert!(problems.any(|it| it.location == "tool `marked`"), "{:?}", listing.problems);
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// One era goes and the other stays.
+/// One era stops and the other continues.
 #[tokio::test]
 async fn either_era_may_go_alone() {
     let (site, now, _) = site(Speaks::Both);
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(of_newer_client(&tool).await, "newer");
     *now.lock().unwrap() = Speaks::Newer;
     let (meta, failed) = (newer(), AtomicUsize::new(0));
     let met_anew = async {
         loop {
-            // The older session is refused; what is left is met.
+            // The older session is refused; the remaining era is negotiated.
             match tool.step("{}", Setup::default()).await {
                 Ok(step) => break said(&done(step)),
                 Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
@@ -158,10 +158,10 @@ async fn either_era_may_go_alone() {
     };
     assert_eq!(timeout(SOON, met_anew).await.unwrap(), "newer");
     assert!(failed.load(Ordering::Relaxed) > 0);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// MCP: a version that is refused and then named is tried again.
+/// MCP: a version that is rejected but listed as supported is tried again.
 #[tokio::test]
 async fn a_revision_that_is_refused_and_named_is_asked_for_once_more() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -178,13 +178,13 @@ async fn a_revision_that_is_refused_and_named_is_asked_for_once_more() {
             reply(400, &JSON, error.to_string())
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(of_older_client(&tool).await, "newer");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// Gone where whoever asked has given up.
+/// Counts requests whose client has given up.
 struct Waits(Arc<AtomicUsize>);
 
 impl Drop for Waits {
@@ -193,8 +193,8 @@ impl Drop for Waits {
     }
 }
 
-/// A server of before may never answer what it does not know: it is greeted beside that, and the second
-/// time at once.
+/// An older server may never answer an unknown method: it gets `initialize` in parallel, and the
+/// second time at once.
 #[tokio::test]
 async fn one_that_never_answers_is_greeted_in_the_older_words_meanwhile() {
     let (waiting, beside) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -213,11 +213,11 @@ async fn one_that_never_answers_is_greeted_in_the_older_words_meanwhile() {
             answer(&asked, Speaks::Older)
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     assert_eq!(of_newer_client(&tool).await, "older");
     assert_eq!(*beside.lock().unwrap(), [1], "it was greeted while the probe was on its way");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
     timeout(SOON, async {
         while waiting.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;

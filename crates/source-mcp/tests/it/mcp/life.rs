@@ -1,21 +1,21 @@
 use std::time::Duration;
 
 use serde_json::json;
-use source_mcp::{Bounds, Options};
+use source_mcp::{McpOptions, ServerLimits};
 use tokio::time::{Instant, sleep, timeout};
-use tool::source::SourceFault;
-use tool::{Code, Revision, Source};
+use tool::source::SourceErrorKind;
+use tool::{ErrorCode, Source, SourceRevision};
 
 use super::peer::{Peer, definition, names, text};
 use super::runs::{pick, runner, said};
 
 const SOON: Duration = Duration::from_secs(10);
 
-async fn revision(source: &impl Source) -> Revision {
-    source.list().await.unwrap().revision
+async fn revision(source: &impl Source) -> SourceRevision {
+    source.list_offers().await.unwrap().revision
 }
 
-/// A server that ends right after its handshake.
+/// Server that exits right after its handshake.
 fn crashing() -> Peer {
     Peer::new(|mut talk| async move {
         talk.handshake(json!({"tools": {}})).await;
@@ -26,13 +26,13 @@ fn crashing() -> Peer {
 #[tokio::test]
 async fn nothing_starts_before_it_is_needed_and_nothing_is_left_after_closing() {
     let peer = Peer::echo(vec![definition("a")]);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     assert_eq!(peer.starts(), 0);
     assert_eq!(names(&source).await, ["s.a"]);
     assert_eq!((peer.starts(), peer.alive()), (1, 1));
-    source.close().await;
+    source.shut_down().await;
     assert_eq!(peer.alive(), 0);
-    let error = source.list().await.unwrap_err();
+    let error = source.list_offers().await.unwrap_err();
     assert!(error.to_string().contains("is closed"), "{error}");
     assert_eq!(peer.starts(), 1);
 }
@@ -40,16 +40,16 @@ async fn nothing_starts_before_it_is_needed_and_nothing_is_left_after_closing() 
 #[tokio::test]
 async fn closing_before_the_first_start_resolves() {
     let peer = Peer::echo(vec![]);
-    let source = peer.source("s", Options::default());
-    timeout(SOON, source.close()).await.unwrap();
-    assert!(source.list().await.is_err());
+    let source = peer.source("s", McpOptions::default());
+    timeout(SOON, source.shut_down()).await.unwrap();
+    assert!(source.list_offers().await.is_err());
     assert_eq!(peer.starts(), 0);
 }
 
 #[tokio::test]
 async fn a_dropped_source_ends_its_server() {
     let peer = Peer::echo(vec![definition("a")]);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     names(&source).await;
     drop(source);
     let gone = async {
@@ -63,30 +63,30 @@ async fn a_dropped_source_ends_its_server() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_is_started_ever_more_rarely_and_then_left_down() {
     let peer = crashing();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let began = Instant::now();
-    drop(source.list().await);
+    drop(source.list_offers().await);
     while peer.starts() < 10 {
         sleep(Duration::from_millis(50)).await;
     }
-    // 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 + 60 seconds of waiting.
+    // Delays of 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 + 60 seconds.
     let took = began.elapsed().as_secs_f64();
     assert!((243.0..260.0).contains(&took), "{took}");
     sleep(Duration::from_hours(1)).await;
     assert_eq!((peer.starts(), peer.alive()), (10, 0));
 
-    let error = source.list().await.unwrap_err();
-    assert_eq!(error.kind, SourceFault::Crashed);
+    let error = source.list_offers().await.unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::Crashed);
     let text = error.problem.message;
     assert!(text.starts_with("ended: exit status 7; "), "{text}");
     assert!(text.contains("starting | boom: \\u{1b}[31mno such file"), "{text}");
     assert!(text.contains("10 ends within 10 minutes, so it is left down"), "{text}");
-    assert!(error.problem.fix.unwrap().contains("refresh the source `s`"));
+    assert!(error.problem.help.unwrap().contains("refresh the source `s`"));
 
-    source.refresh();
-    drop(source.list().await);
+    source.reset_backoff();
+    drop(source.list_offers().await);
     assert_eq!(peer.starts(), 11);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,24 +106,24 @@ async fn a_server_that_comes_back_is_news_and_calls_go_on() {
             }
         }
     });
-    let source = peer.source("s", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = peer.source("s", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     let tool = pick(&listing, "s.tool");
-    assert_eq!(tool.call("{}").await.unwrap_err().code, Code::UpstreamLost);
-    source.changed(listing.revision).await;
+    assert_eq!(tool.call("{}").await.unwrap_err().code, ErrorCode::UpstreamLost);
+    source.wait_for_change(listing.revision).await;
     while peer.starts() < 2 {
         sleep(Duration::from_millis(10)).await;
     }
-    let listing = source.list().await.unwrap();
+    let listing = source.list_offers().await.unwrap();
     assert!(
         listing.problems[0].message.contains("is up again; it ended once within 10 minutes"),
         "{:?}",
         listing.problems
     );
     assert_eq!(names(&source).await, ["s.tool", "s.v2"]);
-    // The executor of before finds the new connection.
+    // The earlier executor uses the new connection.
     assert_eq!(said(&tool.call("{}").await.unwrap()), "again");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,26 +141,26 @@ async fn that_it_ended_is_no_news_once_a_server_has_been_up_for_a_while() {
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = peer.source("s", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     drop(pick(&listing, "s.tool").call("{}").await.unwrap_err());
     while peer.starts() < 2 {
         sleep(Duration::from_millis(10)).await;
     }
-    let again = source.list().await.unwrap();
-    // The control: at first it is told, and without advice for what is over.
+    let again = source.list_offers().await.unwrap();
+    // Control: at first the exit is reported, without a fix since it is over.
     assert!(again.problems[0].message.contains("is up again"), "{:?}", again.problems);
-    assert_eq!(again.problems[0].fix, None);
-    source.changed(again.revision).await;
-    assert_eq!(source.list().await.unwrap().problems, []);
-    source.close().await;
+    assert_eq!(again.problems[0].help, None);
+    source.wait_for_change(again.revision).await;
+    assert_eq!(source.list_offers().await.unwrap().problems, []);
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_start_may_take_as_long_as_it_was_given_and_no_longer() {
     let slow = || {
         Peer::new(|mut talk| async move {
-            // As one that downloads its package first.
+            // Like a server that downloads its package first.
             sleep(Duration::from_secs(200)).await;
             talk.handshake(json!({"tools": {}})).await;
             while let Some(request) = talk.hear().await {
@@ -171,21 +171,24 @@ async fn a_start_may_take_as_long_as_it_was_given_and_no_longer() {
             String::new()
         })
     };
-    let with = |start| Options {
-        bounds: Bounds { start: Duration::from_secs(start), ..Bounds::default() },
-        ..Options::default()
+    let with = |start| McpOptions {
+        limits: ServerLimits {
+            start_timeout: Duration::from_secs(start),
+            ..ServerLimits::default()
+        },
+        ..McpOptions::default()
     };
     let patient = slow().source("s", with(300));
-    // Who supervises it gives a listing as much time as a start may take.
+    // A listing gets as much time as a start may take.
     assert!(patient.list_timeout().unwrap() >= Duration::from_mins(5));
     assert_eq!(names(&patient).await, ["s.tool"]);
-    patient.close().await;
-    // The control: with less it does not come up, and the setting is named.
+    patient.shut_down().await;
+    // Control: with a shorter limit it does not start, and the error names the setting.
     let hasty = slow().source("s", with(100));
-    let error = hasty.list().await.unwrap_err();
-    assert_eq!(error.kind, SourceFault::TimedOut);
-    assert!(error.problem.fix.unwrap().contains("`startup_timeout`"));
-    hasty.close().await;
+    let error = hasty.list_offers().await.unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::TimedOut);
+    assert!(error.problem.help.unwrap().contains("`startup_timeout`"));
+    hasty.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,17 +200,20 @@ async fn a_server_that_is_down_refuses_calls_before_anything_is_sent() {
         }
         "exit status 1".to_owned()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
-    source.changed(Revision(1)).await;
+    source.wait_for_change(SourceRevision(1)).await;
     sleep(Duration::from_millis(500)).await;
     let error = tool.call("{}").await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, tool::executor::Sent::No));
+    assert_eq!(
+        (error.code, error.dispatch),
+        (ErrorCode::UpstreamLost, tool::executor::DispatchState::NotSent)
+    );
     assert!(
         error.message.starts_with("the source `s` is not up: it ended: exit status 1"),
         "{error}"
     );
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,16 +222,16 @@ async fn silence_at_the_handshake_ends_in_time_and_is_told() {
         while talk.hear().await.is_some() {}
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let began = Instant::now();
-    let error = source.list().await.unwrap_err();
-    assert_eq!(error.kind, SourceFault::TimedOut);
+    let error = source.list_offers().await.unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::TimedOut);
     assert!(
         error.problem.message.starts_with("did not answer the handshake within 20s"),
         "{error}"
     );
     assert!(began.elapsed() < Duration::from_secs(25));
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
     assert_eq!(peer.alive(), 0);
 }
 
@@ -237,9 +243,9 @@ async fn silence_at_the_list_ends_in_time_and_the_other_source_is_untouched() {
         String::new()
     });
     let (mute, other) =
-        (mute.source("mute", Options::default()), Peer::echo(vec![definition("a")]));
-    let other = other.source("other", Options::default());
-    let (silent, listed) = tokio::join!(mute.list(), async {
+        (mute.source("mute", McpOptions::default()), Peer::echo(vec![definition("a")]));
+    let other = other.source("other", McpOptions::default());
+    let (silent, listed) = tokio::join!(mute.list_offers(), async {
         let began = Instant::now();
         let names = names(&other).await;
         let call = runner(&other, "other.a").await.call("{}").await;
@@ -248,10 +254,10 @@ async fn silence_at_the_list_ends_in_time_and_the_other_source_is_untouched() {
     });
     assert_eq!(listed, ["other.a"]);
     let error = silent.unwrap_err();
-    assert_eq!(error.kind, SourceFault::TimedOut);
+    assert_eq!(error.kind, SourceErrorKind::TimedOut);
     assert_eq!(error.problem.message, "did not list its tools within 30s");
-    mute.close().await;
-    other.close().await;
+    mute.shut_down().await;
+    other.shut_down().await;
 }
 
 #[tokio::test]
@@ -268,13 +274,13 @@ async fn a_server_that_prints_what_is_no_message_works_on_and_is_named() {
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = peer.source("s", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     assert_eq!(listing.offers.len(), 1);
     let [problem] = &listing.problems[..] else { panic!("{:?}", listing.problems) };
     assert!(problem.message.starts_with("printed 3 lines on standard output"), "{problem:?}");
     assert!(problem.message.contains("`\\u{1b}[1mWelcome!`"), "{problem:?}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -288,16 +294,16 @@ async fn a_flood_of_noise_ends_the_server_and_no_other() {
         }
     });
     let (flood, other) =
-        (flood.source("flood", Options::default()), Peer::echo(vec![definition("a")]));
-    let other = other.source("other", Options::default());
-    let (flooded, listed) = tokio::join!(flood.list(), names(&other));
+        (flood.source("flood", McpOptions::default()), Peer::echo(vec![definition("a")]));
+    let other = other.source("other", McpOptions::default());
+    let (flooded, listed) = tokio::join!(flood.list_offers(), names(&other));
     assert_eq!(listed, ["other.a"]);
     assert!(flooded.is_err());
-    let error = flood.list().await.unwrap_err();
-    assert_eq!(error.kind, SourceFault::Malformed);
+    let error = flood.list_offers().await.unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::MalformedReply);
     assert!(error.problem.message.contains("printed 1001 lines"), "{error}");
-    flood.close().await;
-    other.close().await;
+    flood.shut_down().await;
+    other.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,16 +321,16 @@ async fn changed_lists_are_news_and_many_at_once_are_one() {
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let first = revision(&source).await;
-    let news = timeout(SOON, source.changed(first)).await.unwrap();
+    let news = timeout(SOON, source.wait_for_change(first)).await.unwrap();
     sleep(Duration::from_secs(5)).await;
     let second = revision(&source).await;
     assert!(second.0 - first.0 <= 2, "{first:?} {news:?} {second:?}");
     assert_eq!(names(&source).await, ["s.t3"]);
-    let nothing = timeout(Duration::from_secs(5), source.changed(second)).await;
+    let nothing = timeout(Duration::from_secs(5), source.wait_for_change(second)).await;
     assert!(nothing.is_err());
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,18 +339,18 @@ async fn a_server_that_reads_nothing_is_found_out() {
         talk.handshake(json!({"tools": {}})).await;
         let request = talk.hear_of("tools/list").await.unwrap();
         talk.answer(&request, json!({"tools": [definition("tool")]})).await;
-        // Holds its pipes and does nothing.
+        // Keeps its pipes open and does nothing.
         std::future::pending().await
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let big = format!("{{\"x\":\"{}\"}}", "x".repeat(500_000));
     let error = timeout(Duration::from_secs(70), tool.call(&big)).await.unwrap().unwrap_err();
-    assert_eq!(error.code, Code::UpstreamLost);
+    assert_eq!(error.code, ErrorCode::UpstreamLost);
     sleep(Duration::from_millis(500)).await;
-    let error = source.list().await.unwrap_err();
+    let error = source.list_offers().await.unwrap_err();
     assert!(error.problem.message.starts_with("did not read its input for 60s"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -375,19 +381,20 @@ async fn a_server_that_refuses_the_old_handshake_is_met_with_the_new_one_and_rem
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(peer.starts(), 2);
     assert!(tool.call("{}").await.is_err());
     timeout(SOON, async {
-        while peer.starts() < 3 || source.list().await.is_err() {
+        while peer.starts() < 3 || source.list_offers().await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     })
     .await
     .unwrap();
-    // Three starts: the one refused, the one that ended, and one more; none asked `initialize` again.
+    // Three starts: one that is rejected, one that exits, and one more; `initialize` is not
+    // repeated.
     assert_eq!(peer.starts(), 3);
     assert_eq!(peer.heard().iter().filter(|m| m["method"] == "initialize").count(), 1);
-    source.close().await;
+    source.shut_down().await;
 }

@@ -1,21 +1,21 @@
 use serde_json::{Value, json};
 use source_layers::ToolSelection;
-use source_mcp::{Bounds, Marks, Options};
-use tool::source::SourceFault;
-use tool::{Effects, Item, Listing, Safety, Source as _};
+use source_mcp::{McpOptions, ServerLimits, TraitOverrides};
+use tool::source::SourceErrorKind;
+use tool::{CatalogItem, SafetyLevel, SideEffects, Source as _, SourceListing};
 
 use super::peer::{Peer, definition, names};
 
-fn tools(listing: &Listing) -> Vec<&tool::Tool> {
-    let tool = |offer: &'_ tool::Offer| matches!(offer.item, Item::Tool(_));
+fn tools(listing: &SourceListing) -> Vec<&tool::Tool> {
+    let tool = |offer: &'_ tool::Offer| matches!(offer.item, CatalogItem::Tool(_));
     assert!(listing.offers.iter().all(tool), "{listing:?}");
     let tools = listing.offers.iter();
     tools
-        .filter_map(|o| if let Item::Tool(tool) = &o.item { Some(&**tool) } else { None })
+        .filter_map(|o| if let CatalogItem::Tool(tool) = &o.item { Some(&**tool) } else { None })
         .collect()
 }
 
-/// Answers each list method with a fixed text, byte for byte.
+/// Server that answers each list method with a fixed text, byte for byte.
 fn fixed(capabilities: Value, answers: &[(&'static str, &'static str)]) -> Peer {
     let answers: Vec<_> = answers.to_vec();
     Peer::new(move |mut talk| {
@@ -49,23 +49,23 @@ async fn definitions_are_kept_byte_for_byte_and_named_after_their_source() {
             r#"{"tools":[{"name":"read_file", "x-new": 1.0e2,"inputSchema":{"type":"object","properties":{"z":{},"a":{"type":"string"}}} ,"outputSchema":{"type":"object"},"title":"Read","description":"Reads.","_meta":{"big":123456789012345678901234567890}}],"unknown":true}"#,
         )],
     );
-    let source = peer.source("files", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = peer.source("files", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     let [tool] = tools(&listing)[..] else { panic!("{listing:?}") };
     assert_eq!(tool.name.as_str(), "files.read_file");
-    assert_eq!(tool.received.as_str(), A);
+    assert_eq!(tool.raw_definition.as_str(), A);
     assert_eq!(
-        tool.input.as_str(),
+        tool.input_schema.as_str(),
         r#"{"type":"object","properties":{"z":{},"a":{"type":"string"}}}"#
     );
-    assert_eq!(tool.output.as_ref().unwrap().as_str(), r#"{"type":"object"}"#);
+    assert_eq!(tool.output_schema.as_ref().unwrap().as_str(), r#"{"type":"object"}"#);
     assert_eq!((tool.title.as_deref(), tool.description.as_str()), (Some("Read"), "Reads."));
     assert_eq!(listing.problems, []);
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// Positive control: the same definition through rmcp's own types loses the field it does not know
-/// and rewrites the numbers.
+/// Positive control: rmcp's own types lose the unknown field of the same definition and rewrite its
+/// numbers.
 #[tokio::test]
 async fn the_typed_way_would_have_lost_fields() {
     let text = r#"{"name":"a","x-new":1.0e2,"inputSchema":{"type":"object"}}"#;
@@ -89,12 +89,12 @@ async fn one_bad_definition_takes_no_other_down() {
             ),
         )],
     );
-    let source = peer.source("s", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = peer.source("s", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     let offered: Vec<_> = tools(&listing).iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(offered, ["s.good", "s.odd_out", "s.last"]);
     let problems: Vec<_> =
-        listing.problems.iter().map(|p| format!("{}: {}", p.place, p.message)).collect();
+        listing.problems.iter().map(|p| format!("{}: {}", p.location, p.message)).collect();
     for (place, part) in [
         ("tool 2", "expected object, found number"),
         ("tool `sp ace`", "holds ' '"),
@@ -110,7 +110,7 @@ async fn one_bad_definition_takes_no_other_down() {
         assert!(found, "{place} {part}: {problems:#?}");
     }
     assert_eq!(problems.len(), 9, "{problems:#?}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -130,43 +130,45 @@ async fn prompts_resources_and_templates_are_listed_where_they_are_declared() {
             ),
         ],
     );
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let all = ["s.greet", "file:///a b", "file:///{x}", "mcp.prompts.get", "mcp.resources.read"];
     assert_eq!(names(&source).await, all);
-    let listing = source.list().await.unwrap();
-    assert_eq!(listing.problems[0].place, "resource `no uri`");
+    let listing = source.list_offers().await.unwrap();
+    assert_eq!(listing.problems[0].location, "resource `no uri`");
     let templates: Vec<_> = listing
         .offers
         .iter()
-        .filter_map(|o| if let Item::Resource(r) = &o.item { Some(r.template) } else { None })
+        .filter_map(
+            |o| if let CatalogItem::Resource(r) = &o.item { Some(r.is_template) } else { None },
+        )
         .collect();
     assert_eq!(templates, [false, true]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_list_that_fails_is_a_problem_only_where_it_is_not_the_tools() {
     let peer = fixed(json!({"tools": {}, "prompts": {}}), &[("tools/list", r#"{"tools":[]}"#)]);
-    let source = peer.source("s", Options::default());
-    let problem = &source.list().await.unwrap().problems[0];
-    assert_eq!(problem.place, "prompts/list of `s`");
+    let source = peer.source("s", McpOptions::default());
+    let problem = &source.list_offers().await.unwrap().problems[0];
+    assert_eq!(problem.location, "prompts/list of `s`");
     assert!(problem.message.contains("no such method (error -32601)"), "{problem:?}");
-    source.close().await;
+    source.shut_down().await;
 
     let peer = fixed(json!({"tools": {}}), &[]);
-    let source = peer.source("s", Options::default());
-    let error = source.list().await.unwrap_err();
-    assert_eq!(error.kind, SourceFault::Failed);
+    let source = peer.source("s", McpOptions::default());
+    let error = source.list_offers().await.unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::ErrorReply);
     assert_eq!(
         error.to_string(),
         "`peer`: answered `tools/list` with: no such method (error -32601)"
     );
-    source.close().await;
+    source.shut_down().await;
 
     let peer = fixed(json!({}), &[]);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     assert_eq!(names(&source).await, [""; 0]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 /// Serves pages of two tools; the cursor is the number of the next tool.
@@ -187,35 +189,39 @@ fn paged(total: usize, cursor: fn(usize) -> Option<String>) -> Peer {
 
 #[tokio::test]
 async fn all_pages_are_followed() {
-    let source = paged(5, |next| Some(next.to_string())).source("s", Options::default());
+    let source = paged(5, |next| Some(next.to_string())).source("s", McpOptions::default());
     assert_eq!(names(&source).await, ["s.t0", "s.t1", "s.t2", "s.t3", "s.t4"]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_cursor_that_leads_in_a_circle_ends_the_list() {
-    let source = paged(100, |_| Some("2".to_owned())).source("s", Options::default());
-    let listing = source.list().await.unwrap();
+    let source = paged(100, |_| Some("2".to_owned())).source("s", McpOptions::default());
+    let listing = source.list_offers().await.unwrap();
     assert!(
         listing.problems.iter().any(|p| p.message.contains("same page again")),
         "{:?}",
         listing.problems
     );
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn count_and_bytes_of_a_list_are_bounded() {
-    let bounds = |items, definitions| Options {
-        bounds: Bounds { items, definitions, ..Bounds::default() },
-        ..Options::default()
+    let bounds = |items, definitions| McpOptions {
+        limits: ServerLimits {
+            max_definitions: items,
+            max_definition_bytes: definitions,
+            ..ServerLimits::default()
+        },
+        ..McpOptions::default()
     };
     for options in [bounds(7, 1 << 20), bounds(1000, 7 * definition("t0").to_string().len())] {
         let source = paged(100, |next| Some(next.to_string())).source("s", options);
-        let listing = source.list().await.unwrap();
+        let listing = source.list_offers().await.unwrap();
         assert_eq!(listing.offers.len(), 7);
         assert!(listing.problems[0].message.contains("is left out"), "{:?}", listing.problems);
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
@@ -226,38 +232,44 @@ async fn annotations_count_only_where_they_are_trusted_or_strict() {
         r#"{"name":"write","inputSchema":{},"annotations":{"readOnlyHint":false,"idempotentHint":true}},"#,
         r#"{"name":"plain","inputSchema":{}}]}"#
     );
-    let listed = async |marks: Marks| {
+    let listed = async |marks: TraitOverrides| {
         let peer = fixed(json!({"tools": {}}), &[("tools/list", LIST)]);
-        let source = peer.source("s", Options { marks, ..Options::default() });
-        let listing = source.list().await.unwrap();
-        source.close().await;
+        let source = peer.source("s", McpOptions { overrides: marks, ..McpOptions::default() });
+        let listing = source.list_offers().await.unwrap();
+        source.shut_down().await;
         listing
     };
-    let listing = listed(Marks::default()).await;
+    let listing = listed(TraitOverrides::default()).await;
     for tool in tools(&listing) {
         let destructive = tool.name.as_str() == "s.write";
-        let strict = tool::Traits { destructive, ..tool::Traits::default() };
+        let strict =
+            tool::ToolTraits { is_destructive: destructive, ..tool::ToolTraits::default() };
         assert_eq!(tool.traits, strict, "{tool:?}");
     }
     assert!(!listing.trusted_annotations);
-    let listing = listed(Marks { trust_annotations: true, ..Marks::default() }).await;
+    let listing =
+        listed(TraitOverrides { trusts_annotations: true, ..TraitOverrides::default() }).await;
     assert!(listing.trusted_annotations);
     let [read, write, plain] = tools(&listing)[..] else { panic!() };
-    assert_eq!(read.traits.effects, Effects::read_only());
-    assert_eq!(read.traits.scopes, [tool::Scope::Network]);
-    assert!(write.traits.destructive && write.traits.idempotent && write.traits.effects.any());
-    assert_eq!(plain.traits.effects, Effects::Unknown);
+    assert_eq!(read.traits.effects, SideEffects::read_only());
+    assert_eq!(read.traits.scopes, [tool::AccessScope::Network]);
+    assert!(
+        write.traits.is_destructive
+            && write.traits.is_idempotent
+            && write.traits.effects.may_change_state()
+    );
+    assert_eq!(plain.traits.effects, SideEffects::Unknown);
 
-    let marks = Marks {
+    let marks = TraitOverrides {
         read_only: ToolSelection::Names(["plain".to_owned(), "gone".to_owned()].into()),
         idempotent: ToolSelection::All,
-        safety: Some(Safety::Dangerous),
-        ..Marks::default()
+        safety: Some(SafetyLevel::Dangerous),
+        ..TraitOverrides::default()
     };
     let listing = listed(marks).await;
     let [read, _, plain] = tools(&listing)[..] else { panic!() };
-    assert!(!plain.traits.effects.any() && read.traits.effects.any());
-    assert!(read.traits.idempotent && read.traits.safety == Safety::Dangerous);
+    assert!(!plain.traits.effects.may_change_state() && read.traits.effects.may_change_state());
+    assert!(read.traits.is_idempotent && read.traits.safety == SafetyLevel::Dangerous);
     assert!(
         listing.problems[0].message.contains("`read_only` names `gone`"),
         "{:?}",
@@ -282,14 +294,14 @@ async fn a_server_without_a_method_for_templates_has_no_fault() {
             }
             String::new()
         });
-        let source = peer.source("s", Options::default());
-        let problems = source.list().await.unwrap().problems;
+        let source = peer.source("s", McpOptions::default());
+        let problems = source.list_offers().await.unwrap().problems;
         assert_eq!(problems.len(), faults, "{problems:?}");
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
-/// A tool that the operator's file or another program's switches off is in no list and behind no name.
+/// A tool that the operator or another program's file disables is not listed and cannot be called.
 #[tokio::test]
 async fn disabled_tools_are_not_offered() {
     const LIST: &str = concat!(
@@ -298,25 +310,28 @@ async fn disabled_tools_are_not_offered() {
     );
     let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     for (marks, offered, told) in [
-        (Marks::default(), &["s.read", "s.write", "s.drop"][..], 0),
+        (TraitOverrides::default(), &["s.read", "s.write", "s.drop"][..], 0),
         (
-            Marks { disabled: named(&["drop", "gone"]), ..Marks::default() },
+            TraitOverrides {
+                disabled_tools: named(&["drop", "gone"]),
+                ..TraitOverrides::default()
+            },
             &["s.read", "s.write"],
             1,
         ),
         (
-            Marks {
-                enabled: Some(named(&["read", "drop"])),
-                disabled: named(&["drop"]),
-                ..Marks::default()
+            TraitOverrides {
+                enabled_tools: Some(named(&["read", "drop"])),
+                disabled_tools: named(&["drop"]),
+                ..TraitOverrides::default()
             },
             &["s.read"],
             0,
         ),
     ] {
         let peer = fixed(json!({"tools": {}}), &[("tools/list", LIST)]);
-        let source = peer.source("s", Options { marks, ..Options::default() });
-        let listing = source.list().await.unwrap();
+        let source = peer.source("s", McpOptions { overrides: marks, ..McpOptions::default() });
+        let listing = source.list_offers().await.unwrap();
         let names: Vec<_> = tools(&listing).iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(
             (names, listing.problems.len()),
@@ -324,6 +339,6 @@ async fn disabled_tools_are_not_offered() {
             "{:?}",
             listing.problems
         );
-        source.close().await;
+        source.shut_down().await;
     }
 }

@@ -1,13 +1,13 @@
-//! Processes found by a word in their environment, whatever became of their parents.
+//! Finds processes by a marker in their environment, whatever happened to their parents.
 
 use std::fs;
 
-/// A word no other process carries.
+/// Returns a marker that no other process has.
 pub(crate) fn mark(name: &str) -> String {
     format!("mcp-mark-{name}-{}-{:?}", std::process::id(), std::thread::current().id())
 }
 
-/// How many processes carry `mark`; ended ones carry nothing.
+/// Counts the processes with `mark`; exited processes have no marker.
 pub(crate) fn carriers(mark: &str) -> usize {
     let holds = |path: String| {
         fs::read(path)

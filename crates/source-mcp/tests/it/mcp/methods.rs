@@ -1,12 +1,12 @@
-//! Prompts, resources, completions and log levels as methods of a source.
+//! Tests of prompts, resources, completion and log levels as methods of a source.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use source_mcp::{Dialect, Marks, McpSource, Options};
+use source_mcp::{EraSelection, McpOptions, McpSource, TraitOverrides};
 use tokio::time::timeout;
-use tool::{Code, Effects, Item, Source as _};
+use tool::{CatalogItem, ErrorCode, SideEffects, Source as _};
 
 use super::peer::{Peer, Talk};
 use super::runs::{Runner, Setup, Watch, body, done, json as checked, runner};
@@ -16,7 +16,7 @@ const UPDATED: &str = "notifications/resources/updated";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// Answers every method with its params, byte for byte; `able` is what it says it can.
+/// Server that answers every method with its params, byte for byte. `able` are its capabilities.
 fn mirror(able: Value) -> Peer {
     Peer::new(move |mut talk| {
         let able = able.clone();
@@ -59,29 +59,32 @@ fn mirror(able: Value) -> Peer {
 }
 
 async fn methods(source: &McpSource) -> Vec<String> {
-    let offers = source.list().await.unwrap().offers;
-    let method = |item: &Item| match item {
-        Item::Method(tool) => Some(tool.name.to_string()),
-        Item::Tool(_) | Item::Prompt(_) | Item::Resource(_) => None,
+    let offers = source.list_offers().await.unwrap().offers;
+    let method = |item: &CatalogItem| match item {
+        CatalogItem::Method(tool) => Some(tool.name.to_string()),
+        CatalogItem::Tool(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_) => None,
     };
     offers.iter().filter_map(|offer| method(&offer.item)).collect()
 }
 
-fn speaking(dialect: Dialect) -> Options {
-    let marks = Marks { level: Some(tool::Level::Admin), ..Marks::default() };
-    Options { dialect, marks, ..Options::default() }
+fn speaking(dialect: EraSelection) -> McpOptions {
+    let marks = TraitOverrides {
+        min_level: Some(tool::PermissionLevel::Admin),
+        ..TraitOverrides::default()
+    };
+    McpOptions { era_selection: dialect, overrides: marks, ..McpOptions::default() }
 }
 
 #[tokio::test]
 async fn a_source_offers_the_methods_its_server_says_it_has() {
     let all = json!({"prompts": {}, "resources": {"subscribe": true}, "completions": {}, "logging": {}, "tools": {}});
     for (able, dialect, expected) in [
-        (json!({"tools": {}}), Dialect::Initialize, vec![]),
-        (json!({"prompts": {}}), Dialect::Initialize, vec!["mcp.prompts.get"]),
-        (json!({"resources": {}}), Dialect::Initialize, vec!["mcp.resources.read"]),
+        (json!({"tools": {}}), EraSelection::Handshake, vec![]),
+        (json!({"prompts": {}}), EraSelection::Handshake, vec!["mcp.prompts.get"]),
+        (json!({"resources": {}}), EraSelection::Handshake, vec!["mcp.resources.read"]),
         (
             all.clone(),
-            Dialect::Initialize,
+            EraSelection::Handshake,
             vec![
                 "mcp.prompts.get",
                 "mcp.resources.read",
@@ -90,37 +93,37 @@ async fn a_source_offers_the_methods_its_server_says_it_has() {
                 "mcp.logging.setLevel",
             ],
         ),
-        // From 2026-07-28 on, whoever has resources tells of their changes, and the level of log lines
-        // stands in each request.
+        // Since 2026-07-28, a server with resources notifies of their changes, and each request
+        // carries its log level.
         (
             json!({"resources": {}, "logging": {}}),
-            Dialect::Discover,
+            EraSelection::Stateless,
             vec!["mcp.resources.read", "mcp.resources.subscribe"],
         ),
     ] {
         let source = mirror(able).source("s", speaking(dialect));
         assert_eq!(methods(&source).await, expected);
-        source.close().await;
+        source.shut_down().await;
     }
-    let source = mirror(all).source("s", speaking(Dialect::Initialize));
-    let listing = source.list().await.unwrap();
-    assert!(listing.about.unwrap().as_str().ends_with(r#""x-new":1}"#));
+    let source = mirror(all).source("s", speaking(EraSelection::Handshake));
+    let listing = source.list_offers().await.unwrap();
+    assert!(listing.initialize_result.unwrap().as_str().ends_with(r#""x-new":1}"#));
     for offer in listing.offers {
-        let Item::Method(tool) = offer.item else { panic!("{offer:?}") };
-        assert_eq!(tool.traits.effects, Effects::Declared(vec![]));
+        let CatalogItem::Method(tool) = offer.item else { panic!("{offer:?}") };
+        assert_eq!(tool.traits.effects, SideEffects::Declared(vec![]));
         assert_eq!(
-            (tool.traits.level, tool.input.as_str()),
-            (tool::Level::Admin, r#"{"type":"object"}"#)
+            (tool.traits.min_level, tool.input_schema.as_str()),
+            (tool::PermissionLevel::Admin, r#"{"type":"object"}"#)
         );
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn params_and_results_pass_untouched_and_what_the_client_wrote_beside_goes_on() {
     let able = json!({"prompts": {}, "completions": {}});
     let peer = mirror(able);
-    let source = peer.source("s", speaking(Dialect::Initialize));
+    let source = peer.source("s", speaking(EraSelection::Handshake));
     let meta = checked(
         r#"{"traceparent":"00-a","progressToken":9,"io.modelcontextprotocol/clientInfo":{},"k":[1.0]}"#,
     );
@@ -138,23 +141,23 @@ async fn params_and_results_pass_untouched_and_what_the_client_wrote_beside_goes
         assert_eq!(body(&outcome), format!("{{\"n\": 1.0e2,\"params\":{expected}}}"));
         assert!(!outcome.is_error);
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn an_error_of_the_server_is_kept_as_it_is() {
-    let source = mirror(json!({"resources": {}})).source("s", speaking(Dialect::Initialize));
+    let source = mirror(json!({"resources": {}})).source("s", speaking(EraSelection::Handshake));
     let read = runner(&source, "mcp.resources.read").await;
     let error = read.call(r#"{"uri":"a:b"}"#).await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
-    let rpc = error.rpc.unwrap();
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
+    let rpc = error.rpc_error.unwrap();
     assert_eq!((rpc.code, &*rpc.message), (-32002, "no such\nresource"));
     assert_eq!(rpc.data.unwrap().as_str(), r#"{"uri":1.5}"#);
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// Has one resource that changes whenever a completion is asked for.
-async fn changing(mut talk: Talk, dialect: Dialect) -> String {
+/// Server with one resource that changes at each completion request.
+async fn changing(mut talk: Talk, dialect: EraSelection) -> String {
     let mut streams = Vec::new();
     while let Some(request) = talk.hear().await {
         let id = &request["id"];
@@ -186,13 +189,13 @@ async fn changing(mut talk: Talk, dialect: Dialect) -> String {
     String::new()
 }
 
-fn plain(method: &str, dialect: Dialect) -> Option<Value> {
+fn plain(method: &str, dialect: EraSelection) -> Option<Value> {
     let able = json!({"resources": {"subscribe": true}, "completions": {}});
     match method {
-        "initialize" if dialect == Dialect::Initialize => {
+        "initialize" if dialect == EraSelection::Handshake => {
             Some(json!({"protocolVersion": "2025-06-18", "capabilities": able}))
         }
-        "server/discover" if dialect == Dialect::Discover => {
+        "server/discover" if dialect == EraSelection::Stateless => {
             Some(json!({"supportedVersions": ["2026-07-28"], "capabilities": able}))
         }
         "resources/list" | "resources/templates/list" | "tools/list" => {
@@ -218,8 +221,8 @@ fn count(peer: &Peer, method: &str) -> usize {
 #[tokio::test]
 async fn listeners_of_one_resource_share_one_subscription() {
     for (dialect, begins, ends) in [
-        (Dialect::Initialize, "resources/subscribe", "resources/unsubscribe"),
-        (Dialect::Discover, "subscriptions/listen", "notifications/cancelled"),
+        (EraSelection::Handshake, "resources/subscribe", "resources/unsubscribe"),
+        (EraSelection::Stateless, "subscriptions/listen", "notifications/cancelled"),
     ] {
         let peer = Peer::new(move |talk| changing(talk, dialect));
         let source = peer.source("s", speaking(dialect));
@@ -246,7 +249,7 @@ async fn listeners_of_one_resource_share_one_subscription() {
         let told = bob.notices.lock().unwrap().iter().find(|(m, _)| m == UPDATED).cloned().unwrap();
         assert_eq!((&told.1["uri"], &told.1["x-new"]), (&json!("a:b"), &json!(1)));
 
-        // The next listener begins anew.
+        // The next subscriber starts a new subscription.
         let eve = Watch::default();
         let again = async {
             timeout(SOON, eve.heard(ACKNOWLEDGED, 1)).await.unwrap();
@@ -254,23 +257,23 @@ async fn listeners_of_one_resource_share_one_subscription() {
         };
         let (third, ()) = tokio::join!(listens(&subscribe, "a:b", &eve), again);
         assert_eq!((third.unwrap(), count(&peer, begins)), ("{}".to_owned(), 2));
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn a_subscription_that_is_refused_says_why_and_one_that_is_lost_ends() {
-    let peer = Peer::new(|talk| changing(talk, Dialect::Initialize));
-    let source = peer.source("s", speaking(Dialect::Initialize));
+    let peer = Peer::new(|talk| changing(talk, EraSelection::Handshake));
+    let source = peer.source("s", speaking(EraSelection::Handshake));
     let subscribe = runner(&source, "mcp.resources.subscribe").await;
     let error = listens(&subscribe, "a:secret", &Watch::default()).await.unwrap_err();
-    assert_eq!(error.rpc.unwrap().code, -32002);
+    assert_eq!(error.rpc_error.unwrap().code, -32002);
     let error = subscribe.call(r#"{"uri":7}"#).await.unwrap_err();
-    assert_eq!(error.code, Code::InvalidArguments);
+    assert_eq!(error.code, ErrorCode::InvalidArguments);
     let watch = Watch::default();
     let (lost, ()) = tokio::join!(listens(&subscribe, "a:b", &watch), async {
         timeout(SOON, watch.heard(ACKNOWLEDGED, 1)).await.unwrap();
-        source.close().await;
+        source.shut_down().await;
     });
-    assert_eq!(lost.unwrap_err().code, Code::UpstreamLost);
+    assert_eq!(lost.unwrap_err().code, ErrorCode::UpstreamLost);
 }

@@ -1,5 +1,5 @@
-//! Tokens for servers that want some: an authorization server and a server of testkit's, both on
-//! loopback, both speaking the real protocol.
+//! Tests of OAuth tokens, with an authorization server and a resource server of testkit. Both are
+//! on loopback and speak the real protocol.
 
 mod alone;
 mod attacks;
@@ -7,70 +7,76 @@ mod person;
 
 use std::sync::Arc;
 
-use oauth_client::{Account, Grant, Means, Proof, Registered, Settings};
-use source_mcp::{Http, McpSource, Options};
+use oauth_client::{
+    ClientAuth, ConfiguredClient, GrantType, OAuthDependencies, OAuthSettings, TokenProvider,
+};
+use source_mcp::{HttpEndpoint, McpOptions, McpSource};
 use store::MemoryStore;
 use testkit::clock::FakeClock;
-use testkit::oauth::{Authority, Habits, Resource};
-use tool::{Listing, Secret, Source as _, SourceError, SourceName, Store};
+use testkit::oauth::{AuthorityBehavior, AuthorizationServer, ProtectedServer};
+use tool::{Secret, Source as _, SourceError, SourceListing, SourceName, Store};
 
 use super::site::egress;
 
-/// An authorization server, a server that trusts it, and what one installation keeps.
+/// Authorization server, a resource server that trusts it, and the storage of one installation.
 struct World {
-    authority: Authority,
-    resource: Resource,
+    authority: AuthorizationServer,
+    resource: ProtectedServer,
     store: Arc<MemoryStore>,
 }
 
 impl World {
     fn new() -> Self {
-        Self::with(Habits::default())
+        Self::with(AuthorityBehavior::default())
     }
 
-    fn with(habits: Habits) -> Self {
-        let authority = Authority::start(habits);
-        let resource = Resource::start(&authority);
+    fn with(habits: AuthorityBehavior) -> Self {
+        let authority = AuthorizationServer::start_server(habits);
+        let resource = ProtectedServer::start_server(&authority);
         Self { authority, resource, store: Arc::default() }
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> OAuthSettings {
         let name = SourceName::new("guarded").unwrap();
-        // Both have free ports of loopback.
-        Settings { said: true, any_loopback_port: true, ..Settings::new(name, self.resource.url()) }
+        // Both use free ports of the loopback.
+        OAuthSettings {
+            is_configured: true,
+            any_loopback_port: true,
+            ..OAuthSettings::new(name, self.resource.url())
+        }
     }
 
-    /// With the client that the authorization server knows.
-    fn alone(&self) -> Settings {
-        let proof = Proof::Secret(Secret::new("s3cret"));
-        let client = Some(Registered { id: "known".to_owned(), proof });
-        Settings { grant: Grant::ClientCredentials, client, ..self.settings() }
+    /// Settings with the client that the authorization server knows.
+    fn alone(&self) -> OAuthSettings {
+        let proof = ClientAuth::Secret(Secret::new("s3cret"));
+        let client = Some(ConfiguredClient { client_id: "known".to_owned(), auth: proof });
+        OAuthSettings { grant_type: GrantType::ClientCredentials, client, ..self.settings() }
     }
 
-    /// A source as a new process makes it.
-    fn source(&self, settings: Settings) -> McpSource {
-        self.source_with(settings, Options::default())
+    /// Creates the source as a new process does.
+    fn source(&self, settings: OAuthSettings) -> McpSource {
+        self.source_with(settings, McpOptions::default())
     }
 
-    fn source_with(&self, settings: Settings, options: Options) -> McpSource {
+    fn source_with(&self, settings: OAuthSettings, options: McpOptions) -> McpSource {
         let store = Some(Arc::clone(&self.store) as Arc<dyn Store>);
         let clock = Arc::new(FakeClock::default());
-        let means = Means { egress: egress(), store, clock };
+        let means = OAuthDependencies { egress: egress(), store, clock };
         let name = settings.source.clone();
-        let http = Http::new(&egress(), &settings.url, &[]).unwrap();
-        let http = http.with_account(Account::new(settings, means).unwrap());
-        McpSource::http(name, options, http)
+        let http = HttpEndpoint::new(&egress(), &settings.source_url, &[]).unwrap();
+        let http = http.with_token_provider(TokenProvider::new(settings, means).unwrap());
+        McpSource::with_http(name, options, http)
     }
 
     fn tokens(&self) -> usize {
-        self.authority.seen("/token").len()
+        self.authority.requests_at("/token").len()
     }
 }
 
-/// What a source says where it cannot be listed.
+/// Returns the error of a source that cannot be listed.
 async fn refused(source: &McpSource) -> SourceError {
-    match source.list().await {
+    match source.list_offers().await {
         Err(error) => error,
-        Ok(Listing { problems, .. }) => panic!("it lists itself: {problems:?}"),
+        Ok(SourceListing { problems, .. }) => panic!("it lists itself: {problems:?}"),
     }
 }

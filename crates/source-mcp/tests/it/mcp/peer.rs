@@ -1,4 +1,4 @@
-//! A server inside the test: a script that talks over pipes in memory.
+//! Scripted MCP server inside the test, over in-memory pipes.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,16 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use source_mcp::{Dial, Dialed, Fault, McpSource, Options, Process};
+use source_mcp::{
+    ConnectionError, McpOptions, McpSource, PipeConnection, PipeConnector, ServerProcess,
+};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
-use tool::{Boxed, Source as _, SourceName};
+use tool::{BoxFuture, Source as _, SourceName};
 
 type Script = dyn Fn(Talk) -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync;
 
-/// Starts a script each time it is asked to.
+/// Connector that runs a script at each start.
 #[derive(Clone)]
 pub(crate) struct Peer {
     script: Arc<Script>,
@@ -33,7 +35,7 @@ impl fmt::Debug for Peer {
 }
 
 impl Peer {
-    /// The script answers how it ended.
+    /// Creates a peer. The script returns its exit status.
     pub(crate) fn new<F>(script: impl Fn(Talk) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = String> + Send + 'static,
@@ -47,7 +49,7 @@ impl Peer {
         }
     }
 
-    /// One that lists `tools` and answers every call with its arguments.
+    /// Creates a server that lists `tools` and answers every call with its arguments.
     pub(crate) fn echo(tools: Vec<Value>) -> Self {
         Self::new(move |mut talk| {
             let tools = tools.clone();
@@ -72,22 +74,22 @@ impl Peer {
         self.starts.load(Ordering::SeqCst)
     }
 
-    /// Scripts that run now.
+    /// Number of scripts that run now.
     pub(crate) fn alive(&self) -> usize {
         self.alive.load(Ordering::SeqCst)
     }
 
-    /// All that any of them heard.
+    /// Returns all messages that any of them received.
     pub(crate) fn heard(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// The same, as it stood on the wire.
+    /// Returns all received messages as text lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 
-    /// Waits until a message was heard that `fits`.
+    /// Waits until a message that `fits` was received.
     pub(crate) async fn hears(&self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             if let Some(found) = self.heard().into_iter().find(&fits) {
@@ -97,11 +99,11 @@ impl Peer {
         }
     }
 
-    pub(crate) fn source(&self, name: &str, options: Options) -> McpSource {
-        McpSource::pipes(SourceName::new(name).unwrap(), options, Arc::new(self.clone()))
+    pub(crate) fn source(&self, name: &str, options: McpOptions) -> McpSource {
+        McpSource::with_pipes(SourceName::new(name).unwrap(), options, Arc::new(self.clone()))
     }
 
-    fn begin(&self) -> Dialed {
+    fn begin(&self) -> PipeConnection {
         let nth = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
         let (ours_in, theirs_out) = tokio::io::duplex(1 << 16);
         let (theirs_in, ours_out) = tokio::io::duplex(1 << 16);
@@ -122,7 +124,7 @@ impl Peer {
             end.send_replace(Some(how));
         });
         let process = Box::new(Running { task: task.abort_handle(), ended });
-        Dialed { reader: Box::new(ours_in), writer: Box::new(ours_out), process }
+        PipeConnection { reader: Box::new(ours_in), writer: Box::new(ours_out), process }
     }
 }
 
@@ -141,11 +143,11 @@ impl Drop for Alive {
     }
 }
 
-impl Dial for Peer {
-    fn place(&self) -> String {
+impl PipeConnector for Peer {
+    fn display_address(&self) -> String {
         "`peer`".to_owned()
     }
-    fn dial(&self) -> Boxed<'_, Result<Dialed, Fault>> {
+    fn connect_pipes(&self) -> BoxFuture<'_, Result<PipeConnection, ConnectionError>> {
         Box::pin(async { Ok(self.begin()) })
     }
 }
@@ -156,8 +158,8 @@ struct Running {
     ended: watch::Receiver<Option<String>>,
 }
 
-impl Process for Running {
-    fn ended(&mut self) -> Boxed<'_, String> {
+impl ServerProcess for Running {
+    fn wait_for_exit(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async {
             match self.ended.wait_for(Option::is_some).await {
                 Ok(how) => how.clone().unwrap(),
@@ -165,14 +167,14 @@ impl Process for Running {
             }
         })
     }
-    fn kill(self: Box<Self>, _: Duration) -> Boxed<'static, ()> {
+    fn terminate_process(self: Box<Self>, _: Duration) -> BoxFuture<'static, ()> {
         self.task.abort();
         Box::pin(async move {
             let mut ended = self.ended.clone();
             while ended.changed().await.is_ok() {}
         })
     }
-    fn last_words(&self) -> String {
+    fn stderr_tail(&self) -> String {
         "starting\nboom: \u{1b}[31mno such file\n".to_owned()
     }
 }
@@ -183,9 +185,9 @@ impl Drop for Running {
     }
 }
 
-/// One start of a script.
+/// One run of a script.
 pub(crate) struct Talk {
-    /// From 1.
+    /// Number of the run, from 1.
     pub(crate) nth: usize,
     lines: Lines<BufReader<DuplexStream>>,
     out: DuplexStream,
@@ -194,7 +196,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// The next message, or nothing when the client closed its end.
+    /// Returns the next message; `None` when the client closed its end.
     pub(crate) async fn hear(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.ok()??;
         let message: Value = serde_json::from_str(&line).unwrap();
@@ -203,7 +205,7 @@ impl Talk {
         Some(message)
     }
 
-    /// The next message of this method; others are passed over.
+    /// Returns the next message of this method and skips others.
     pub(crate) async fn hear_of(&mut self, method: &str) -> Option<Value> {
         loop {
             let message = self.hear().await?;
@@ -214,7 +216,7 @@ impl Talk {
     }
 
     pub(crate) async fn write(&mut self, text: &str) {
-        // The client may have gone.
+        // The client may have disconnected.
         drop(self.out.write_all(text.as_bytes()).await);
     }
 
@@ -231,7 +233,7 @@ impl Talk {
         self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
     }
 
-    /// Answers `initialize` and passes over what follows it.
+    /// Answers `initialize` and skips the following notification.
     pub(crate) async fn handshake(&mut self, capabilities: Value) {
         let Some(request) = self.hear_of("initialize").await else { return };
         let version = &request["params"]["protocolVersion"];
@@ -243,23 +245,23 @@ impl Talk {
     }
 }
 
-/// A definition of a tool.
+/// Builds the definition of a tool.
 pub(crate) fn definition(name: &str) -> Value {
     json!({"name": name, "description": format!("Does {name}."), "inputSchema": {"type": "object"}})
 }
 
-/// A result of one text.
+/// Builds a result with one text.
 pub(crate) fn text(said: &str) -> Value {
     json!({"content": [{"type": "text", "text": said}]})
 }
 
-/// The names of what a source offers, in order.
+/// Returns the names of a source's items, in order.
 pub(crate) async fn names(source: &McpSource) -> Vec<String> {
-    let listing = source.list().await.unwrap();
+    let listing = source.list_offers().await.unwrap();
     let name = |offer: &tool::Offer| match &offer.item {
-        tool::Item::Tool(tool) | tool::Item::Method(tool) => tool.name.to_string(),
-        tool::Item::Prompt(prompt) => prompt.name.to_string(),
-        tool::Item::Resource(resource) => resource.uri.clone(),
+        tool::CatalogItem::Tool(tool) | tool::CatalogItem::Method(tool) => tool.name.to_string(),
+        tool::CatalogItem::Prompt(prompt) => prompt.name.to_string(),
+        tool::CatalogItem::Resource(resource) => resource.uri.clone(),
     };
     listing.offers.iter().map(name).collect()
 }

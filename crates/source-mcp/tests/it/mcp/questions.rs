@@ -1,13 +1,13 @@
-//! Questions of servers to the client, in each pair of eras.
+//! Tests of server requests to the client, in each pair of eras.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use source_mcp::Options;
+use source_mcp::McpOptions;
 use tokio::time::{sleep, timeout};
-use tool::executor::Sent;
-use tool::{Caller, Code, Source as _};
+use tool::executor::DispatchState;
+use tool::{Caller, ErrorCode, Source as _};
 
 use super::peer::{Peer, Talk, definition, text};
 use super::runs::{
@@ -17,7 +17,7 @@ use super::runs::{
 const SOON: Duration = Duration::from_secs(10);
 const ELICIT: &str = r#"{"elicitation":{"form":{}}}"#;
 
-/// A server of before 2026-07-28 whose tool asks the client something, and says what it heard.
+/// Handshake-era server whose tool sends a request to the client and returns the answer.
 fn asking() -> Peer {
     Peer::new(|mut talk| async move {
         talk.handshake(json!({"tools": {}})).await;
@@ -49,7 +49,7 @@ fn asking() -> Peer {
     })
 }
 
-/// A server of 2026-07-28 with `behave` for its calls.
+/// Server of 2026-07-28 with `behave` for its calls.
 fn stateless(behave: fn(&Value) -> Value) -> Peer {
     Peer::new(move |talk| serve(talk, behave))
 }
@@ -79,7 +79,7 @@ async fn serve(mut talk: Talk, behave: fn(&Value) -> Value) -> String {
     String::new()
 }
 
-/// Asks twice, then says what it was told.
+/// Requires input twice, then returns the answers.
 fn twice(params: &Value) -> Value {
     let ask = |key: &str, state: &str| {
         json!({"resultType": "input_required", "requestState": state, "inputRequests": {
@@ -94,7 +94,7 @@ fn twice(params: &Value) -> Value {
 
 #[tokio::test]
 async fn older_client_and_older_server() {
-    let source = asking().source("s", Options::default());
+    let source = asking().source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     for (refuses, heard) in [
         (false, json!({"action": "accept", "content": {"n": 100.0}})),
@@ -108,13 +108,13 @@ async fn older_client_and_older_server() {
         assert_eq!((asked.len(), &*asked[0].0), (1, "elicitation/create"));
         assert_eq!(asked[0].1["message"], "sure?");
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn older_client_and_stateless_server() {
     let peer = stateless(twice);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let (client, can) = (Client::default(), declares(ELICIT));
     let setup = Setup { ask: Some(&client), client: Some(&can), ..Setup::default() };
@@ -126,17 +126,17 @@ async fn older_client_and_stateless_server() {
     let meta = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
     assert_eq!(meta, &json!({"elicitation": {"form": {}}}));
 
-    // A person who will not be asked has cancelled, in MCP's words.
+    // A person who refuses to be asked has cancelled, in MCP's terms.
     let client = Client { refuses: true, ..Client::default() };
     let setup = Setup { ask: Some(&client), client: Some(&can), ..Setup::default() };
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), r#"{"two":{"action":"cancel"}}"#);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn stateless_client_and_stateless_server() {
-    let source = stateless(twice).source("s", Options::default());
+    let source = stateless(twice).source("s", McpOptions::default());
     let can = declares(ELICIT);
     for name in ["s.tool", "mcp.prompts.get"] {
         let tool = runner(&source, name).await;
@@ -154,12 +154,12 @@ async fn stateless_client_and_stateless_server() {
         let third = timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
         assert_eq!(said(&done(third)), r#"{"two":{"action":"decline"}}"#, "{name}");
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn stateless_client_and_older_server() {
-    let source = asking().source("s", Options::default());
+    let source = asking().source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let can = declares(ELICIT);
     let setup = Setup { client: Some(&can), ..Setup::default() };
@@ -168,43 +168,47 @@ async fn stateless_client_and_older_server() {
     assert_eq!(asked["q1"]["method"], "elicitation/create");
     assert_eq!(asked["q1"]["params"]["message"], "sure?");
 
-    // An answer that did not come along is asked for again.
+    // A missing answer is requested again.
     let resumed = resume(first, r#"{"other":{"action":"accept"}}"#);
     let without = Setup { resume: Some(&resumed), ..setup };
     let again = timeout(SOON, tool.step("{}", without)).await.unwrap().unwrap();
     assert_eq!(serde_json::from_str::<Value>(&questions(&again)).unwrap(), asked);
 
     let resumed = resume(again, r#"{"q1":{"action":"accept"},"other":{}}"#);
-    // Nobody else may go on with it, nor may another tool.
-    let eve = Caller { subject: "eve".to_owned(), ..testkit::context::caller() };
+    // No other caller may resume it, and no other tool.
+    let eve = Caller { subject: "eve".to_owned(), ..testkit::context::test_caller() };
     let other = Setup { resume: Some(&resumed), caller: Some(&eve), ..setup };
     let error = tool.step("{}", other).await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::InvalidRequest, Sent::No), "{error}");
+    assert_eq!(
+        (error.code, error.dispatch),
+        (ErrorCode::InvalidRequest, DispatchState::NotSent),
+        "{error}"
+    );
     let mine = Setup { resume: Some(&resumed), ..setup };
     let error = runner(&source, "s.other").await.step("{}", mine).await.unwrap_err();
-    assert_eq!(error.code, Code::InvalidRequest, "{error}");
-    // Control: the one it belongs to may, and once.
+    assert_eq!(error.code, ErrorCode::InvalidRequest, "{error}");
+    // Control: its owner may, once.
     let step = timeout(SOON, tool.step("{}", mine)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), r#"{"action":"accept"}"#);
     let error = tool.step("{}", mine).await.unwrap_err();
     assert!(error.message.contains("no longer waits"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_client_that_declared_nothing_is_not_asked() {
-    let source = asking().source("s", Options::default());
+    let source = asking().source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let step = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap();
     assert!(said(&done(step)).contains("did not say that it answers"));
-    source.close().await;
+    source.shut_down().await;
 
-    let source = stateless(twice).source("s", Options::default());
+    let source = stateless(twice).source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let error = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
     assert!(error.message.contains("did not say that it answers"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -212,35 +216,35 @@ async fn a_stateless_client_learns_what_it_did_not_declare() {
     let meta = checked(r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#);
     let setup = Setup { meta: Some(&meta), ..Setup::default() };
     for peer in [asking(), stateless(twice)] {
-        let source = peer.source("s", Options::default());
+        let source = peer.source("s", McpOptions::default());
         let tool = runner(&source, "s.tool").await;
         let error = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap_err();
-        let rpc = error.rpc.unwrap();
+        let rpc = error.rpc_error.unwrap();
         let needed = r#"{"requiredCapabilities":{"elicitation":{}}}"#;
         assert_eq!((rpc.code, rpc.data.unwrap().as_str()), (-32_021, needed));
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
 #[tokio::test]
 async fn answers_to_what_was_not_asked_are_for_the_server_to_judge() {
     let source = stateless(|params| text(&params["inputResponses"].to_string()));
-    let source = source.source("s", Options::default());
+    let source = source.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let answers = checked(r#"{"one":{"action":"accept"}}"#);
     let setup = Setup { unasked: Some(&answers), ..Setup::default() };
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), answers.as_str());
-    // Control: what was not given is not sent.
+    // Control: without metadata none is sent.
     let step = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), "null");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_nobody_goes_on_with_is_cancelled_after_ten_minutes() {
     let peer = asking();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let can = declares(ELICIT);
     let setup = Setup { client: Some(&can), ..Setup::default() };
@@ -253,11 +257,11 @@ async fn a_call_nobody_goes_on_with_is_cancelled_after_ten_minutes() {
     assert_eq!(told["params"]["requestId"], call["id"]);
     let resumed = resume(first, "{}");
     let late = Setup { resume: Some(&resumed), ..setup };
-    assert_eq!(tool.step("{}", late).await.unwrap_err().code, Code::InvalidRequest);
-    source.close().await;
+    assert_eq!(tool.step("{}", late).await.unwrap_err().code, ErrorCode::InvalidRequest);
+    source.shut_down().await;
 }
 
-/// A server over HTTP that asks on the stream of each call, and never ends it.
+/// HTTP server that sends a request on the stream of each call and never ends it.
 fn asks_on_each_stream() -> super::site::Site {
     use super::site::{Site, endless};
     Site::script(|asked| async move {
@@ -271,16 +275,20 @@ fn asks_on_each_stream() -> super::site::Site {
     })
 }
 
-/// A caller whose key is `key`, delegated by the key `root`.
+/// Caller whose key `key` was delegated by the key `root`.
 fn delegated(key: String, root: usize) -> Caller {
-    Caller { key, root: Some(format!("root-{root}")), ..testkit::context::caller() }
+    Caller {
+        key_id: key,
+        root_key_id: Some(format!("root-{root}")),
+        ..testkit::context::test_caller()
+    }
 }
 
-/// Over HTTP each call has its own stream, so many may wait at once: eight of each key's chain.
+/// Over HTTP each call has its own stream, so many can be pending: eight per delegation chain.
 #[tokio::test]
 async fn no_more_than_sixty_four_calls_wait() {
     let site = asks_on_each_stream();
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let can = declares(ELICIT);
     let setup = Setup { client: Some(&can), ..Setup::default() };
@@ -291,15 +299,19 @@ async fn no_more_than_sixty_four_calls_wait() {
     let waits = timeout(SOON, waits).await.unwrap();
     assert!(waits.iter().all(Result::is_ok), "{waits:?}");
     let error = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::Busy, Sent::Maybe), "{error}");
-    source.close().await;
+    assert_eq!(
+        (error.code, error.dispatch),
+        (ErrorCode::Busy, DispatchState::MaybeSent),
+        "{error}"
+    );
+    source.shut_down().await;
 }
 
-/// Whoever delegates keys has no more places by them, and takes nobody else's.
+/// Delegated keys give a caller no additional places, and take none from others.
 #[tokio::test]
 async fn one_key_and_those_it_delegated_displace_their_own_oldest_question() {
     let site = asks_on_each_stream();
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let can = declares(ELICIT);
     let setup = Setup { client: Some(&can), ..Setup::default() };
@@ -313,7 +325,7 @@ async fn one_key_and_those_it_delegated_displace_their_own_oldest_question() {
         let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
         own.push((resume(step, "{}"), caller));
     }
-    // Which of them wait is seen by who may go on: without an answer it is asked again.
+    // Resuming without an answer repeats the request, which shows that a call is still pending.
     let mut waiting = Vec::new();
     for (at, (resumed, caller)) in own.iter().enumerate() {
         let again = Setup { resume: Some(resumed), caller: Some(caller), ..setup };
@@ -322,18 +334,18 @@ async fn one_key_and_those_it_delegated_displace_their_own_oldest_question() {
         }
     }
     assert_eq!(waiting, (62..70).collect::<Vec<_>>());
-    // The control: another key's is still there, and there is room for one more.
+    // Control: the other key's request is still pending, and there is room for one more.
     let resumed = resume(theirs, "{}");
     let again = Setup { resume: Some(&resumed), ..others };
     timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
     timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// Over pipes too: a question of one caller that nobody answers silences that caller alone.
+/// Over pipes too: an unanswered request blocks its own caller only.
 #[tokio::test]
 async fn a_question_that_nobody_answers_silences_no_other_caller() {
-    let source = asking().source("s", Options::default());
+    let source = asking().source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let can = declares(ELICIT);
     let ann = delegated("ann".to_owned(), 0);
@@ -347,12 +359,12 @@ async fn a_question_that_nobody_answers_silences_no_other_caller() {
         assert!(said(&done(step)).contains("accept"), "{n}");
         assert_eq!(client.asked.lock().unwrap().len(), 1);
     }
-    // The control: what waited is still there.
+    // Control: the pending request is still there.
     let resumed = resume(first, r#"{"q1":{"action":"decline"}}"#);
     let again = Setup { resume: Some(&resumed), ..waits };
     let step = timeout(SOON, tool.step("{}", again)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), r#"{"action":"decline"}"#);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,25 +374,25 @@ async fn a_server_that_only_wants_to_be_asked_again_is_and_not_for_ever() {
         Some("xxx") if params["arguments"]["ends"] == true => text("there"),
         Some(state) => json!({"resultType": "input_required", "requestState": format!("{state}x")}),
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call(r#"{"ends":true}"#).await.unwrap()), "there");
     let error = tool.call("{}").await.unwrap_err();
     assert!(error.message.contains("8 times in a row"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_task_that_nobody_asked_for_is_a_clear_failure() {
     let peer = stateless(|_| json!({"resultType": "task", "taskId": "t"}));
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
     assert!(error.message.contains("a task to follow"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// The server gives its question up; then the client is not asked any more, and the call goes on.
+/// The server cancels its request: the client is no longer asked, and the call continues.
 #[tokio::test]
 async fn a_question_that_is_withdrawn_holds_nobody_up() {
     let peer = Peer::new(|mut talk| async move {
@@ -407,29 +419,29 @@ async fn a_question_that_is_withdrawn_holds_nobody_up() {
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let setup = Setup { ask: Some(&Slow), ..Setup::default() };
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), "went on");
     assert!(!peer.heard().iter().any(|m| m["id"] == "q"));
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// The first request of a session with calls is the third: after the handshake and one list.
+/// The first call is the third request of a session: after the handshake and one list.
 fn peer_call(_: &Value) -> Value {
     json!({"id": 3})
 }
 
-/// Never answers about elicitation.
+/// Client that never answers elicitation.
 struct Slow;
 
-impl tool::executor::Ask for Slow {
-    fn ask<'a>(
+impl tool::executor::ClientRequester for Slow {
+    fn send_request<'a>(
         &'a self,
         method: &'a str,
         _: tool::Json,
-    ) -> tool::Boxed<'a, Result<tool::Json, tool::executor::Unanswered>> {
+    ) -> tool::BoxFuture<'a, Result<tool::Json, tool::executor::ClientRequestError>> {
         Box::pin(async move {
             if method == "elicitation/create" {
                 std::future::pending::<()>().await;
@@ -439,7 +451,7 @@ impl tool::executor::Ask for Slow {
     }
 }
 
-/// Log lines on shared pipes belong to a call only where there is one.
+/// Log lines on shared pipes are attributed only if there is one call.
 #[tokio::test]
 async fn log_lines_reach_the_only_call_and_none_of_two() {
     use super::runs::Watch;
@@ -467,7 +479,7 @@ async fn log_lines_reach_the_only_call_and_none_of_two() {
         }
         String::new()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let (first, second) = (Watch::default(), Watch::default());
     let later = async {
@@ -479,5 +491,5 @@ async fn log_lines_reach_the_only_call_and_none_of_two() {
     ended.unwrap();
     assert_eq!(first.notices.lock().unwrap().len(), 1);
     assert!(second.notices.lock().unwrap().is_empty());
-    source.close().await;
+    source.shut_down().await;
 }

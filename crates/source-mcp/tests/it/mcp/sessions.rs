@@ -1,4 +1,4 @@
-//! Sessions of the handshake era and requests that stand alone, as endpoints see them.
+//! Tests of sessions and stateless requests, as endpoints see them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use source_mcp::{Dialect, Options};
+use source_mcp::{EraSelection, McpOptions};
 use tokio::time::timeout;
-use tool::{Code, Source as _};
+use tool::{ErrorCode, Source as _};
 
 use super::peer::{Peer, definition, names, text};
 use super::runs::{Client, Setup, Watch, done, runner, said};
@@ -18,7 +18,7 @@ use super::site::{Asked, Site, endless, reply, stream};
 const SOON: Duration = Duration::from_secs(20);
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// What an endpoint saw: HTTP's method, MCP's, revision and session.
+/// Requests seen by an endpoint: HTTP method, MCP method, version and session.
 type Seen = Arc<Mutex<Vec<[String; 4]>>>;
 
 fn note(seen: &Seen, asked: &Asked) {
@@ -60,9 +60,9 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
                 }
             }
         });
-        let source = site.source(Options::default());
+        let source = site.source(McpOptions::default());
         assert_eq!(names(&source).await, ["web.tool"]);
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
         let mut seen = seen.lock().unwrap().clone();
         assert_eq!(seen.remove(0), ["POST", "server/discover", "2026-07-28", "-"]);
         assert_eq!(seen[0], ["POST", "initialize", "-", "-"]);
@@ -73,7 +73,7 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
     }
 }
 
-/// An endpoint of 2026-07-28 with these tools; refuses `initialize` in MCP's own words.
+/// Endpoint of 2026-07-28 with these tools; rejects `initialize` with MCP's error.
 fn stateless(tools: Value) -> Site {
     Site::script(move |asked| {
         let tools = tools.clone();
@@ -106,12 +106,12 @@ fn stateless(tools: Value) -> Site {
 #[tokio::test]
 async fn a_refusal_with_a_status_is_the_refusal_and_leads_to_the_other_era() {
     let site = stateless(json!([definition("tool")]));
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let error = runner(&source, "web.tool").await.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed);
-    let rpc = error.rpc.unwrap();
+    assert_eq!(error.code, ErrorCode::UpstreamFailed);
+    let rpc = error.rpc_error.unwrap();
     assert_eq!((rpc.code, &*rpc.message, rpc.data.unwrap().as_str()), (-32602, "no", "[1]"));
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -120,18 +120,18 @@ async fn a_tool_whose_marks_do_not_hold_is_left_out_where_headers_count() {
     odd["inputSchema"]["properties"] = json!({"a": {"type": "string", "x-mcp-header": "b c"}});
     let tools = json!([odd, definition("good")]);
     let site = stateless(tools.clone());
-    let source = site.source(Options::default());
-    let listing = timeout(SOON, source.list()).await.unwrap().unwrap();
+    let source = site.source(McpOptions::default());
+    let listing = timeout(SOON, source.list_offers()).await.unwrap().unwrap();
     assert_eq!(listing.offers.len(), 1);
     let [problem] = &listing.problems[..] else { panic!("{:?}", listing.problems) };
-    assert_eq!(problem.place, "tool `odd`");
-    assert!(problem.message.contains("x-mcp-header") && problem.fix.is_some(), "{problem:?}");
-    timeout(SOON, source.close()).await.unwrap();
+    assert_eq!(problem.location, "tool `odd`");
+    assert!(problem.message.contains("x-mcp-header") && problem.help.is_some(), "{problem:?}");
+    timeout(SOON, source.shut_down()).await.unwrap();
 
-    // Over pipes there are no headers to agree with.
-    let source = Peer::echo(tools.as_array().unwrap().clone()).source("s", Options::default());
+    // Over pipes there are no headers to compare.
+    let source = Peer::echo(tools.as_array().unwrap().clone()).source("s", McpOptions::default());
     assert_eq!(names(&source).await, ["s.odd", "s.good"]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -151,13 +151,13 @@ async fn one_bad_definition_takes_no_other_down_over_http() {
                 reply(200, &JSON, answer)
             }
         });
-        let source = site.source(Options::default());
+        let source = site.source(McpOptions::default());
         assert_eq!(names(&source).await, ["web.good"]);
-        timeout(SOON, source.close()).await.unwrap();
+        timeout(SOON, source.shut_down()).await.unwrap();
     }
 }
 
-/// A server that restarted knows neither our session nor what we listened to.
+/// A server that restarted knows neither the session nor its subscriptions.
 #[tokio::test]
 async fn a_new_session_has_the_subscriptions_of_the_one_before() {
     let (opened, subscribed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -190,24 +190,24 @@ async fn a_new_session_has_the_subscriptions_of_the_one_before() {
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let subscribe = runner(&source, "mcp.resources.subscribe").await;
     let tool = runner(&source, "web.tool").await;
     let watch = Watch::default();
     let (ended, ()) = tokio::join!(subscribe.watched(r#"{"uri":"a:b"}"#, &watch), async {
         watch.heard("notifications/subscriptions/acknowledged", 1).await;
         assert_eq!(said(&tool.call("{}").await.unwrap()), "there");
-        // What changed between is not known, so it is told.
+        // Changes in between are unknown, so an update is reported.
         let told = watch.heard("notifications/resources/updated", 1);
         timeout(SOON, told).await.unwrap();
         watch.cancel.cancel();
     });
     assert!(ended.is_ok());
     assert_eq!((opened.load(Ordering::SeqCst), subscribed.load(Ordering::SeqCst)), (2, 2));
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// A stateless server that was replaced by one of before is met anew.
+/// A stateless server that was replaced by a handshake-era one is negotiated again.
 #[tokio::test]
 async fn a_server_that_changed_its_era_is_met_in_the_other() {
     let stateless = Arc::new(AtomicUsize::new(1));
@@ -247,10 +247,11 @@ async fn a_server_that_changed_its_era_is_met_in_the_other() {
             String::new()
         }
     });
-    let source = peer.source("s", Options { dialect: Dialect::Probe, ..Options::default() });
+    let source = peer
+        .source("s", McpOptions { era_selection: EraSelection::Detect, ..McpOptions::default() });
     let tool = runner(&source, "s.tool").await;
     stateless.store(0, Ordering::SeqCst);
-    assert_eq!(tool.call("{}").await.unwrap_err().rpc.unwrap().code, -32022);
+    assert_eq!(tool.call("{}").await.unwrap_err().rpc_error.unwrap().code, -32022);
     let again = async {
         loop {
             if let Ok(outcome) = tool.call("{}").await {
@@ -260,10 +261,10 @@ async fn a_server_that_changed_its_era_is_met_in_the_other() {
         }
     };
     assert_eq!(timeout(SOON, again).await.unwrap(), "older");
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// A server that asks on the stream of the session, as many do.
+/// Server that sends requests on the server stream, as many do.
 async fn asks_on_its_session(streams: bool) {
     let (begun, begins) = tokio::sync::watch::channel(0);
     let (told, heard) = tokio::sync::watch::channel(Vec::<Value>::new());
@@ -276,7 +277,7 @@ async fn asks_on_its_session(streams: bool) {
                 "initialize" => within(asked.usual(), "s"),
                 "tools/call" => {
                     begun.send_modify(|count| *count += 1);
-                    // Answered when the question is.
+                    // Answered once its request is.
                     let id = asked.message["id"].clone();
                     if !streams {
                         let all = heard.wait_for(|all| !all.is_empty()).await.unwrap().clone();
@@ -311,13 +312,13 @@ async fn asks_on_its_session(streams: bool) {
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let client = Client::default();
     let setup = Setup { ask: Some(&client), ..Setup::default() };
     let step = timeout(SOON, tool.step("{}", setup)).await.unwrap().unwrap();
     assert!(said(&done(step)).contains("file:///home"));
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -325,13 +326,13 @@ async fn a_question_on_the_sessions_stream_is_of_the_only_call() {
     asks_on_its_session(true).await;
 }
 
-/// Such a server begins its answer only when it is whole.
+/// Such a server begins its response only when it is complete.
 #[tokio::test]
 async fn a_question_may_come_before_the_answer_begins() {
     asks_on_its_session(false).await;
 }
 
-/// Servers that say with 400 that they know no such session; whether they did something, nobody knows.
+/// Servers that report an unknown session with status 400 may have executed the call.
 #[tokio::test]
 async fn a_session_that_is_gone_in_words_only_fails_one_call_and_is_opened_anew() {
     let opened = Arc::new(AtomicUsize::new(0));
@@ -355,11 +356,11 @@ async fn a_session_that_is_gone_in_words_only_fails_one_call_and_is_opened_anew(
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let error = timeout(SOON, tool.call("{}")).await.unwrap().unwrap_err();
-    assert_eq!(error.rpc.unwrap().code, -32000);
+    assert_eq!(error.rpc_error.unwrap().code, -32000);
     assert_eq!(said(&timeout(SOON, tool.call("{}")).await.unwrap().unwrap()), "there");
     assert_eq!(opened.load(Ordering::SeqCst), 2);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }

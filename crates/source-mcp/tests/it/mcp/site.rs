@@ -1,4 +1,4 @@
-//! Servers on loopback: rmcp's own, and ones that answer by a script.
+//! HTTP servers on loopback: rmcp's own, and scripted ones.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
-use egress::{Egress, EgressSettings};
+use egress::{EgressClient, EgressOptions};
 use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
@@ -22,16 +22,16 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use source_mcp::{Http, McpSource, Options};
+use source_mcp::{HttpEndpoint, McpOptions, McpSource};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tool::{Secret, SourceName};
 
-/// A server that runs until it is dropped.
+/// Server that runs until it is dropped.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
-    /// Its own, so that dropping it cuts every connection off, as a crash does.
+    /// Its own runtime: a drop closes every connection, like a crash.
     runtime: Option<Runtime>,
 }
 
@@ -46,7 +46,7 @@ impl Site {
         Self::serve_at("127.0.0.1:0", app)
     }
 
-    /// At this address, which may have been another's before.
+    /// Serves at this address, which another server may have used before.
     pub(crate) fn serve_at(address: &str, app: Router) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
@@ -58,7 +58,7 @@ impl Site {
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             let listener = listener.tap_io(move |stream| {
-                // Else the server's own small writes wait for each other, 40 ms a call.
+                // Otherwise Nagle's algorithm delays the server's small writes by 40 ms per call.
                 stream.set_nodelay(true).unwrap();
                 counted.fetch_add(1, Ordering::SeqCst);
             });
@@ -67,7 +67,7 @@ impl Site {
         Self { address, connections, runtime: Some(runtime) }
     }
 
-    /// Answers each request by `script`.
+    /// Creates a server that answers each request by `script`.
     pub(crate) fn script<F>(script: impl Fn(Asked) -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Response> + Send + 'static,
@@ -84,11 +84,11 @@ impl Site {
         Self::serve(app)
     }
 
-    pub(crate) fn source(&self, options: Options) -> McpSource {
+    pub(crate) fn source(&self, options: McpOptions) -> McpSource {
         let url = format!("http://{}/mcp", self.address);
         let headers = [("x-key".to_owned(), Secret::new("open sesame"))];
-        let http = Http::new(&egress(), &url, &headers).unwrap();
-        McpSource::http(SourceName::new("web").unwrap(), options, http)
+        let http = HttpEndpoint::new(&egress(), &url, &headers).unwrap();
+        McpSource::with_http(SourceName::new("web").unwrap(), options, http)
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -96,15 +96,15 @@ impl Site {
     }
 }
 
-pub(crate) fn egress() -> Egress {
-    Egress::new(EgressSettings::default()).unwrap()
+pub(crate) fn egress() -> EgressClient {
+    EgressClient::new(EgressOptions::default()).unwrap()
 }
 
-/// One request to a script.
+/// Request received by a script.
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
     pub(crate) message: Value,
-    /// As it came.
+    /// Body as received.
     pub(crate) body: Bytes,
 }
 
@@ -117,12 +117,12 @@ impl Asked {
         self.parts.headers.get(name)?.to_str().ok()
     }
 
-    /// The text of an answer to it.
+    /// Builds the answer to this request.
     pub(crate) fn answer(&self, result: &Value) -> String {
         json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}).to_string()
     }
 
-    /// What any legacy server does: handshake, one tool, nothing for the rest.
+    /// Answers as any handshake-era server: handshake, one tool, nothing else.
     pub(crate) fn usual(&self) -> Response {
         match (self.parts.method.as_str(), self.method()) {
             ("POST", "initialize") => {
@@ -163,7 +163,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// One tool more, told to whoever listens.
+    /// Adds a tool and notifies subscribers.
     pub(crate) async fn grow(&self) {
         self.extra.fetch_add(1, Ordering::SeqCst);
         self.change.notify_waiters();
@@ -253,7 +253,7 @@ impl ServerHandler for Echo {
     }
 }
 
-/// A stream that says this and then stays open.
+/// Event stream that sends `first` and stays open.
 pub(crate) fn endless(first: String) -> Response {
     use futures_util::StreamExt as _;
     let first = futures_util::stream::once(async { Ok::<_, std::io::Error>(first) });

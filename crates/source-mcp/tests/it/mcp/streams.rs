@@ -1,4 +1,4 @@
-//! Streams that break, and connections that are kept.
+//! Tests of interrupted streams and of connection reuse.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use rmcp::transport::StreamableHttpServerConfig;
 use serde_json::json;
-use source_mcp::{Dialect, Options};
+use source_mcp::{EraSelection, McpOptions};
 use tokio::time::timeout;
-use tool::executor::Sent;
-use tool::{Code, Source as _};
+use tool::executor::DispatchState;
+use tool::{ErrorCode, Source as _};
 
 use super::peer::{names, text};
 use super::runs::{Client, Setup, Watch, done, runner, said};
@@ -23,7 +23,7 @@ fn event(id: &str, text: &str) -> String {
     format!("id: {id}\ndata: {text}\n\n")
 }
 
-/// Gives the first half of an answer's stream and the rest to who asks for it.
+/// Sends half of an answer's stream, and the rest to a resume request.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_resumed_where_its_events_have_ids() {
     let gets = Arc::new(AtomicUsize::new(0));
@@ -66,13 +66,13 @@ async fn a_stream_that_breaks_off_is_resumed_where_its_events_have_ids() {
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let watch = Watch::default();
     assert_eq!(said(&timeout(SOON, tool.watched("{}", &watch)).await.unwrap().unwrap()), "whole");
     assert_eq!(gets.load(Ordering::SeqCst), 2);
     assert_eq!(watch.progress.lock().unwrap().len(), 2);
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
 #[tokio::test]
@@ -86,17 +86,21 @@ async fn a_connection_cut_during_a_call_is_lost_and_not_failed() {
             _ => asked.usual(),
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     for head in [true, false] {
         let error = timeout(SOON, tool.call(&format!("{{\"head\":{head}}}"))).await.unwrap();
         let error = error.unwrap_err();
-        assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::Maybe), "{head}: {error}");
+        assert_eq!(
+            (error.code, error.dispatch),
+            (ErrorCode::UpstreamLost, DispatchState::MaybeSent),
+            "{head}: {error}"
+        );
     }
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// A question comes on the call's own stream; the answer goes out by a request of its own.
+/// A request arrives on the call's own stream; its answer is sent as a separate request.
 #[tokio::test]
 async fn questions_over_http_are_answered_beside_their_stream() {
     let (told, heard) = tokio::sync::watch::channel(None::<serde_json::Value>);
@@ -133,7 +137,7 @@ async fn questions_over_http_are_answered_beside_their_stream() {
             }
         }
     });
-    let source = site.source(Options::default());
+    let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     let (client, watch) = (Client::default(), Watch::default());
     let setup = Setup { ask: Some(&client), watch: Some(&watch), ..Setup::default() };
@@ -141,16 +145,17 @@ async fn questions_over_http_are_answered_beside_their_stream() {
     assert_eq!(said(&done(step)), r#"{"roots":[{"uri":"file:///home"}]}"#);
     assert_eq!(client.asked.lock().unwrap()[0].0, "roots/list");
     assert_eq!(watch.notices.lock().unwrap()[0].1, json!({"level": "info", "data": 1}));
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }
 
-/// rmcp's server answers each call with a stream of its own, and ends it after the answer.
+/// rmcp's server answers each call with its own stream, and ends it after the answer.
 #[tokio::test]
 async fn sixteen_callers_need_no_more_than_sixteen_connections() {
     const CALLERS: usize = 16;
     let calls = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 10_000 } else { 2_000 };
     let site = Echo::default().site(StreamableHttpServerConfig::default());
-    let source = site.source(Options { dialect: Dialect::Initialize, ..Options::default() });
+    let source =
+        site.source(McpOptions { era_selection: EraSelection::Handshake, ..McpOptions::default() });
     let echo = runner(&source, "web.echo").await;
     assert_eq!(names(&source).await.len(), 3);
     let before = site.connections();
@@ -166,5 +171,5 @@ async fn sixteen_callers_need_no_more_than_sixteen_connections() {
     join_all(callers).await;
     let opened = site.connections() - before;
     assert!(opened <= CALLERS, "{opened} connections for {calls} calls");
-    timeout(SOON, source.close()).await.unwrap();
+    timeout(SOON, source.shut_down()).await.unwrap();
 }

@@ -1,14 +1,16 @@
-//! Tasks of servers, in both eras, for clients that follow tasks and for those that do not.
+//! Tests of server tasks in both eras, for clients with and without task support.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use source_mcp::Options;
+use source_mcp::McpOptions;
 use tokio::time::{Instant, sleep};
-use tool::executor::{Ask, ClientCan, Sent, Task, Unanswered};
-use tool::{Boxed, Call, Code, ExecuteError, Json, Source as _};
+use tool::executor::{
+    ClientCapabilities, ClientRequestError, ClientRequester, DispatchState, TaskHandle,
+};
+use tool::{BoxFuture, ErrorCode, ExecuteError, Json, Source as _, ToolCall};
 
 use super::peer::{Peer, Talk, definition, text};
 use super::runs::{
@@ -19,7 +21,7 @@ const ELICITS: &str = r#"{"elicitation":{"form":{}}}"#;
 const STATELESS: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 const CAN: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// A client that follows tasks, and answers what a task asks.
+/// Client that supports tasks and answers their input requests.
 #[derive(Debug, Default)]
 struct Follower {
     full: bool,
@@ -27,44 +29,48 @@ struct Follower {
     held: AtomicBool,
     lines: Mutex<Vec<String>>,
     client: Client,
-    /// Questions that were open at once.
+    /// Number of input requests that are open at once.
     open: AtomicUsize,
     most: AtomicUsize,
 }
 
-impl Ask for Follower {
-    fn ask<'a>(&'a self, method: &'a str, params: Json) -> Boxed<'a, Result<Json, Unanswered>> {
+impl ClientRequester for Follower {
+    fn send_request<'a>(
+        &'a self,
+        method: &'a str,
+        params: Json,
+    ) -> BoxFuture<'a, Result<Json, ClientRequestError>> {
         Box::pin(async move {
             let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(open, Ordering::SeqCst);
             sleep(Duration::from_millis(10)).await;
             self.open.fetch_sub(1, Ordering::SeqCst);
-            self.client.ask(method, params).await
+            self.client.send_request(method, params).await
         })
     }
 }
 
-impl Task for Follower {
-    fn hold(&self, _: &Call) -> bool {
+impl TaskHandle for Follower {
+    fn promote_to_task(&self, _: &ToolCall) -> bool {
         self.holds.fetch_add(1, Ordering::SeqCst);
         self.held.store(!self.full, Ordering::SeqCst);
         !self.full
     }
-    fn held(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         self.held.load(Ordering::SeqCst).then_some(Duration::from_hours(1))
     }
-    fn tell(&self, line: &str) {
+    fn set_status_message(&self, line: &str) {
         self.lines.lock().unwrap().push(line.to_owned());
     }
 }
 
-/// What a server of the test answers: to the call, and then each time it is asked for the task, the
-/// last one for ever.
+/// Scripted answers of a test server: to the call, and then to each poll of the task. The last one
+/// repeats.
 #[derive(Clone)]
 struct Play {
     call: Value,
     looks: Vec<Value>,
-    /// Whether it makes no task for who does not declare the extension.
+    /// Whether it creates no task for clients that do not declare the extension.
     strict: bool,
     offers: bool,
 }
@@ -92,7 +98,7 @@ fn play(looks: Vec<Value>) -> Play {
 }
 
 impl Play {
-    /// A server of 2026-07-28.
+    /// Creates a server of 2026-07-28.
     fn peer(self) -> Peer {
         Peer::new(move |talk| self.clone().run(talk))
     }
@@ -152,12 +158,12 @@ fn heard(peer: &Peer, method: &str) -> Vec<Value> {
     heard.map(|message| message["params"].clone()).collect()
 }
 
-/// One call by a client that follows no tasks.
+/// Makes one call by a client without task support.
 async fn waited(play: Play) -> (Peer, Result<tool::Outcome, ExecuteError>) {
     let peer = play.peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let ended = runner(&source, "s.tool").await.call("{}").await;
-    source.close().await;
+    source.shut_down().await;
     (peer, ended)
 }
 
@@ -173,7 +179,7 @@ async fn a_client_without_tasks_waits_for_the_result() {
     assert_eq!(looks[0]["taskId"], "t1");
     assert!(looks.iter().all(|params| declared(params).is_object()));
     assert!(heard(&peer, "tasks/cancel").is_empty());
-    // It does not say of itself that it follows tasks, so that the server may answer at once.
+    // It does not declare task support, so that the server may answer at once.
     assert!(declared(&heard(&peer, "tools/call")[0]).is_null());
 }
 
@@ -183,10 +189,10 @@ async fn a_tool_that_fails_has_ended_and_an_error_of_the_protocol_is_one() {
     assert!(waited(play(vec![ended(failed)])).await.1.unwrap().is_error);
     let error = json!({"code": -32050, "message": "broken", "data": {"a": 1.0}});
     let error = waited(play(vec![with(task("failed"), "error", error)])).await.1.unwrap_err();
-    let rpc = error.rpc.unwrap();
+    let rpc = error.rpc_error.unwrap();
     assert_eq!((rpc.code, &*rpc.message), (-32050, "broken"));
     let gone = waited(play(vec![task("cancelled")])).await.1.unwrap_err();
-    assert_eq!((gone.code, gone.sent), (Code::Cancelled, Sent::Maybe));
+    assert_eq!((gone.code, gone.dispatch), (ErrorCode::Cancelled, DispatchState::MaybeSent));
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,13 +209,13 @@ async fn it_is_asked_for_as_often_as_its_server_says_within_bounds() {
         let call = with(created(), "pollIntervalMs", says.clone());
         let looks = vec![with(task("working"), "pollIntervalMs", says.clone()), ended(text("x"))];
         let peer = Play { call, ..play(looks) }.peer();
-        let source = peer.source("s", Options::default());
+        let source = peer.source("s", McpOptions::default());
         let tool = runner(&source, "s.tool").await;
         let begun = Instant::now();
         tool.call("{}").await.unwrap();
         let took = begun.elapsed().as_millis();
         assert!((2 * millis..2 * millis + 50).contains(&took), "{says}: {took}");
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
@@ -217,7 +223,7 @@ async fn it_is_asked_for_as_often_as_its_server_says_within_bounds() {
 async fn a_client_that_follows_tasks_gets_one() {
     let line = with(task("working"), "statusMessage", json!("half\u{7} way"));
     let peer = play(vec![line, ended(text("there"))]).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
@@ -225,48 +231,51 @@ async fn a_client_that_follows_tasks_gets_one() {
     assert_eq!(follower.holds.load(Ordering::SeqCst), 1);
     assert_eq!(follower.lines.lock().unwrap().len(), 1);
     assert!(declared(&heard(&peer, "tools/call")[0]).is_object());
-    // Where there are too many tasks it is waited for, as for any other client.
+    // If too many tasks exist, the call waits as for any other client.
     let full = Follower { full: true, ..Follower::default() };
     let setup = Setup { task: Some(&full), ..Setup::default() };
     assert_eq!(said(&done(tool.step("{}", setup).await.unwrap())), "there");
     assert!(full.lines.lock().unwrap().is_empty());
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_answers_at_once_makes_no_task() {
     let peer = Play { call: text("now"), ..play(vec![]) }.peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
     assert_eq!(said(&done(tool.step("{}", setup).await.unwrap())), "now");
     assert_eq!(follower.holds.load(Ordering::SeqCst), 0);
-    source.close().await;
+    source.shut_down().await;
 }
 
-/// The extension is declared in the client's place, but for one that speaks with this source alone.
+/// The extension is declared on behalf of the client, unless it uses this source alone.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_insists_on_tasks_gets_them_declared() {
     let peer = Play { strict: true, ..play(vec![ended(text("there"))]) }.peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call("{}").await.unwrap()), "there");
     let calls = heard(&peer, "tools/call");
     assert_eq!(calls.len(), 2);
     assert!(declared(&calls[0]).is_null() && declared(&calls[1]).is_object());
 
-    let (alone, meta) = (ClientCan { alone: true, ..ClientCan::default() }, checked(STATELESS));
+    let (alone, meta) = (
+        ClientCapabilities { is_single_source: true, ..ClientCapabilities::default() },
+        checked(STATELESS),
+    );
     let setup = Setup { client: Some(&alone), meta: Some(&meta), ..Setup::default() };
     let error = tool.step("{}", setup).await.unwrap_err();
-    let rpc = error.rpc.unwrap();
+    let rpc = error.rpc_error.unwrap();
     assert_eq!(rpc.code, -32021);
     assert_eq!(
-        rpc.data.unwrap().value()["requiredCapabilities"]["extensions"],
+        rpc.data.unwrap().to_value()["requiredCapabilities"]["extensions"],
         json!({"io.modelcontextprotocol/tasks": {}})
     );
     assert_eq!(heard(&peer, "tools/call").len(), 3);
-    source.close().await;
+    source.shut_down().await;
 }
 
 fn asks(keys: &[&str]) -> Value {
@@ -282,7 +291,7 @@ fn asks(keys: &[&str]) -> Value {
 async fn what_a_task_asks_goes_to_its_client_at_once_and_only_once() {
     let looks = vec![asks(&["a", "b"]), asks(&["a", "b"]), asks(&["b", "c"]), ended(text("there"))];
     let peer = play(looks).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
@@ -298,13 +307,13 @@ async fn what_a_task_asks_goes_to_its_client_at_once_and_only_once() {
     assert_eq!(updates, ["a", "b", "c"]);
     assert_eq!(follower.client.asked.lock().unwrap().len(), 3);
     assert_eq!(follower.most.load(Ordering::SeqCst), 2);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_live_client_is_asked_while_it_waits_and_one_that_refuses_has_cancelled() {
     let peer = play(vec![asks(&["a"]), ended(text("there"))]).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     for (refuses, action) in [(false, "accept"), (true, "cancel")] {
         let client = Client { refuses, ..Client::default() };
@@ -315,13 +324,13 @@ async fn a_live_client_is_asked_while_it_waits_and_one_that_refuses_has_cancelle
             assert_eq!(update["inputResponses"]["a"]["action"], action);
         }
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stateless_client_without_tasks_comes_back_with_the_answers() {
     let peer = play(vec![task("working"), asks(&["a"]), ended(text("there"))]).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let (can, meta) = (declares(ELICITS), checked(STATELESS));
     let setup = Setup { client: Some(&can), meta: Some(&meta), ..Setup::default() };
@@ -338,41 +347,41 @@ async fn a_stateless_client_without_tasks_comes_back_with_the_answers() {
         (&update["taskId"], &update["inputResponses"]),
         (&json!("t1"), &json!({"a": {"action": "accept"}}))
     );
-    // A client that cannot be asked is told so, and nobody works on.
+    // A client that cannot be asked gets an error, and the task is cancelled.
     let deaf = Setup { meta: Some(&meta), ..Setup::default() };
     let peer = play(vec![asks(&["a"])]).peer();
-    let other = peer.source("s", Options::default());
+    let other = peer.source("s", McpOptions::default());
     let error = runner(&other, "s.tool").await.step("{}", deaf).await.unwrap_err();
-    assert_eq!(error.rpc.unwrap().code, -32021);
+    assert_eq!(error.rpc_error.unwrap().code, -32021);
     peer.hears(|message| message["method"] == "tasks/cancel").await;
     for source in [source, other] {
-        source.close().await;
+        source.shut_down().await;
     }
 }
 
-/// Control within: one that ended is not given up.
+/// Includes a control: a task that ended is not cancelled.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_never_ends_is_given_up_with_its_call() {
     let peer = play(vec![task("working")]).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     for follows in [false, true] {
         let (watch, follower) = (Watch::default(), Follower::default());
-        let task = follows.then_some(&follower as &dyn Task);
+        let task = follows.then_some(&follower as &dyn TaskHandle);
         let setup = Setup { watch: Some(&watch), task, ..Setup::default() };
         let before = heard(&peer, "tasks/get").len();
         let ended = tokio::join!(tool.step("{}", setup), async {
             sleep(Duration::from_mins(50)).await;
             watch.cancel.cancel();
         });
-        assert_eq!(ended.0.unwrap_err().code, Code::Cancelled);
+        assert_eq!(ended.0.unwrap_err().code, ErrorCode::Cancelled);
         assert!(heard(&peer, "tasks/get").len() > before + 5_000);
         sleep(Duration::from_secs(1)).await;
     }
     let cancels = heard(&peer, "tasks/cancel");
     assert_eq!(cancels.len(), 2);
     assert!(cancels.iter().all(|it| it["taskId"] == "t1" && declared(it).is_object()));
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,10 +412,10 @@ async fn garbage_ends_the_call_and_nothing_else() {
         let call = call.unwrap_or_else(created);
         let (_, ended) = waited(Play { call, ..play(vec![look.clone()]) }).await;
         let error = ended.expect_err(&look.to_string());
-        assert_eq!(error.code, Code::UpstreamFailed, "{look}");
+        assert_eq!(error.code, ErrorCode::UpstreamFailed, "{look}");
         assert!(error.message.contains(why), "{look}: {}", error.message);
     }
-    // A server that offers no tasks makes none.
+    // A server without task support creates none.
     let (_, ended) = waited(Play { offers: false, ..play(vec![task("working")]) }).await;
     assert!(ended.unwrap_err().message.contains("which nobody asked for"));
 }
@@ -418,29 +427,30 @@ async fn endless_questions_have_an_end() {
         asks(&keys.iter().map(String::as_str).collect::<Vec<_>>())
     });
     let peer = play(looks.collect()).peer();
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
     let error = runner(&source, "s.tool").await.step("{}", setup).await.unwrap_err();
     assert!(error.message.contains("more than 1000 questions"), "{error}");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_lost_may_have_run_it() {
     let peer = Peer::new(|talk| async move {
         let script = play(vec![task("working")]).run(talk);
-        // It ends in the midst of the task.
+        // The server exits during the task.
         drop(tokio::time::timeout(Duration::from_secs(20), script).await);
         "exit status 1".to_owned()
     });
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
-    assert_eq!((error.code, error.sent), (Code::UpstreamLost, Sent::Maybe));
-    source.close().await;
+    assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::MaybeSent));
+    source.shut_down().await;
 }
 
-/// A server of 2025-11-25: its tool says `support`, takes two seconds and asks once where it is a task.
+/// Server of 2025-11-25 whose tool declares `support`, takes two seconds and asks once if it runs
+/// as a task.
 fn older(support: &'static str, offers: bool) -> Peer {
     Peer::new(move |mut talk| async move {
         let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -496,13 +506,13 @@ fn older(support: &'static str, offers: bool) -> Peer {
 #[tokio::test(start_paused = true)]
 async fn a_tool_of_before_that_must_be_a_task_is_called_as_one() {
     let peer = older("required", true);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let client = Client::default();
     let setup = Setup { ask: Some(&client), ..Setup::default() };
     let outcome = done(tool.step(r#"{"a":1.50}"#, setup).await.unwrap());
     assert!(said(&outcome).contains("accept"));
-    // The id is between this server and us.
+    // The task id stays between this server and Toolkeep.
     assert!(!body(&outcome).contains("o1"), "{}", body(&outcome));
     let call = heard(&peer, "tools/call").remove(0);
     assert_eq!(
@@ -511,28 +521,28 @@ async fn a_tool_of_before_that_must_be_a_task_is_called_as_one() {
     );
     assert_eq!(heard(&peer, "tasks/get").len(), 3);
     assert!(heard(&peer, "tasks/cancel").is_empty());
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_client_gets_the_task_of_before_in_its_own_way() {
-    // One that can be asked nothing: its server hears so, and goes on.
+    // A client that cannot be asked: its server gets an error and continues.
     let peer = older("required", true);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let outcome = tool.call("{}").await.unwrap();
     assert!(said(&outcome).contains("did not say that it answers"), "{}", said(&outcome));
-    source.close().await;
-    // One that follows tasks is asked through its task.
-    let source = older("required", true).source("s", Options::default());
+    source.shut_down().await;
+    // A client with task support is asked through its task.
+    let source = older("required", true).source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
     assert!(said(&done(tool.step("{}", setup).await.unwrap())).contains("accept"));
     assert_eq!(follower.holds.load(Ordering::SeqCst), 1);
-    source.close().await;
-    // One without state comes back with the answer.
-    let source = older("required", true).source("s", Options::default());
+    source.shut_down().await;
+    // A stateless client comes back with the answer.
+    let source = older("required", true).source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let (can, meta) = (declares(ELICITS), checked(STATELESS));
     let setup = Setup { client: Some(&can), meta: Some(&meta), ..Setup::default() };
@@ -541,16 +551,16 @@ async fn each_client_gets_the_task_of_before_in_its_own_way() {
     let again = Setup { resume: Some(&resumed), ..setup };
     let outcome = done(tool.step("{}", again).await.unwrap());
     assert!(said(&outcome).contains("decline") && !body(&outcome).contains("o1"));
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_of_before_that_can_be_a_task_is_called_like_any_other() {
     let peer = older("optional", true);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call(r#"{"ms":2000}"#).await.unwrap()), "plain");
-    // A client that follows tasks gets one where it takes long.
+    // A client with task support gets a task if the call takes long.
     for (args, holds) in [(r#"{"ms":100}"#, 0), (r#"{"ms":2000}"#, 1)] {
         let follower = Follower::default();
         let setup = Setup { task: Some(&follower), ..Setup::default() };
@@ -558,31 +568,34 @@ async fn a_tool_of_before_that_can_be_a_task_is_called_like_any_other() {
         assert_eq!(follower.holds.load(Ordering::SeqCst), holds, "{args}");
     }
     assert!(heard(&peer, "tools/call").iter().all(|call| call.get("task").is_none()));
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_says_of_tasks_counts_only_where_its_server_has_them() {
     let peer = older("required", false);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     assert_eq!(said(&tool.call("{}").await.unwrap()), "plain");
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
     assert_eq!(said(&done(tool.step(r#"{"ms":2000}"#, setup).await.unwrap())), "plain");
     assert_eq!(follower.holds.load(Ordering::SeqCst), 0);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_alone_with_a_server_of_before_is_told_what_to_declare() {
     let peer = older("required", true);
-    let source = peer.source("s", Options::default());
+    let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
-    let (alone, meta) = (ClientCan { alone: true, ..ClientCan::default() }, checked(STATELESS));
+    let (alone, meta) = (
+        ClientCapabilities { is_single_source: true, ..ClientCapabilities::default() },
+        checked(STATELESS),
+    );
     let setup = Setup { client: Some(&alone), meta: Some(&meta), ..Setup::default() };
     let error = tool.step("{}", setup).await.unwrap_err();
-    assert_eq!((error.rpc.unwrap().code, error.sent), (-32021, Sent::No));
+    assert_eq!((error.rpc_error.unwrap().code, error.dispatch), (-32021, DispatchState::NotSent));
     assert!(heard(&peer, "tools/call").is_empty());
-    source.close().await;
+    source.shut_down().await;
 }

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use source_modules::{LIFE, Manifests, Module, ModuleOptions};
+use source_modules::{HttpModuleOptions, HttpModuleSource, MANIFEST_TTL, ManifestCache};
 use testkit::clock::FakeClock;
-use tool::source::SourceFault;
+use tool::source::SourceErrorKind;
 use tool::{
-    Boxed, Cache, Clock as _, Listing, Revision, Secret, Source as _, SourceName, StoreError,
+    BoxFuture, Cache, Clock as _, Secret, Source as _, SourceListing, SourceName, SourceRevision,
+    StoreError,
 };
 
-use super::{append, egress, manifest, names};
-use testkit::http_server::{Answer, Server};
+use super::{append, egress, manifest, tool_names};
+use testkit::http_server::{MockResponse, MockServer};
 
 /// How the cache behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +65,11 @@ impl Open {
 }
 
 impl Cache for Open {
-    fn get<'a>(
+    fn get_cached<'a>(
         &'a self,
         key: &'a str,
         most: usize,
-    ) -> Boxed<'a, Result<Option<Bytes>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
         Box::pin(async move {
             self.ready().await?;
             let values = self.values.lock().unwrap();
@@ -76,7 +77,7 @@ impl Cache for Open {
         })
     }
 
-    fn has<'a>(&'a self, keys: &'a [&'a str]) -> Boxed<'a, Result<bool, StoreError>> {
+    fn contains_all<'a>(&'a self, keys: &'a [&'a str]) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(async move {
             self.ready().await?;
             let values = self.values.lock().unwrap();
@@ -84,11 +85,11 @@ impl Cache for Open {
         })
     }
 
-    fn put<'a>(
+    fn put_all<'a>(
         &'a self,
         pairs: &'a [(&'a str, Bytes)],
         life: Duration,
-    ) -> Boxed<'a, Result<(), StoreError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.ready().await?;
             self.lives.lock().unwrap().push(life);
@@ -104,7 +105,7 @@ impl Cache for Open {
 struct World {
     cache: Arc<Open>,
     clock: Arc<FakeClock>,
-    kept: Arc<Manifests>,
+    kept: Arc<ManifestCache>,
     secret: &'static str,
     /// Where the module was discovered, and nothing listens any more.
     url: Mutex<String>,
@@ -116,9 +117,9 @@ fn world() -> World {
     World { cache, clock, kept, secret: "secret", url: Mutex::new(GONE.to_owned()) }
 }
 
-fn installation(cache: &Arc<Open>, clock: &Arc<FakeClock>, secret: &str) -> Arc<Manifests> {
+fn installation(cache: &Arc<Open>, clock: &Arc<FakeClock>, secret: &str) -> Arc<ManifestCache> {
     let (cache, clock) = (Arc::clone(cache), Arc::clone(clock));
-    Arc::new(Manifests::new(cache, clock, Secret::new(secret)))
+    Arc::new(ManifestCache::new(cache, clock, Secret::new(secret)))
 }
 
 fn notes() -> SourceName {
@@ -130,16 +131,18 @@ const KEY: &str = "module_manifest:notes";
 const GONE: &str = "http://127.0.0.1:9";
 
 impl World {
-    fn module(&self, url: &str) -> Module {
-        let options = ModuleOptions::new(notes(), url);
-        Module::new(options, egress()).unwrap().kept(Arc::clone(&self.kept))
+    fn module(&self, url: &str) -> HttpModuleSource {
+        let options = HttpModuleOptions::new(notes(), url);
+        HttpModuleSource::new(options, egress())
+            .unwrap()
+            .with_manifest_cache(Arc::clone(&self.kept))
     }
 
     /// Lets a module that answers be discovered.
-    async fn discover(&self) -> Listing {
-        let server = Server::start(vec![manifest(&serde_json::json!([append()]))]).await;
+    async fn discover(&self) -> SourceListing {
+        let server = MockServer::start_server(vec![manifest(&serde_json::json!([append()]))]).await;
         self.url.lock().unwrap().clone_from(&server.url());
-        self.module(&server.url()).list().await.unwrap()
+        self.module(&server.url()).list_offers().await.unwrap()
     }
 
     fn url(&self) -> String {
@@ -149,28 +152,28 @@ impl World {
     /// Five seconds of a server's life, in no time.
     async fn five_seconds(&self) {
         tokio::time::pause();
-        let tended = tokio::time::timeout(Duration::from_secs(5), self.kept.tend()).await;
+        let tended = tokio::time::timeout(Duration::from_secs(5), self.kept.run_rewriter()).await;
         tended.unwrap_err();
         tokio::time::resume();
     }
 
     /// What a process that starts now lists of the module, which is away.
-    async fn starts(&self) -> Option<Listing> {
+    async fn starts(&self) -> Option<SourceListing> {
         self.starts_at(&self.url()).await
     }
 
-    async fn starts_at(&self, url: &str) -> Option<Listing> {
-        let options = ModuleOptions::new(notes(), url);
+    async fn starts_at(&self, url: &str) -> Option<SourceListing> {
+        let options = HttpModuleOptions::new(notes(), url);
         let kept = installation(&self.cache, &self.clock, self.secret);
-        let module = Module::new(options, egress()).unwrap().kept(kept);
-        match module.list().await {
+        let module = HttpModuleSource::new(options, egress()).unwrap().with_manifest_cache(kept);
+        match module.list_offers().await {
             Ok(listing) => {
-                assert_eq!(names(&listing), ["notes.append"]);
+                assert_eq!(tool_names(&listing), ["notes.append"]);
                 assert!(listing.stale_since.is_some());
                 Some(listing)
             }
             Err(error) => {
-                let away = [SourceFault::Unreachable, SourceFault::Failed];
+                let away = [SourceErrorKind::Unreachable, SourceErrorKind::ErrorReply];
                 assert!(away.contains(&error.kind), "{error:?}");
                 None
             }
@@ -182,7 +185,7 @@ impl World {
 async fn a_manifest_is_kept_plain_for_3600_s_under_its_key_with_a_marked_copy_beside() {
     let world = world();
     world.discover().await;
-    let Answer::Body(_, sent) = manifest(&serde_json::json!([append()])) else { panic!() };
+    let MockResponse::Body(_, sent) = manifest(&serde_json::json!([append()])) else { panic!() };
     assert_eq!(world.cache.text(KEY).unwrap(), sent);
     assert_eq!(*world.cache.lives.lock().unwrap(), [Duration::from_hours(1)]);
     let copy_key = world.kept.copy_key(&notes());
@@ -193,39 +196,39 @@ async fn a_manifest_is_kept_plain_for_3600_s_under_its_key_with_a_marked_copy_be
     let copy = world.cache.text(&copy_key).unwrap();
     let (mark, body) = copy.split_once('\n').unwrap();
     let (time, digits) = mark.split_once('.').unwrap();
-    assert_eq!((time, digits.len()), (&*world.clock.wall().0.to_string(), 64));
+    assert_eq!((time, digits.len()), (&*world.clock.wall_now().0.to_string(), 64));
     assert_eq!(body, sent);
 }
 
 #[tokio::test]
 async fn a_module_that_is_away_is_listed_from_the_cache_and_marked_stale() {
     let world = world();
-    let since = world.clock.wall();
+    let since = world.clock.wall_now();
     world.discover().await;
     world.clock.advance(Duration::from_mins(5));
     let module = world.module(&world.url());
-    let listing = module.list().await.unwrap();
+    let listing = module.list_offers().await.unwrap();
     assert_eq!(
-        (names(&listing), listing.stale_since),
+        (tool_names(&listing), listing.stale_since),
         (vec!["notes.append".to_owned()], Some(since))
     );
     assert_eq!(listing.problems.len(), 1, "why it is not the module's own listing");
     // What is remembered has changed already, so that the module itself is asked at once.
-    assert_ne!(module.changed(listing.revision).await, listing.revision);
-    assert_eq!(module.list().await.unwrap_err().kind, SourceFault::Unreachable);
+    assert_ne!(module.wait_for_change(listing.revision).await, listing.revision);
+    assert_eq!(module.list_offers().await.unwrap_err().kind, SourceErrorKind::Unreachable);
 }
 
 #[tokio::test]
 async fn a_module_that_hangs_at_the_start_is_listed_from_the_cache_meanwhile() {
     let world = world();
-    let answers = [manifest(&serde_json::json!([append()])), Answer::Hang];
+    let answers = [manifest(&serde_json::json!([append()])), MockResponse::Hang];
     let last = manifest(&serde_json::json!([append()]));
-    let server = Server::start(answers.into_iter().chain([last]).collect()).await;
-    world.module(&server.url()).list().await.unwrap();
+    let server = MockServer::start_server(answers.into_iter().chain([last]).collect()).await;
+    world.module(&server.url()).list_offers().await.unwrap();
     let module = world.module(&server.url());
-    assert!(module.list().await.unwrap().stale_since.is_some());
+    assert!(module.list_offers().await.unwrap().stale_since.is_some());
     // The control: the next listing is the module's own.
-    assert_eq!(module.list().await.unwrap().stale_since, None);
+    assert_eq!(module.list_offers().await.unwrap().stale_since, None);
 }
 
 /// Another cache in the configuration: what is known is written there, and nothing more here.
@@ -234,7 +237,7 @@ async fn another_cache_has_every_manifest_soon() {
     let world = world();
     world.discover().await;
     let other = Open::new();
-    world.kept.move_to(Arc::clone(&other) as Arc<dyn Cache>);
+    world.kept.replace_cache(Arc::clone(&other) as Arc<dyn Cache>);
     world.five_seconds().await;
     assert_eq!(other.text(KEY), world.cache.text(KEY));
     assert_eq!(world.cache.lives.lock().unwrap().len(), 1, "nothing more is written there");
@@ -270,29 +273,32 @@ async fn a_forged_or_broken_copy_is_not_believed() {
         assert!(world.starts().await.is_none(), "{copy}");
     }
     world.cache.values.lock().unwrap().remove(&copy_key);
-    assert!(world.starts().await.is_none(), "spec 0's key alone");
+    assert!(world.starts().await.is_none(), "the module API's key alone");
     // What came from another module, or from another installation, is as good as forged.
     world.cache.put(&copy_key, copy.clone());
     let other = SourceName::new("other").unwrap();
     world.cache.put("module_manifest:other", good);
     world.cache.put(&world.kept.copy_key(&other), copy);
-    let options = ModuleOptions::new(other, world.url());
-    let module = Module::new(options, egress()).unwrap().kept(Arc::clone(&world.kept));
-    assert!(module.list().await.is_err());
+    let options = HttpModuleOptions::new(other, world.url());
+    let module = HttpModuleSource::new(options, egress())
+        .unwrap()
+        .with_manifest_cache(Arc::clone(&world.kept));
+    assert!(module.list_offers().await.is_err());
     assert!(world.starts().await.is_some(), "the control: for its own module it counts");
     let stranger = World { secret: "another", ..world };
     assert!(stranger.starts().await.is_none());
 }
 
-/// Spec 0's key is everyone's: a core that writes its own form there, or anyone who forges it, changes
-/// nothing of what is listed.
+/// The module API's key is everyone's: a core that writes its own form there, or anyone who forges
+/// it, changes nothing of what is listed.
 #[tokio::test]
-async fn what_others_write_under_spec_0s_key_neither_counts_nor_harms() {
+async fn what_others_write_under_the_module_api_key_neither_counts_nor_harms() {
     let world = world();
-    let answers = vec![manifest(&serde_json::json!([append()])), Answer::Body(500, String::new())];
-    let server = Server::start(answers).await;
+    let answers =
+        vec![manifest(&serde_json::json!([append()])), MockResponse::Body(500, String::new())];
+    let server = MockServer::start_server(answers).await;
     world.url.lock().unwrap().clone_from(&server.url());
-    world.module(&server.url()).list().await.unwrap();
+    world.module(&server.url()).list_offers().await.unwrap();
     let own = world.cache.text(KEY).unwrap();
     let normalised = serde_json::from_str::<serde_json::Value>(&own).unwrap();
     let normalised = serde_json::to_string_pretty(&normalised).unwrap();
@@ -314,27 +320,28 @@ async fn a_manifest_counts_for_the_url_it_came_from_alone() {
     assert!(world.starts().await.is_some(), "the control: at its own URL it counts");
 }
 
-/// What spec 0's guide does to forget a module that is away: delete its key, refresh.
+/// What the module API's guide does to forget a module that is away: delete its key, refresh.
 #[tokio::test]
 async fn a_module_that_is_away_is_forgotten_by_deleting_its_key_and_a_refresh() {
     let world = world();
-    let answers = vec![manifest(&serde_json::json!([append()])), Answer::Body(500, String::new())];
-    let server = Server::start(answers).await;
+    let answers =
+        vec![manifest(&serde_json::json!([append()])), MockResponse::Body(500, String::new())];
+    let server = MockServer::start_server(answers).await;
     let module = world.module(&server.url());
-    module.list().await.unwrap();
-    module.refresh();
-    module.list().await.expect_err("the control: with its key it is kept");
+    module.list_offers().await.unwrap();
+    module.reset_backoff();
+    module.list_offers().await.expect_err("the control: with its key it is kept");
     world.cache.values.lock().unwrap().remove(KEY);
-    module.list().await.expect_err("the control: nobody asked");
-    module.refresh();
-    let forgotten = module.list().await.unwrap();
-    assert_eq!(names(&forgotten), [""; 0]);
+    module.list_offers().await.expect_err("the control: nobody asked");
+    module.reset_backoff();
+    let forgotten = module.list_offers().await.unwrap();
+    assert_eq!(tool_names(&forgotten), [""; 0]);
     assert!(forgotten.stale_since.is_some());
     assert!(forgotten.problems[0].message.contains("500"), "{:?}", forgotten.problems);
     // A cache that is away forgets nothing.
     world.cache.is(Manner::Away);
-    module.refresh();
-    module.list().await.unwrap_err();
+    module.reset_backoff();
+    module.list_offers().await.unwrap_err();
 }
 
 /// A writer to the cache could keep an old pair for ever; its mark says how old it is.
@@ -342,7 +349,7 @@ async fn a_module_that_is_away_is_forgotten_by_deleting_its_key_and_a_refresh() 
 async fn a_manifest_older_than_an_hour_is_gone_whatever_the_cache_says() {
     let world = world();
     world.discover().await;
-    world.clock.advance(LIFE);
+    world.clock.advance(MANIFEST_TTL);
     assert!(world.starts().await.is_some());
     world.clock.advance(Duration::from_secs(1));
     assert!(world.starts().await.is_none());
@@ -355,30 +362,31 @@ async fn a_deleted_manifest_is_not_listed_and_comes_back_with_a_refresh() {
     assert!(world.starts().await.is_some());
     world.cache.values.lock().unwrap().remove(KEY);
     assert!(world.starts().await.is_none());
-    let server = Server::start(vec![manifest(&serde_json::json!([append()]))]).await;
+    let server = MockServer::start_server(vec![manifest(&serde_json::json!([append()]))]).await;
     let module = world.module(&server.url());
-    module.list().await.unwrap();
+    module.list_offers().await.unwrap();
     world.cache.values.lock().unwrap().remove(KEY);
     // A listing nobody asked for writes what did not change only now and then; a refresh writes.
-    module.list().await.unwrap();
+    module.list_offers().await.unwrap();
     assert_eq!(world.cache.text(KEY), None);
-    module.refresh();
-    module.list().await.unwrap();
+    module.reset_backoff();
+    module.list_offers().await.unwrap();
     assert!(world.cache.text(KEY).is_some());
 }
 
 #[tokio::test]
 async fn what_the_cache_lost_is_put_back_within_5_s_unless_the_module_is_lost_too() {
     let world = world();
-    let answers = vec![manifest(&serde_json::json!([append()])), Answer::Body(500, String::new())];
-    let server = Server::start(answers).await;
+    let answers =
+        vec![manifest(&serde_json::json!([append()])), MockResponse::Body(500, String::new())];
+    let server = MockServer::start_server(answers).await;
     let module = world.module(&server.url());
-    module.list().await.unwrap();
+    module.list_offers().await.unwrap();
     world.cache.values.lock().unwrap().clear();
     world.five_seconds().await;
     assert!(world.cache.text(KEY).is_some());
     // The module is lost: what is kept of it may expire.
-    module.list().await.unwrap_err();
+    module.list_offers().await.unwrap_err();
     world.cache.values.lock().unwrap().clear();
     world.five_seconds().await;
     assert_eq!(world.cache.text(KEY), None);
@@ -389,18 +397,18 @@ async fn a_cache_that_is_away_or_hangs_fails_no_listing_and_is_filled_when_it_is
     for manner in [Manner::Away, Manner::Hangs] {
         let world = world();
         world.cache.is(manner);
-        let server = Server::start(vec![manifest(&serde_json::json!([append()]))]).await;
+        let server = MockServer::start_server(vec![manifest(&serde_json::json!([append()]))]).await;
         let module = world.module(&server.url());
         for _ in 0..3 {
-            let listing = module.list().await.unwrap();
-            assert_eq!((names(&listing).len(), listing.stale_since), (1, None));
+            let listing = module.list_offers().await.unwrap();
+            assert_eq!((tool_names(&listing).len(), listing.stale_since), (1, None));
         }
         assert!(world.starts().await.is_none());
         world.cache.is(Manner::Good);
         world.five_seconds().await;
         assert!(world.cache.text(KEY).is_some());
         drop(server);
-        assert!(world.starts_at(&module.probe().await.unwrap().url).await.is_some());
+        assert!(world.starts_at(&module.probe_health().await.unwrap().url).await.is_some());
     }
 }
 
@@ -408,11 +416,13 @@ async fn a_cache_that_is_away_or_hangs_fails_no_listing_and_is_filled_when_it_is
 async fn revisions_go_on_from_what_was_remembered() {
     let world = world();
     let whole = || manifest(&serde_json::json!([append()]));
-    let server = Server::start(vec![whole(), Answer::Body(500, String::new()), whole()]).await;
-    world.module(&server.url()).list().await.unwrap();
+    let server =
+        MockServer::start_server(vec![whole(), MockResponse::Body(500, String::new()), whole()])
+            .await;
+    world.module(&server.url()).list_offers().await.unwrap();
     let module = world.module(&server.url());
-    let remembered = module.list().await.unwrap();
-    let own = module.list().await.unwrap();
-    assert_eq!((remembered.revision, own.revision), (Revision(1), Revision(1)));
+    let remembered = module.list_offers().await.unwrap();
+    let own = module.list_offers().await.unwrap();
+    assert_eq!((remembered.revision, own.revision), (SourceRevision(1), SourceRevision(1)));
     assert_eq!(own.stale_since, None);
 }

@@ -1,7 +1,7 @@
-//! For the tests of this crate only: what a conformance suite starts as the client under test.
+//! Test binary of this crate: the client under test that a conformance suite starts.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    testkit::mcp_driver::main()
+    testkit::mcp_driver::run_driver()
 }

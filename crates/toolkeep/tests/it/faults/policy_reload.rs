@@ -1,5 +1,5 @@
-//! A policy that changes all the time under load, is broken, or half written: what is seen is always one
-//! whole policy that was written, and never everything.
+//! Tests of a policy that changes, breaks or is half written under load: only complete written
+//! policies are active.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::client::Client;
-use crate::support::home::Home;
-use crate::support::server::serve;
+use crate::support::installation::Installation;
+use crate::support::rest_client::Client;
+use crate::support::server_process::start_server;
 
 /// Callers that look and call all the time.
 const CALLERS: usize = 3;
@@ -48,7 +48,7 @@ async fn look(client: Client, stop: CancellationToken) -> (usize, Vec<Names>) {
         if seen != names(ONE) && seen != names(OTHER) {
             wrong.push(seen);
         }
-        // What both leave is there at every moment.
+        // Tools that both versions allow are listed at every moment.
         let reply = client.call("echo", &json!({ "message": "x" })).await;
         if reply.status != 200 {
             wrong.push([reply.body.to_string()].into());
@@ -58,7 +58,7 @@ async fn look(client: Client, stop: CancellationToken) -> (usize, Vec<Names>) {
     (looks, wrong)
 }
 
-fn put(home: &Home, text: &str) {
+fn put(home: &Installation, text: &str) {
     home.write("toolkeep.new", text);
     fs::rename(home.path("toolkeep.new"), home.config()).unwrap();
 }
@@ -71,10 +71,10 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// The fault that is shown, where there is one.
+/// The reported problem, if any.
 async fn fault(owner: &Client) -> String {
     owner
-        .source("configuration")
+        .find_source("configuration")
         .await
         .map(|source| source["problems"].to_string())
         .unwrap_or_default()
@@ -84,8 +84,8 @@ async fn fault(owner: &Client) -> String {
 async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
     let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
     let count = if deep { 1_000 } else { 200 };
-    let home = Home::new(&leaves(ONE));
-    let server = serve(&home).await;
+    let home = Installation::new(&leaves(ONE));
+    let server = start_server(&home).await;
     let owner = server.owner();
     until("the first policy", async || listed(&owner).await == names(ONE)).await;
     let stop = CancellationToken::new();
@@ -103,7 +103,7 @@ async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
             1 => Some((broken, ":4:24\"", "unknown group `nope`")),
             // Half a line, and half a file that would be a whole one without the policy.
             2 => Some((half(6), "", "")),
-            3 => Some(("version: 1\n".to_owned(), ":1:1\"", "the policy is gone")),
+            3 => Some(("version: 1\n".to_owned(), ":1:1\"", "`policy` section was removed")),
             _ => None,
         };
         if let Some((text, place, told)) = wrong {
@@ -135,7 +135,8 @@ async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
     assert!(server.stop().await.success());
 }
 
-/// Two configurations under which every tool file stands on something else: categories, and settings of built-in tools.
+/// Two configurations with different dependencies of every tool file: categories, and settings of
+/// built-in tools.
 fn stands_on(own: bool) -> String {
     let (categories, enabled) = if own { ("[mine]", "false") } else { ("[]", "true") };
     format!(
@@ -186,9 +187,9 @@ async fn call(client: Client, stop: CancellationToken) -> (usize, Vec<String>) {
 async fn no_tool_is_away_while_what_tool_files_stand_on_changes() {
     let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
     let count = if deep { 1_000 } else { 60 };
-    let home = Home::new(&stands_on(true));
+    let home = Installation::new(&stands_on(true));
     home.write("tools.yaml", STANDING);
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let owner = server.owner();
     until("the first tools", async || listed(&owner).await.contains("marked")).await;
     let stop = CancellationToken::new();
@@ -199,9 +200,9 @@ async fn no_tool_is_away_while_what_tool_files_stand_on_changes() {
     for n in 0..count {
         let own = n % 2 == 1;
         put(&home, &stands_on(own));
-        // The control: the file was read anew, and the built-in tools were made anew.
+        // Control: the file was reloaded, and the built-in tools were rebuilt.
         until("the new configuration", async || {
-            let local = owner.source("local").await.unwrap();
+            let local = owner.find_source("local").await.unwrap();
             let is_known = local["problems"].as_array().unwrap().is_empty();
             is_known == own && listed(&owner).await.contains("json_query") != own
         })

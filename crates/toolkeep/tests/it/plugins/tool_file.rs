@@ -1,4 +1,4 @@
-//! Spec 3's `python` and `cpp` implementations in a tool file: the code beside it runs as a plugin's does.
+//! Tests of `python` and `cpp` implementations in tool files, whose code runs like a plugin.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::support::home::Home;
-use crate::support::server::{SOON, serve};
+use crate::support::installation::Installation;
+use crate::support::server_process::{READY_LIMIT, start_server};
 
-/// As spec 3's file has them: by name, with parameters of its form.
+/// As the research registry's file has them: by name, with parameters of its form.
 const FILE: &str = "\
 metadata: { version: '1.0' }
 tools:
@@ -45,7 +45,7 @@ tools:
     implementation: { type: cpp, binary: no-such-binary, command: x }
 ";
 
-/// It says the protocol of spec 3: one object in, one out.
+/// It implements the protocol of the research registry: one object in, one out.
 const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, sys
 asked = json.load(sys.stdin)
@@ -66,7 +66,7 @@ fn code(version: u32) -> String {
 #[tokio::test]
 async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
     let config = "version: 1\nsources:\n  - name: words\n    tools: ./tools/tools.yaml\n";
-    let home = Home::new(config);
+    let home = Installation::new(config);
     std::fs::create_dir_all(home.path("tools")).unwrap();
     home.write("tools/tools.yaml", FILE);
     home.write("tools/words.py", &code(1));
@@ -74,7 +74,7 @@ async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
     home.write("tools/llama-math-tools", PROGRAM);
     let run = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(home.path("tools/llama-math-tools"), run).unwrap();
-    let server = serve(&home).await;
+    let server = start_server(&home).await;
     let (agent, owner) = (server.agent(), server.owner());
     let counted = agent.call("word_count", &json!({"text": "a bb ccc", "least": 2})).await;
     assert_eq!(counted.body["result"], json!({"words": 2, "version": 1}), "{counted:?}");
@@ -94,8 +94,8 @@ async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
     );
     let failed = agent.call("my_svd", &json!({"A": []})).await;
     assert!(failed.body.to_string().contains("A is empty"), "{failed:?}");
-    // The others say why they are not there.
-    let source = owner.source("words").await.unwrap();
+    // The others report why they are not listed.
+    let source = owner.find_source("words").await.unwrap();
     let problems = source["problems"].to_string();
     for told in [
         "it needs the network, and none is granted",
@@ -113,17 +113,17 @@ async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
         agent.call("word_count", &json!({"text": "a"})).await.body["result"]["version"].clone()
     };
     while version().await != 2 {
-        assert!(began.elapsed() < SOON, "{}", server.said());
+        assert!(began.elapsed() < READY_LIMIT, "{}", server.log_text());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     home.write("tools/words.py", "def count(:\n");
     let began = Instant::now();
     loop {
-        let source = owner.source("words").await.unwrap();
+        let source = owner.find_source("words").await.unwrap();
         if source["problems"].to_string().contains("the change is not taken") {
             break;
         }
-        assert!(began.elapsed() < SOON, "{source}");
+        assert!(began.elapsed() < READY_LIMIT, "{source}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(version().await, 2);

@@ -1,4 +1,4 @@
-//! The calls that every door is asked for, and when two doors have answered alike.
+//! Calls at every interface, and the comparison of two results.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ fn convert() -> Value {
     json!({ "source_timezone": "Etc/UTC", "time": "12:30", "target_timezone": "Asia/Tokyo" })
 }
 
-/// What some of them must say, whoever asks.
+/// Text that some results must contain, at every interface.
 pub(super) fn expected(tool: &str, arguments: &Value) -> Option<Value> {
     match (tool, arguments["path"].as_str()) {
         ("calculator", _) => Some(json!({ "expression": "2^10 + 1", "result": 1025 })),
@@ -56,7 +56,7 @@ pub(super) fn expected(tool: &str, arguments: &Value) -> Option<Value> {
     }
 }
 
-/// Which of them the tool itself fails.
+/// Calls that the tool itself fails.
 pub(super) fn fails(tool: &str, arguments: &Value) -> bool {
     tool == "time.get_current_time"
         || arguments["path"] == "/etc/hostname"
@@ -67,14 +67,14 @@ pub(super) fn fails(tool: &str, arguments: &Value) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     is_error: bool,
-    /// Structured content, or the text where that is all, or the blocks.
+    /// Structured content, else the text, else the content blocks.
     value: Value,
     /// The blocks; of a tool that is no MCP server's only the MCP door has any.
     content: Option<Value>,
 }
 
 impl Answer {
-    /// The same without the day, which another one may be at the next door.
+    /// The same without the date, which may change between two interfaces.
     pub(super) fn without_day(self) -> Self {
         Self { value: self.value["time_difference"].clone(), content: None, ..self }
     }
@@ -112,7 +112,7 @@ impl Answer {
         self.is_error
     }
 
-    /// Whether the other says the same. Where one has no blocks, the values must do.
+    /// Returns whether the results are equal. If one has no blocks, the values decide.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let blocks = match (&self.content, &other.content) {
             (Some(own), Some(others)) => own == others,
@@ -122,8 +122,7 @@ impl Answer {
     }
 }
 
-/// The same value with numbers in one spelling, `1.0` for `1`: Python and JavaScript write them
-/// differently.
+/// Normalises numbers, `1` for `1.0`, because Python and JavaScript write them differently.
 fn even(value: Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),

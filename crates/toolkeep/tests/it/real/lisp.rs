@@ -1,23 +1,25 @@
-//! The plugin `lisp_image` on a real SBCL: Debian's, or the one in the folder that `TOOLKEEP_SBCL` names.
+//! Tests of the plugin `lisp_image` on a real SBCL: Debian's, or the one that `TOOLKEEP_SBCL`
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::client::Client;
-use crate::support::home::Home;
-use crate::support::server::{Server, TOOLKEEP, serve};
+use crate::support::installation::Installation;
+use crate::support::rest_client::Client;
+use crate::support::server_process::{Server, TOOLKEEP, start_server};
 
-/// With the default policy: what spec 1 calls safe and cautious runs. Evaluations may take 3 s.
-fn home(work: &Path) -> Home {
+/// With the default policy, tools that the safety-level library classifies as safe and cautious
+/// run. Evaluations may take 3 s.
+fn home(work: &Path) -> Installation {
     let shipped =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").canonicalize().unwrap();
     let sbcl = std::env::var_os("TOOLKEEP_SBCL").map(PathBuf::from);
     let programs =
         sbcl.as_ref().map(|path| format!(", programs: [{}]", path.display())).unwrap_or_default();
     let grant = format!("lisp_image: {{ write: {}{programs} }}", work.display());
-    let home = Home::new(&format!(
+    let home = Installation::new(&format!(
         "version: 1\nplugins:\n  folders: [{}]\n  settings: ./settings\n  grants:\n    {grant}\n",
         shipped.display()
     ));
@@ -42,13 +44,13 @@ async fn hold(agent: &Client, lines: &[(&str, Value, &str)]) {
     }
 }
 
-async fn server(home: &Home) -> (Server, Client) {
-    let server = serve(home).await;
+async fn server(home: &Installation) -> (Server, Client) {
+    let server = start_server(home).await;
     let agent = server.agent();
     (server, agent)
 }
 
-/// What a person reads on the command line.
+/// Command line output for people.
 async fn person(server: &Server, words: &[&str]) -> String {
     let key = std::fs::read_to_string(server.data.join("owner.key")).unwrap();
     let mut command = tokio::process::Command::new(TOOLKEEP);
@@ -102,7 +104,7 @@ async fn an_image_is_looked_into_and_evaluated_in() {
     assert!(server.stop().await.success());
 }
 
-/// An agent looks at a file and at what it defines.
+/// An agent reads a file and its definitions.
 async fn looked_at(agent: &Client) {
     hold(
         agent,
@@ -178,7 +180,7 @@ async fn an_agent_finds_a_caller_and_the_hunk_that_a_person_accepts_answers_diff
     assert!(server.stop().await.success());
 }
 
-/// Every tool of the image: what it is called with, what its text holds, and whether that is a success.
+/// Every tool of the image: its arguments, the text of its result, and whether it succeeds.
 type Case = (&'static str, Value, &'static str, bool);
 
 fn cases() -> Vec<Case> {

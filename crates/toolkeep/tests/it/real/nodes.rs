@@ -1,4 +1,4 @@
-//! Nodes written in Python, with the package in `python/` and nothing else.
+//! Tests of nodes written in Python with the package in `python/`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::installed::file;
-use crate::nodes::served::waiting;
-use crate::support::client::Client;
-use crate::support::home::Home;
-use crate::support::server::{SOON, Server};
-use crate::support_real::program::Program;
-use crate::support_real::{Ran, cli, command, toolkeep};
+use super::installed_programs::file;
+use crate::nodes::node_serve::waiting;
+use crate::real_support::child_program::Program;
+use crate::real_support::{CommandOutput, run_cli, test_command, toolkeep};
+use crate::support::installation::Installation;
+use crate::support::rest_client::Client;
+use crate::support::server_process::{READY_LIMIT, Server};
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
@@ -21,13 +21,13 @@ fn package() -> PathBuf {
 
 #[test]
 fn the_python_packages_own_tests_pass() {
-    let mut python = command(file("venv-node/bin/python"));
+    let mut python = test_command(file("venv-node/bin/python"));
     python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).current_dir(package());
     python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     for name in ["ORG_SYSTEM_TOOLS_REGISTRY_URL", "TOOLKEEP_NODE_ID", "TOOLKEEP_NODE_HOST"] {
         python.env_remove(name);
     }
-    let said = Ran::of(&mut python).good();
+    let said = CommandOutput::run_command(&mut python).expect_success();
     let passed = said.lines().last().unwrap_or_default();
     assert!(passed.contains(" passed") && !passed.contains("skipped"), "{said}");
 }
@@ -37,7 +37,7 @@ pub(super) fn node(url: &str, id: &str, key: &str) -> (Program, Value) {
     node_with(url, id, key, None)
 }
 
-/// The same with the folder of one that joined.
+/// The same with the folder of a joined node.
 fn node_with(url: &str, id: &str, key: &str, tls: Option<&Path>) -> (Program, Value) {
     started(python_node(url, id, key, tls))
 }
@@ -49,7 +49,7 @@ fn started(mut python: Command) -> (Program, Value) {
 }
 
 fn python_node(url: &str, id: &str, key: &str, tls: Option<&Path>) -> Command {
-    let mut python = command(file("venv-node/bin/python"));
+    let mut python = test_command(file("venv-node/bin/python"));
     python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node.py"));
     python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     python.env("ORG_SYSTEM_TOOLS_REGISTRY_URL", url).env("TOOLKEEP_NODE_ID", id);
@@ -61,12 +61,13 @@ fn python_node(url: &str, id: &str, key: &str, tls: Option<&Path>) -> Command {
 }
 
 /// The folder of a node that joined this server, and its key.
-fn joined(server: &Server, home: &Home, id: &str) -> (PathBuf, String) {
-    let invited = cli(server, &["node", "invite", id, "-o", "json"]).json();
+fn joined(server: &Server, home: &Installation, id: &str) -> (PathBuf, String) {
+    let invited = run_cli(server, &["node", "invite", id, "-o", "json"]).json();
     let folder = home.path(&format!("tls-{id}"));
     let mut join = toolkeep();
     join.args(["node", "join", id, "--url", &server.url, "--dir"]).arg(&folder);
-    Ran::of(join.env("TOOLKEEP_KEY", invited["key"].as_str().unwrap())).good();
+    CommandOutput::run_command(join.env("TOOLKEEP_KEY", invited["key"].as_str().unwrap()))
+        .expect_success();
     let key = std::fs::read_to_string(folder.join("registry.key")).unwrap();
     (folder, key.trim().to_owned())
 }
@@ -80,7 +81,7 @@ pub(super) async fn key_of(owner: &Client, id: &str) -> String {
 /// An answer that comes once the server has seen what changed.
 pub(super) async fn once(client: &Client, path: &str, body: &Value, status: u16) -> Value {
     let mut last = Value::Null;
-    for _ in 0..SOON.as_millis() / 50 {
+    for _ in 0..READY_LIMIT.as_millis() / 50 {
         let reply = client.post(path, body).await;
         if reply.status == status {
             return reply.body;
@@ -93,14 +94,14 @@ pub(super) async fn once(client: &Client, path: &str, body: &Value, status: u16)
 
 #[tokio::test]
 async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
-    let home = Home::new("version: 1\n");
-    let server = crate::support::server::serve(&home).await;
+    let home = Installation::new("version: 1\n");
+    let server = crate::support::server_process::start_server(&home).await;
     let (owner, agent) = (server.owner(), server.agent());
     let key = key_of(&owner, "node-py").await;
     let (node, said) = node(&server.url, "node-py", &key);
     assert_eq!(said["failed"], json!({}));
 
-    // It is known, and nobody has said where it is.
+    // It is known, but has no address.
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
     let unplaced = "`nodes.addresses` does not name the node `node-py`";
     while once(&agent, "/cluster-tools/execute", &call, 404).await["error"] != unplaced {
@@ -133,19 +134,19 @@ async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
     assert!(answer.body.to_string().contains("\"sum\":5"), "{}", answer.body);
     let bad = json!({ "tool": "add", "arguments": { "a": "2", "b": 3 } });
     assert_eq!(agent.post("/v1/calls", &bad).await.code(), "invalid_arguments");
-    let listed = cli(&server, &["tool", "list"]).good();
+    let listed = run_cli(&server, &["tool", "list"]).expect_success();
     assert!(listed.contains("reverse_text") && listed.contains("node.node-py"), "{listed}");
 
     // Its end takes its tools back.
-    node.end();
+    node.stop_program();
     let gone = once(&agent, "/cluster-tools/execute", &call, 404).await;
     assert_eq!(gone["error"], "Tool 'reverse_text' not found on any node");
 }
 
 #[tokio::test]
 async fn a_python_node_with_anothers_key_registers_nothing() {
-    let home = Home::new("version: 1\n");
-    let server = crate::support::server::serve(&home).await;
+    let home = Installation::new("version: 1\n");
+    let server = crate::support::server_process::start_server(&home).await;
     let key = key_of(&server.owner(), "node-a").await;
     let (_node, said) = node(&server.url, "node-b", &key);
     let failed = said["failed"].as_object().unwrap();
@@ -159,8 +160,8 @@ async fn a_python_node_with_anothers_key_registers_nothing() {
 /// Joins by the command line, and serves with what that wrote.
 #[tokio::test]
 async fn a_python_node_that_joined_is_called_over_tls() {
-    let home = Home::new("version: 1\n");
-    let server = crate::support::server::serve(&home).await;
+    let home = Installation::new("version: 1\n");
+    let server = crate::support::server_process::start_server(&home).await;
     let (folder, key) = joined(&server, &home, "node-py");
     let (_node, said) = node_with(&server.url, "node-py", &key, Some(&folder));
     assert_eq!(said["failed"], json!({}));
@@ -172,7 +173,7 @@ async fn a_python_node_that_joined_is_called_over_tls() {
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
     let answer = once(&server.agent(), "/cluster-tools/execute", &call, 200).await;
     assert_eq!(answer["output"], json!({ "result": "dlrow olleh" }));
-    // The control: in plaintext nobody calls it.
+    // Control: in plaintext it is not called.
     home.write("toolkeep.yaml", &at("http"));
     let lost = once(&server.agent(), "/cluster-tools/execute", &call, 502).await;
     assert_eq!(lost["success"], false);
@@ -181,7 +182,7 @@ async fn a_python_node_that_joined_is_called_over_tls() {
 /// It has no port: the server calls it over the connection that it made, and again after it was killed.
 #[tokio::test]
 async fn a_python_node_that_connects_is_called_over_its_own_connection_and_as_nobody_else() {
-    let home = Home::new("version: 1\n");
+    let home = Installation::new("version: 1\n");
     let (server, at) = waiting(&home).await;
     let connecting = |id: &str, (folder, key): &(PathBuf, String)| {
         let mut python = python_node(&server.url, id, key, Some(folder));
@@ -190,13 +191,13 @@ async fn a_python_node_that_connects_is_called_over_its_own_connection_and_as_no
     };
     let own = joined(&server, &home, "node-py");
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
-    // One with another's certificate says that it is this node, and is called by nobody.
+    // A node with another's certificate claims to be this node, and is not called.
     let (foreign, _) = joined(&server, &home, "node-evil");
     let (evil, said) = connecting("node-py", &(foreign, own.1.clone()));
     assert_eq!((&said["port"], &said["failed"]), (&json!(0), &json!({})));
     let lost = once(&server.agent(), "/cluster-tools/execute", &call, 404).await;
     assert_eq!(lost["success"], false);
-    evil.end();
+    evil.stop_program();
     for _ in 0..2 {
         let (node, said) = connecting("node-py", &own);
         assert_eq!((&said["port"], &said["failed"]), (&json!(0), &json!({})));
@@ -207,18 +208,19 @@ async fn a_python_node_that_connects_is_called_over_its_own_connection_and_as_no
     assert!(server.stop().await.success());
 }
 
-/// All of spec 4's layers: a subject, the server, the forwarder, and a runtime in Python on a socket.
+/// All of the cluster tools' layers: a subject, the server, the forwarder, and a runtime in Python
+/// on a socket.
 #[tokio::test]
 async fn a_call_goes_through_server_and_forwarder_to_a_runtime_in_python() {
-    let home = Home::new("version: 1\n");
-    let server = crate::support::server::serve(&home).await;
+    let home = Installation::new("version: 1\n");
+    let server = crate::support::server_process::start_server(&home).await;
     let (socket, functions) = (home.path("runtime.sock"), home.path("functions.yaml"));
-    let mut python = command(file("venv-node/bin/python"));
+    let mut python = test_command(file("venv-node/bin/python"));
     python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/node_on_socket.py"));
     python.env("PYTHONPATH", package().join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
     python.env("TOOLKEEP_NODE_SOCKET", &socket).env_remove("ORG_SYSTEM_TOOLS_REGISTRY_URL");
     let runtime = Program::start(python.stderr(Stdio::null()));
-    assert!(runtime.says("ready"));
+    assert!(runtime.has_line("ready"));
     home.write(
         "functions.yaml",
         "version: 1\nrules: [{ allow: [reverse_text] }]\ndefinitions:\n  reverse_text:\n    description: Reverses a given string input\n    input_spec: { text: string }\n",
@@ -228,21 +230,21 @@ async fn a_call_goes_through_server_and_forwarder_to_a_runtime_in_python() {
     forward.args(["node", "forward", "node-p", "--listen", "127.0.0.1:0", "--url", &server.url]);
     forward.arg("--registry").arg(functions).arg("--socket").arg(&socket);
     let forwarder = Program::start(forward.env("TOOLKEEP_KEY", key).stderr(Stdio::null()));
-    let line = forwarder.line(" is called at ").unwrap();
-    let at = line.split(" is called at ").nth(1).unwrap().split(' ').next().unwrap();
+    let line = forwarder.find_line(" listens at ").unwrap();
+    let at = line.split(" listens at ").nth(1).unwrap().split(' ').next().unwrap();
     let text = format!("version: 1\nnodes: {{ addresses: {{ node-p: 'http://{at}' }} }}\n");
     home.write("toolkeep.yaml", &text);
     let agent = server.agent();
     let body = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
     let said = once(&agent, "/cluster-tools/execute", &body, 200).await;
     assert_eq!(said["output"], json!({ "result": "dlrow olleh" }), "{said}");
-    // Each step is on the call's record: who asked, that it was decided, at which node, what came.
+    // The record has each step of the call: caller, decision, node, result.
     let calls = server.owner().get("/v1/records?limit=20").await.body.to_string();
     assert!(calls.contains("reverse_text") && calls.contains("node.node-p"), "{calls}");
     let unfit = json!({ "tool_name": "reverse_text", "input": { "text": 5 } });
     let refused = agent.post("/cluster-tools/execute", &unfit).await.body;
     assert_eq!(refused["success"], false, "{refused}");
-    forwarder.end();
-    runtime.end();
+    forwarder.stop_program();
+    runtime.stop_program();
     assert!(server.stop().await.success());
 }

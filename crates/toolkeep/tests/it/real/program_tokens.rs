@@ -1,14 +1,14 @@
-//! What a model reads and writes for work of several steps: each tool called by itself, against one program.
-//! Over servers that others wrote; counted with the vocabulary `o200k`.
+//! Measures the tokens of multi-step work: single calls compared with one program, on third-party
+//! servers, counted with the vocabulary `o200k`.
 
 use serde_json::{Value, json};
 use tiktoken_rs::o200k_base_singleton;
 
-use super::fifteen::door::{Door, Revision};
-use super::installed::{file, stdio};
-use crate::support::home::Home;
-use crate::support::server::serve;
-use crate::support_real::{command, settled};
+use super::fifteen_servers::gateway_peer::{GatewayPeer, Revision};
+use super::installed_programs::{file, stdio};
+use crate::real_support::{test_command, wait_for_sources};
+use crate::support::installation::Installation;
+use crate::support::server_process::start_server;
 
 const SOURCES: [&str; 5] = ["time", "files", "sqlite", "git", "calculator"];
 
@@ -23,7 +23,7 @@ fn tokens(text: &str) -> usize {
     o200k_base_singleton().encode_ordinary(text).len()
 }
 
-fn tasks(home: &Home) -> Vec<Task> {
+fn tasks(home: &Installation) -> Vec<Task> {
     let folder = home.path("work").into_os_string().into_string().unwrap();
     let zones =
         ["Asia/Tokyo", "America/New_York", "Europe/Paris", "Australia/Sydney", "Asia/Kolkata"];
@@ -76,7 +76,7 @@ fn tasks(home: &Home) -> Vec<Task> {
 }
 
 /// Files, a repository and a database with something in them.
-fn furnish(home: &Home) {
+fn furnish(home: &Installation) {
     std::fs::create_dir(home.path("work")).unwrap();
     for (name, word) in [("a", "hare"), ("b", "owl"), ("c", "hare")] {
         let lines: Vec<String> =
@@ -90,19 +90,24 @@ fn furnish(home: &Home) {
         "-c user.name=A -c user.email=a@example.com commit -q -m begin",
     ] {
         assert!(
-            command("git").args(words.split(' ')).current_dir(&folder).status().unwrap().success()
+            test_command("git")
+                .args(words.split(' '))
+                .current_dir(&folder)
+                .status()
+                .unwrap()
+                .success()
         );
     }
     home.write("work/b.txt", &"another line\n".repeat(80));
     let tables = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nfor t in ('spring', 'summer', 'autumn'):\n    c.execute(f'CREATE TABLE {t} (id INTEGER PRIMARY KEY, what TEXT, place TEXT)')\n    c.executemany(f'INSERT INTO {t} (what, place) VALUES (?, ?)', [('hare' if n % 3 else 'owl', f'field {n}') for n in range(40)])\nc.commit()\n";
-    let made = command(file("venv-sqlite/bin/python"))
+    let made = test_command(file("venv-sqlite/bin/python"))
         .args(["-c", tables])
         .arg(home.path("t.db"))
         .status();
     assert!(made.unwrap().success());
 }
 
-fn configuration(home: &Home) -> String {
+fn configuration(home: &Installation) -> String {
     let at = |name: &str| home.path(name).into_os_string().into_string().unwrap();
     let words = |program: &str, args: &[&str]| {
         let args = args.iter().map(|&it| it.to_owned());
@@ -126,7 +131,7 @@ fn configuration(home: &Home) -> String {
 }
 
 /// All tools, page by page.
-async fn listed(door: &mut Door) -> Vec<Value> {
+async fn listed(door: &mut GatewayPeer) -> Vec<Value> {
     let (mut all, mut asked) = (Vec::new(), json!({}));
     loop {
         let page = door.ask("tools/list", asked).await.unwrap();
@@ -137,7 +142,7 @@ async fn listed(door: &mut Door) -> Vec<Value> {
     }
 }
 
-async fn called(door: &mut Door, call: &Value) -> Value {
+async fn called(door: &mut GatewayPeer, call: &Value) -> Value {
     let answer = door.ask("tools/call", call.clone()).await.unwrap();
     serde_json::from_str(answer.get()).unwrap()
 }
@@ -149,12 +154,12 @@ fn text(result: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
-    let home = Home::new("");
+    let home = Installation::new("");
     furnish(&home);
     home.write("toolkeep.yaml", &configuration(&home));
-    let server = serve(&home).await;
-    settled(&server.owner()).await;
-    let mut door = Door::open(&server, "", Revision::Handshake).await;
+    let server = start_server(&home).await;
+    wait_for_sources(&server.owner()).await;
+    let mut door = GatewayPeer::open(&server, "", Revision::Handshake).await;
     let listed = listed(&mut door).await;
     let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
     // The same tools on both sides: as a list, or as functions in one description.

@@ -1,15 +1,15 @@
-//! The providers' own SDKs: their types take what is listed for them, and a whole round through each of
-//! them, at a scripted model, ends as it should.
+//! Tests with the providers' own SDKs: their types accept the lists, and a complete round with a
+//! scripted model succeeds.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::installed::{self, file};
-use crate::support::home::Home;
-use crate::support::server::{Server, serve};
-use crate::support_real::program::Program;
-use crate::support_real::{Ran, command, files, settled};
+use super::installed_programs::{self, file};
+use crate::real_support::child_program::Program;
+use crate::real_support::{CommandOutput, files, test_command, wait_for_sources};
+use crate::support::installation::Installation;
+use crate::support::server_process::{Server, start_server};
 
 /// Formats with a client of their own.
 const CLIENTS: [&str; 6] =
@@ -29,17 +29,17 @@ const TYPES: [&str; 8] = [
 /// Runs the script; one object for each format.
 fn judged(server: &Server, words: &[&str], formats: &[&str]) -> Vec<Value> {
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
-    let mut python = command(file("venv-providers/bin/python"));
+    let mut python = test_command(file("venv-providers/bin/python"));
     python.arg(files().join("providers.py")).args(words).current_dir(std::env::temp_dir());
-    let ran = Ran::of(python.env("TOOLKEEP_KEY", key.trim()));
+    let ran = CommandOutput::run_command(python.env("TOOLKEEP_KEY", key.trim()));
     let said: Vec<Value> =
-        ran.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        ran.expect_success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> = said.iter().map(|one| one["format"].as_str().unwrap()).collect();
     assert_eq!(told, formats);
     said
 }
 
-/// Definitions that are hard to write for others, and those of shared data where they are there.
+/// Definitions that are hard to convert, and those of shared data if available.
 fn definitions() -> Vec<Value> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let hard = here.join("../formats/tests/it/golden/catalog.json");
@@ -47,10 +47,10 @@ fn definitions() -> Vec<Value> {
     let hard =
         hard.into_iter().map(|tool| (tool["description"].clone(), tool["inputSchema"].clone()));
     let mut all: Vec<_> = hard.collect();
-    let data = testkit::data::folder();
+    let data = testkit::shared_data::data_folder();
     for name in ["mcpm_registry", "livemcpbench", "github_server"] {
         let path = data.join(format!("tools/mcp_{name}.jsonl.gz"));
-        let Ok(unpacked) = command("gzip").arg("-dc").arg(&path).output() else { continue };
+        let Ok(unpacked) = test_command("gzip").arg("-dc").arg(&path).output() else { continue };
         for line in String::from_utf8(unpacked.stdout).unwrap().lines() {
             let row: Value = serde_json::from_str(line).unwrap();
             if row["parameters"].is_object() {
@@ -70,11 +70,12 @@ fn definitions() -> Vec<Value> {
 
 #[tokio::test]
 async fn every_list_is_of_the_sdks_own_types() {
-    let home = Home::new("version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\n");
+    let home =
+        Installation::new("version: 1\nsources:\n  - { name: local, tools: ./tools.yaml }\n");
     let tools = definitions();
     home.write("tools.yaml", &json!({ "version": 1, "tools": tools }).to_string());
-    let server = serve(&home).await;
-    let sources = settled(&server.owner()).await;
+    let server = start_server(&home).await;
+    let sources = wait_for_sources(&server.owner()).await;
     println!("{} definitions: {}", tools.len(), sources[1]["tools"]);
     for one in judged(&server, &["types", &server.url], &TYPES) {
         let refused = one["refused"].as_array().unwrap();
@@ -94,16 +95,16 @@ async fn every_list_is_of_the_sdks_own_types() {
 
 #[tokio::test]
 async fn a_round_through_every_sdk_with_one_call_that_fails() {
-    let (_module, notes) = installed::notes();
-    let mut node = command(file("bin/node"));
+    let (_module, notes) = installed_programs::notes();
+    let mut node = test_command(file("bin/node"));
     node.arg(files().join("model.mjs")).arg(file("npm-aimock/node_modules"));
     let model = Program::start(&mut node);
     let model_url = model.json()["url"].as_str().unwrap().to_owned();
-    let home = Home::new("");
+    let home = Installation::new("");
     let sources = json!([{ "name": "notes", "module": notes }]);
     home.write("toolkeep.yaml", &json!({ "version": 1, "sources": sources }).to_string());
-    let server = serve(&home).await;
-    settled(&server.owner()).await;
+    let server = start_server(&home).await;
+    wait_for_sources(&server.owner()).await;
     for one in judged(&server, &["round", &server.url, &model_url], &CLIENTS) {
         let told = one["told"].as_array().unwrap();
         let calls: Vec<_> = told.iter().map(|call| (&call[1], &call[2])).collect();

@@ -1,13 +1,13 @@
-//! With a person's consent.
+//! Tests of OAuth with a person's consent.
 
-use egress::{Class, HttpLimits, Origin};
+use egress::{Origin, RequestLimits, UrlTrust};
 use http::{Request, header};
-use oauth_client::{Proof, Registered, Settings};
+use oauth_client::{ClientAuth, ConfiguredClient, OAuthSettings};
 use serde_json::json;
 use source_mcp::McpSource;
-use testkit::oauth::{Authority, Habits};
-use tool::source::Consent;
-use tool::{Code, Problem, Source as _};
+use testkit::oauth::{AuthorityBehavior, AuthorizationServer};
+use tool::source::ConsentFlow;
+use tool::{ErrorCode, Problem, Source as _};
 use url::Url;
 
 use super::{World, refused};
@@ -16,17 +16,17 @@ use crate::mcp::site::egress;
 
 pub(super) const REDIRECT: &str = "http://127.0.0.1:7777/callback";
 
-/// What a browser does first: the status, and where it is sent.
+/// Requests a page like a browser; returns the status and the redirect target.
 pub(super) async fn get(url: &str) -> (u16, Option<String>) {
-    let class = Class::Operator { origin: Origin::parse(url).unwrap() };
+    let class = UrlTrust::Configured { origin: Origin::parse(url).unwrap() };
     let mut request = Request::new(bytes::Bytes::new());
     *request.uri_mut() = url.parse().unwrap();
-    let response = egress().send(&class, request, HttpLimits::default()).await.unwrap();
+    let response = egress().send_request(&class, request, RequestLimits::default()).await.unwrap();
     let to = response.headers().get(header::LOCATION);
     (response.status().as_u16(), to.map(|to| to.to_str().unwrap().to_owned()))
 }
 
-/// The person agrees: the path and the query that come back.
+/// Consents as the person; returns the path and query of the redirect.
 pub(super) async fn agreed(url: &str) -> String {
     let (status, to) = get(url).await;
     assert_eq!(status, 302, "{url}");
@@ -35,16 +35,16 @@ pub(super) async fn agreed(url: &str) -> String {
     Url::parse(&to).unwrap()[url::Position::BeforePath..].to_owned()
 }
 
-pub(super) fn consent(source: &McpSource) -> &dyn Consent {
-    source.consent().unwrap()
+pub(super) fn consent(source: &McpSource) -> &dyn ConsentFlow {
+    source.consent_flow().unwrap()
 }
 
 pub(super) async fn log_in(source: &McpSource) {
     refused(source).await;
-    let url = consent(source).begin(REDIRECT).await.unwrap();
-    consent(source).finish(&agreed(&url).await).await.unwrap();
-    source.refresh();
-    source.list().await.unwrap();
+    let url = consent(source).begin_consent(REDIRECT).await.unwrap();
+    consent(source).finish_consent(&agreed(&url).await).await.unwrap();
+    source.reset_backoff();
+    source.list_offers().await.unwrap();
 }
 
 fn place(source: &McpSource) -> Problem {
@@ -57,19 +57,22 @@ async fn a_source_without_consent_says_the_command_and_works_after_it() {
     let source = world.source(world.settings());
     let error = refused(&source).await;
     assert_eq!(error.problem.message, "needs the consent of a person");
-    assert_eq!(error.problem.fix.as_deref(), Some("run `toolkeep source login guarded`"));
-    assert!(world.authority.seen("/").is_empty(), "nobody is asked before the operator says so");
+    assert_eq!(error.problem.help.as_deref(), Some("run `toolkeep source login guarded`"));
+    assert!(
+        world.authority.requests_at("/").is_empty(),
+        "nobody is asked before the operator says so"
+    );
     log_in(&source).await;
     runner(&source, "guarded.read").await.call("{}").await.unwrap();
-    let authorize = world.authority.seen("/authorize");
-    let asked = authorize[0].fields();
+    let authorize = world.authority.requests_at("/authorize");
+    let asked = authorize[0].form_fields();
     assert_eq!(asked["code_challenge_method"], "S256");
     assert_eq!(asked["resource"], world.resource.url());
     assert_eq!(asked["scope"], "read");
-    let token = world.authority.seen("/token")[0].fields();
+    let token = world.authority.requests_at("/token")[0].form_fields();
     assert_eq!(token["resource"], world.resource.url());
     assert!(token["redirect_uri"].starts_with(REDIRECT), "{}", token["redirect_uri"]);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -77,11 +80,11 @@ async fn the_next_process_has_what_was_given() {
     let world = World::new();
     let source = world.source(world.settings());
     log_in(&source).await;
-    source.close().await;
+    source.shut_down().await;
     let source = world.source(world.settings());
     runner(&source, "guarded.read").await.call("{}").await.unwrap();
-    assert_eq!((world.tokens(), world.authority.seen("/register").len()), (1, 1));
-    source.close().await;
+    assert_eq!((world.tokens(), world.authority.requests_at("/register").len()), (1, 1));
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -94,15 +97,15 @@ async fn refresh_tokens_are_used_once_and_the_new_one_is_kept() {
         world.authority.revoke_access();
         tool.call("{}").await.unwrap();
     }
-    source.close().await;
+    source.shut_down().await;
     world.authority.revoke_access();
     let source = world.source(world.settings());
     runner(&source, "guarded.read").await.call("{}").await.unwrap();
-    let refreshed = world.authority.seen("/token").into_iter().map(|it| it.fields());
+    let refreshed = world.authority.requests_at("/token").into_iter().map(|it| it.form_fields());
     let shown: Vec<_> = refreshed.filter_map(|it| it.get("refresh_token").cloned()).collect();
     assert_eq!(shown.len(), 4);
     assert!(shown.windows(2).all(|two| two[0] != two[1]), "each good for once");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -112,13 +115,13 @@ async fn an_authorization_server_that_is_down_locks_nobody_out() {
     log_in(&source).await;
     let tool = runner(&source, "guarded.read").await;
     world.authority.revoke_access();
-    world.authority.change(|habits| habits.broken = Some(503));
+    world.authority.change_behavior(|habits| habits.failing_status = Some(503));
     let error = tool.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::UpstreamFailed, "no consent is asked for");
-    world.authority.change(|habits| habits.broken = None);
-    source.refresh();
+    assert_eq!(error.code, ErrorCode::UpstreamFailed, "no consent is asked for");
+    world.authority.change_behavior(|habits| habits.failing_status = None);
+    source.reset_backoff();
     tool.call("{}").await.unwrap();
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -131,10 +134,10 @@ async fn what_was_taken_back_needs_a_person_again() {
     world.authority.revoke_refresh();
     for _ in 0..3 {
         let error = tool.call("{}").await.unwrap_err();
-        assert_eq!(error.code, Code::CredentialMissing, "{error}");
+        assert_eq!(error.code, ErrorCode::CredentialMissing, "{error}");
     }
     assert_eq!(world.tokens(), 2, "a dead refresh token is shown once");
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -147,10 +150,10 @@ async fn two_processes_share_one_refresh_token() {
     world.authority.revoke_access();
     first.call("{}").await.unwrap();
     world.authority.revoke_access();
-    // Its refresh token was used by the other one, which left a newer one.
+    // The other process used its refresh token and stored a newer one.
     second.call("{}").await.unwrap();
-    one.close().await;
-    two.close().await;
+    one.shut_down().await;
+    two.shut_down().await;
 }
 
 #[tokio::test]
@@ -160,17 +163,20 @@ async fn a_further_scope_is_a_problem_until_the_person_agrees() {
     log_in(&source).await;
     let tool = runner(&source, "guarded.write").await;
     let error = tool.call("{}").await.unwrap_err();
-    assert_eq!(error.code, Code::CredentialMissing);
+    assert_eq!(error.code, ErrorCode::CredentialMissing);
     assert!(error.message.contains("`write`; run `toolkeep source login guarded`"), "{error}");
-    let listing = source.list().await.unwrap();
+    let listing = source.list_offers().await.unwrap();
     let problem = listing.problems.iter().find(|it| it.message.contains("`write`"));
-    assert_eq!(problem.unwrap().fix.as_deref(), Some("run `toolkeep source login guarded`"));
-    let url = consent(&source).begin(REDIRECT).await.unwrap();
-    consent(&source).finish(&agreed(&url).await).await.unwrap();
+    assert_eq!(problem.unwrap().help.as_deref(), Some("run `toolkeep source login guarded`"));
+    let url = consent(&source).begin_consent(REDIRECT).await.unwrap();
+    consent(&source).finish_consent(&agreed(&url).await).await.unwrap();
     tool.call("{}").await.unwrap();
-    assert_eq!(world.authority.seen("/authorize").last().unwrap().fields()["scope"], "read write");
-    assert!(source.list().await.unwrap().problems.is_empty());
-    source.close().await;
+    assert_eq!(
+        world.authority.requests_at("/authorize").last().unwrap().form_fields()["scope"],
+        "read write"
+    );
+    assert!(source.list_offers().await.unwrap().problems.is_empty());
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -178,13 +184,13 @@ async fn logging_out_forgets_here_and_there() {
     let world = World::new();
     let source = world.source(world.settings());
     log_in(&source).await;
-    assert!(consent(&source).forget().await.unwrap());
-    assert_eq!(world.authority.seen("/revoke").len(), 1);
-    assert!(!consent(&source).forget().await.unwrap(), "there is nothing left");
-    source.close().await;
+    assert!(consent(&source).revoke_consent().await.unwrap());
+    assert_eq!(world.authority.requests_at("/revoke").len(), 1);
+    assert!(!consent(&source).revoke_consent().await.unwrap(), "there is nothing left");
+    source.shut_down().await;
     let source = world.source(world.settings());
     assert!(refused(&source).await.problem.message.contains("consent"));
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -193,18 +199,18 @@ async fn tokens_and_clients_stay_with_the_authorization_server_that_gave_them() 
     let source = world.source(world.settings());
     log_in(&source).await;
     let tool = runner(&source, "guarded.read").await;
-    let other = Authority::start(Habits::default());
-    world.resource.move_to(&other);
-    assert_eq!(tool.call("{}").await.unwrap_err().code, Code::CredentialMissing);
-    assert!(other.seen("/token").is_empty(), "the refresh token is none of its business");
-    let url = consent(&source).begin(REDIRECT).await.unwrap();
-    consent(&source).finish(&agreed(&url).await).await.unwrap();
+    let other = AuthorizationServer::start_server(AuthorityBehavior::default());
+    world.resource.set_authority(&other);
+    assert_eq!(tool.call("{}").await.unwrap_err().code, ErrorCode::CredentialMissing);
+    assert!(other.requests_at("/token").is_empty(), "the refresh token is none of its business");
+    let url = consent(&source).begin_consent(REDIRECT).await.unwrap();
+    consent(&source).finish_consent(&agreed(&url).await).await.unwrap();
     tool.call("{}").await.unwrap();
-    assert_eq!(other.seen("/register").len(), 1);
-    for seen in other.seen("/") {
-        assert!(!format!("{:?}", seen.fields()).contains("refresh-"), "{seen:?}");
+    assert_eq!(other.requests_at("/register").len(), 1);
+    for seen in other.requests_at("/") {
+        assert!(!format!("{:?}", seen.form_fields()).contains("refresh-"), "{seen:?}");
     }
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -212,28 +218,28 @@ async fn an_answer_that_is_not_the_servers_own_is_not_used() {
     let world = World::new();
     let source = world.source(world.settings());
     refused(&source).await;
-    let begin = async || consent(&source).begin(REDIRECT).await.unwrap();
+    let begin = async || consent(&source).begin_consent(REDIRECT).await.unwrap();
     for iss in
         [Some("https://evil.example".to_owned()), Some(format!("{}/", world.authority.url())), None]
     {
-        world.authority.change(|habits| habits.iss = Some(iss.clone()));
+        world.authority.change_behavior(|habits| habits.iss = Some(iss.clone()));
         let answer = agreed(&begin().await).await;
-        let problem = consent(&source).finish(&answer).await.unwrap_err();
+        let problem = consent(&source).finish_consent(&answer).await.unwrap_err();
         assert!(problem.message.contains("it is not used"), "{iss:?}: {problem:?}");
-        let again = consent(&source).finish(&answer).await.unwrap_err();
+        let again = consent(&source).finish_consent(&answer).await.unwrap_err();
         assert!(again.message.contains("expects no such answer"), "{again:?}");
     }
-    // A server that does not promise `iss` may leave it out, and may not say a wrong one.
-    world.authority.change(|habits| {
+    // A server that does not declare `iss` may omit it, but may not send a wrong one.
+    world.authority.change_behavior(|habits| {
         habits.metadata = json!({"authorization_response_iss_parameter_supported": null});
         habits.iss = Some(Some("https://evil.example".to_owned()));
     });
-    assert!(consent(&source).finish(&agreed(&begin().await).await).await.is_err());
+    assert!(consent(&source).finish_consent(&agreed(&begin().await).await).await.is_err());
     assert_eq!(world.tokens(), 0);
-    world.authority.change(|habits| habits.iss = Some(None));
-    consent(&source).finish(&agreed(&begin().await).await).await.unwrap();
+    world.authority.change_behavior(|habits| habits.iss = Some(None));
+    consent(&source).finish_consent(&agreed(&begin().await).await).await.unwrap();
     assert_eq!(world.tokens(), 1);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -241,7 +247,7 @@ async fn answers_are_taken_once_and_only_where_they_were_asked_for() {
     let world = World::new();
     let source = world.source(world.settings());
     refused(&source).await;
-    let answer = agreed(&consent(&source).begin(REDIRECT).await.unwrap()).await;
+    let answer = agreed(&consent(&source).begin_consent(REDIRECT).await.unwrap()).await;
     for other in [
         String::new(),
         "code=x".to_owned(),
@@ -250,13 +256,13 @@ async fn answers_are_taken_once_and_only_where_they_were_asked_for() {
         format!("{answer}&state=twice"),
         "x".repeat(100_000),
     ] {
-        let problem = consent(&source).finish(&other).await.unwrap_err();
+        let problem = consent(&source).finish_consent(&other).await.unwrap_err();
         assert!(problem.message.contains("expects no such answer"), "{problem:?}");
     }
-    consent(&source).finish(&answer).await.unwrap();
-    assert!(consent(&source).finish(&answer).await.is_err());
+    consent(&source).finish_consent(&answer).await.unwrap();
+    assert!(consent(&source).finish_consent(&answer).await.is_err());
     assert_eq!(world.tokens(), 1);
-    source.close().await;
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -264,16 +270,16 @@ async fn a_person_who_says_no_is_told_apart() {
     let world = World::new();
     let source = world.source(world.settings());
     refused(&source).await;
-    let url = consent(&source).begin(REDIRECT).await.unwrap();
+    let url = consent(&source).begin_consent(REDIRECT).await.unwrap();
     let url = Url::parse(&url).unwrap();
     let state = url.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
     let path = Url::parse(&back).unwrap().path().to_owned();
     let answer = format!("{path}?error=access_denied&state={state}&iss={}", world.authority.url());
-    let problem = consent(&source).finish(&answer).await.unwrap_err();
+    let problem = consent(&source).finish_consent(&answer).await.unwrap_err();
     assert_eq!(problem.message, "was not given consent: access_denied");
-    assert_eq!(problem.place, format!("`{}`", place(&source).place));
-    source.close().await;
+    assert_eq!(problem.location, format!("`{}`", place(&source).location));
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -282,22 +288,22 @@ async fn nobody_is_sent_to_a_server_without_pkce_or_back_to_another_machine() {
     let source = world.source(world.settings());
     refused(&source).await;
     for methods in [json!(null), json!([]), json!(["plain"])] {
-        world.authority.change(|habits| {
+        world.authority.change_behavior(|habits| {
             habits.metadata = json!({"code_challenge_methods_supported": methods});
         });
-        let problem = consent(&source).begin(REDIRECT).await.unwrap_err();
+        let problem = consent(&source).begin_consent(REDIRECT).await.unwrap_err();
         assert!(problem.message.contains("without PKCE"), "{problem:?}");
     }
-    world.authority.change(|habits| habits.metadata = json!({}));
+    world.authority.change_behavior(|habits| habits.metadata = json!({}));
     for redirect in ["https://evil.example/", "http://10.0.0.1/", "x", "https://127.0.0.1/"] {
-        assert!(consent(&source).begin(redirect).await.is_err(), "{redirect}");
+        assert!(consent(&source).begin_consent(redirect).await.is_err(), "{redirect}");
     }
     let page = json!({"authorization_endpoint": "javascript:alert(1)"});
-    world.authority.change(|habits| habits.metadata = page);
-    assert!(consent(&source).begin(REDIRECT).await.is_err());
-    world.authority.change(|habits| habits.metadata = json!({}));
-    assert!(consent(&source).begin(REDIRECT).await.is_ok());
-    source.close().await;
+    world.authority.change_behavior(|habits| habits.metadata = page);
+    assert!(consent(&source).begin_consent(REDIRECT).await.is_err());
+    world.authority.change_behavior(|habits| habits.metadata = json!({}));
+    assert!(consent(&source).begin_consent(REDIRECT).await.is_ok());
+    source.shut_down().await;
 }
 
 #[tokio::test]
@@ -309,31 +315,31 @@ async fn clients_are_found_in_the_order_of_the_specification() {
         url.query_pairs().find(|(name, _)| name == "client_id").unwrap().1.into_owned()
     };
     let source = |known: bool| {
-        let client = Registered { id: "known".to_owned(), proof: Proof::None };
-        world.source(Settings {
+        let client = ConfiguredClient { client_id: "known".to_owned(), auth: ClientAuth::Public };
+        world.source(OAuthSettings {
             client: Some(client).filter(|_| known),
-            client_metadata: Some(document.to_owned()),
+            client_metadata_url: Some(document.to_owned()),
             ..world.settings()
         })
     };
     let begin = async |known| {
         let source = source(known);
         refused(&source).await;
-        let begun = consent(&source).begin(REDIRECT).await;
-        source.close().await;
+        let begun = consent(&source).begin_consent(REDIRECT).await;
+        source.shut_down().await;
         begun
     };
     assert_eq!(id(begin(true).await.unwrap()), "known");
     assert_eq!(id(begin(false).await.unwrap()), "client-1", "it reads no documents");
     let reads = json!({"client_id_metadata_document_supported": true});
-    world.authority.change(|habits| habits.metadata = reads);
+    world.authority.change_behavior(|habits| habits.metadata = reads);
     assert_eq!(id(begin(true).await.unwrap()), "known");
     assert_eq!(id(begin(false).await.unwrap()), document);
     let closed = json!({"registration_endpoint": null});
-    world.authority.change(|habits| habits.metadata = closed);
+    world.authority.change_behavior(|habits| habits.metadata = closed);
     let problem = begin(false).await.unwrap_err();
-    assert!(problem.fix.unwrap().contains("`client_id`"));
-    let registered = world.authority.seen("/register")[0].body.clone();
+    assert!(problem.help.unwrap().contains("`client_id`"));
+    let registered = world.authority.requests_at("/register")[0].body.clone();
     let registered: serde_json::Value = serde_json::from_slice(&registered).unwrap();
     assert_eq!(registered["application_type"], "native");
     assert_eq!(registered["grant_types"], json!(["authorization_code", "refresh_token"]));

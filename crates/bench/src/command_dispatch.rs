@@ -1,0 +1,29 @@
+//! Dispatch of the command-line words to the benchmarks.
+
+use crate::{
+    call, catalog, format_rendering, helper_process, instruction_count, math_tools, node, options,
+    perf_counters, plugins, policy, programs, server_start, tools,
+};
+
+/// Runs the benchmark that the words name.
+///
+/// # Errors
+/// The usage text, or the error of the benchmark.
+pub(crate) async fn run_command(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["call", flags @ ..] => call::run_call_bench(flags).await,
+        ["catalog", flags @ ..] => catalog::run_catalog_bench(flags).await,
+        ["emulated", flags @ ..] => instruction_count::run_emulated_bench(flags).await,
+        ["formats", flags @ ..] => format_rendering::run_format_bench(flags),
+        ["start", flags @ ..] => server_start::run_start_bench(flags).await,
+        ["math", flags @ ..] => math_tools::run_math_bench(flags).await,
+        ["plugins", flags @ ..] => plugins::run_plugin_bench(flags).await,
+        ["policy", flags @ ..] => policy::run_policy_bench(flags).await,
+        ["programs", flags @ ..] => programs::run_program_bench(flags).await,
+        ["tools", flags @ ..] => tools::run_tool_bench(flags).await,
+        ["node", flags @ ..] => node::run_node_bench(flags).await,
+        ["part", part @ ..] => helper_process::run_helper(part).await,
+        ["load", rest @ ..] => perf_counters::run_load(rest).await,
+        _ => Err(options::USAGE.to_owned()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Companion items of a source: instructions, prompts, resources and templates, each pinned like a
+//! tool under a name of its own.
+
+use sha2::{Digest as _, Sha256};
+use tool::{Digest, Json, Prompt, Resource, ToolName};
+
+use crate::definition_digest::definition_digest;
+
+/// A companion item as received.
+#[derive(Debug, Clone)]
+pub struct CompanionItem {
+    /// Name under which it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`.
+    pub pin_name: ToolName,
+    /// Hash of the definition as received.
+    pub definition_digest: Digest,
+    /// The definition as received.
+    pub raw_definition: Json,
+    /// True if it contains invisible characters.
+    pub has_invisible_chars: bool,
+    /// Content with invisible characters escaped.
+    pub(crate) content: CompanionContent,
+}
+
+/// Content of a companion item.
+#[derive(Debug, Clone)]
+pub(crate) enum CompanionContent {
+    /// Instructions, which are part of the source's initialize result.
+    Instructions,
+    Prompt(Prompt),
+    Resource(Resource),
+}
+
+/// Returns the pin name of an item. A name that is too long or not a valid tool name is replaced by
+/// its hash.
+fn companion_pin_name(kind: &str, own: &str) -> Option<ToolName> {
+    let plain = ToolName::new(format!("mcp.{kind}.{own}"));
+    plain.or_else(|_| ToolName::new(format!("mcp.{kind}.{}", short_hash(own)))).ok()
+}
+
+fn short_hash(own: &str) -> String {
+    let hash = Digest(Sha256::digest(own).into()).to_string();
+    hash.chars().skip(7).take(32).collect()
+}
+
+impl CompanionItem {
+    fn new(pin: ToolName, received: Json, shown: impl FnOnce(Json) -> CompanionContent) -> Self {
+        let visible = received.escape_invisible_in_definition();
+        let (definition, hidden) = (definition_digest(&received), visible.is_some());
+        let shown = shown(visible.unwrap_or_else(|| received.clone()));
+        Self {
+            pin_name: pin,
+            definition_digest: definition,
+            raw_definition: received,
+            has_invisible_chars: hidden,
+            content: shown,
+        }
+    }
+
+    /// Extracts the instructions from the source's initialize result, if it has any.
+    pub(crate) fn from_instructions(about: &Json) -> Option<Self> {
+        let text = about.get("instructions").filter(|text| text.kind() == "string")?;
+        let received = Json::object_from([("instructions", &text)]);
+        let pin = ToolName::new("mcp.instructions").ok()?;
+        Some(Self::new(pin, received, |_| CompanionContent::Instructions))
+    }
+
+    pub(crate) fn from_prompt(prompt: Prompt) -> Option<Self> {
+        let pin = companion_pin_name("prompt", prompt.name.as_str())?;
+        let name = prompt.name;
+        Some(Self::new(pin, prompt.raw_definition, |received| {
+            CompanionContent::Prompt(Prompt { name, raw_definition: received })
+        }))
+    }
+
+    pub(crate) fn from_resource(resource: Resource) -> Option<Self> {
+        let kind = if resource.is_template { "template" } else { "resource" };
+        let pin = companion_pin_name(kind, &resource.uri)?;
+        let Resource { uri, is_template: template, raw_definition: received } = resource;
+        let shown = |received| {
+            CompanionContent::Resource(Resource {
+                uri,
+                is_template: template,
+                raw_definition: received,
+            })
+        };
+        Some(Self::new(pin, received, shown))
+    }
+}

@@ -1,0 +1,101 @@
+//! One source in a catalog.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tool::Problem;
+
+use crate::catalog_entry::CatalogEntry;
+use crate::name_claims::NameClaim;
+use crate::source_catalog::SourceCatalog;
+
+/// A source catalog and the tools that won their names. Catalogs share it as long as it does not
+/// change.
+#[derive(Debug, Clone)]
+pub struct MergedSource {
+    source_catalog: Arc<SourceCatalog>,
+    /// Tools by index; `None` if other sources have both possible names.
+    tools: Vec<Option<Arc<CatalogEntry>>>,
+    len: usize,
+    /// Lost names, and titles that look like another source's tool.
+    name_problems: BTreeMap<NameClaim, Problem>,
+}
+
+/// Outcome of a claim.
+#[derive(Debug)]
+pub(crate) struct ClaimOutcome {
+    pub(crate) claim: NameClaim,
+    /// Tool, if it won a name and can be called.
+    pub(crate) tool: Option<Arc<CatalogEntry>>,
+    pub(crate) problem: Option<Problem>,
+}
+
+impl MergedSource {
+    /// Creates a merged source without resolved claims.
+    pub(crate) fn new(shelf: Arc<SourceCatalog>) -> Self {
+        let tools = vec![None; shelf.tools.len()];
+        Self { source_catalog: shelf, tools, len: 0, name_problems: BTreeMap::new() }
+    }
+
+    /// Returns the source catalog.
+    pub fn source_catalog(&self) -> &Arc<SourceCatalog> {
+        &self.source_catalog
+    }
+
+    /// Iterates over its tools in their source's order.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> + Clone {
+        self.tools.iter().flatten()
+    }
+
+    /// Returns the tool slots from an index on, including empty ones.
+    pub fn tools_from(&self, place: usize) -> &[Option<Arc<CatalogEntry>>] {
+        self.tools.get(place..).unwrap_or_default()
+    }
+
+    /// Returns the number of tools.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if there is no tool.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the tool at an index of the source catalog.
+    pub(crate) fn tool_at(&self, place: usize) -> Option<&Arc<CatalogEntry>> {
+        self.tools.get(place)?.as_ref()
+    }
+
+    /// Iterates over problems with names and titles.
+    pub(crate) fn list_name_problems(&self) -> impl Iterator<Item = &Problem> {
+        self.name_problems.values()
+    }
+
+    /// Applies the outcome of one claim. A merged source shared with another catalog is copied only
+    /// if something changes.
+    pub(crate) fn apply_outcome(this: &mut Arc<Self>, outcome: ClaimOutcome) {
+        let ClaimOutcome { claim, tool, problem: told } = outcome;
+        let place = claim.tool_index();
+        let same = match (this.tool_at(place).filter(|_| claim.is_tool()), &tool) {
+            (None, None) => true,
+            // An entry under its qualified name is created again each time.
+            (Some(old), Some(new)) => {
+                Arc::ptr_eq(old, new) || (new.name != new.tool_key.name && old.is_same_entry(new))
+            }
+            _ => false,
+        };
+        if same && this.name_problems.get(&claim) == told.as_ref() {
+            return;
+        }
+        let part = Arc::make_mut(this);
+        if let Some(at) = part.tools.get_mut(place).filter(|_| claim.is_tool()) {
+            part.len = part.len + usize::from(tool.is_some()) - usize::from(at.is_some());
+            *at = tool;
+        }
+        match told {
+            Some(told) => part.name_problems.insert(claim, told),
+            None => part.name_problems.remove(&claim),
+        };
+    }
+}

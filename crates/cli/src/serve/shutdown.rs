@@ -1,0 +1,39 @@
+//! The run of a server until a signal, idleness or its own end.
+
+use tokio_util::sync::CancellationToken;
+
+use cli_core::background_server::IdleLock;
+use cli_core::command_error::{CommandError, ExitStatus};
+use cli_core::data_dir::DataDirLock;
+use cli_core::server_launcher::RunningServer;
+use cli_core::signals::ShutdownSignals;
+
+/// Runs until a signal arrives, the server is unused, or it ends by itself. A second signal does
+/// not wait for calls.
+pub(super) async fn run_until_signal(
+    running: RunningServer,
+    (mut signals, unused): (ShutdownSignals, impl Future<Output = IdleLock>),
+    held: &DataDirLock,
+    stop: &CancellationToken,
+) -> Result<(), CommandError> {
+    let mut ended = running.completion;
+    // Held until the end, so that nobody joins a stopping server.
+    let _unused = tokio::select! {
+        ended = &mut ended => return ended,
+        () = signals.wait_any() => {
+            tracing::info!("stopping after the running calls; send the signal again to stop at once");
+            None
+        }
+        unused = unused => {
+            tracing::info!("stopping: no client has used this server for `server.idle_timeout`");
+            tracing::debug!(locked = unused.is_locked(), "no client can join");
+            Some(unused)
+        }
+    };
+    held.unpublish_server();
+    stop.cancel();
+    tokio::select! {
+        ended = &mut ended => ended,
+        () = signals.wait_any() => Err(CommandError::new(ExitStatus::Failed, "stopped at once; running calls were cancelled")),
+    }
+}

@@ -1,0 +1,130 @@
+//! Insertion of an entry at the end of the list of sources, without changing another byte.
+//!
+//! It works on lines only. Ambiguous files are rejected; the result is verified by parsing it.
+
+use std::path::Path;
+
+use tool::ErrorCode;
+
+use cli_core::command_error::CommandError;
+
+/// The text of the file with the new entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InsertedEntry {
+    pub(super) text: String,
+    /// The inserted lines.
+    pub(super) lines: String,
+    /// The number of the first inserted line, from 1.
+    pub(super) line: usize,
+}
+
+/// The reason why an entry cannot be inserted, and the line number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InsertError {
+    pub(super) line: usize,
+    pub(super) reason: &'static str,
+}
+
+impl InsertError {
+    pub(super) fn into_command_error(self, file: &Path, lines: &str) -> CommandError {
+        let place = format!("{}:{}", super::display_path(file), self.line);
+        let fix = format!("write one source per line, or add these lines by hand:\n{lines}");
+        let failure = CommandError::from_error_code(
+            ErrorCode::InvalidConfig.as_str(),
+            format!("{place}: {}", self.reason),
+        );
+        failure.with_help(fix.trim_end())
+    }
+}
+
+/// Inserts the entry, whose first line has no `- ` yet, after the last source.
+pub(super) fn insert_entry(text: &str, entry: &str) -> Result<InsertedEntry, InsertError> {
+    let all: Vec<&str> = text.split_inclusive('\n').collect();
+    let Some(key) = all.iter().position(|line| is_sources_key(line)) else {
+        return append_sources_key(&all, entry);
+    };
+    let no = |index: usize, why| Err(InsertError { line: index + 1, reason: why });
+    let after = all.get(key).and_then(|line| line.split_once(':')).map_or("", |(_, after)| after);
+    if !is_blank_or_comment(after) {
+        return no(key, "the list of sources is on one line, so no source can be added");
+    }
+    // The list continues until another key starts at the left margin.
+    let outside = |line: &&str| !is_blank_or_comment(line) && !line.starts_with([' ', '-']);
+    let below = all.iter().skip(key + 1);
+    let end = below.clone().position(outside).map_or(all.len(), |n| key + 1 + n);
+    let inside = all.get(key + 1..end).unwrap_or_default();
+    let Some(first) = inside.iter().position(|line| !is_blank_or_comment(line)) else {
+        return Ok(insert_lines(&all, key + 1, indent_entry(entry, 2)));
+    };
+    let line = inside.get(first).copied().unwrap_or_default();
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    if !is_list_item(line.trim_start_matches(' ')) {
+        return no(key + 1 + first, "the list of sources does not have one source per line");
+    }
+    // Blank lines and comments after the last source belong to the following key.
+    let last = inside.iter().rposition(|line| !is_blank_or_comment(line)).unwrap_or(first);
+    Ok(insert_lines(&all, key + 1 + last + 1, indent_entry(entry, indent)))
+}
+
+/// Appends the key and its list to a file without them.
+fn append_sources_key(all: &[&str], entry: &str) -> Result<InsertedEntry, InsertError> {
+    let last = all.iter().rposition(|line| !is_blank_or_comment(line));
+    let flow =
+        all.iter().position(|line| !is_blank_or_comment(line) && line.starts_with(['{', ' ', '"']));
+    if let Some(flow) = flow.filter(|_| !all.iter().any(|line| is_top_level_key(line))) {
+        let why = "the file is no mapping with a line for each key";
+        return Err(InsertError { line: flow + 1, reason: why });
+    }
+    let ends = last
+        .and_then(|last| all.get(last))
+        .is_some_and(|line| ["...", "---"].contains(&line.trim_end()));
+    if ends {
+        let line = last.unwrap_or_default() + 1;
+        return Err(InsertError { line, reason: "the document ends here" });
+    }
+    let lines = format!("sources:\n{}", indent_entry(entry, 2));
+    Ok(insert_lines(all, all.len(), lines))
+}
+
+fn insert_lines(all: &[&str], at: usize, lines: String) -> InsertedEntry {
+    let (before, behind) = all.split_at(at.min(all.len()));
+    let mut text = before.concat();
+    // A last line without a line break gets one, so that two lines are not joined.
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    // Uses the line endings of the file.
+    let windows = all.iter().any(|line| line.ends_with("\r\n"));
+    let lines = if windows { lines.replace('\n', "\r\n") } else { lines };
+    text.push_str(&lines);
+    text.push_str(&behind.concat());
+    InsertedEntry { text, lines, line: at + 1 }
+}
+
+fn indent_entry(entry: &str, indent: usize) -> String {
+    let line = |(index, line): (usize, &str)| {
+        let lead = if index == 0 { "- " } else { "  " };
+        format!("{}{lead}{line}\n", " ".repeat(indent))
+    };
+    entry.lines().enumerate().map(line).collect()
+}
+
+/// Whether a line is the top-level key `sources:`.
+fn is_sources_key(line: &str) -> bool {
+    line.trim_end().strip_prefix("sources").is_some_and(|rest| rest.trim_start().starts_with(':'))
+}
+
+fn is_top_level_key(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(':')
+}
+
+fn is_list_item(line: &str) -> bool {
+    line.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with([' ', '\r', '\n']) || rest.is_empty())
+}
+
+/// Whether a line is blank or a comment.
+fn is_blank_or_comment(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}

@@ -1,0 +1,240 @@
+//! Tool aliases: names that every provider accepts, and the mapping back.
+//!
+//! Tools keep the names of their sources (`module.tool`, hyphens, leading digits, up to 128
+//! characters), but some providers reject such names. An [`AliasMap`] gives each name a unique
+//! alias that matches `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, independent of the order of the names.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Maximum length of an alias, in characters.
+pub const MAX_ALIAS_LEN: usize = 64;
+
+/// Bidirectional map of names and aliases, built once per catalog: an alias depends on the whole
+/// set of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AliasMap {
+    alias_by_name: HashMap<Arc<str>, Arc<str>>,
+    name_by_alias: HashMap<Arc<str>, Arc<str>>,
+    collisions: Vec<(Arc<str>, Vec<Arc<str>>)>,
+    has_rehashed_alias: bool,
+}
+
+impl AliasMap {
+    /// Every name is its own alias, as `names=native` asks.
+    pub fn with_native_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        let mut map = Self::default();
+        for name in names {
+            map.insert_alias(name.as_ref(), name.as_ref());
+        }
+        map
+    }
+
+    /// Creates aliases that every provider accepts.
+    ///
+    /// A valid name is its own alias. In other names, invalid characters are replaced by `_`. If
+    /// the result is too long, taken or ambiguous, it ends with a hash of the name.
+    pub fn with_safe_aliases<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        let names: BTreeSet<Arc<str>> =
+            names.into_iter().map(|name| name.as_ref().into()).collect();
+        let mut map = Self::default();
+        let (safe, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_safe_name(name));
+        for name in safe {
+            map.insert_alias(name, name);
+        }
+        let mut candidates = BTreeMap::<String, Vec<&str>>::new();
+        for name in others {
+            candidates.entry(sanitize_name(name)).or_default().push(name);
+        }
+        let mut hashed = Vec::new();
+        for (wish, wishing) in &candidates {
+            match wishing.as_slice() {
+                [name]
+                    if wish.len() <= MAX_ALIAS_LEN
+                        && !map.name_by_alias.contains_key(wish.as_str()) =>
+                {
+                    map.insert_alias(name, wish);
+                }
+                _ => hashed.extend(wishing.iter().map(|name| (*name, wish))),
+            }
+        }
+        for (name, wish) in hashed {
+            let alias = hashed_alias(name, wish, |alias| !map.name_by_alias.contains_key(alias));
+            map.has_rehashed_alias |= alias != hashed_alias(name, wish, |_| true);
+            map.insert_alias(name, &alias);
+        }
+        let short = candidates.iter().filter(|(wish, _)| wish.len() <= MAX_ALIAS_LEN);
+        let collisions = short.filter(|(wish, wishing)| {
+            wishing.len() > 1
+                || map.name_by_alias.get(wish.as_str()).is_some_and(|name| **name == ***wish)
+        });
+        let shared = |name: &&str| Arc::<str>::from(*name);
+        map.collisions = collisions
+            .map(|(wish, wishing)| (wish.as_str().into(), wishing.iter().map(shared).collect()))
+            .collect();
+        map
+    }
+
+    /// Returns whether the names that `has` accepts would have other aliases without the remaining
+    /// names. Aliases must not reveal tools that are hidden from the caller.
+    pub fn depends_on_hidden(&self, has: impl Fn(&str) -> bool) -> bool {
+        let alone = |(wish, wishing): &(Arc<str>, Vec<Arc<str>>)| {
+            !has(wish) && wishing.iter().filter(|name| has(name)).count() == 1
+        };
+        self.has_rehashed_alias || self.collisions.iter().any(alone)
+    }
+
+    /// Returns the alias of `name`.
+    pub fn alias_of(&self, name: &str) -> Option<&str> {
+        self.alias_by_name.get(name).map(AsRef::as_ref)
+    }
+
+    /// Returns the name of `alias`.
+    pub fn name_of(&self, alias: &str) -> Option<&str> {
+        self.name_by_alias.get(alias).map(AsRef::as_ref)
+    }
+
+    /// Returns the number of names.
+    pub fn len(&self) -> usize {
+        self.alias_by_name.len()
+    }
+
+    /// Returns whether the map is empty.
+    pub fn is_empty(&self) -> bool {
+        self.alias_by_name.is_empty()
+    }
+
+    fn insert_alias(&mut self, name: &str, alias: &str) {
+        let (name, alias) = (Arc::<str>::from(name), Arc::<str>::from(alias));
+        self.alias_by_name.insert(Arc::clone(&name), Arc::clone(&alias));
+        self.name_by_alias.insert(alias, name);
+    }
+}
+
+/// `wish`, cut, with a hash of `name` at its end; hashed again until it is `free`, which ends because
+/// there are fewer names than hashes.
+pub(crate) fn hashed_alias(name: &str, candidate: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let stem: String = candidate.chars().take(MAX_ALIAS_LEN - HASH_SUFFIX_LEN).collect();
+    let mut hash = fnv_hash(FNV_OFFSET, name);
+    loop {
+        let alias = format!("{stem}_{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff));
+        if is_free(&alias) {
+            return alias;
+        }
+        hash = fnv_hash(hash, "again");
+    }
+}
+
+/// `_` and eight hexadecimal digits.
+const HASH_SUFFIX_LEN: usize = 9;
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a, 64 bits: the same on every machine and in every version.
+fn fnv_hash(start: u64, text: &str) -> u64 {
+    text.bytes().fold(start, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Whether every provider takes `name` as it is.
+pub fn is_safe_name(name: &str) -> bool {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    first && name.len() <= MAX_ALIAS_LEN && name.chars().all(is_alias_char)
+}
+
+fn is_alias_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+fn sanitize_name(name: &str) -> String {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_digit() || c == '-');
+    let lead = (first || name.is_empty()).then_some('_');
+    lead.into_iter().chain(name.chars().map(|c| if is_alias_char(c) { c } else { '_' })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AliasMap, fnv_hash, sanitize_name};
+
+    #[test]
+    fn readable_where_it_can_be() {
+        let map = AliasMap::with_safe_aliases(["notes.append", "plain", "1st", "-x", ""]);
+        let alias = |name| map.alias_of(name).unwrap();
+        assert_eq!(alias("notes.append"), "notes_append");
+        assert_eq!(alias("plain"), "plain");
+        assert_eq!((alias("1st"), alias("-x"), alias("")), ("_1st", "_-x", "_"));
+        assert_eq!(map.name_of("notes_append"), Some("notes.append"));
+        assert_eq!(map.name_of("notes.append"), None);
+    }
+
+    /// Positive control: replacing characters alone makes one name of two.
+    #[test]
+    fn two_names_never_become_one() {
+        assert_eq!(sanitize_name("a.b"), sanitize_name("a/b"));
+        let map = AliasMap::with_safe_aliases(["a.b", "a/b", "a_b"]);
+        assert_eq!(map.alias_of("a_b"), Some("a_b"));
+        assert_ne!(map.alias_of("a.b"), map.alias_of("a/b"));
+        for name in ["a.b", "a/b", "a_b"] {
+            assert_eq!(map.name_of(map.alias_of(name).unwrap()), Some(name));
+        }
+    }
+
+    #[test]
+    fn a_taken_hash_is_hashed_again() {
+        let first = AliasMap::with_safe_aliases(["a.b", "a/b"]).alias_of("a.b").unwrap().to_owned();
+        let map = AliasMap::with_safe_aliases(["a.b", "a/b", first.as_str()]);
+        assert_eq!(map.alias_of(&first), Some(first.as_str()));
+        assert_ne!(map.alias_of("a.b"), Some(first.as_str()));
+        assert_eq!(map.name_of(map.alias_of("a.b").unwrap()), Some("a.b"));
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let (a, b) = ("x".repeat(127) + "a", "x".repeat(127) + "b");
+        let map = AliasMap::with_safe_aliases([&a, &b]);
+        assert_eq!(map.alias_of(&a).unwrap().len(), 64);
+        assert_ne!(map.alias_of(&a), map.alias_of(&b));
+    }
+
+    /// Whatever is hidden: the aliases of the rest are those that the rest alone would have.
+    #[test]
+    fn who_sees_fewer_names_is_told_when_their_aliases_are_others() {
+        let taken = AliasMap::with_safe_aliases(["a.b", "a/b"]).alias_of("a.b").unwrap().to_owned();
+        let long = "x.".repeat(60);
+        let all = ["a.b", "a/b", "c.d", "c_d", "e.f", "plain", taken.as_str(), long.as_str()];
+        let whole = AliasMap::with_safe_aliases(all);
+        let (mut same, mut other) = (0, 0);
+        for seen in 0_u32..1 << all.len() {
+            let seen: Vec<_> =
+                (0..all.len()).filter(|i| seen & (1 << i) != 0).map(|i| all[i]).collect();
+            let alone = AliasMap::with_safe_aliases(&seen);
+            if whole.depends_on_hidden(|name| seen.contains(&name)) {
+                other += 1;
+                continue;
+            }
+            same += 1;
+            assert!(
+                seen.iter().all(|name| alone.alias_of(name) == whole.alias_of(name)),
+                "{seen:?}"
+            );
+        }
+        assert!(other > 0, "{same} {other}");
+        let plain = AliasMap::with_safe_aliases(["a.b", "a/b", "c.d", "c_d", "e.f"]);
+        assert!(!plain.depends_on_hidden(|_| true) && !plain.depends_on_hidden(|_| false));
+        assert!(!plain.depends_on_hidden(|name| matches!(name, "e.f" | "c_d")));
+        for one in ["a.b", "a/b", "c.d"] {
+            assert!(plain.depends_on_hidden(|name| name == one), "{one}");
+        }
+    }
+
+    #[test]
+    fn native_names_stay() {
+        let map = AliasMap::with_native_names(["notes.append"]);
+        assert_eq!(map.alias_of("notes.append"), Some("notes.append"));
+        assert_eq!(map.name_of("notes.append"), Some("notes.append"));
+    }
+
+    /// From the reference list of the algorithm's authors.
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        assert_eq!(fnv_hash(super::FNV_OFFSET, "foobar"), 0x8594_4171_f739_67e8);
+    }
+}

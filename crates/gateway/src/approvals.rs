@@ -1,0 +1,177 @@
+//! Approvals of pending calls: stored by compare-and-set, decided once, executed once.
+//!
+//! A pending approval costs a row in the store and an index entry: no task, no timer, no
+//! connection. This module does not decide about tools, and runs nothing that the pipeline did not
+//! evaluate again.
+
+mod approval_closure;
+mod approval_details;
+mod approval_expiry;
+mod approval_index;
+mod approval_ports;
+mod approval_requests;
+mod approval_rights;
+mod decisions;
+mod result_retrieval;
+mod resumption;
+mod stored_approval;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+pub(crate) use option_types::{ApprovalSettings, MAX_DECISION_TIMEOUT};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tool::call_outcome::{CallFailure, CallResponse};
+use tool::store::WritePrecondition;
+use tool::{CallId, ErrorCode, MonotonicTime, Store, StoreError, Version};
+
+pub use approval_details::{ApprovalDecision, ApprovalDetails, ApprovalPage, ApprovalState};
+pub use approval_ports::{
+    ApprovalEvent, ApprovalEventKind, ApprovalObserver, CredentialStatus, NoApprovalPorts,
+    PrincipalResolver,
+};
+pub use stored_approval::PendingRequest;
+
+use approval_index::ApprovalIndex;
+use stored_approval::{StoredApproval, store_key};
+
+/// Store, ports and settings of approvals.
+#[derive(Debug, Clone)]
+pub struct ApprovalComponents {
+    /// Store of pending calls. It should be encrypted: arguments may be confidential.
+    pub store: Arc<dyn Store>,
+    /// Resolves the current principal of a caller.
+    pub principal_resolver: Arc<dyn PrincipalResolver>,
+    /// Observer of approval events.
+    pub observer: Arc<dyn ApprovalObserver>,
+    /// Timeouts and limits of approvals.
+    pub settings: ApprovalSettings,
+}
+
+/// Message for a call whose caller's credential is no longer valid.
+pub(crate) const CREDENTIAL_ENDED: &str = "the key that made the call does not hold any more";
+
+/// Registry of all pending and completed approvals.
+#[derive(Debug)]
+pub(crate) struct ApprovalRegistry {
+    pub(crate) components: ApprovalComponents,
+    /// Current settings; those in `holding` are the initial ones.
+    settings: ArcSwap<ApprovalSettings>,
+    pub(crate) index: ApprovalIndex,
+    /// Notifies that something is due earlier than before.
+    pub(crate) schedule_changed: Notify,
+    /// Releases everybody who waits for a decision.
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// A stored approval with the version that was read.
+#[derive(Debug)]
+pub(crate) struct VersionedApproval {
+    pub(crate) approval: StoredApproval,
+    version: Version,
+}
+
+impl crate::Gateway {
+    /// Sets the approval settings for new calls; pending calls keep their timeouts.
+    pub fn set_approval_settings(&self, patience: ApprovalSettings) {
+        if let Some(waits) = &self.approvals {
+            waits.index.set_limits(&patience);
+            waits.settings.store(Arc::new(patience));
+        }
+    }
+}
+
+impl ApprovalRegistry {
+    pub(crate) fn new(holding: ApprovalComponents) -> Self {
+        let patience = ArcSwap::from_pointee(holding.settings.clone());
+        let index = ApprovalIndex::new(&holding.settings);
+        Self {
+            components: holding,
+            settings: patience,
+            index,
+            schedule_changed: Notify::new(),
+            shutdown: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the current settings.
+    pub(crate) fn current_settings(&self) -> Arc<ApprovalSettings> {
+        self.settings.load_full()
+    }
+
+    /// Reads one approval; `None` if it does not exist.
+    pub(crate) async fn read_approval(
+        &self,
+        id: CallId,
+    ) -> Result<Option<VersionedApproval>, CallFailure> {
+        let found = self
+            .components
+            .store
+            .get_value(&store_key(id))
+            .await
+            .map_err(|error| store_failure(&error))?;
+        let Some(found) = found else { return Ok(None) };
+        let kept = StoredApproval::decode(&found.bytes).map_err(|error| {
+            tracing::error!(%error, call = %id, "a held call cannot be read");
+            CallFailure::new(
+                ErrorCode::StoreUnavailable,
+                "the held call cannot be read; call again",
+            )
+        })?;
+        Ok(Some(VersionedApproval { approval: kept, version: found.version }))
+    }
+
+    /// Writes a change of an approval; fails with a conflict if another write came first.
+    pub(crate) async fn write_approval(
+        &self,
+        read: VersionedApproval,
+    ) -> Result<VersionedApproval, StoreError> {
+        let VersionedApproval { approval: kept, version } = read;
+        let expect = WritePrecondition::Version(version);
+        let version = self
+            .components
+            .store
+            .put_value(&store_key(kept.id), expect, Some(kept.encode()))
+            .await?;
+        Ok(VersionedApproval { approval: kept, version })
+    }
+
+    /// Removes an approval, whatever its state.
+    pub(crate) async fn remove_approval(&self, id: CallId) {
+        self.index.remove_entry(id);
+        let name = store_key(id);
+        let Ok(Some(found)) = self.components.store.get_value(&name).await else { return };
+        let removed = self
+            .components
+            .store
+            .put_value(&name, WritePrecondition::Version(found.version), None)
+            .await;
+        if let Err(error) = removed {
+            tracing::warn!(%error, call = %id, "a call that was held is not forgotten");
+        }
+    }
+
+    /// Notifies waiters of a change; at the end, with the final response.
+    pub(crate) fn notify_waiters(&self, id: CallId, answer: Option<&CallResponse>) {
+        self.index.notify(id, answer);
+        self.schedule_changed.notify_one();
+    }
+}
+
+/// Returns the time until `until`, or zero if it is over.
+pub(crate) fn time_until(until: MonotonicTime, now: MonotonicTime) -> Duration {
+    until.saturating_duration_since(now)
+}
+
+pub(crate) fn store_failure(error: &StoreError) -> CallFailure {
+    let code = match error {
+        StoreError::Conflict { .. } => ErrorCode::Conflict,
+        StoreError::Unavailable(_) => ErrorCode::StoreUnavailable,
+    };
+    CallFailure::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

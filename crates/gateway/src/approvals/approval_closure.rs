@@ -1,0 +1,102 @@
+//! Closure of a pending call that does not run: its final state, its refusal record and its
+//! response.
+
+use tool::call_outcome::{CallFailure, CallResponse, CallStatus};
+use tool::ledger::ApprovalStep;
+use tool::{CallId, RefusalRecord, StoreError};
+
+use super::approval_index::ApprovalPhase;
+use super::decisions::notify_changed;
+use super::result_retrieval::is_unfinished;
+use super::{ApprovalRegistry, ApprovalState, VersionedApproval};
+use crate::Gateway;
+
+impl Gateway {
+    /// Retains the result of an ended call for the configured time.
+    pub(super) fn retain_ended(&self, approvals: &ApprovalRegistry, id: CallId) {
+        let due = self
+            .components
+            .clock
+            .monotonic_now()
+            .saturating_add(approvals.current_settings().result_retention);
+        approvals.index.set_phase(id, ApprovalPhase::Completed, Some(due));
+    }
+
+    /// Closes a call that does not run, and writes its one refusal record.
+    pub(super) async fn close_call(
+        &self,
+        approvals: &ApprovalRegistry,
+        mut read: VersionedApproval,
+        (state, failure): (ApprovalState, CallFailure),
+    ) -> Result<VersionedApproval, StoreError> {
+        let code = failure.code;
+        let response = CallResponse {
+            call_id: read.approval.id,
+            status: CallStatus::Refused,
+            result: Err(failure),
+            elapsed_ms: 0,
+        };
+        read.approval.set_result(state, self.components.clock.wall_now(), &response);
+        let read = approvals.write_approval(read).await?;
+        let approval = &read.approval;
+        self.components.ledger.record_refusal(RefusalRecord {
+            call_id: approval.id,
+            recorded_at: self.components.clock.wall_now(),
+            caller: approval.caller.clone(),
+            interface: approval.interface,
+            tool_name: approval.tool_key.name.to_string(),
+            code,
+            reason: Some(approval.reason.0.clone()),
+        });
+        self.retain_ended(approvals, approval.id);
+        approvals.notify_waiters(approval.id, Some(&response));
+        Ok(read)
+    }
+
+    /// Voids an approval that no longer matches the current state.
+    pub(super) async fn void_approval(
+        &self,
+        approvals: &ApprovalRegistry,
+        read: VersionedApproval,
+        failure: CallFailure,
+    ) -> CallResponse {
+        let message = failure.message.clone();
+        self.close_and_record(
+            approvals,
+            read,
+            (ApprovalState::Void, failure),
+            (ApprovalStep::Void, &message),
+        )
+        .await
+    }
+
+    /// Closes a call, and returns its response, whoever closed it.
+    pub(super) async fn close_and_record(
+        &self,
+        approvals: &ApprovalRegistry,
+        read: VersionedApproval,
+        closure: (ApprovalState, CallFailure),
+        (step, message): (ApprovalStep, &str),
+    ) -> CallResponse {
+        let (id, before) = (read.approval.id, read.approval.to_response(false));
+        match self.close_call(approvals, read, closure).await {
+            Ok(read) => {
+                // A failure to record is logged; the call has not run.
+                self.record_step(&read.approval, step, None, Some(message)).ok();
+                notify_changed(approvals, &read.approval);
+                read.approval.to_response(false)
+            }
+            Err(StoreError::Conflict { .. }) => {
+                let is_running_here = is_unfinished(approvals.index.phase_of(id));
+                match approvals.read_approval(id).await {
+                    Ok(Some(read)) => read.approval.to_response(is_running_here),
+                    _ => before,
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, call = %id, "a held call is not closed");
+                before
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Work that would block a runtime thread because its input is large.
+
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Number of bytes that are processed within about a millisecond.
+const INLINE_BYTES: usize = 1 << 20;
+
+/// Runs `work` on this many bytes; if there are many, the thread's other tasks move to another
+/// thread.
+pub fn run_blocking_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    aside_if(bytes > INLINE_BYTES, work)
+}
+
+/// Runs `work`. If it `is_large`, the thread's other tasks move to another thread meanwhile.
+pub fn aside_if<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
+    let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+    if is_large && Handle::try_current().is_ok_and(threads) {
+        return tokio::task::block_in_place(work);
+    }
+    work()
+}
+
+/// Delay before large values are dropped: calls that share parts of them have ended by then, so
+/// that none of them pays for the deallocation.
+const DROP_DELAY: Duration = Duration::from_secs(1);
+
+/// Drops a large value, such as data derived from a whole catalog, in the background: freeing a
+/// hundred thousand small allocations takes tens of milliseconds.
+pub fn drop_in_background<T: Send + 'static>(large: bool, what: T) {
+    let Some(runtime) = Handle::try_current().ok().filter(|_| large) else { return drop(what) };
+    let aside = runtime.clone();
+    drop(runtime.spawn(async move {
+        tokio::time::sleep(DROP_DELAY).await;
+        drop(aside.spawn_blocking(move || drop(what)));
+    }));
+}

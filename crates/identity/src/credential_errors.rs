@@ -1,0 +1,223 @@
+//! Errors of credentials, and of issuing keys.
+
+use std::fmt;
+
+use tool::identifier::IdentifierError;
+use tool::{Org, PermissionLevel};
+
+use crate::Right;
+
+/// Error of an invalid credential. Its text reveals nothing to a guesser: whether the id exists,
+/// has expired or was revoked is only in [`CredentialError::reason`], for the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CredentialError {
+    reason: CredentialErrorKind,
+}
+
+/// The actual reason, for logs; never for responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CredentialErrorKind {
+    /// No credential was presented.
+    Missing,
+    /// The text is not in the format of a key.
+    Malformed,
+    /// No key has this id.
+    UnknownId,
+    /// The id exists, but the secret is wrong.
+    WrongSecret,
+    /// The credential has expired.
+    Expired,
+    /// The credential was revoked.
+    Revoked,
+    /// The user or its organisation was disabled.
+    Disabled,
+    /// The parent key does not exist, or may no longer delegate this way.
+    InvalidDelegation,
+    /// The token's issuer is not configured.
+    UnknownIssuer,
+    /// The token's algorithm is not allowed for its issuer, or does not fit its key.
+    AlgorithmNotAllowed,
+    /// The token has another audience.
+    WrongAudience,
+    /// The token is not an access token.
+    NotAnAccessToken,
+    /// The token has no valid user, or an unknown organisation.
+    InvalidSubject,
+    /// The token has no expiry time.
+    NoExpiry,
+    /// The token is not valid yet.
+    NotYetValid,
+    /// The token's lifetime exceeds the issuer's maximum.
+    LifetimeTooLong,
+}
+
+impl CredentialErrorKind {
+    /// Returns the word for logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::UnknownId => "unknown_id",
+            Self::WrongSecret => "wrong_secret",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Disabled => "disabled",
+            Self::InvalidDelegation => "orphaned",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::AlgorithmNotAllowed => "algorithm",
+            Self::WrongAudience => "audience",
+            Self::NotAnAccessToken => "token_kind",
+            Self::InvalidSubject => "subject",
+            Self::NoExpiry => "no_expiry",
+            Self::NotYetValid => "not_yet",
+            Self::LifetimeTooLong => "too_long",
+        }
+    }
+}
+
+impl CredentialError {
+    /// Creates an error with its actual reason.
+    pub fn new(reason: CredentialErrorKind) -> Self {
+        Self { reason }
+    }
+
+    /// Returns the actual reason, for the log.
+    pub fn reason(&self) -> CredentialErrorKind {
+        self.reason
+    }
+}
+
+impl fmt::Display for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            CredentialErrorKind::Missing => "no credential; send `Authorization: Bearer KEY`",
+            _ => "the credential is not valid here: unknown, expired or revoked",
+        })
+    }
+}
+
+impl fmt::Debug for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialError({self})")
+    }
+}
+
+impl std::error::Error for CredentialError {}
+
+/// Errors of issuing a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyIssueError {
+    /// The id has characters that a key cannot contain.
+    #[error("`{}` is no key id; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
+    InvalidId(String),
+    /// A text is empty, too long, or has invisible or confusable characters.
+    #[error("the {what} {fault}")]
+    InvalidText {
+        /// Name of the text.
+        what: &'static str,
+        /// Error of the text.
+        fault: IdentifierError,
+    },
+    /// A new subject looks like an existing one.
+    #[error("`{}` looks like the subject `{}`", .requested.escape_debug(), .existing.escape_debug())]
+    Confusable {
+        /// The subject that was requested.
+        requested: String,
+        /// The subject that exists.
+        existing: String,
+    },
+    /// The subject exists, and the caller may not act for it.
+    #[error(
+        "the subject `{}` exists already; a key for it needs the right `act_as` or an owner's key",
+        .0.escape_debug()
+    )]
+    SubjectExists(String),
+    /// A delegated key is requested for a subject that has keys but is not a user.
+    #[error("there is no user `{}` to act for", .0.escape_debug())]
+    UnknownUser(String),
+    /// Only an owner's own key can create a key of level `owner`.
+    #[error("only an owner's own key creates a key of the level `owner`")]
+    OwnerRequired,
+    /// The action is not allowed for delegated keys.
+    #[error("a delegated key cannot {0}; use the key that it was delegated from")]
+    NotForDelegatedKeys(&'static str),
+    /// A list is too long.
+    #[error("{found} {what} are too many; {limit} are allowed")]
+    TooMany {
+        /// Kind of list items.
+        what: &'static str,
+        /// Actual number of items.
+        found: usize,
+        /// Maximum number of items.
+        limit: usize,
+    },
+    /// The right is never granted to an agent's key.
+    #[error("a key marked `agent` cannot carry the right `{0}`; make a key for a person")]
+    AgentRight(Right),
+    /// The requested level exceeds the creator's.
+    #[error("your own level is `{own_level}`, so the key's cannot be `{requested_level}`")]
+    LevelExceeded {
+        /// Level of the creator.
+        own_level: PermissionLevel,
+        /// Level that was requested.
+        requested_level: PermissionLevel,
+    },
+    /// The creator belongs to another organisation.
+    #[error("your key belongs to the organisation `{own_org}`, not to `{requested_org}`")]
+    OtherOrg {
+        /// Organisation of the creator.
+        own_org: Org,
+        /// Organisation that was requested.
+        requested_org: Org,
+    },
+    /// The creator lacks the right.
+    #[error("your own key lacks the right `{0}`, so it cannot give it")]
+    MissingRight(Right),
+    /// The creator lacks the role.
+    #[error("your own key lacks the role `{0}`, so it cannot give it")]
+    MissingRole(String),
+    /// The creator's persona does not allow the module.
+    #[error("your persona does not allow the module `{0}`, so your key cannot give it")]
+    ModuleNotAllowed(String),
+    /// A list of modules is required, because the creator's persona has one.
+    #[error("your own persona is limited to some modules; name those that the key may use")]
+    ModulesRequired,
+    /// An agent requested a key for a person.
+    #[error("an agent cannot make a key for a person; mark the key as `agent`")]
+    PersonKeyByAgent,
+    /// The delegation chain is too long.
+    #[error("the key went through {0} hands already; a key may go through no more")]
+    DelegationTooDeep(usize),
+    /// A tool pattern is invalid.
+    #[error("`{0}` cannot be a pattern of tools; use 1 to 256 printable characters")]
+    InvalidPattern(String),
+    /// The creator lacks the right `act_as`.
+    #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
+    MissingActAs(String),
+    /// A node invitation cannot be delegated or created directly.
+    #[error(
+        "an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`"
+    )]
+    Invitation,
+    /// The key would outlive its parent key.
+    #[error("your own key ends before the one it would make; ask for less time")]
+    OutlivesParent,
+    /// The requested expiry time is in the past.
+    #[error("the key would have expired already")]
+    AlreadyExpired,
+}
+
+impl KeyIssueError {
+    /// Returns true if the request is invalid for every caller, not only for this one.
+    pub const fn is_malformed(&self) -> bool {
+        matches!(
+            self,
+            Self::InvalidId(_)
+                | Self::InvalidText { .. }
+                | Self::TooMany { .. }
+                | Self::AgentRight(_)
+                | Self::InvalidPattern(_)
+                | Self::AlreadyExpired
+        )
+    }
+}

@@ -1,0 +1,172 @@
+//! Membership of evicted records in the active segment, which has no filter yet.
+//!
+//! A Bloom filter of call ids and a set of labels, in memory. Both have false positives, but no
+//! false negatives.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+use tool::CallId;
+
+use crate::record_index::{IndexEntry, SearchKey};
+
+/// Bytes of a segment for each 64 bits of the filter: some 16 bits for each call.
+const BYTES_PER_WORD: u64 = 2_048;
+/// Bits that a call sets.
+const BITS_PER_CALL: u32 = 4;
+/// Maximum number of distinct pairs of organisation and tool; a segment with more may contain any.
+const MAX_LABELS: usize = 1_024;
+
+/// The records of one segment that left the index.
+#[derive(Debug)]
+pub(crate) struct EvictedRecords {
+    number: u32,
+    calls: Vec<u64>,
+    /// A power of two.
+    words: usize,
+    labels: HashSet<SearchKey>,
+    last_label: Option<SearchKey>,
+    /// Whether records of any organisation and tool may be among them.
+    has_other_labels: bool,
+    /// Whether any records may be.
+    has_unknown_records: bool,
+    hasher: RandomState,
+}
+
+impl EvictedRecords {
+    /// For segments of so many bytes.
+    pub(crate) fn new(segment_bytes: u64) -> Self {
+        let words = usize::try_from(segment_bytes / BYTES_PER_WORD).unwrap_or(1);
+        Self {
+            number: 0,
+            calls: Vec::new(),
+            words: words.max(8).next_power_of_two(),
+            labels: HashSet::new(),
+            last_label: None,
+            has_other_labels: false,
+            has_unknown_records: false,
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Starts at segment `number`, from which no record has been evicted.
+    pub(crate) fn begin_segment(&mut self, number: u32) {
+        self.number = number;
+        self.calls.clear();
+        self.labels.clear();
+        (self.last_label, self.has_other_labels, self.has_unknown_records) = (None, false, false);
+    }
+
+    /// Records that the segment holds records that were never in the index.
+    pub(crate) fn add_unknown(&mut self) {
+        self.has_unknown_records = true;
+    }
+
+    /// An entry left the index.
+    pub(crate) fn add_entry(&mut self, entry: &IndexEntry) {
+        if entry.position.segment_number != self.number {
+            return;
+        }
+        if let Some(call) = entry.call_id {
+            if self.calls.is_empty() {
+                self.calls.resize(self.words, 0);
+            }
+            for (word, bit) in self.filter_bits(call) {
+                self.calls.get_mut(word).into_iter().for_each(|word| *word |= bit);
+            }
+        }
+        match entry.search_key {
+            None => self.has_other_labels |= entry.call_id.is_some(),
+            Some(label) if self.last_label == Some(label) => {}
+            Some(label) => {
+                self.last_label = Some(label);
+                // There are too many callers to store each one here.
+                let label = SearchKey { caller: 0, ..label };
+                if self.labels.len() < MAX_LABELS {
+                    self.labels.insert(label);
+                } else {
+                    self.has_other_labels |= !self.labels.contains(&label);
+                }
+            }
+        }
+    }
+
+    fn filter_bits(&self, call: CallId) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let (hash, words) = (self.hasher.hash_one(call), self.words);
+        (0..BITS_PER_CALL).map(move |at| {
+            let hash = hash.rotate_left(at * 16);
+            let word = usize::try_from(hash >> 6).unwrap_or(usize::MAX) & (words - 1);
+            (word, 1 << (hash & 63))
+        })
+    }
+
+    /// Whether records of the call may be among those of the segment `number`.
+    pub(crate) fn may_hold_call(&self, number: u32, call: CallId) -> bool {
+        let all = || {
+            self.filter_bits(call)
+                .all(|(word, bit)| self.calls.get(word).is_some_and(|word| word & bit != 0))
+        };
+        number != self.number || self.has_unknown_records || all()
+    }
+
+    /// Whether records with such a label may be.
+    pub(crate) fn may_hold_label(&self, number: u32, fits: impl Fn(&SearchKey) -> bool) -> bool {
+        number != self.number
+            || self.has_unknown_records
+            || self.has_other_labels
+            || self.labels.iter().any(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::CallId;
+    use tool::ledger::RecordKind;
+    use uuid::Uuid;
+
+    use super::{EvictedRecords, IndexEntry, MAX_LABELS, SearchKey};
+    use crate::record_index::FramePosition;
+
+    fn entry(number: u32, call: u64, label: Option<SearchKey>) -> IndexEntry {
+        let place = FramePosition { segment_number: number, offset: 0 };
+        IndexEntry {
+            seq: call,
+            position: place,
+            kind: RecordKind::Intent,
+            call_id: Some(id(call)),
+            search_key: label,
+        }
+    }
+
+    fn id(call: u64) -> CallId {
+        CallId(Uuid::from_u128(u128::from(call) + 1))
+    }
+
+    #[test]
+    fn what_left_the_index_may_be_there_and_little_else() {
+        let mut evicted = EvictedRecords::new(64 << 20);
+        evicted.begin_segment(3);
+        let label = |tool| SearchKey { org: 1, tool, caller: tool };
+        (0..100_000).for_each(|call| evicted.add_entry(&entry(3, call, Some(label(call % 5)))));
+        evicted.add_entry(&entry(2, 200_000, None));
+        assert!((0..100_000).all(|call| evicted.may_hold_call(3, id(call))));
+        let others = (200_000..210_000).filter(|call| evicted.may_hold_call(3, id(*call))).count();
+        assert!(others < 200, "{others} of 10,000");
+        let fits = |wanted: u64| move |label: &SearchKey| label.tool == wanted;
+        assert!(evicted.may_hold_label(3, fits(4)) && !evicted.may_hold_label(3, fits(5)));
+        assert!(
+            evicted.may_hold_call(2, id(1 << 40)) && evicted.may_hold_label(2, fits(5)),
+            "another segment"
+        );
+        evicted.begin_segment(4);
+        assert!(!evicted.may_hold_call(4, id(1)) && !evicted.may_hold_label(4, fits(4)));
+        evicted.add_entry(&entry(4, 1, None));
+        assert!(evicted.may_hold_label(4, fits(9)), "it does not say whose it is");
+        evicted.begin_segment(5);
+        (0..=MAX_LABELS as u64).for_each(|at| evicted.add_entry(&entry(5, at, Some(label(at)))));
+        assert!(evicted.may_hold_label(5, fits(1 << 40)), "there are too many");
+        evicted.begin_segment(6);
+        evicted.add_unknown();
+        assert!(evicted.may_hold_call(6, id(1)) && evicted.may_hold_label(6, fits(1)));
+    }
+}

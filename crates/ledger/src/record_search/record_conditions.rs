@@ -1,0 +1,88 @@
+//! Conditions on the fields of a record, and the part of the ledger that a time range covers.
+
+use std::ops::Range;
+
+use tool::WallTime;
+use tool::ledger::{LedgerRecord, RecordFacts};
+
+use crate::disk::OpenMode;
+use crate::frame::Frame;
+use crate::segment::SegmentHeader;
+
+use super::RecordSearch;
+
+/// Cost of reading one indexed record in the byte budget of a page.
+const BYTES_PER_INDEX_READ: u64 = 1 << 10;
+/// Tolerance in milliseconds between the times of records and of their segment. A record can be
+/// delayed by the disk, and a clock can be set back.
+const MAX_CLOCK_SKEW_MS: u64 = 60 * 60 * 1_000;
+
+/// Facts of an unreadable record; it matches no condition on them.
+const UNREADABLE: RecordFacts = RecordFacts { recorded_at: None, status: None, step: None };
+
+/// Returns the time and the status of a frame.
+fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
+    frame.decode_body().unwrap_or(UNREADABLE)
+}
+
+impl RecordSearch<'_> {
+    /// Returns whether the frame's own facts match, without the search fields of the frame or its
+    /// call.
+    pub(super) fn frame_facts_match(&self, frame: &Frame<'_>) -> bool {
+        let query = &self.query;
+        query.matches_header(frame.kind, frame.call_id)
+            && (!query.needs_facts() || query.matches_facts(frame.kind, frame_facts(frame)))
+    }
+
+    /// Returns whether a decoded record matches.
+    pub(super) fn record_matches(&self, record: &LedgerRecord) -> bool {
+        let facts = || record.body.decode().unwrap_or(UNREADABLE);
+        !self.query.needs_facts() || self.query.matches_facts(record.kind, facts())
+    }
+
+    /// Charges the read of an index entry that was necessary to test it.
+    pub(super) fn charge_read(&mut self) {
+        if self.query.needs_facts() {
+            self.byte_budget = self.byte_budget.saturating_sub(BYTES_PER_INDEX_READ);
+            self.has_progressed = true;
+        }
+    }
+
+    /// Returns the numbers that records of the queried time can have, from the start times of
+    /// segments. The search runs from both ends of the record while segments lie outside of that
+    /// time, so that a temporarily wrong clock hides nothing.
+    pub(super) fn seqs_in_time(&self) -> Range<u64> {
+        let (since, until) = (self.query.since, self.query.until);
+        if since.is_none() && until.is_none() {
+            return 0..u64::MAX;
+        }
+        let spans = self.inner.lock_index().spans_before(u64::MAX);
+        let is_later = |until: WallTime, number| {
+            self.segment_started_at(number)
+                .is_some_and(|at| at.0 > until.0.saturating_add(MAX_CLOCK_SKEW_MS))
+        };
+        let is_earlier = |since: WallTime, number| {
+            self.segment_started_at(number)
+                .is_some_and(|at| at.0.saturating_add(MAX_CLOCK_SKEW_MS) < since.0)
+        };
+        let later = until.and_then(|until| {
+            spans.iter().take_while(|(span, _)| is_later(until, span.number)).last()
+        });
+        let earlier = since.and_then(|since| {
+            spans.iter().rev().take_while(|(span, _)| is_earlier(since, span.number)).last()
+        });
+        earlier.map_or(0, |(span, _)| span.first_seq)
+            ..later.map_or(u64::MAX, |(span, _)| span.first_seq)
+    }
+
+    /// Returns the start time of a segment; `None` if it cannot be read.
+    fn segment_started_at(&self, number: u32) -> Option<WallTime> {
+        if let Some(at) = self.inner.lock_index().segment_started_at(number) {
+            return Some(at);
+        }
+        let file = self.inner.writer_dir.open_segment(number, OpenMode::Read).ok()?;
+        let at = SegmentHeader::read_header(file.as_ref()).ok()?.ok()?.created_at;
+        self.inner.lock_index().set_segment_started_at(number, at);
+        Some(at)
+    }
+}

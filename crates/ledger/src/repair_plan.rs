@@ -1,0 +1,115 @@
+//! Recovery: repairs the files of the previous process once, before anything is written, and
+//! removes files that are not part of the ledger.
+//!
+//! The directory is synced first. A segment with relocated records may have its name, but not
+//! durably. If the older copies were truncated then, a power failure would remove both.
+
+use std::io;
+
+use tool::WallTime;
+
+use crate::disk::OpenMode;
+use crate::integrity_finding::DiscardReason;
+use crate::record_scan::RecordScan;
+use crate::segment::{
+    WriterDir, aside_path, copy_aside, parse_segment_name, truncate_file, void_segment,
+};
+use crate::writer_progress::{FoundProgress, ProgressFile, WriterProgress};
+
+/// Repairs to be made.
+#[derive(Debug)]
+pub(crate) struct RepairPlan {
+    /// Segments and the sizes to truncate them to.
+    truncations: Vec<(u32, u64)>,
+    /// Segments without any part of the record.
+    void_segments: Vec<u32>,
+    /// The segment that was written last, and the end of its data.
+    last: Option<(u32, u64)>,
+    /// Segments that are copied from this offset before they are truncated, because a power failure
+    /// or damage left data there.
+    copies: Vec<(u32, u64)>,
+    /// Progress that was stored beside the segments.
+    found_progress: FoundProgress,
+    /// The last record that is known to be durable.
+    synced_seq: u64,
+    /// Whether all that was written was to be there.
+    is_complete: bool,
+}
+
+impl RepairPlan {
+    pub(crate) fn from_scan(survey: &RecordScan) -> Self {
+        let kept = survey
+            .discarded
+            .iter()
+            .filter(|cut| cut.reason == DiscardReason::Relocated || cut.offset > 0);
+        let cuts = kept.filter_map(|cut| Some((parse_segment_name(&cut.segment)?.1, cut.offset)));
+        Self {
+            truncations: cuts.collect(),
+            void_segments: survey.void_segments.clone(),
+            last: survey.segments.last().map(|part| (part.number, part.size_bytes)),
+            copies: survey.segments_to_copy(),
+            found_progress: survey.found_progress.clone(),
+            synced_seq: survey.durable_seq,
+            is_complete: survey.is_complete,
+        }
+    }
+
+    /// Creates the progress file beside the segments, up to `last`, even if earlier records are
+    /// missing. Data that a power failure left is removed later, so not everything that exists
+    /// counts.
+    pub(crate) fn create_progress(
+        &mut self,
+        site: &WriterDir,
+        now: WallTime,
+        last: u64,
+    ) -> io::Result<ProgressFile> {
+        let signed = match &self.found_progress {
+            FoundProgress::Valid(progress) => progress.signed_seq,
+            FoundProgress::Absent => 0,
+            FoundProgress::Damaged(_) => {
+                let path = site.progress_paths().0;
+                site.disk.rename_file(&path, &aside_path(&path, now, "damaged"))?;
+                self.found_progress = FoundProgress::Absent;
+                0
+            }
+        };
+        let boot = site.disk.boot_id().filter(|_| self.is_complete);
+        let segment = self.last.map_or(0, |(number, _)| number);
+        let (written, synced) = (last, self.synced_seq);
+        let progress = WriterProgress {
+            boot_id: boot,
+            written_seq: written,
+            synced_seq: synced,
+            signed_seq: signed,
+            segment_number: segment,
+            is_closed: false,
+        };
+        ProgressFile::create_file(site, progress)
+    }
+
+    /// Applies the repairs and waits until they are durable. It can be repeated from the beginning.
+    pub(crate) fn apply_repairs(&mut self, site: &WriterDir, now: WallTime) -> io::Result<()> {
+        site.disk.sync_dir(&site.dir)?;
+        while let Some((number, from)) = self.copies.last().copied() {
+            let copy = copy_aside(site, number, from, now)?;
+            tracing::warn!(copy = %copy.display(), "a copy of what cannot be read of the record is kept");
+            self.copies.pop();
+        }
+        for (number, end) in &self.truncations {
+            let file = site.open_segment(*number, OpenMode::Append)?;
+            truncate_file(file.as_ref(), *end)?;
+            file.sync_data()?;
+        }
+        if let Some((last, size)) = self.last {
+            // A killed process leaves its allocated space after the end.
+            let file = site.open_segment(last, OpenMode::Append)?;
+            truncate_file(file.as_ref(), size)?;
+        }
+        // The highest number first: if this is interrupted, no number in between is missing.
+        while let Some(number) = self.void_segments.last() {
+            void_segment(site, *number, now)?;
+            self.void_segments.pop();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,374 @@
+//! Check of a segment before its removal, and its tombstone.
+
+use std::collections::HashMap;
+use std::io;
+
+use sha2::{Digest as _, Sha256};
+use tool::ledger::RecordKind;
+use tool::{ApprovalStepRecord, CallId, Digest, WallTime};
+
+use super::{RemovalBlocked, SegmentInventory, read_header};
+use crate::compact_range::CompactRange;
+use crate::disk::OpenMode;
+use crate::error_messages::io_failure;
+use crate::frame::Frame;
+use crate::frame_reader::{FrameReader, ReadStep};
+use crate::hash_chain::{HashChain, LedgerCheckpoint};
+use crate::ledger_inner::LedgerInner;
+use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir, segment_name};
+use crate::segment_scan::SegmentScan;
+use crate::tombstone::{ChainState, MAX_LISTED_CALLS, RemovalReason, Tombstone};
+
+/// Age after which an approval step no longer blocks a removal. Calls are pending for at most one
+/// hour.
+const MAX_APPROVAL_AGE_MS: u64 = 24 * 3_600_000;
+
+fn deferred<T>(text: impl Into<String>) -> Result<T, RemovalBlocked> {
+    Err(RemovalBlocked::Deferred(text.into()))
+}
+
+/// Builds the tombstone of the segment, if it may be removed.
+pub(super) fn check_removal(
+    inner: &LedgerInner,
+    (number, why): (u32, RemovalReason),
+    there: &SegmentInventory,
+    signed: &LedgerCheckpoint,
+) -> Result<Tombstone, RemovalBlocked> {
+    let site = &inner.writer_dir;
+    let later: Vec<_> = there.segments.iter().copied().filter(|at| *at > number).collect();
+    let told = |error: io::Error| {
+        let what = format!("`{}` cannot be looked over", segment_name(&site.writer_name, number));
+        RemovalBlocked::Failed(io_failure(&what, &site.dir, &error))
+    };
+    let chain = chain_before(site, number, there)?;
+    let sealed = SealedRange::load_range(site, number, &later, &chain).map_err(told)??;
+    if signed.writer != site.writer_name || signed.last_seq < sealed.last_seq {
+        return deferred(format!("segment {number} is not sealed by a signed checkpoint yet"));
+    }
+    let before = ChainState::from_chain(&chain, chain.peaks().to_vec());
+    let mut calls = OpenCalls::from_tombstone(there.last_tombstone.as_ref());
+    let mut reading = TombstoneBuilder::new(chain, &sealed);
+    reading.read_segment(site, number, &mut calls).map_err(told)??;
+    let (stood, root) = reading.finish_states();
+    reading.verify_following(site, &later).map_err(told)??;
+    calls.ensure_all_ended(inner, &later, number).map_err(told)??;
+    let (open, more_open) = calls.into_open_calls();
+    let (bytes, file) = file_digest(site, number).map_err(told)?;
+    let begun =
+        read_header(site, number).map_err(told)?.map_or(WallTime(0), |header| header.created_at);
+    let next = later.first().copied().unwrap_or(number);
+    let until =
+        read_header(site, next).map_err(told)?.map_or(WallTime(0), |header| header.created_at);
+    Ok(Tombstone {
+        writer: site.writer_name.clone(),
+        number,
+        bytes,
+        file_digest: file,
+        root,
+        started_at: begun,
+        newest_before: until,
+        removed_at: inner.clock.wall_now(),
+        reason: why,
+        signed_through: signed.last_seq,
+        initial_state: before,
+        states: stood,
+        open_calls: open,
+        more_open_calls: more_open,
+    })
+}
+
+/// Chain and tree before it.
+fn chain_before(
+    site: &WriterDir,
+    number: u32,
+    there: &SegmentInventory,
+) -> Result<HashChain, RemovalBlocked> {
+    match &there.last_tombstone {
+        None if number == 1 => Ok(HashChain::new(&site.writer_name)),
+        Some(tomb) if tomb.number.checked_add(1) == Some(number) => {
+            let after = tomb.chain_after();
+            after.map_or_else(|| deferred("the tombstone before it does not fit together"), Ok)
+        }
+        _ => deferred(format!("the segments before segment {number} are missing")),
+    }
+}
+
+/// The records of a segment and the checkpoints that seal them.
+struct SealedRange {
+    last_seq: u64,
+    /// In order; the last one covers the whole segment.
+    checkpoints: Vec<LedgerCheckpoint>,
+}
+
+impl SealedRange {
+    fn load_range(
+        site: &WriterDir,
+        number: u32,
+        later: &[u32],
+        chain: &HashChain,
+    ) -> io::Result<Result<Self, RemovalBlocked>> {
+        let mut scan = SegmentScan::scan_segment(site, number, None)?;
+        // Records that later segments repeat were relocated to them.
+        let mut next = None;
+        for at in later {
+            let first = first_seq(site, *at)?;
+            next = [next, first].into_iter().flatten().min();
+        }
+        let Some(next) = next else { return Ok(deferred("nothing is on record behind it yet")) };
+        if scan.last_seq.is_some_and(|last| last >= next) {
+            scan.discard_from(site, next, None)?;
+        }
+        let expected = chain.last_seq + 1;
+        let whole = scan.faults.is_empty()
+            && scan.more_faults == 0
+            && scan.first_seq.is_none_or(|first| first == expected)
+            && scan.last_seq.map_or(expected, |last| last + 1) == next;
+        if !whole {
+            return Ok(deferred(format!(
+                "segment {number} is not as it was written: it stays, and all behind it; `toolkeep record verify` tells more"
+            )));
+        }
+        let last = next - 1;
+        let mut marks: Vec<_> = scan.checkpoints.into_iter().map(|mark| mark.checkpoint).collect();
+        for at in later {
+            if marks.last().is_some_and(|mark| mark.last_seq >= last) {
+                break;
+            }
+            marks.extend(
+                SegmentScan::scan_segment(site, *at, None)?
+                    .checkpoints
+                    .into_iter()
+                    .map(|mark| mark.checkpoint),
+            );
+        }
+        marks.retain(|mark| mark.last_seq > chain.last_seq);
+        let Some(closing) = marks.iter().position(|mark| mark.last_seq >= last) else {
+            return Ok(deferred(format!("segment {number} is not sealed by a checkpoint yet")));
+        };
+        marks.truncate(closing + 1);
+        Ok(Ok(Self { last_seq: last, checkpoints: marks }))
+    }
+}
+
+/// The number of the first frame in a segment.
+fn first_seq(site: &WriterDir, number: u32) -> io::Result<Option<u64>> {
+    let file = site.open_segment(number, OpenMode::Read)?;
+    let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
+    Ok(match walk.read_next()? {
+        ReadStep::Frame(_, frame) => Some(frame.seq),
+        ReadStep::Garbage { .. } | ReadStep::End(_) => None,
+    })
+}
+
+/// Reads the frames of a segment.
+struct TombstoneBuilder<'a> {
+    chain: HashChain,
+    sealed: &'a SealedRange,
+    checkpoints: std::iter::Peekable<std::slice::Iter<'a, LedgerCheckpoint>>,
+    range: CompactRange,
+    own_range: CompactRange,
+    states: Vec<ChainState>,
+}
+
+impl<'a> TombstoneBuilder<'a> {
+    fn new(chain: HashChain, sealed: &'a SealedRange) -> Self {
+        let marks = sealed.checkpoints.iter().peekable();
+        Self {
+            range: CompactRange::empty_at(chain.count),
+            own_range: CompactRange::empty_at(0),
+            chain,
+            sealed,
+            checkpoints: marks,
+            states: Vec::new(),
+        }
+    }
+
+    fn read_segment(
+        &mut self,
+        site: &WriterDir,
+        number: u32,
+        calls: &mut OpenCalls,
+    ) -> io::Result<Result<(), RemovalBlocked>> {
+        let file = site.open_segment(number, OpenMode::Read)?;
+        let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
+        while let ReadStep::Frame(_, frame) = walk.read_next()? {
+            if frame.seq > self.sealed.last_seq {
+                break;
+            }
+            self.own_range.push_frame(frame.bytes);
+            self.range.push_frame(frame.bytes);
+            calls.observe_frame(&frame);
+            if let Err(stays) = self.push_frame(&frame) {
+                return Ok(Err(stays));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), RemovalBlocked> {
+        self.chain.append_frame(frame.seq, frame.bytes);
+        while let Some(mark) = self.checkpoints.next_if(|mark| mark.last_seq <= frame.seq) {
+            if !self.chain.matches_checkpoint(mark) {
+                return deferred(format!(
+                    "the records up to {} are not those that their checkpoint sealed: they stay; `toolkeep record verify` tells more",
+                    mark.last_seq
+                ));
+            }
+            if mark.last_seq <= self.sealed.last_seq {
+                self.push_chain_state();
+            }
+        }
+        Ok(())
+    }
+
+    fn push_chain_state(&mut self) {
+        let run = std::mem::replace(&mut self.range, CompactRange::empty_at(self.chain.count));
+        self.states.push(ChainState::from_chain(&self.chain, run.subtree_hashes()));
+    }
+
+    fn finish_states(&mut self) -> (Vec<ChainState>, Digest) {
+        if self.states.last().is_none_or(|stood| stood.frame_count != self.chain.count) {
+            self.push_chain_state();
+        }
+        (std::mem::take(&mut self.states), Digest(self.own_range.range_root()))
+    }
+
+    /// Verifies the records up to the checkpoint that covers the whole segment, so that its end is
+    /// sealed too.
+    fn verify_following(
+        &mut self,
+        site: &WriterDir,
+        later: &[u32],
+    ) -> io::Result<Result<(), RemovalBlocked>> {
+        for number in later {
+            let file = site.open_segment(*number, OpenMode::Read)?;
+            let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
+            while let (Some(_), ReadStep::Frame(_, frame)) =
+                (self.checkpoints.peek(), walk.read_next()?)
+            {
+                if frame.seq == self.chain.last_seq + 1
+                    && let Err(stays) = self.push_frame(&frame)
+                {
+                    return Ok(Err(stays));
+                }
+            }
+        }
+        match self.checkpoints.peek() {
+            None => Ok(Ok(())),
+            Some(_) => Ok(deferred("the records behind it are not whole")),
+        }
+    }
+}
+
+/// Calls without a recorded end.
+struct OpenCalls {
+    started_at_seq: HashMap<CallId, u64>,
+    /// Pending calls with the time of their last step.
+    pending_approvals: HashMap<CallId, WallTime>,
+    omitted_count: u64,
+}
+
+impl OpenCalls {
+    fn from_tombstone(before: Option<&Tombstone>) -> Self {
+        let open = before.into_iter().flat_map(|tomb| &tomb.open_calls);
+        let open = open.map(|(seq, call)| (*call, *seq)).collect();
+        let more = before.map_or(0, |tomb| tomb.more_open_calls);
+        Self { started_at_seq: open, pending_approvals: HashMap::new(), omitted_count: more }
+    }
+
+    fn observe_frame(&mut self, frame: &Frame<'_>) {
+        let Some(call) = frame.call_id else { return };
+        match frame.kind {
+            RecordKind::Intent => {
+                self.pending_approvals.remove(&call);
+                self.started_at_seq.insert(call, frame.seq);
+            }
+            RecordKind::Outcome | RecordKind::Refusal => {
+                self.pending_approvals.remove(&call);
+                self.started_at_seq.remove(&call);
+            }
+            RecordKind::ApprovalStep => match frame.decode_body::<ApprovalStepRecord>() {
+                Some(waited) if !waited.step.is_final() => {
+                    self.pending_approvals.insert(call, waited.recorded_at);
+                }
+                _ => drop(self.pending_approvals.remove(&call)),
+            },
+            RecordKind::Checkpoint
+            | RecordKind::Tombstone
+            | RecordKind::Gap
+            | RecordKind::AuditEvent => {}
+        }
+    }
+
+    /// Checks that no call runs or is pending. Pending calls may have ended in a later segment.
+    fn ensure_all_ended(
+        &mut self,
+        inner: &LedgerInner,
+        later: &[u32],
+        number: u32,
+    ) -> io::Result<Result<(), RemovalBlocked>> {
+        if let Some(call) = self.started_at_seq.keys().find(|call| inner.is_running(**call)) {
+            return Ok(deferred(format!("call `{call}` began in segment {number} and still runs")));
+        }
+        let now = inner.clock.wall_now().0;
+        self.pending_approvals.retain(|_, at| now.saturating_sub(at.0) < MAX_APPROVAL_AGE_MS);
+        // Only the ends of calls matter; calls that run meanwhile were checked above.
+        for number in later {
+            if self.pending_approvals.is_empty() {
+                return Ok(Ok(()));
+            }
+            let file = inner.writer_dir.open_segment(*number, OpenMode::Read)?;
+            let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
+            loop {
+                match walk.read_next()? {
+                    ReadStep::Frame(_, frame) => self.observe_end(&frame),
+                    ReadStep::Garbage { .. } => {}
+                    ReadStep::End(_) => break,
+                }
+            }
+        }
+        match self.pending_approvals.keys().next() {
+            None => Ok(Ok(())),
+            Some(call) => Ok(deferred(format!("call `{call}` is held since segment {number}"))),
+        }
+    }
+
+    fn observe_end(&mut self, frame: &Frame<'_>) {
+        let Some(call) = frame.call_id else { return };
+        let ends = match frame.kind {
+            RecordKind::Outcome | RecordKind::Refusal => true,
+            RecordKind::ApprovalStep => frame
+                .decode_body::<ApprovalStepRecord>()
+                .is_some_and(|waited| waited.step.is_final()),
+            _ => false,
+        };
+        if ends {
+            self.pending_approvals.remove(&call);
+        }
+    }
+
+    /// The newest by name, the rest by number.
+    fn into_open_calls(self) -> (Vec<(u64, CallId)>, u64) {
+        let mut open: Vec<_> =
+            self.started_at_seq.into_iter().map(|(call, seq)| (seq, call)).collect();
+        open.sort_unstable_by(|a, b| b.cmp(a));
+        let more = self.omitted_count + open.len().saturating_sub(MAX_LISTED_CALLS) as u64;
+        open.truncate(MAX_LISTED_CALLS);
+        open.reverse();
+        (open, more)
+    }
+}
+
+/// Size and SHA-256 of its file.
+fn file_digest(site: &WriterDir, number: u32) -> io::Result<(u64, Digest)> {
+    let file = site.open_segment(number, OpenMode::Read)?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut chunk = vec![0; 256 << 10];
+    loop {
+        let read = file.read_at(bytes, &mut chunk)?;
+        let Some(part) = chunk.get(..read).filter(|part| !part.is_empty()) else { break };
+        hash.update(part);
+        bytes += read as u64;
+    }
+    Ok((bytes, Digest(hash.finalize().into())))
+}

@@ -1,0 +1,96 @@
+//! Record identity: the owner, tool and caller of a record, read from its body.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use tool::ledger::RecordKind;
+
+use crate::frame::Frame;
+
+#[derive(Deserialize)]
+struct CallerFields<'b> {
+    #[serde(borrow)]
+    org: Cow<'b, str>,
+    #[serde(borrow, default)]
+    subject: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct ToolKeyFields<'b> {
+    #[serde(borrow)]
+    name: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct IntentFields<'b> {
+    #[serde(borrow)]
+    caller: CallerFields<'b>,
+    #[serde(borrow)]
+    tool: ToolKeyFields<'b>,
+}
+
+#[derive(Deserialize)]
+struct RefusalFields<'b> {
+    #[serde(borrow)]
+    caller: CallerFields<'b>,
+    #[serde(borrow)]
+    tool: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct EventFields<'b> {
+    #[serde(borrow)]
+    org: Cow<'b, str>,
+    #[serde(borrow, default)]
+    tool: Cow<'b, str>,
+    #[serde(borrow, default)]
+    by: Option<CallerFields<'b>>,
+}
+
+/// Organisation, tool and caller of a call, as a lookup holds them in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SearchFields {
+    pub(crate) org: String,
+    pub(crate) tool: String,
+    /// The caller's subject.
+    pub(crate) caller: String,
+}
+
+/// Identity of one frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FrameSearchFields<'b> {
+    pub(crate) org: Cow<'b, str>,
+    pub(crate) tool: Cow<'b, str>,
+    pub(crate) caller: Cow<'b, str>,
+}
+
+impl<'b> FrameSearchFields<'b> {
+    fn from_parts(caller: CallerFields<'b>, tool: Cow<'b, str>) -> Self {
+        Self { org: caller.org, tool, caller: caller.subject }
+    }
+
+    pub(crate) fn into_owned_fields(self) -> SearchFields {
+        let Self { org, tool, caller } = self;
+        SearchFields { org: org.into(), tool: tool.into(), caller: caller.into() }
+    }
+}
+
+/// Returns the caller's organisation, the tool name and the caller's subject. Intents, approval
+/// steps, refusals and audit events have them. In an audit event they are its organisation and its
+/// actor.
+pub(crate) fn search_fields<'b>(frame: &Frame<'b>) -> Option<FrameSearchFields<'b>> {
+    match frame.kind {
+        // An approval step stores both in the same form.
+        RecordKind::Intent | RecordKind::ApprovalStep => frame
+            .decode_body::<IntentFields<'b>>()
+            .map(|it| FrameSearchFields::from_parts(it.caller, it.tool.name)),
+        RecordKind::Refusal => frame
+            .decode_body::<RefusalFields<'b>>()
+            .map(|it| FrameSearchFields::from_parts(it.caller, it.tool)),
+        RecordKind::AuditEvent => frame.decode_body::<EventFields<'b>>().map(|event| {
+            let caller = event.by.map(|by| by.subject).unwrap_or_default();
+            FrameSearchFields { org: event.org, tool: event.tool, caller }
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! The file of a filter: written beside its segment, loaded, and probed page by page.
+
+use std::io;
+
+use crate::disk::{DiskFile, OpenMode, append_all, read_fully};
+use crate::frame::read_array;
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, WriterDir};
+use crate::slice::prefix;
+
+use super::{CHECKSUM_OFFSET, FilterHeader, FilterKey, PAGE_BYTES, SegmentFilter, page_checksum};
+
+/// The state of a segment's file that a filter was built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FilterSource {
+    /// Checksum of its header.
+    pub(crate) header_checksum: u32,
+    /// Nonce of its header.
+    pub(crate) nonce: u64,
+    /// Bytes of the file.
+    pub(crate) size_bytes: u64,
+}
+
+/// Returns the identity of a segment's file; `None` if its header is unreadable or belongs to
+/// another segment.
+pub(crate) fn read_source(file: &dyn DiskFile, number: u32) -> io::Result<Option<FilterSource>> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let have = read_fully(file, 0, &mut bytes)?;
+    let header = SegmentHeader::decode_header(prefix(&bytes, have));
+    let sum = read_array(&bytes, SEGMENT_HEADER_BYTES - 4).map_or(0, u32::from_le_bytes);
+    let size = file.file_size()?;
+    let header = header.ok().filter(|header| header.number == number);
+    Ok(header.map(|header| FilterSource {
+        header_checksum: sum,
+        nonce: header.nonce,
+        size_bytes: size,
+    }))
+}
+
+/// Writes the filter beside its segment, unsynced: checksums detect what a power failure damages.
+pub(crate) fn write_filter(site: &WriterDir, filter: &SegmentFilter) -> io::Result<()> {
+    let (path, unnamed) = site.filter_paths(filter.head.number);
+    let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
+    // Release the space that a full disk still granted.
+    append_all(file.as_ref(), &filter.encode_file()).inspect_err(|_| drop(file.truncate_to(0)))?;
+    site.disk.rename_file(&unnamed, &path)
+}
+
+/// Loads the header of the segment's filter; `None` if it is missing, damaged, or of another state
+/// of the segment.
+pub(crate) fn load_header(site: &WriterDir, number: u32) -> io::Result<Option<FilterHeader>> {
+    let file = match site.disk.open_file(&site.filter_paths(number).0, OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut page = [0; PAGE_BYTES];
+    let have = read_fully(file.as_ref(), 0, &mut page)?;
+    let head = FilterHeader::decode_page(prefix(&page, have));
+    let Some(head) = head.filter(|head| head.number == number) else { return Ok(None) };
+    if file.file_size()? != (u64::from(head.pages) + 1) * PAGE_BYTES as u64 {
+        return Ok(None);
+    }
+    let segment = site.open_segment(number, OpenMode::Read)?;
+    let source = read_source(segment.as_ref(), number)?;
+    Ok(source.filter(|source| *source == head.source).map(|_| head))
+}
+
+/// Returns the parts of the segment that can hold the key, as one bit each. Reads at most one page.
+///
+/// # Errors
+/// Errors of the disk, and [`io::ErrorKind::InvalidData`] if the page is damaged.
+pub(crate) fn probe_keys(
+    site: &WriterDir,
+    head: &FilterHeader,
+    keys: &[FilterKey<'_>],
+) -> io::Result<u64> {
+    let (mut found, mut file) = (0, None);
+    for key in keys {
+        if let Some(parts) = head.parts_without_rows(*key) {
+            found |= parts;
+            continue;
+        }
+        let opened = match file.take() {
+            Some(opened) => opened,
+            None => site.disk.open_file(&site.filter_paths(head.number).0, OpenMode::Read)?,
+        };
+        found |= read_rows(opened.as_ref(), head, *key)? | head.unreadable_parts;
+        if !matches!(key, FilterKey::Call(_)) {
+            found |= head.unnamed_parts;
+        }
+        file = Some(opened);
+    }
+    Ok(found & head.all_parts())
+}
+
+/// The conjunction of the key's rows.
+fn read_rows(file: &dyn DiskFile, head: &FilterHeader, key: FilterKey<'_>) -> io::Result<u64> {
+    let (index, rows) = head.key_rows(key);
+    let index = index + 1;
+    let mut page = [0; PAGE_BYTES];
+    let have = read_fully(file, u64::from(index) * PAGE_BYTES as u64, &mut page)?;
+    let sum = page_checksum(head.checksum, index, &page);
+    if have < PAGE_BYTES || read_array(&page, CHECKSUM_OFFSET).map(u32::from_le_bytes) != Some(sum)
+    {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let row = |row: usize| read_array(&page, row * 8).map_or(u64::MAX, u64::from_le_bytes);
+    Ok(rows.into_iter().fold(u64::MAX, |parts, at| parts & row(at)))
+}

@@ -1,0 +1,166 @@
+//! Signing key of the installation's ledger, and the keys that verify its signatures.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest as _, Sha256};
+use tool::Secret;
+
+use crate::slice::prefix;
+
+/// Ed25519 in `signed-note`.
+const ALGORITHM: u8 = 1;
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string does not fail.
+        write!(text, "{byte:02x}").unwrap_or_default();
+        text
+    })
+}
+
+/// A key that does not read as one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyError(&'static str);
+
+/// The key that signs checkpoints. Its file belongs to the server alone.
+pub struct CheckpointSigningKey {
+    pair: Ed25519KeyPair,
+    seed: [u8; 32],
+}
+
+impl CheckpointSigningKey {
+    /// Generates a new key.
+    ///
+    /// # Errors
+    /// The system provides no random numbers.
+    pub fn generate() -> Result<Self, KeyError> {
+        let mut seed = [0; 32];
+        let none = |_| KeyError("the system gives no random numbers for a key");
+        getrandom::fill(&mut seed).map_err(none)?;
+        Self::from_seed(seed)
+    }
+
+    /// Parses the text of a key file.
+    ///
+    /// # Errors
+    /// The text is not a key.
+    pub fn from_hex(text: &str) -> Result<Self, KeyError> {
+        let bad = KeyError("this is no key for the record: 64 hexadecimal digits on one line");
+        let hex = text.trim();
+        let mut seed = [0; 32];
+        if hex.len() != 64 || !hex.is_ascii() {
+            return Err(bad);
+        }
+        for (index, byte) in seed.iter_mut().enumerate() {
+            let pair = hex.get(index * 2..index * 2 + 2).ok_or_else(|| bad.clone())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad.clone())?;
+        }
+        Self::from_seed(seed)
+    }
+
+    fn from_seed(seed: [u8; 32]) -> Result<Self, KeyError> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed);
+        Ok(Self { pair: pair.map_err(|_| KeyError("this is no key of Ed25519"))?, seed })
+    }
+
+    /// The text of its file.
+    pub fn to_hex(&self) -> Secret {
+        Secret::new(to_hex(&self.seed))
+    }
+
+    /// Returns the ID of the installation, which is derived from the key.
+    pub fn installation_id(&self) -> String {
+        let hash = Sha256::digest(self.pair.public_key().as_ref());
+        to_hex(prefix(&hash, 8))
+    }
+
+    /// Returns the key that verifies a writer's checkpoints.
+    pub fn verifier_key_of(&self, writer: &str) -> VerifierKey {
+        self.verifier_key(&super::key_name(&self.installation_id(), writer))
+    }
+
+    pub(crate) fn verifier_key(&self, name: &str) -> VerifierKey {
+        VerifierKey { name: name.to_owned(), public_key: self.pair.public_key().as_ref().to_vec() }
+    }
+
+    pub(crate) fn sign_bytes(&self, text: &[u8]) -> Vec<u8> {
+        self.pair.sign(text).as_ref().to_vec()
+    }
+}
+
+impl fmt::Debug for CheckpointSigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordKey({})", self.installation_id())
+    }
+}
+
+/// A key that checkpoints are checked with; as text a `vkey` of `signed-note`: `NAME+ID+BASE64`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifierKey {
+    name: String,
+    public_key: Vec<u8>,
+}
+
+impl VerifierKey {
+    /// Returns the key's name, which is the origin of its checkpoints.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the writer whose record the key signs.
+    pub fn writer(&self) -> &str {
+        self.name.rsplit_once('/').map_or("", |(_, writer)| writer)
+    }
+
+    pub(super) fn key_id(&self) -> [u8; 4] {
+        let mut hash = Sha256::new();
+        hash.update(self.name.as_bytes());
+        hash.update(b"\n");
+        hash.update([ALGORITHM]);
+        hash.update(&self.public_key);
+        let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
+        [a, b, c, d]
+    }
+
+    pub(super) fn is_valid_signature(&self, text: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.public_key).verify(text, signature).is_ok()
+    }
+}
+
+impl fmt::Display for VerifierKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut key = vec![ALGORITHM];
+        key.extend(&self.public_key);
+        let id = to_hex(&self.key_id());
+        write!(f, "{}+{id}+{}", self.name, BASE64.encode(key))
+    }
+}
+
+impl FromStr for VerifierKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let bad = KeyError("this is no key to check with: `NAME+ID+BASE64`");
+        let mut parts = text.trim().splitn(3, '+');
+        let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(bad);
+        };
+        let key = BASE64.decode(key).map_err(|_| bad.clone())?;
+        let public = match key.split_first() {
+            Some((&ALGORITHM, public)) if public.len() == 32 => public.to_vec(),
+            _ => return Err(KeyError("the key is none of Ed25519")),
+        };
+        let read = Self { name: name.to_owned(), public_key: public };
+        let told = to_hex(&read.key_id());
+        if told == id {
+            Ok(read)
+        } else {
+            Err(KeyError("the key's id does not fit its name and bytes"))
+        }
+    }
+}

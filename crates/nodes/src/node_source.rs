@@ -1,0 +1,169 @@
+//! A node as a source of the catalog.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tool::node_registry::{NODE_SOURCE_PREFIX, NodeTool, RegistryStaleness};
+use tool::{
+    BoxFuture, CatalogItem, Json, NameError, Offer, PermissionLevel, Problem, SideEffects, Source,
+    SourceError, SourceListing, SourceName, SourceRevision, Tool, ToolName, ToolTraits,
+};
+
+use crate::input_spec;
+use crate::node_executor::NodeExecutor;
+use crate::registry::RegistryContext;
+
+/// The operator's list of tools without side effects; declarations of nodes are ignored. A name
+/// means the tool of the node that owns the name, and its shared copies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReadOnlyTools {
+    /// All tools.
+    All,
+    /// The listed tools: `TOOL` of any owner, `NODE/TOOL` if that node owns the name, `NODE/*` for
+    /// all that a node owns.
+    Named(BTreeSet<String>),
+}
+
+impl Default for ReadOnlyTools {
+    /// Lists no tool.
+    fn default() -> Self {
+        Self::Named(BTreeSet::new())
+    }
+}
+
+impl ReadOnlyTools {
+    fn contains(&self, owner: &str, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => {
+                let is_listed_for_owner = |tool: &str| names.contains(&format!("{owner}/{tool}"));
+                !names.is_empty()
+                    && (names.contains(tool)
+                        || is_listed_for_owner(tool)
+                        || is_listed_for_owner("*"))
+            }
+        }
+    }
+}
+
+/// The tools that one node registered, as a source.
+#[derive(Debug)]
+pub struct NodeSource {
+    name: SourceName,
+    node: String,
+    context: Arc<RegistryContext>,
+}
+
+impl NodeSource {
+    pub(crate) fn new(node: &str, shared: Arc<RegistryContext>) -> Result<Self, NameError> {
+        let name = source_name(node)?;
+        Ok(Self { name, node: node.to_owned(), context: shared })
+    }
+
+    fn build_listing(&self) -> SourceListing {
+        let (revision, tools) = self.context.list_tools(&self.node);
+        let read_only = self.context.read_only.load();
+        let mut listing = SourceListing { revision, ..SourceListing::default() };
+        if let Some(RegistryStaleness { since, reason: why }) = self.context.staleness() {
+            listing.stale_since = Some(since);
+            listing
+                .problems
+                .push(Problem::new("the registry of nodes", why).with_help(
+                    "no action is needed: it is reloaded as soon as the store responds",
+                ));
+        }
+        for tool in &tools {
+            if let Err(fault) = self.context.check_name_use(tool) {
+                let help = "have the node register the tool under another name, or share it";
+                listing
+                    .problems
+                    .push(Problem::new(tool.name.clone(), fault.to_string()).with_help(help));
+                continue;
+            }
+            let owner = self.context.effective_owner(tool);
+            let (item, warnings) = match convert_tool(tool, read_only.contains(&owner, &tool.name))
+            {
+                Ok(read) => read,
+                // Checked at registration, but a newer Toolkeep may have written it.
+                Err(error) => {
+                    listing.problems.push(Problem::new(tool.name.clone(), error.to_string()));
+                    continue;
+                }
+            };
+            listing.problems.extend(warnings.into_iter().map(|what| {
+                Problem::new(format!("{}: input_spec", tool.name), what)
+                    .with_help("name one of string, integer, number, boolean, object, array, or write JSON Schema")
+            }));
+            let (node, shared) = (self.node.clone(), Arc::clone(&self.context));
+            let executor = Arc::new(NodeExecutor { node, context: shared });
+            listing.offers.push(Offer { item: CatalogItem::Tool(Arc::new(item)), executor });
+        }
+        listing
+    }
+}
+
+/// Returns the source name of a node.
+pub(crate) fn source_name(node: &str) -> Result<SourceName, NameError> {
+    // The id is checked first, so that the error names the given text.
+    SourceName::new(node)?;
+    SourceName::new(format!("{NODE_SOURCE_PREFIX}{node}"))
+}
+
+/// Converts a registered tool, and returns the warnings about its `input_spec`.
+pub(crate) fn convert_tool(
+    tool: &NodeTool,
+    read_only: bool,
+) -> Result<(Tool, Vec<String>), NameError> {
+    let converted = input_spec::to_json_schema(&tool.input_spec);
+    let item = Tool {
+        name: ToolName::new(&tool.name)?,
+        title: None,
+        description: tool.description.clone(),
+        input_schema: converted.schema,
+        output_schema: None,
+        traits: tool_traits(read_only),
+        raw_definition: pinned_definition(tool),
+    };
+    Ok((item, converted.warnings))
+}
+
+/// Returns the traits of a node's tool. Guests may not call it, because it runs on the node's
+/// machine. Its effects are unknown, unless the operator lists it as read-only.
+fn tool_traits(read_only: bool) -> ToolTraits {
+    let effects = if read_only { SideEffects::read_only() } else { SideEffects::Unknown };
+    ToolTraits {
+        min_level: PermissionLevel::User,
+        effects,
+        is_idempotent: read_only,
+        ..ToolTraits::default()
+    }
+}
+
+/// Returns the definition that is pinned: everything except the node, so that it is equal on every
+/// node.
+pub(crate) fn pinned_definition(tool: &NodeTool) -> Json {
+    Json::object_from([
+        ("name", &Json::encode(&tool.name)),
+        ("description", &Json::encode(&tool.description)),
+        ("input_spec", &tool.input_spec),
+        ("metadata", &tool.metadata.without_member("node_id")),
+    ])
+}
+
+impl Source for NodeSource {
+    fn name(&self) -> &SourceName {
+        &self.name
+    }
+
+    fn list_offers(&self) -> BoxFuture<'_, Result<SourceListing, SourceError>> {
+        Box::pin(std::future::ready(Ok(self.build_listing())))
+    }
+
+    fn wait_for_change(&self, seen: SourceRevision) -> BoxFuture<'_, SourceRevision> {
+        Box::pin(self.context.wait_for_change(&self.node, seen))
+    }
+
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

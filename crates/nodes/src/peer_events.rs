@@ -1,0 +1,272 @@
+//! Signed events between servers that share a registry: a tool changed, a node sent a heartbeat, an
+//! address changed.
+//!
+//! An event is a hint, not data. A tool event triggers a reload of its record; an address event
+//! only invalidates the cached address. Unsigned, own and expired events are ignored.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use tokio::sync::mpsc;
+use tool::node_registry::{HeartbeatState, NodeError};
+use tool::store::{MAX_MESSAGE_BYTES, MessageBus, WritePrecondition};
+use tool::{StoreError, WallTime};
+
+use crate::PersistentNodeRegistry;
+use crate::registry_store::RegistryStore;
+
+/// The channel of the message bus.
+const CHANNEL: &str = "toolkeep:nodes";
+/// The record of the signing key, stored with the registry.
+pub(crate) const SIGNING_KEY: &str = "news/key";
+/// Maximum number of events that wait to be sent; further ones are dropped.
+const OUTBOX_CAPACITY: usize = 1_024;
+/// Maximum age of a message, or clock difference of its sender.
+const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
+/// Backoff between subscription attempts.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// An event that servers of a registry exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PeerEvent {
+    /// The record of a tool was written or removed.
+    #[serde(rename = "written")]
+    ToolChanged(String),
+    /// A node sent a heartbeat.
+    #[serde(rename = "beat")]
+    Heartbeat(String, HeartbeatState),
+    /// The address of the node with this label changed.
+    #[serde(rename = "moved")]
+    AddressChanged(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PeerMessage {
+    /// The id of the sender.
+    #[serde(rename = "by")]
+    server_id: String,
+    #[serde(rename = "at")]
+    sent_at: WallTime,
+    #[serde(rename = "word")]
+    event: PeerEvent,
+}
+
+/// The queue of events to other servers. Without a message bus, events are discarded.
+#[derive(Debug, Clone, Default)]
+pub struct PeerOutbox(Arc<OnceLock<mpsc::Sender<PeerEvent>>>);
+
+impl PeerOutbox {
+    /// Sends an address change of the node with this label. Never waits.
+    pub fn send_address_changed(&self, label: &str) {
+        self.send_event(|| PeerEvent::AddressChanged(label.to_owned()));
+    }
+
+    /// Sends an event. Never waits.
+    pub(crate) fn send_event(&self, event: impl FnOnce() -> PeerEvent) {
+        if let Some(sender) = self.0.get() {
+            // A full queue drops the event, which is only a hint.
+            drop(sender.try_send(event()));
+        }
+    }
+}
+
+/// The link to the other servers of the registry.
+pub(crate) struct PeerLink {
+    bus: Arc<dyn MessageBus>,
+    server_id: String,
+    queue: mpsc::Receiver<PeerEvent>,
+}
+
+impl fmt::Debug for PeerLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerLink").field("server_id", &self.server_id).finish_non_exhaustive()
+    }
+}
+
+impl PeerLink {
+    /// Connects an outbox to the bus. Returns `None` if it is already connected.
+    pub(crate) fn connect(
+        bus: Arc<dyn MessageBus>,
+        outbox: &PeerOutbox,
+        server_id: String,
+    ) -> Option<Self> {
+        let (sender, queue) = mpsc::channel(OUTBOX_CAPACITY);
+        outbox.0.set(sender).ok().map(|()| Self { bus, server_id, queue })
+    }
+}
+
+impl PersistentNodeRegistry {
+    /// Sends events to the other servers and receives theirs, until it is cancelled. Without
+    /// [`PersistentNodeRegistry::set_message_bus`]
+    /// it does nothing.
+    pub async fn run_peer_events(&self) {
+        let news = self.context.peer_link.lock().await.take();
+        let Some(mut news) = news else { return std::future::pending().await };
+        let key = loop {
+            match load_or_create_key(self.context.store.as_ref()).await {
+                Ok(key) => break key,
+                // Events wait meanwhile, or are dropped.
+                Err(_) => tokio::time::sleep(BACKOFF_MAX).await,
+            }
+        };
+        let signer = MessageSigner(key);
+        let (bus, server_id) = (Arc::clone(&news.bus), news.server_id.clone());
+        let clock = Arc::clone(&self.context.clock);
+        let send_loop = async {
+            while let Some(event) = news.queue.recv().await {
+                let message =
+                    PeerMessage { server_id: server_id.clone(), sent_at: clock.wall_now(), event };
+                // The bus has its own backoff after a failure.
+                drop(bus.publish_message(CHANNEL, signer.sign_message(&message)).await);
+            }
+        };
+        tokio::join!(send_loop, self.run_subscription(bus.as_ref(), &signer, &server_id));
+    }
+
+    async fn run_subscription(
+        &self,
+        bus: &dyn MessageBus,
+        signer: &MessageSigner,
+        server_id: &str,
+    ) {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            if let Err(error) = self.receive_messages(bus, signer, server_id, &mut backoff).await {
+                tracing::debug!(%error, "events of other servers cannot be received");
+            }
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    async fn receive_messages(
+        &self,
+        bus: &dyn MessageBus,
+        signer: &MessageSigner,
+        server_id: &str,
+        backoff: &mut Duration,
+    ) -> Result<(), StoreError> {
+        let mut subscription = bus.subscribe_channel(CHANNEL).await?;
+        loop {
+            let messages = subscription.next_messages().await?;
+            *backoff = BACKOFF_MIN;
+            let mut ignored_count = 0_usize;
+            for bytes in messages {
+                match signer.verify_message(&bytes, self.context.clock.wall_now()) {
+                    Some(message) if message.server_id != server_id => {
+                        self.apply_event(message.event).await;
+                    }
+                    Some(_) => {}
+                    None => ignored_count += 1,
+                }
+            }
+            if ignored_count > 0 {
+                tracing::warn!(ignored_count, "ignored messages without a valid signature");
+            }
+        }
+    }
+
+    async fn apply_event(&self, event: PeerEvent) {
+        match event {
+            PeerEvent::ToolChanged(key) => {
+                if crate::registry::is_announced_key(&key) {
+                    let read: Result<(), NodeError> = self.context.reload_key(&key).await;
+                    drop(read);
+                }
+            }
+            PeerEvent::Heartbeat(node, beat) => drop(self.context.record_heartbeat(&node, beat)),
+            PeerEvent::AddressChanged(label) => {
+                if let Some(locator) = self.context.channels.locator.get() {
+                    locator.mark_moved(&label);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the signing key that all servers of a registry share. The first server generates it.
+async fn load_or_create_key(keep: &dyn RegistryStore) -> Result<Vec<u8>, StoreError> {
+    for _ in 0..2 {
+        if let Some(stored) = keep.get_record(SIGNING_KEY).await? {
+            return Ok(stored.bytes.to_vec());
+        }
+        let random = || uuid::Uuid::new_v4().simple();
+        let new_key = format!("\"{}{}\"", random(), random());
+        match keep.put_record(SIGNING_KEY, WritePrecondition::Absent, Some(new_key.into())).await {
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::Unavailable("the signing key of events cannot be created".to_owned()))
+}
+
+/// Signs messages: a MAC of 32 bytes, then the message.
+struct MessageSigner(Vec<u8>);
+
+impl MessageSigner {
+    fn new_mac(&self, text: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        mac.update(text);
+        Some(mac)
+    }
+
+    fn sign_message(&self, message: &PeerMessage) -> Bytes {
+        let text = serde_json::to_vec(message).unwrap_or_default();
+        let mac = self.new_mac(&text).map(|mac| mac.finalize().into_bytes().to_vec());
+        let mut signed = mac.unwrap_or_default();
+        signed.extend_from_slice(&text);
+        signed.into()
+    }
+
+    fn verify_message(&self, signed: &Bytes, now: WallTime) -> Option<PeerMessage> {
+        let (mac, text) =
+            signed.split_at_checked(32).filter(|_| signed.len() <= MAX_MESSAGE_BYTES)?;
+        self.new_mac(text)?.verify_slice(mac).ok()?;
+        let message: PeerMessage = serde_json::from_slice(text).ok()?;
+        let skew = u128::from(now.0.abs_diff(message.sent_at.0));
+        (skew <= MAX_CLOCK_SKEW.as_millis()).then_some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tool::WallTime;
+    use tool::node_registry::HeartbeatState;
+
+    use super::{MAX_CLOCK_SKEW, MessageSigner, PeerEvent, PeerMessage};
+
+    #[test]
+    fn a_word_counts_only_as_it_was_signed_and_for_a_while() {
+        let (seal, at) = (MessageSigner(b"key".to_vec()), WallTime(1_000_000));
+        let word = PeerEvent::Heartbeat("n1".to_owned(), HeartbeatState::Draining);
+        let sealed = seal.sign_message(&PeerMessage {
+            server_id: "a".to_owned(),
+            sent_at: at,
+            event: word.clone(),
+        });
+        // The control: as it is it counts.
+        assert_eq!(seal.verify_message(&sealed, at).unwrap().event, word);
+        let age = u64::try_from(MAX_CLOCK_SKEW.as_millis()).unwrap();
+        assert!(seal.verify_message(&sealed, WallTime(at.0 + age)).is_some());
+        assert!(
+            seal.verify_message(&sealed, WallTime(at.0 + age + 1)).is_none(),
+            "said again later"
+        );
+        assert!(seal.verify_message(&sealed, WallTime(at.0 - age - 1)).is_none());
+        assert!(MessageSigner(b"other".to_vec()).verify_message(&sealed, at).is_none());
+        let text = String::from_utf8(sealed[32..].to_vec()).unwrap().replace("n1", "n2");
+        let forged = [&sealed[..32], text.as_bytes()].concat();
+        assert!(seal.verify_message(&forged.into(), at).is_none());
+        for broken in [&b""[..], b"short", &sealed[..40]] {
+            assert!(seal.verify_message(&Bytes::copy_from_slice(broken), at).is_none());
+        }
+    }
+}

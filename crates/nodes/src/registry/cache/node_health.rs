@@ -1,0 +1,83 @@
+//! Health of cached nodes: heartbeats, backoff after failed calls and support of progress.
+
+use std::time::Duration;
+
+use tool::MonotonicTime;
+use tool::node_registry::{HeartbeatState, NodeError, NodeStatus, ResolveError};
+
+use super::RegistryContext;
+
+/// Timeout of a heartbeat, which nodes send every five seconds.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl RegistryContext {
+    pub(crate) fn record_heartbeat(
+        &self,
+        node: &str,
+        beat: HeartbeatState,
+    ) -> Result<(), NodeError> {
+        let (wall, mono) = (self.clock.wall_now(), self.clock.monotonic_now());
+        let mut state = self.lock_cache();
+        let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
+        node.ok_or(NodeError::NotFound)?.last_heartbeat = Some((beat, wall, mono));
+        Ok(())
+    }
+
+    pub(crate) fn heartbeat_state(&self, node: &str) -> Option<HeartbeatState> {
+        Some(self.lock_cache().nodes.get(node)?.last_heartbeat?.0)
+    }
+
+    /// Whether the heartbeat of a node is overdue. A node that never sent one is not overdue.
+    pub(crate) fn is_heartbeat_overdue(&self, node: &str) -> bool {
+        let beat = self.lock_cache().nodes.get(node).and_then(|node| node.last_heartbeat);
+        beat.is_some_and(|(_, _, at)| {
+            self.clock.monotonic_now().saturating_duration_since(at) > HEARTBEAT_TIMEOUT
+        })
+    }
+
+    /// Puts an unreachable node into backoff, so that others are tried first.
+    pub(crate) fn back_off_node(&self, node: &str, until: MonotonicTime) {
+        if let Some(node) = self.lock_cache().nodes.get_mut(node) {
+            node.backoff_until = Some(until);
+        }
+    }
+
+    /// Whether a node is tried before others: it was reachable at its last call, and its heartbeat
+    /// is not overdue.
+    pub(crate) fn is_preferred(&self, node: &str) -> bool {
+        let backoff_until = self.lock_cache().nodes.get(node).and_then(|node| node.backoff_until);
+        let backs_off = backoff_until.is_some_and(|until| self.clock.monotonic_now() < until);
+        !backs_off && !self.is_heartbeat_overdue(node)
+    }
+
+    /// Whether a node supports calls with progress.
+    pub(crate) fn supports_progress(&self, node: &str) -> bool {
+        self.lock_cache().nodes.get(node).is_some_and(|node| !node.lacks_progress)
+    }
+
+    pub(crate) fn mark_progress_unsupported(&self, node: &str) {
+        if let Some(node) = self.lock_cache().nodes.get_mut(node) {
+            node.lacks_progress = true;
+        }
+    }
+
+    pub(in crate::registry) fn node_status(
+        &self,
+        node_id: String,
+        endpoint: impl FnOnce(&str) -> Result<String, ResolveError>,
+    ) -> NodeStatus {
+        let endpoint = endpoint(&node_id);
+        let state = self.lock_cache();
+        let node = state.nodes.get(&node_id);
+        let (tool_count, heartbeat) =
+            node.map_or((0, None), |node| (node.tools.len(), node.last_heartbeat));
+        let connection_replaced_at = self.channels.reverse_connections.replaced_at(&node_id);
+        NodeStatus {
+            node_id,
+            tool_count,
+            last_heartbeat: heartbeat.map(|(state, wall, _)| (state, wall)),
+            endpoint,
+            connection_replaced_at,
+        }
+    }
+}

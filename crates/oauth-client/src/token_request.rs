@@ -1,0 +1,222 @@
+//! Access tokens, and the requests to the token endpoint.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use serde::{Deserialize, Deserializer};
+use tokio::time::Instant;
+use tool::{Secret, WallTime};
+
+use super::TokenError;
+use super::client_auth::OAuthClient;
+use super::http_client::{OAuthHttpClient, RequestTarget, describe_target};
+use super::metadata::DiscoveredServer;
+use tool::display_text::escape_and_truncate;
+
+/// Maximum bytes of a token.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+/// Time before expiry at which a token is renewed; at most a tenth of its lifetime.
+const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
+/// Maximum lifetime that is accepted.
+const MAX_LIFETIME: Duration = Duration::from_hours(24 * 30);
+
+/// Bearer token with its lifetime.
+pub struct AccessToken {
+    header: HeaderValue,
+    pub(super) generation: u64,
+    /// Renewal time and expiry time; `None` if the server named no lifetime.
+    lifetime: Option<(Instant, Instant)>,
+    /// Whether the server has accepted the token once.
+    pub(super) was_accepted: AtomicBool,
+}
+
+impl AccessToken {
+    /// Creates a token, or returns `None` if it cannot be sent in a header (RFC 6750 2.1).
+    pub(super) fn new(text: &str, number: u64, life: Option<Duration>) -> Option<Self> {
+        let fits = |text: &str| {
+            (1..=MAX_TOKEN_BYTES).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let mut header =
+            HeaderValue::try_from(format!("Bearer {}", Some(text).filter(|it| fits(it))?)).ok()?;
+        header.set_sensitive(true);
+        let now = Instant::now();
+        let ends = life.map(|life| {
+            let life = life.min(MAX_LIFETIME);
+            (now + life.saturating_sub(RENEWAL_MARGIN.min(life / 10)), now + life)
+        });
+        Some(Self {
+            header,
+            generation: number,
+            lifetime: ends,
+            was_accepted: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the `Authorization` header.
+    pub fn authorization_header(&self) -> HeaderValue {
+        self.header.clone()
+    }
+
+    /// Returns whether the token need not be renewed yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.lifetime.is_none_or(|(soon, _)| Instant::now() < soon)
+    }
+
+    /// Returns whether the token has not expired.
+    pub(super) fn is_usable(&self) -> bool {
+        self.lifetime.is_none_or(|(_, end)| Instant::now() < end)
+    }
+
+    /// Marks the token as accepted by its server.
+    pub fn mark_accepted(&self) {
+        self.was_accepted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("number", &self.generation).finish_non_exhaustive()
+    }
+}
+
+/// Tokens that a token endpoint issued.
+#[derive(Debug)]
+pub(super) struct IssuedTokens {
+    pub(super) access_token: Secret,
+    pub(super) refresh_token: Option<Secret>,
+    pub(super) lifetime: Option<Duration>,
+    pub(super) scope: Option<String>,
+}
+
+impl IssuedTokens {
+    /// Returns the expiry as wall-clock time.
+    pub(super) fn expires_at(&self, now: WallTime) -> Option<WallTime> {
+        let life = self.lifetime.map(|life| life.min(MAX_LIFETIME))?;
+        Some(WallTime(now.0.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))))
+    }
+}
+
+/// Error of a token request.
+#[derive(Debug)]
+pub(super) enum TokenRequestError {
+    /// The grant is no longer valid (`invalid_grant`).
+    InvalidGrant(TokenError),
+    /// The request failed for another reason.
+    Other(TokenError),
+}
+
+impl From<TokenRequestError> for TokenError {
+    fn from(denied: TokenRequestError) -> Self {
+        match denied {
+            TokenRequestError::InvalidGrant(fault) | TokenRequestError::Other(fault) => fault,
+        }
+    }
+}
+
+impl From<TokenError> for TokenRequestError {
+    fn from(fault: TokenError) -> Self {
+        Self::Other(fault)
+    }
+}
+
+#[derive(Deserialize)]
+struct TokenResponseBody {
+    access_token: Option<String>,
+    token_type: Option<String>,
+    #[serde(default, deserialize_with = "deserialize_seconds")]
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+    scope: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TokenErrorBody {
+    error: String,
+    error_description: Option<String>,
+}
+
+/// Deserialises a number of seconds; some servers send it as text.
+fn deserialize_seconds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    let whole = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of seconds"
+    )]
+    Ok(whole.or_else(|| value.as_f64().map(|seconds| seconds as u64)))
+}
+
+/// Requests a token with these form fields of the grant.
+pub(super) async fn request_token(
+    web: &OAuthHttpClient,
+    known: &DiscoveredServer,
+    (client, now): (&OAuthClient, WallTime),
+    grant: Vec<(&'static str, String)>,
+) -> Result<IssuedTokens, TokenRequestError> {
+    let Some(url) = known.server.token_endpoint.as_deref() else {
+        return Err(
+            TokenError::malformed("has an authorization server without a token endpoint").into()
+        );
+    };
+    let at =
+        RequestTarget { url, role: "the token endpoint", named_by: "the authorization server" };
+    let mut signed = client.authenticate_request(&known.server, now)?;
+    signed.fields.extend(grant);
+    signed.fields.push(("resource", known.resource.clone()));
+    let answer = web.post_form(at, signed.headers, &signed.fields).await?;
+    if !answer.status.is_success() {
+        let Ok(error) = serde_json::from_slice::<TokenErrorBody>(&answer.body) else {
+            let message = format!("{} answers with HTTP {}", describe_target(at), answer.status);
+            return Err(TokenError::request_refused(message).into());
+        };
+        return Err(to_request_error(at, &error));
+    }
+    // The response may contain a token, so error messages never quote it.
+    let unfit =
+        |why: &str| TokenError::malformed(format!("{} answers with {why}", describe_target(at)));
+    let response: TokenResponseBody =
+        serde_json::from_slice(&answer.body).map_err(|_| unfit("what is no answer of OAuth"))?;
+    if !response.token_type.is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
+        return Err(unfit("a token of another type than `Bearer`").into());
+    }
+    let access = response.access_token.filter(|token| AccessToken::new(token, 0, None).is_some());
+    let access = access.ok_or_else(|| unfit("a token that cannot be sent"))?;
+    let refresh =
+        response.refresh_token.filter(|token| (1..=MAX_TOKEN_BYTES).contains(&token.len()));
+    let life = response.expires_in.map(Duration::from_secs);
+    let (access, refresh) = (Secret::new(access), refresh.map(Secret::new));
+    Ok(IssuedTokens {
+        access_token: access,
+        refresh_token: refresh,
+        lifetime: life,
+        scope: response.scope,
+    })
+}
+
+fn to_request_error(at: RequestTarget<'_>, body: &TokenErrorBody) -> TokenRequestError {
+    let error_code = escape_and_truncate(&body.error, 60);
+    let why = body
+        .error_description
+        .as_deref()
+        .map(|why| escape_and_truncate(why, 200))
+        .unwrap_or_default();
+    let why = if why.is_empty() { why } else { format!(": {why}") };
+    let fault = TokenError::request_refused(format!(
+        "{} refuses: `{error_code}`{why}",
+        describe_target(at)
+    ));
+    match body.error.as_str() {
+        "invalid_grant" => TokenRequestError::InvalidGrant(fault),
+        "invalid_client" | "unauthorized_client" => TokenRequestError::Other(
+            fault.with_help("look at the client's id and its secret or key"),
+        ),
+        "invalid_scope" => TokenRequestError::Other(fault.with_help("look at `scopes`")),
+        _ => TokenRequestError::Other(fault),
+    }
+}

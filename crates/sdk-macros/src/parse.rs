@@ -1,0 +1,167 @@
+//! The parser of the `#[tool]` attribute and the function it annotates.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::Parser as _;
+use syn::spanned::Spanned as _;
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Pat, ReturnType, Type,
+};
+
+/// Parsed function and arguments of the `#[tool]` attribute.
+pub(crate) struct ToolFunction {
+    pub(crate) function: ItemFn,
+    pub(crate) name: LitStr,
+    pub(crate) description: String,
+    pub(crate) metadata: Option<Expr>,
+    pub(crate) input_spec: Option<Expr>,
+    pub(crate) input: InputKind,
+    /// Parameters of the function, in its own order.
+    pub(crate) parameters: Vec<ParameterKind>,
+    /// Whether it returns a `Result`.
+    pub(crate) returns_result: bool,
+}
+
+/// Form of the tool's input.
+pub(crate) enum InputKind {
+    /// Bytes, passed unparsed.
+    Bytes,
+    /// One value.
+    Single(Box<Type>),
+    /// Fields with their types and attributes.
+    Fields(Vec<(Ident, Type, Vec<Attribute>)>),
+}
+
+/// Kind of a function parameter.
+pub(crate) enum ParameterKind {
+    Input,
+    Field(Ident),
+    Call,
+}
+
+impl ToolFunction {
+    pub(crate) fn parse_tool(arguments: TokenStream, item: TokenStream) -> Result<Self, Error> {
+        let function: ItemFn = syn::parse2(item)?;
+        check_signature(&function)?;
+        let (mut name, mut description) = (None::<LitStr>, None::<LitStr>);
+        let (mut metadata, mut input_spec) = (None::<Expr>, None::<Expr>);
+        syn::meta::parser(|meta| {
+            let twice = || meta.error("this is said twice");
+            if meta.path.is_ident("name") {
+                name.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("description") {
+                description.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("metadata") {
+                metadata.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else if meta.path.is_ident("input_spec") {
+                input_spec.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+            } else {
+                Err(meta.error("use `name`, `description`, `metadata` or `input_spec`"))
+            }
+        })
+        .parse2(arguments)?;
+        let name = name.unwrap_or_else(|| {
+            LitStr::new(&function.sig.ident.to_string(), function.sig.ident.span())
+        });
+        check_tool_name(&name)?;
+        let description = description.map_or_else(|| doc_comment(&function.attrs), |it| it.value());
+        let (input, passed) = parse_parameters(&function)?;
+        let fails = returns_result(&function.sig.output);
+        Ok(Self {
+            function,
+            name,
+            description,
+            metadata,
+            input_spec,
+            input,
+            parameters: passed,
+            returns_result: fails,
+        })
+    }
+}
+
+/// Checks the tool name as every registry does.
+fn check_tool_name(name: &LitStr) -> Result<(), Error> {
+    let text = name.value();
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if (1..=128).contains(&text.len()) && text.chars().all(known) {
+        return Ok(());
+    }
+    Err(Error::new(name.span(), "a tool's name is 1 to 128 letters, digits, `_`, `.` and `-`"))
+}
+
+fn check_signature(function: &ItemFn) -> Result<(), Error> {
+    let sig = &function.sig;
+    let odd = [
+        (sig.unsafety.map(|it| it.span()), "unsafe"),
+        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "of another language"),
+        (sig.generics.params.first().map(syn::spanned::Spanned::span), "generic"),
+        (sig.variadic.as_ref().map(syn::spanned::Spanned::span), "of any number of parameters"),
+    ];
+    match odd.into_iter().find_map(|(span, what)| Some((span?, what))) {
+        Some((span, what)) => {
+            Err(Error::new(span, format!("a tool is no function that is {what}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Joins the doc comment of the function into one text.
+fn doc_comment(attributes: &[Attribute]) -> String {
+    let line = |attribute: &Attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let lines: Vec<_> = attributes.iter().filter_map(line).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+fn parse_parameters(function: &ItemFn) -> Result<(InputKind, Vec<ParameterKind>), Error> {
+    let (mut fields, mut whole, mut passed) = (Vec::new(), None::<Type>, Vec::new());
+    for argument in &function.sig.inputs {
+        let FnArg::Typed(argument) = argument else {
+            return Err(Error::new(argument.span(), "a tool is no method"));
+        };
+        let Pat::Ident(pattern) = argument.pat.as_ref() else {
+            return Err(Error::new(argument.pat.span(), "a parameter of a tool has a name"));
+        };
+        let (name, ty) = (&pattern.ident, argument.ty.as_ref());
+        if is_path_ending_with(ty, "Call") {
+            passed.push(ParameterKind::Call);
+        } else if name == "input" {
+            whole = Some(ty.clone());
+            passed.push(ParameterKind::Input);
+        } else {
+            fields.push((name.clone(), ty.clone(), argument.attrs.clone()));
+            passed.push(ParameterKind::Field(name.clone()));
+        }
+    }
+    match (whole, fields.first()) {
+        (Some(_), Some((name, _, _))) => Err(Error::new(
+            name.span(),
+            "`input` is the whole input; name it otherwise, or take it alone",
+        )),
+        (Some(ty), None) if is_path_ending_with(&ty, "Bytes") => Ok((InputKind::Bytes, passed)),
+        (Some(ty), None) => Ok((InputKind::Single(Box::new(ty)), passed)),
+        (None, _) => Ok((InputKind::Fields(fields), passed)),
+    }
+}
+
+fn returns_result(output: &ReturnType) -> bool {
+    matches!(output, ReturnType::Type(_, ty) if is_path_ending_with(ty, "Result"))
+}
+
+/// Whether the path of a type ends in this name, with any generic arguments.
+fn is_path_ending_with(ty: &Type, name: &str) -> bool {
+    match ty {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == name),
+        _ => false,
+    }
+}
+
+/// Fallback span if no better one is known.
+pub(crate) fn call_site() -> Span {
+    Span::call_site()
+}

@@ -1,0 +1,59 @@
+//! Creation of keys on behalf of other keys, and the limit for delegated keys.
+
+use identity::{KeyIssueError, KeyRecord, NewKey, Principal};
+use tool::{ErrorCode, Secret, WallTime};
+
+use super::{KeyStore, MAX_DELEGATED_KEYS, MAX_REMOVED_AT_ONCE};
+use crate::error::ApiError;
+
+impl KeyStore {
+    /// Creates a key with permissions that `maker` may grant. If the key of `maker` is delegated,
+    /// the new key depends on it. The record names the creator.
+    ///
+    /// # Errors
+    /// Returns an error if the maker is not permitted, the request is invalid, too many keys were
+    /// delegated from the maker's root key, or the store is unavailable.
+    pub async fn create_by(
+        &self,
+        maker: &Principal,
+        new: NewKey,
+        now: WallTime,
+    ) -> Result<(Secret, KeyRecord), ApiError> {
+        let new = new.created_by(maker, &self.key_ring()).map_err(|fault| key_error(&fault))?;
+        if !new.delegations.is_empty() {
+            self.remove_ended_delegations(maker, now).await?;
+        }
+        self.create_key(new, now).await
+    }
+
+    /// Removes ended keys that were delegated from the same root key as this one.
+    ///
+    /// # Errors
+    /// [`ErrorCode::TooLarge`] if too many of them are active, or an error if the store is
+    /// unavailable.
+    pub(super) async fn remove_ended_delegations(
+        &self,
+        maker: &Principal,
+        now: WallTime,
+    ) -> Result<(), ApiError> {
+        let (ring, first) = (self.key_ring(), maker.limit_key_id());
+        let (over, hold): (Vec<_>, Vec<_>) = ring
+            .delegated_from(first)
+            .partition(|record| ring.invalid_reason(record.id.as_str(), now).is_some());
+        if hold.len() >= MAX_DELEGATED_KEYS {
+            let message = format!("{MAX_DELEGATED_KEYS} keys came of this one already");
+            return Err(ApiError::new(ErrorCode::TooLarge, message)
+                .with_help("revoke some of them, or wait until they end"));
+        }
+        for record in over.into_iter().take(MAX_REMOVED_AT_ONCE) {
+            self.remove_key(record.id.as_str()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Converts a key creation fault into an API error.
+pub fn key_error(fault: &KeyIssueError) -> ApiError {
+    let code = if fault.is_malformed() { ErrorCode::InvalidRequest } else { ErrorCode::Forbidden };
+    ApiError::new(code, fault.to_string())
+}

@@ -1,0 +1,98 @@
+//! What lists render, by count.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, CurrentSnapshot, SourceCatalog};
+use formats::{AliasMap, ProviderFormat};
+use gateway::{CatalogView, Gateway, GatewayComponents, GatewayOptions};
+use identity::KeyRing;
+use policy::Policy;
+use serde_json::json;
+use tool::{
+    CallerType, CatalogItem, Offer, Org, PermissionLevel, Secret, SourceListing, SourceName,
+    SourceTrust, WallTime,
+};
+
+use super::{NameStyle, RenderedTools, ToolListCache};
+
+fn offer(name: &str, description: &str) -> Offer {
+    let mut tool = testkit::read_only_tool(name, description, &json!({ "type": "object" }));
+    tool.traits.min_level = PermissionLevel::Guest;
+    Offer { item: CatalogItem::Tool(Arc::new(tool)), executor: testkit::executor::echo_executor() }
+}
+
+fn shelf(offers: Vec<Offer>) -> Arc<SourceCatalog> {
+    let listing = SourceListing { offers, ..SourceListing::default() };
+    let source = SourceName::new("s").unwrap();
+    Arc::new(
+        SourceCatalog::new_starting(source, "test", SourceTrust::Full)
+            .with_listing(&Org::default(), listing),
+    )
+}
+
+fn catalog(number: usize, description: &str) -> Catalog {
+    let offers = (0..number).map(|tool| offer(&format!("s.t{tool}"), description)).collect();
+    Catalog::from_sources(1, vec![shelf(offers)])
+}
+
+fn view(catalog: Catalog) -> Arc<CatalogView> {
+    let gateway = Gateway::new(GatewayComponents {
+        current: Arc::new(CurrentSnapshot::new(catalog, Policy::default())),
+        ledger: Arc::new(testkit::ledger::MemoryLedger::default()),
+        clock: Arc::new(testkit::clock::FakeClock::default()),
+        credentials: Arc::new(testkit::context::NoopContext),
+        mac_key: Secret::new("key"),
+        approvals: None,
+        options: GatewayOptions::default(),
+    });
+    let anyone = KeyRing::default()
+        .with_anonymous_access(PermissionLevel::User)
+        .verify_key(None, WallTime(1))
+        .unwrap();
+    gateway.view_for(&anyone, CallerType::Direct)
+}
+
+#[test]
+fn a_mistyped_name_renders_nothing_and_a_tool_no_other() {
+    let (lists, view) = (ToolListCache::default(), view(catalog(2_000, "d")));
+    assert_eq!(lists.resolve_tool_name(&view, "s_t7"), "s.t7", "an alias is known");
+    assert_eq!(lists.resolve_tool_name(&view, "s_t7x"), "s_t7x");
+    let rendered = lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
+    assert_eq!(rendered.cache_counts().0, 0);
+    assert!(rendered.render_tool("s.t7").is_some() && rendered.render_tool("s_t7").is_none());
+    assert_eq!(rendered.cache_counts().0, 1);
+    // The control: what is asked for is rendered, once.
+    let all = |rendered: &RenderedTools| {
+        view.list_tools()
+            .filter(|it| rendered.render_tool(it.tool_key.name.as_str()).is_some())
+            .count()
+    };
+    assert_eq!((all(&rendered), rendered.cache_counts().0), (2_000, 2_000));
+    let again = lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
+    assert_eq!((all(&again), again.cache_counts().0), (2_000, 2_000));
+}
+
+#[test]
+fn what_is_kept_of_a_format_is_bounded_and_goes_on_into_the_next_catalog() {
+    let catalog = Arc::new(catalog(500, &"x".repeat(1_000)));
+    let names = Arc::new(AliasMap::with_safe_aliases(
+        catalog.list_tools().map(|it| it.tool_key.name.as_str()),
+    ));
+    let of = || (ProviderFormat::OpenaiChat, Arc::clone(&names));
+    let all = |rendered: &RenderedTools| {
+        catalog
+            .list_tools()
+            .filter(|it| rendered.render_tool(it.tool_key.name.as_str()).is_some())
+            .count()
+    };
+    let bounded = RenderedTools::new(&catalog, of(), 100_000, None);
+    assert_eq!(all(&bounded), 500);
+    let (_, bytes) = bounded.cache_counts();
+    assert!((1..=100_000).contains(&bytes), "{bytes}");
+    // The control: with room for all, all are kept, also for the next catalog that has them.
+    let whole = RenderedTools::new(&catalog, of(), usize::MAX, None);
+    assert_eq!(all(&whole), 500);
+    assert!(whole.cache_counts().1 > 500_000);
+    let next = RenderedTools::new(&catalog, of(), usize::MAX, Some(&whole));
+    assert_eq!((all(&next), next.cache_counts()), (500, (0, whole.cache_counts().1)));
+}

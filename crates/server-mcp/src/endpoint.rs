@@ -1,0 +1,93 @@
+//! The MCP endpoint of a request: all tools, or one source.
+
+use std::sync::Arc;
+
+use catalog::{CatalogEntry, SourceCatalog};
+use gateway::CatalogView;
+use http::Uri;
+use serde::Deserialize;
+use tool::ErrorCode;
+
+use server_core::error::ApiError;
+use server_core::query;
+use server_core::tool_lists::NameStyle;
+
+/// The kind of sources whose native names and definitions are forwarded unchanged.
+const MCP_KIND: &str = "mcp";
+
+/// The endpoint of an MCP request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `/mcp`: all the caller's tools.
+    AllTools(NameStyle),
+    /// `/mcp/{source}`: one source as it is.
+    Source(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointQuery {
+    names: Option<String>,
+}
+
+impl Endpoint {
+    /// Parses the endpoint from a request's address; `source` is the path segment after `/mcp/`.
+    ///
+    /// # Errors
+    /// Returns an error if the query cannot be parsed.
+    pub fn from_request(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
+        let all = source.map_or(Self::AllTools(NameStyle::Native), Self::Source);
+        if uri.query().is_none_or(str::is_empty) {
+            return Ok(all);
+        }
+        let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+        let EndpointQuery { names } = query::parse_query(uri).map_err(bad)?;
+        match (all, names.as_deref()) {
+            (all, None) | (all @ Self::AllTools(_), Some("native")) => Ok(all),
+            (Self::AllTools(_), Some("safe")) => Ok(Self::AllTools(NameStyle::Safe)),
+            (Self::AllTools(_), Some(word)) => {
+                Err(bad(format!("unknown names `{}`; use safe or native", word.escape_debug())))
+            }
+            (Self::Source(_), Some(_)) => {
+                Err(bad("a source's own endpoint has its own names; leave `names` out".to_owned()))
+            }
+        }
+    }
+
+    /// The key that sessions are bound to: the source name, or empty.
+    pub(crate) fn binding_key(&self) -> &str {
+        match self {
+            Self::AllTools(_) => "",
+            Self::Source(source) => source,
+        }
+    }
+
+    /// The source of a single-source endpoint.
+    pub(crate) fn source(&self) -> Option<&str> {
+        match self {
+            Self::AllTools(_) => None,
+            Self::Source(source) => Some(source),
+        }
+    }
+
+    /// Returns the source's catalog as visible in this view, or an error message.
+    pub(crate) fn source_catalog<'v>(
+        &self,
+        view: &'v CatalogView,
+    ) -> Result<Option<&'v Arc<SourceCatalog>>, String> {
+        let Self::Source(source) = self else { return Ok(None) };
+        let shown: String = source.chars().take(128).collect();
+        let missing = || format!("there is no source `{}` here", shown.escape_debug());
+        view.source_catalog(source).map(Some).ok_or_else(missing)
+    }
+
+    /// Whether the endpoint contains a tool.
+    pub(crate) fn contains_tool(&self, entry: &CatalogEntry) -> bool {
+        self.source().is_none_or(|source| entry.tool_key.source.as_str() == source)
+    }
+}
+
+/// Whether the source is an MCP server.
+pub(crate) fn is_mcp_source(shelf: &SourceCatalog) -> bool {
+    shelf.kind == MCP_KIND
+}

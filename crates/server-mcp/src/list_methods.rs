@@ -1,0 +1,179 @@
+//! The handlers of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`,
+//! which send cached bytes.
+
+use catalog::CatalogEntry;
+use formats::ProviderFormat;
+use gateway::CatalogView;
+use identity::Principal;
+use mcp::{ProtocolEra, encode};
+use tool::Json;
+
+use super::endpoint::{Endpoint, is_mcp_source};
+use super::request_context::RequestContext;
+use super::request_error::RequestError;
+use super::response_body::{self, BodyParts, McpResponse};
+use server_core::ServerState;
+use server_core::gzip_response;
+use server_core::program_runner::describe_run_program;
+use server_core::tool_lists::{CachedList, ListKey, ListKind, ToolListCache, tools_after};
+
+/// Time for which a client may cache a list, in milliseconds, unless it is notified of a change.
+const LIST_TTL_MS: &str = "10000";
+
+/// Handles the method `tools/list`.
+pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    let lists = &request.caller.state.tool_lists;
+    let to = (&**request.caller.state, request.caller.principal);
+    let what = match request.caller.endpoint {
+        Endpoint::AllTools(names) => ListKind::ToolPage(*names),
+        Endpoint::Source(source) => ListKind::SourcePage("tools", source.clone()),
+    };
+    list_page(request, ("tools", "tool"), (&view, what), |from| match request.caller.endpoint {
+        Endpoint::AllTools(names) => {
+            let rendered = lists.render_view(&view, ProviderFormat::Mcp, *names);
+            let written = |entry: &CatalogEntry| {
+                let name = entry.name.as_str();
+                let alias = rendered.names.alias_of(name).unwrap_or(name);
+                describe_run_program(to, entry, (ProviderFormat::Mcp, alias))
+                    .or_else(|| rendered.tool_json(name))
+            };
+            let all = tools_after(&view, from)?;
+            CachedList::from_page(all.filter_map(|it| Some((it.name.as_str(), written(it)?))), None)
+        }
+        Endpoint::Source(_) => source_tools_page(to, (request.caller.endpoint, &view), from),
+    })
+}
+
+/// Lists the tools of one source: an MCP server's definitions as received, under their native
+/// names, with the hints that apply here.
+fn source_tools_page(
+    to: (&ServerState, &Principal),
+    (scope, view): (&Endpoint, &CatalogView),
+    from: Option<&str>,
+) -> Option<CachedList> {
+    let received = scope.source_catalog(view).ok()?.is_some_and(|shelf| is_mcp_source(shelf));
+    let of_source = tools_after(view, from)?.filter(|entry| scope.contains_tool(entry));
+    let written = of_source.map(|entry| {
+        let name = entry.tool_key.name.as_str();
+        let json = if received {
+            formats::mcp::apply_hints(entry.tool.raw_definition.clone(), &entry.tool.traits)
+        } else {
+            let plain = || formats::mcp::render_tool(&entry.tool, name);
+            describe_run_program(to, entry, (ProviderFormat::Mcp, name)).unwrap_or_else(plain)
+        };
+        (entry.name.as_str(), json)
+    });
+    CachedList::from_page(written, None)
+}
+
+/// Handles the method `prompts/list`.
+pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let (view, source) =
+        (request.caller.tool_view(), require_source_method(request, "mcp.prompts.get")?);
+    let shelf = request
+        .caller
+        .endpoint
+        .source_catalog(&view)
+        .map_err(RequestError::invalid_params)?
+        .ok_or_else(|| request.method_not_found())?;
+    list_page(
+        request,
+        ("prompts", "prompt"),
+        (&view, ListKind::SourcePage("prompts", source)),
+        |from| {
+            let all = shelf.prompts.iter();
+            CachedList::from_page(
+                all.map(|prompt| (prompt.name.as_str(), prompt.raw_definition.clone())),
+                from,
+            )
+        },
+    )
+}
+
+/// Handles `resources/list` and `resources/templates/list`.
+pub(crate) fn list_resources(
+    request: &RequestContext<'_>,
+    templates: bool,
+) -> Result<McpResponse, RequestError> {
+    let (view, source) =
+        (request.caller.tool_view(), require_source_method(request, "mcp.resources.read")?);
+    let shelf = request
+        .caller
+        .endpoint
+        .source_catalog(&view)
+        .map_err(RequestError::invalid_params)?
+        .ok_or_else(|| request.method_not_found())?;
+    let words =
+        if templates { ("resourceTemplates", "template") } else { ("resources", "resource") };
+    list_page(request, words, (&view, ListKind::SourcePage(words.0, source)), |from| {
+        let all = shelf.resources.iter().filter(|resource| resource.is_template == templates);
+        CachedList::from_page(
+            all.map(|resource| (resource.uri.as_str(), resource.raw_definition.clone())),
+            from,
+        )
+    })
+}
+
+/// Returns the endpoint's source if this caller may use the method behind a list.
+fn require_source_method(
+    request: &RequestContext<'_>,
+    method: &str,
+) -> Result<String, RequestError> {
+    let source = request.caller.endpoint.source().ok_or_else(|| request.method_not_found())?;
+    let view = request.caller.tool_view();
+    view.find_method(source, method)
+        .map(|_| source.to_owned())
+        .ok_or_else(|| request.method_not_found())
+}
+
+/// Responds with one page of a list. `member` is the result's name of the list, `one` the name of
+/// an entry.
+fn list_page(
+    request: &RequestContext<'_>,
+    (member, one): (&str, &str),
+    (view, what): (&CatalogView, ListKind),
+    join: impl FnOnce(Option<&str>) -> Option<CachedList>,
+) -> Result<McpResponse, RequestError> {
+    let from = parse_cursor(request)?;
+    let lists: &ToolListCache = &request.caller.state.tool_lists;
+    let key = ListKey { view: view.id, list_kind: what, from: from.clone() };
+    let kept = lists.get_or_build(key, || join(from.as_deref())).ok_or_else(|| {
+        RequestError::invalid_params(format!(
+            "the cursor's {one} is no longer there; list from the beginning"
+        ))
+    })?;
+    let mut head = encode::result_prefix(request.request_id);
+    head.extend_from_slice(match request.era {
+        ProtocolEra::Stateless => br#"{"resultType":"complete",""#,
+        ProtocolEra::Handshake => br#"{""#,
+    });
+    head.extend_from_slice(member.as_bytes());
+    head.extend_from_slice(br#"":"#);
+    let mut tail = String::new();
+    if let Some(next) = &kept.next {
+        tail.push_str(r#","nextCursor":"#);
+        tail.push_str(Json::encode(next).as_str());
+    }
+    if request.era == ProtocolEra::Stateless {
+        tail.push_str(r#","ttlMs":"#);
+        tail.push_str(LIST_TTL_MS);
+        tail.push_str(r#","cacheScope":"private""#);
+    }
+    tail.push('}');
+    tail.push_str(encode::RESULT_SUFFIX);
+    if gzip_response::accepts_gzip(request.headers.map)
+        && let Some(packed) = kept.gzip_body()
+    {
+        return Ok(response_body::gzip_response(packed.wrap_pieces(&head, tail.as_bytes())));
+    }
+    Ok(response_body::json_response(
+        http::StatusCode::OK,
+        BodyParts::new(head, kept.array, tail.into()),
+    ))
+}
+
+fn parse_cursor(request: &RequestContext<'_>) -> Result<Option<String>, RequestError> {
+    let cursor = request.named_params.cursor.as_ref().filter(|cursor| cursor.kind() != "null");
+    cursor.map(|cursor| super::request_context::require_string("cursor", Some(cursor))).transpose()
+}

@@ -1,0 +1,170 @@
+//! Subscriptions to resources: long-running upstream calls whose notifications are forwarded.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use gateway::CallRequest;
+use mcp::{RequestId, encode, meta, sse};
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+use tool::executor::ProgressSink;
+use tool::{Interface, Json, JsonLimits};
+
+use super::event_sink::EventSink;
+use super::request_context::RequestContext;
+use super::request_error::RequestError;
+use super::response_body::McpResponse;
+use super::result_encoding::EncodedResult;
+use super::session_runtime::{MAX_SUBSCRIPTIONS, SessionRuntime};
+use super::source_methods::source_method;
+
+/// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
+/// would have arrived.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+
+const SUBSCRIBE_METHOD: &str = "mcp.resources.subscribe";
+const UPDATED_NOTIFICATION: &str = "notifications/resources/updated";
+
+/// The stream that receives the notifications of one subscription.
+#[derive(Debug)]
+pub(crate) enum UpdateTarget {
+    /// The GET stream of a session.
+    SessionStream(Weak<SessionRuntime>),
+    /// The stream of a `subscriptions/listen`, named by its id.
+    ListenStream(Arc<EventSink>, Json),
+}
+
+/// Forwards update notifications of a subscription. The first progress report or notification of
+/// the executor confirms the subscription; MCP's method for it is
+/// `notifications/subscriptions/acknowledged`.
+#[derive(Debug)]
+struct UpdateForwarder {
+    target: UpdateTarget,
+    acknowledged: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl UpdateForwarder {
+    fn acknowledge(&self) {
+        let begun = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(begun) = begun {
+            // The receiver is gone if the acknowledgement took too long.
+            begun.send(()).unwrap_or_default();
+        }
+    }
+}
+
+impl ProgressSink for UpdateForwarder {
+    fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {
+        self.acknowledge();
+    }
+
+    fn forward_notification(&self, method: &str, params: &Json) {
+        self.acknowledge();
+        if method != UPDATED_NOTIFICATION {
+            return;
+        }
+        match &self.target {
+            UpdateTarget::SessionStream(live) => {
+                if let Some(live) = live.upgrade() {
+                    live.send_notification(sse::encode_event(&encode::encode_notification(
+                        method, params,
+                    )));
+                }
+            }
+            UpdateTarget::ListenStream(outlet, id) => {
+                outlet.send_notification(sse::encode_event(&encode::encode_notification(
+                    method,
+                    &with_subscription_id(params, id),
+                )));
+            }
+        }
+    }
+}
+
+/// Adds the id of the subscription to the params.
+pub(crate) fn with_subscription_id(params: &Json, id: &Json) -> Json {
+    let beside = meta::get_meta(params).unwrap_or_else(Json::empty_object);
+    params.with_member(meta::META, &beside.with_member(meta::SUBSCRIPTION_ID, id))
+}
+
+/// Converts a request id to JSON.
+pub(crate) fn id_to_json(id: &RequestId) -> Json {
+    Json::parse(id.to_string(), JsonLimits::DOCUMENT).unwrap_or_else(|_| Json::encode(&()))
+}
+
+/// Handles the method `resources/subscribe`.
+pub(crate) async fn subscribe_resource(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    source_method(request, SUBSCRIBE_METHOD)?;
+    let uri = request.require_uri()?;
+    let session = request.session.as_ref().ok_or_else(|| {
+        RequestError::invalid_params(
+            "a subscription belongs to a session; begin one with `initialize`",
+        )
+    })?;
+    if session.runtime.is_subscribed(&uri) {
+        return Ok(request.encode_result(&Json::empty_object()));
+    }
+    let sink = UpdateTarget::SessionStream(Arc::downgrade(&session.runtime));
+    let task = match start_subscription(request, &uri, sink).await? {
+        Ok(task) => task,
+        Err(failed) => return Ok(failed.into_response()),
+    };
+    if session.runtime.add_subscription(uri, task) {
+        return Ok(request.encode_result(&Json::empty_object()));
+    }
+    Err(RequestError::invalid_params(format!(
+        "a session follows at most {MAX_SUBSCRIPTIONS} resources"
+    )))
+}
+
+/// Handles the method `resources/unsubscribe`.
+pub(crate) fn unsubscribe_resource(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    source_method(request, SUBSCRIBE_METHOD)?;
+    let uri = request.require_uri()?;
+    if let Some(session) = &request.session {
+        session.runtime.remove_subscription(&uri);
+    }
+    Ok(request.encode_result(&Json::empty_object()))
+}
+
+/// Starts a subscription to `uri` that ends when the handle is dropped; the inner error is the
+/// source's failure.
+pub(crate) async fn start_subscription(
+    context: &RequestContext<'_>,
+    uri: &str,
+    sink: UpdateTarget,
+) -> Result<Result<AbortOnDropHandle<()>, EncodedResult>, RequestError> {
+    let target = source_method(context, SUBSCRIBE_METHOD)?;
+    let args = Json::object_from([("uri", &Json::encode(uri))]);
+    let (begun, begins) = oneshot::channel();
+    let mut request = CallRequest::for_target(target, args.bytes().clone(), Interface::Mcp);
+    request.is_long_lived = true;
+    request.meta.clone_from(&context.raw_meta);
+    request.client_capabilities = context.client_capabilities();
+    request.progress =
+        Some(Arc::new(UpdateForwarder { target: sink, acknowledged: Mutex::new(Some(begun)) }));
+    let (state, principal) = (context.caller.state.clone(), context.caller.principal.clone());
+    let (end, mut ended) = oneshot::channel();
+    let task = context.caller.state.mcp_components.background_tasks.spawn(async move {
+        let answer = state.components.gateway.call_tool(&principal, request).await;
+        state.metrics.observe_call(Interface::Mcp, &answer);
+        // Nobody receives it once the subscription has started.
+        drop(end.send(answer));
+    });
+    let task = AbortOnDropHandle::new(task);
+    let answer = tokio::select! {
+        biased;
+        answer = &mut ended => answer.ok(),
+        Ok(()) = begins => None,
+        () = tokio::time::sleep(ACK_TIMEOUT) => None,
+    };
+    let Some(answer) = answer.filter(|answer| answer.result.is_err()) else { return Ok(Ok(task)) };
+    match context.result_encoder().encode_method_result(answer) {
+        Ok(failed) => Ok(Err(failed)),
+        Err(_) => Err(RequestError::internal_error("the subscription waits for something")),
+    }
+}

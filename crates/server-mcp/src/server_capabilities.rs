@@ -1,0 +1,128 @@
+//! The results of `initialize` and `server/discover`: server info, capabilities and instructions of
+//! an endpoint.
+
+use catalog::SourceCatalog;
+use gateway::CatalogView;
+use http::HeaderValue;
+use mcp::{ProtocolEra, ProtocolVersion, headers, meta};
+use serde_json::{Map, Value, json};
+use tool::Json;
+
+use super::endpoint::is_mcp_source;
+use super::request_context::{RequestContext, require_string};
+use super::request_error::RequestError;
+use super::response_body::McpResponse;
+
+/// Time for which a client may cache the description of an endpoint, in milliseconds.
+const ENDPOINT_TTL_MS: u64 = 60_000;
+
+/// The capabilities, server info and instructions that an endpoint reports.
+struct EndpointDescription {
+    capabilities: Value,
+    server_info: Json,
+    instructions: Option<Json>,
+}
+
+/// Handles `initialize`: negotiates the protocol version and creates a session.
+pub(crate) fn handle_initialize(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let [version, declared] = request.pick_params(["protocolVersion", "capabilities"]);
+    let version = require_string("protocolVersion", version.as_ref())?;
+    // A handshake belongs to the older versions, whichever version it names.
+    let settled = ProtocolVersion::parse(&version)
+        .filter(|revision| revision.era() == ProtocolEra::Handshake)
+        .unwrap_or(ProtocolVersion::LAST_HANDSHAKE);
+    let about = describe_endpoint(request)?;
+    let (version, capabilities) =
+        (Json::encode(settled.as_str()), Json::encode(&about.capabilities));
+    let fields = [
+        Some(("protocolVersion", &version)),
+        Some(("capabilities", &capabilities)),
+        Some(("serverInfo", &about.server_info)),
+        about.instructions.as_ref().map(|text| ("instructions", text)),
+    ];
+    let mut reply = request.encode_result(&Json::object_from(fields.into_iter().flatten()));
+    let caller = request.caller;
+    let now = caller.received_at;
+    let session = caller.state.mcp_components.sessions.create_session(
+        (caller.principal, caller.endpoint),
+        settled,
+        declared,
+        now,
+    );
+    let session = session.and_then(|id| HeaderValue::try_from(id).ok());
+    let session = session.ok_or_else(|| RequestError::internal_error("no session can be begun"))?;
+    reply.headers_mut().insert(headers::SESSION_ID, session);
+    Ok(reply)
+}
+
+/// Handles `server/discover`: reports the endpoint without a session.
+pub(crate) fn handle_discover(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let about = describe_endpoint(request)?;
+    let versions = Json::encode(&ProtocolVersion::ALL.map(ProtocolVersion::as_str));
+    let capabilities = Json::encode(&about.capabilities)
+        .with_member("extensions", &mcp::tasks::extension_capability());
+    let (ttl, scope) = (Json::encode(&ENDPOINT_TTL_MS), Json::encode("private"));
+    let beside = Json::object_from([(meta::SERVER_INFO, &about.server_info)]);
+    let fields = [
+        Some(("supportedVersions", &versions)),
+        Some(("capabilities", &capabilities)),
+        about.instructions.as_ref().map(|text| ("instructions", text)),
+        Some(("ttlMs", &ttl)),
+        Some(("cacheScope", &scope)),
+        Some((meta::META, &beside)),
+    ];
+    Ok(request.encode_result(&Json::object_from(fields.into_iter().flatten())))
+}
+
+fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription, RequestError> {
+    let view = request.caller.tool_view();
+    let shelf =
+        request.caller.endpoint.source_catalog(&view).map_err(RequestError::invalid_params)?;
+    let own = json!({"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")});
+    let mut capabilities = Map::new();
+    capabilities.insert("logging".to_owned(), json!({}));
+    capabilities.insert("tools".to_owned(), json!({"listChanged": true}));
+    let Some(shelf) = shelf else {
+        return Ok(EndpointDescription {
+            capabilities: Value::Object(capabilities),
+            server_info: Json::encode(&own),
+            instructions: None,
+        });
+    };
+    add_source_capabilities(&mut capabilities, &view, shelf);
+    let said = shelf.initialize_result.as_ref().filter(|_| is_mcp_source(shelf));
+    let server = said.and_then(|about| {
+        let beside = meta::get_meta(about).and_then(|beside| beside.get(meta::SERVER_INFO));
+        beside.or_else(|| about.get("serverInfo")).filter(|server| server.kind() == "object")
+    });
+    Ok(EndpointDescription {
+        capabilities: Value::Object(capabilities),
+        server_info: server.unwrap_or_else(|| Json::encode(&own)),
+        instructions: said
+            .and_then(|about| about.get("instructions"))
+            .filter(|text| text.kind() == "string"),
+    })
+}
+
+/// Adds the capabilities of the endpoint's source that this caller can use and that are forwarded.
+fn add_source_capabilities(
+    capabilities: &mut Map<String, Value>,
+    view: &CatalogView,
+    shelf: &SourceCatalog,
+) {
+    let source = shelf.source.as_str();
+    let has = |method: &str| view.find_method(source, method).is_some();
+    if has("mcp.prompts.get") {
+        capabilities.insert("prompts".to_owned(), json!({"listChanged": true}));
+    }
+    if has("mcp.resources.read") {
+        let mut resources = json!({"listChanged": true});
+        if has("mcp.resources.subscribe") {
+            resources = json!({"listChanged": true, "subscribe": true});
+        }
+        capabilities.insert("resources".to_owned(), resources);
+    }
+    if has("mcp.completion.complete") {
+        capabilities.insert("completions".to_owned(), json!({}));
+    }
+}

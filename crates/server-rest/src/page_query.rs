@@ -1,0 +1,69 @@
+//! Pagination of lists that are ordered by name.
+
+use serde::Deserialize;
+use tool::ErrorCode;
+
+use server_core::error::ApiError;
+use server_core::route::QueryParam;
+
+/// Maximum and default number of entries per page.
+const MAX_PAGE_SIZE: usize = 1_000;
+
+/// The query parameters for pagination.
+pub(crate) const PAGE_QUERY: &[QueryParam] = &[
+    QueryParam {
+        name: "limit",
+        description: "number of entries per page, 1 to 1000; default 1000",
+        schema_type: "integer",
+    },
+    QueryParam { name: "after", description: "`next` of the previous page", schema_type: "string" },
+];
+
+/// The requested page of a list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    limit: Option<usize>,
+    pub(crate) after: Option<String>,
+}
+
+impl PageQuery {
+    /// The number of entries per page.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`] if the limit is zero or too large.
+    pub(crate) fn checked_limit(&self) -> Result<usize, ApiError> {
+        let limit = self.limit.unwrap_or(MAX_PAGE_SIZE);
+        if (1..=MAX_PAGE_SIZE).contains(&limit) {
+            return Ok(limit);
+        }
+        Err(ApiError::new(ErrorCode::InvalidRequest, format!("`limit` is 1 to {MAX_PAGE_SIZE}")))
+    }
+}
+
+/// Truncates a list that was read with one extra entry; returns the name after which the next page
+/// begins.
+pub(crate) fn cut_page<T>(
+    entries: &mut Vec<T>,
+    limit: usize,
+    name: impl Fn(&T) -> &str,
+) -> Option<String> {
+    if entries.len() <= limit {
+        return None;
+    }
+    entries.truncate(limit);
+    entries.last().map(|last| name(last).to_owned())
+}
+
+/// Runs work over many records on a blocking thread instead of a connection's thread.
+///
+/// # Errors
+/// [`ErrorCode::Internal`] if the process is shutting down.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        ApiError::new(ErrorCode::Internal, format!("the list is not made: {error}"))
+    })
+}

@@ -1,0 +1,114 @@
+//! MCP methods that a server offers beside tool calls: prompts, resources, completion, log levels.
+
+use std::sync::Arc;
+
+use ::mcp::ProtocolEra;
+use serde_json::json;
+use tool::{
+    BoxFuture, CallContext, CallerType, CatalogItem, ExecuteError, ExecutionState, Executor, Json,
+    MCP_METHODS, Offer, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName, ToolTraits,
+};
+
+use super::connection::McpConnection;
+use super::negotiation::ServerCapabilities;
+use super::outgoing_request::RequestParams;
+use super::resource_subscription::ResourceSubscribeExecutor;
+use super::server_supervisor::ServerSupervisor;
+use super::tool_executor::TaskSupport;
+use super::upstream_call::{CallSpec, UpstreamCall};
+
+/// MCP method that creates a subscription.
+const SUBSCRIBE_METHOD: &str = "resources/subscribe";
+
+/// Returns an offer for each method that the server declares.
+pub(super) fn method_offers(upstream: &Arc<ServerSupervisor>, link: &McpConnection) -> Vec<Offer> {
+    let can = link.negotiated().capabilities;
+    let has =
+        MCP_METHODS.into_iter().filter(|(_, method)| supports_method(can, method, link.era()));
+    has.filter_map(|(name, method)| {
+        let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
+        let upstream = Arc::clone(upstream);
+        let executor: Arc<dyn Executor> = if method == SUBSCRIBE_METHOD {
+            Arc::new(ResourceSubscribeExecutor::new(upstream))
+        } else {
+            Arc::new(McpMethodExecutor { supervisor: upstream, method })
+        };
+        Some(Offer { item, executor })
+    })
+    .collect()
+}
+
+fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> bool {
+    match method {
+        "prompts/get" => can.prompts.is_some(),
+        "resources/read" => can.resources.is_some(),
+        SUBSCRIBE_METHOD => can.resources.is_some_and(|listed| listed.supports_subscribe),
+        "completion/complete" => can.completions,
+        // Since 2026-07-28, each request carries its log level.
+        "logging/setLevel" => can.logging && era == ProtocolEra::Handshake,
+        _ => false,
+    }
+}
+
+/// Describes the method as a catalog item. It changes nothing and has the permission level of its
+/// source.
+fn describe_method(upstream: &ServerSupervisor, name: &str, method: &str) -> Option<Tool> {
+    let input = json!({"type": "object"});
+    let description = format!("`{method}` of the source `{}`.", upstream.name);
+    let received = json!({"name": name, "description": description, "inputSchema": input});
+    let marks = &upstream.options.overrides;
+    Some(Tool {
+        name: ToolName::new(name).ok()?,
+        title: None,
+        description,
+        input_schema: Json::encode(&input),
+        output_schema: None,
+        traits: ToolTraits {
+            min_level: marks.min_level.unwrap_or(tool::PermissionLevel::Guest),
+            safety: SafetyLevel::Safe,
+            effects: SideEffects::Declared(Vec::new()),
+            allowed_callers: vec![CallerType::Direct],
+            timeout: marks.timeout,
+            ..ToolTraits::default()
+        },
+        raw_definition: Json::encode(&received),
+    })
+}
+
+/// Executes one method of one server. The arguments are its params.
+#[derive(Debug)]
+struct McpMethodExecutor {
+    supervisor: Arc<ServerSupervisor>,
+    method: &'static str,
+}
+
+impl McpMethodExecutor {
+    async fn run_method(
+        &self,
+        call: RecordedCall<'_>,
+        ctx: &CallContext<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
+        let call = call.call();
+        let params = RequestParams::Object(call.arguments.as_json());
+        let support = TaskSupport::Forbidden;
+        let job = CallSpec {
+            method: self.method,
+            params,
+            argument_headers: None,
+            is_handshake_only: false,
+            task_support: support,
+        };
+        let own = self.supervisor.server_for_caller(call, ctx).await?;
+        UpstreamCall::new(own.as_ref().unwrap_or(&self.supervisor), call, ctx).run_call(job).await
+    }
+}
+
+impl Executor for McpMethodExecutor {
+    fn execute<'a>(
+        &'a self,
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
+        Box::pin(self.run_method(call, ctx))
+    }
+}

@@ -1,0 +1,48 @@
+//! Logs slow starts of a server and reports its recent exits.
+
+use std::pin::pin;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::dual_era::StartedServer;
+use super::pipe_connector::ConnectionError;
+use super::server_supervisor::ServerSupervisor;
+
+/// Time after which a start that is still running is logged.
+const SLOW_START_AFTER: Duration = Duration::from_secs(20);
+
+/// Uptime after which earlier exits are no longer reported.
+const STABLE_UPTIME: Duration = Duration::from_mins(1);
+
+impl ServerSupervisor {
+    /// Returns the last exit's reason and the exit count, if the server is up again.
+    pub(super) fn last_exit(&self) -> Option<(ConnectionError, usize)> {
+        self.last_exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts the server and logs a warning if that takes long.
+    pub(super) async fn start_with_slow_warning(&self) -> Result<StartedServer, ConnectionError> {
+        let mut begin = pin!(self.start_instance());
+        if let Ok(begun) = timeout(SLOW_START_AFTER, &mut begin).await {
+            return begun;
+        }
+        let limit = self.options.limits.start_timeout;
+        tracing::info!(
+            source = %self.name, ?limit,
+            "an MCP server is still starting; `startup_timeout` limits that, and nobody else waits for it"
+        );
+        begin.await
+    }
+
+    /// Clears the last exit once the server has been up for a while.
+    pub(super) async fn clear_last_exit(&self) {
+        sleep(STABLE_UPTIME).await;
+        let scar = self.last_exit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if scar.is_some() {
+            self.bump_revision();
+        }
+        std::future::pending::<()>().await;
+    }
+}

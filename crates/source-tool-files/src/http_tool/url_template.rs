@@ -1,0 +1,135 @@
+//! URL template with parameters in its path.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+use tool::Json;
+use url::form_urlencoded;
+
+use crate::field_reader::{EntryError, EntryResult};
+
+/// Maximum parameters of one URL.
+const MAX_PARAMETERS: usize = 16;
+
+/// URL split at its parameters.
+#[derive(Debug)]
+pub(super) struct UrlTemplate {
+    /// Literals, each with the parameter that follows; the last one has none.
+    segments: Vec<(String, Option<String>)>,
+    /// URL with `x` for each parameter, to be validated before any call.
+    sample_url: String,
+}
+
+/// Returns the names of a schema's parameters.
+pub(super) fn parameter_names(input: &Json) -> HashSet<String> {
+    let properties = input.get("properties").map(|properties| properties.members());
+    properties.into_iter().flatten().map(|(name, _)| name).collect()
+}
+
+impl UrlTemplate {
+    /// Parses a template. Parameters must follow the host and must be required.
+    pub(super) fn parse_template(url: &str, input: &Json) -> EntryResult<Self> {
+        let template_error = |why: String| EntryError::new(format!("`url`: {why}"));
+        let (mut parts, mut base, mut rest) = (Vec::new(), String::new(), url);
+        while let Some((text, remainder)) = rest.split_once('{') {
+            let (name, after) = remainder.split_once('}').ok_or_else(|| {
+                template_error("a `{` has no `}`".to_owned())
+                    .with_help("write a place as `{parameter}`")
+            })?;
+            base.push_str(text);
+            if base.matches('/').count() < 3 {
+                return Err(template_error(
+                    "a place must stand behind the host and a `/`".to_owned(),
+                )
+                .with_help("write one tool for each host"));
+            }
+            if base.contains(['?', '#']) {
+                return Err(template_error("a place must stand in the path".to_owned()).with_help(
+                    "parameters that are not in the path go into the query by themselves",
+                ));
+            }
+            base.push('x');
+            parts.push((text.to_owned(), Some(name.to_owned())));
+            rest = after;
+        }
+        base.push_str(rest);
+        parts.push((rest.to_owned(), None));
+        if parts.len() > MAX_PARAMETERS {
+            return Err(template_error(format!("more than {MAX_PARAMETERS} places")));
+        }
+        let required: Vec<String> =
+            input.get("required").and_then(|names| names.decode().ok()).unwrap_or_default();
+        let names = parameter_names(input);
+        for name in parts.iter().filter_map(|(_, name)| name.as_ref()) {
+            let escaped_name = name.chars().take(64).collect::<String>().escape_debug().to_string();
+            if !names.contains(name) {
+                return Err(template_error(format!("`{{{escaped_name}}}` is no parameter"))
+                    .with_help("use the names in `parameters.properties`"));
+            }
+            if !required.contains(name) {
+                return Err(template_error(format!("`{{{escaped_name}}}` may be missing"))
+                    .with_help(format!("add `{escaped_name}` to `parameters.required`")));
+            }
+        }
+        Ok(Self { segments: parts, sample_url: base })
+    }
+
+    pub(super) fn sample_url(&self) -> &str {
+        &self.sample_url
+    }
+
+    /// Returns whether the template contains this parameter.
+    pub(super) fn has_parameter(&self, name: &str) -> bool {
+        self.segments.iter().any(|(_, own)| own.as_deref() == Some(name))
+    }
+
+    /// Expands the URL of one request.
+    pub(super) fn expand_url(
+        &self,
+        args: &Map<String, Value>,
+        query: &[(String, String)],
+    ) -> std::result::Result<String, String> {
+        let mut url = String::with_capacity(self.sample_url.len() + 64);
+        for (text, name) in &self.segments {
+            url.push_str(text);
+            let Some(name) = name else { continue };
+            let value = args.get(name).map(value_to_string).unwrap_or_default();
+            if value.is_empty() || value == "." || value == ".." {
+                return Err(format!("`{name}`: `{value}` cannot stand in an address"));
+            }
+            // Form encoding writes a blank as a plus, which is literal in a path.
+            let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
+            url.push_str(&encoded.replace('+', "%20"));
+        }
+        if !query.is_empty() {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(
+                &form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish(),
+            );
+        }
+        Ok(url)
+    }
+}
+
+/// Returns path and query of a URL, as written.
+pub(super) fn path_and_query(url: &str) -> &str {
+    url.match_indices('/').nth(2).and_then(|(at, _)| url.get(at..)).unwrap_or_default()
+}
+
+/// Returns the query pairs; a list repeats its name for each element.
+pub(super) fn query_pairs<'v>(
+    arguments: impl Iterator<Item = (&'v str, &'v Value)>,
+) -> Vec<(String, String)> {
+    let pair = |(name, value): (&str, &Value)| match value {
+        Value::Array(values) => {
+            values.iter().map(|value| (name.to_owned(), value_to_string(value))).collect()
+        }
+        value => vec![(name.to_owned(), value_to_string(value))],
+    };
+    arguments.flat_map(pair).collect()
+}
+
+/// Returns a string as it is, and any other value as JSON.
+fn value_to_string(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

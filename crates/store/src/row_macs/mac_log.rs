@@ -1,0 +1,233 @@
+//! The file of row MACs: lines of text, appended per batch, and rewritten when it has twice the
+//! necessary lines.
+//!
+//! `=MAC KEY` sets a row's MAC and `-KEY` removes it; `.` closes a committed batch. Nothing follows
+//! an unclosed batch: the file is rewritten first.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rooted_fs::private_file;
+
+use super::RowMac;
+
+/// First line of the file: the version, and a MAC that identifies the secret.
+const FILE_HEADER: &str = "toolkeep row MACs 1";
+/// Maximum size of the file in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// Number of superfluous lines before the file is rewritten.
+const MAX_EXTRA_LINES: usize = 1_024;
+
+/// New MAC of a row; `None` if the row is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowChange {
+    pub(crate) key: Box<str>,
+    pub(crate) mac: Option<RowMac>,
+}
+
+/// The MAC file as known to this process.
+#[derive(Debug)]
+pub(super) struct MacLog {
+    path: PathBuf,
+    check: RowMac,
+    /// Open for appending once this process has written it.
+    file: Option<File>,
+    bytes: u64,
+    lines: usize,
+}
+
+/// Content of the file.
+#[derive(Debug)]
+pub(super) struct MacLogContent {
+    pub(super) log: MacLog,
+    pub(super) macs: BTreeMap<Box<str>, RowMac>,
+    pub(super) pending: Vec<RowChange>,
+}
+
+impl MacLog {
+    /// Creates a log that does not exist yet.
+    pub(super) fn new(path: &Path, check: RowMac) -> Self {
+        Self { path: path.to_owned(), check, file: None, bytes: 0, lines: 0 }
+    }
+
+    /// Reads the file; `None` if it does not exist, or belongs to another secret.
+    pub(super) fn read_file(path: &Path, check: RowMac) -> io::Result<Option<MacLogContent>> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut text = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
+        let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+        let head = lines.next().and_then(complete_line).unwrap_or_default();
+        let Some(by) = head.strip_prefix(FILE_HEADER) else {
+            return Err(io::Error::other("it begins as no such file; restore it from a backup"));
+        };
+        if by.trim_start() != format_mac(&check) {
+            return Ok(None);
+        }
+        let (mut macs, mut pending, mut torn) = (BTreeMap::new(), Vec::new(), None);
+        let mut last = 0;
+        for (number, line) in lines.enumerate() {
+            last = number;
+            match complete_line(line).and_then(parse_line) {
+                // Unsynced lines are cut off or garbage, but then no closing line follows.
+                None => torn = torn.or(Some(number)),
+                Some(MacLogLine::Change(change)) => pending.push(change),
+                Some(MacLogLine::Close) => {
+                    if let Some(number) = torn {
+                        let told = format!(
+                            "line {} is damaged; restore it from a backup, or see `toolkeep error store_unavailable`",
+                            number + 2
+                        );
+                        return Err(io::Error::other(told));
+                    }
+                    apply_batch(&mut macs, std::mem::take(&mut pending));
+                }
+            }
+        }
+        let (mut log, whole) = (Self::new(path, check), pending.is_empty() && torn.is_none());
+        if whole {
+            log.bytes = text.len() as u64;
+            log.lines = last + 2;
+        }
+        Ok(Some(MacLogContent { log, macs, pending }))
+    }
+
+    /// Resumes appending if the content was complete; returns whether it does.
+    pub(super) fn resume_append(&mut self) -> io::Result<bool> {
+        if self.bytes > 0 && self.file.is_none() {
+            self.file = Some(OpenOptions::new().write(true).open(&self.path)?);
+        }
+        Ok(self.file.is_some())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn needs_rewrite(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Stops appending until the file is rewritten.
+    pub(super) fn stop_appending(&mut self) {
+        self.file = None;
+        self.bytes = 0;
+    }
+
+    pub(super) fn is_long(&self, rows: usize) -> bool {
+        self.lines > rows.saturating_mul(2).saturating_add(MAX_EXTRA_LINES)
+    }
+
+    /// Appends a batch and waits for the disk.
+    pub(super) fn append_batch(&mut self, changes: &[RowChange]) -> io::Result<()> {
+        let mut text = String::new();
+        for change in changes {
+            write_line(&mut text, &change.key, change.mac.as_ref());
+        }
+        self.append_text(&text, changes.len())?;
+        let file = self.file.as_ref().ok_or_else(earlier_write_failed)?;
+        let synced = file.sync_data();
+        if synced.is_err() {
+            self.stop_appending();
+        }
+        synced
+    }
+
+    /// Closes the batch. The closing line is synced with the next batch: without it the batch is
+    /// resolved again.
+    pub(super) fn close_batch(&mut self) {
+        if let Err(error) = self.append_text(".\n", 1) {
+            // The next write rewrites the file.
+            self.stop_appending();
+            tracing::warn!(%error, path = %self.path.display(), "the row MACs cannot be written");
+        }
+    }
+
+    fn append_text(&mut self, text: &str, lines: usize) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or_else(earlier_write_failed)?;
+        if let Err(error) = file.write_all_at(text.as_bytes(), self.bytes) {
+            // A partial batch must not precede the next one.
+            if file.set_len(self.bytes).is_err() {
+                self.stop_appending();
+            }
+            return Err(error);
+        }
+        self.bytes += text.len() as u64;
+        self.lines += lines;
+        Ok(())
+    }
+
+    /// Rewrites the file atomically with these MACs.
+    pub(super) fn rewrite_file(&mut self, macs: &BTreeMap<Box<str>, RowMac>) -> io::Result<()> {
+        // Nothing is appended after an unclosed batch, even if this fails.
+        self.stop_appending();
+        let mut text = format!("{FILE_HEADER} {}\n", format_mac(&self.check));
+        for (key, mac) in macs {
+            write_line(&mut text, key, Some(mac));
+        }
+        text.push_str(".\n");
+        private_file::replace_atomically(&self.path, text.as_bytes())?;
+        self.file = Some(OpenOptions::new().write(true).open(&self.path)?);
+        self.bytes = text.len() as u64;
+        self.lines = macs.len();
+        Ok(())
+    }
+}
+
+fn earlier_write_failed() -> io::Error {
+    io::Error::other("an earlier write failed; it is tried again with the next one")
+}
+
+pub(super) fn apply_batch(macs: &mut BTreeMap<Box<str>, RowMac>, batch: Vec<RowChange>) {
+    for RowChange { key, mac } in batch {
+        let _before = match mac {
+            Some(mac) => macs.insert(key, mac),
+            None => macs.remove(&key),
+        };
+    }
+}
+
+enum MacLogLine {
+    Change(RowChange),
+    Close,
+}
+
+/// Returns a line that was written completely.
+fn complete_line(line: &[u8]) -> Option<&str> {
+    std::str::from_utf8(line.strip_suffix(b"\n")?).ok()
+}
+
+fn parse_line(line: &str) -> Option<MacLogLine> {
+    if line == "." {
+        return Some(MacLogLine::Close);
+    }
+    if let Some(key) = line.strip_prefix('-') {
+        return Some(MacLogLine::Change(RowChange { key: key.into(), mac: None }));
+    }
+    let (mac, key) = line.strip_prefix('=')?.split_once(' ')?;
+    let mac = u128::from_str_radix(mac, 16).ok().filter(|_| mac.len() == 32)?;
+    Some(MacLogLine::Change(RowChange { key: key.into(), mac: Some(mac.to_be_bytes()) }))
+}
+
+fn format_mac(mac: &RowMac) -> String {
+    format!("{:032x}", u128::from_be_bytes(*mac))
+}
+
+/// Writes a line; keys contain no control characters.
+fn write_line(text: &mut String, key: &str, mac: Option<&RowMac>) {
+    match mac {
+        Some(mac) => {
+            text.push('=');
+            text.push_str(&format_mac(mac));
+            text.push(' ');
+        }
+        None => text.push('-'),
+    }
+    text.push_str(key);
+    text.push('\n');
+}

@@ -1,0 +1,90 @@
+//! A reverse proxy that adds a key, for programs that only accept a URL. Everything except the key
+//! is forwarded unchanged, including `Host` and `Origin`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::http_client;
+
+/// Maximum size of a request in bytes.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+
+/// A running proxy; it stops when dropped.
+#[derive(Debug)]
+pub struct KeyProxy {
+    /// The proxy URL: `http://127.0.0.1:PORT/mcp`, independent of the target's path.
+    pub url: String,
+    _task: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct ProxyTarget {
+    authority: String,
+    path: Uri,
+    bearer: HeaderValue,
+}
+
+/// Starts a proxy on a free loopback port for `target`, which requires `key`.
+///
+/// # Errors
+/// Returns an error if no port is available or the key or the target is invalid.
+pub async fn start_proxy(target: &str, key: &str) -> io::Result<KeyProxy> {
+    let (authority, path) = http_client::split_url(target);
+    let behind = Arc::new(ProxyTarget {
+        authority: authority.to_owned(),
+        path: path.parse().map_err(io::Error::other)?,
+        bearer: HeaderValue::from_str(&format!("Bearer {key}")).map_err(io::Error::other)?,
+    });
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    let url = format!("http://{}/mcp", listener.local_addr()?);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let mut open = JoinSet::new();
+        loop {
+            while open.try_join_next().is_some() {}
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let behind = Arc::clone(&behind);
+            open.spawn(async move {
+                let answer = service_fn(|request| forward_request(Arc::clone(&behind), request));
+                // A disconnected client is expected.
+                drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
+            });
+        }
+    });
+    Ok(KeyProxy { url, _task: task })
+}
+
+async fn forward_request(
+    behind: Arc<ProxyTarget>,
+    request: Request<Incoming>,
+) -> io::Result<Response<UnsyncBoxBody<Bytes, hyper::Error>>> {
+    let (mut head, body) = request.into_parts();
+    let body =
+        Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
+    head.uri = behind.path.clone();
+    head.headers.insert(AUTHORIZATION, behind.bearer.clone());
+    match http_client::send_request(&behind.authority, Request::from_parts(head, Full::new(body)))
+        .await
+    {
+        Ok(answer) => Ok(answer.map(BodyExt::boxed_unsync)),
+        Err(error) => {
+            let text = Full::new(Bytes::from(error.to_string())).map_err(|never| match never {});
+            let mut answer = Response::new(text.boxed_unsync());
+            *answer.status_mut() = StatusCode::BAD_GATEWAY;
+            Ok(answer)
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Builds the application in stages. Each stage is a type that requires the previous one.
+
+use std::sync::Arc;
+
+use ::programs::{PendingCalls, Programs};
+use builtins::SandboxProvider;
+use egress::EgressClient;
+use gateway::{Gateway, GatewayOptions};
+use intake::{SourceSupervisor, SupervisorTimeouts};
+use ledger::FileLedger;
+use ledger::signed_checkpoint::CheckpointSigningKey;
+use server_core::{CallCounters, Hosts, KeyStore, ServerComponents, TokenIssuers};
+use server_mcp::McpServerState;
+use store::{EncryptedStore, RejectedRow};
+use tokio::sync::watch;
+use tool::artifact::ArtifactStore;
+use tool::ledger::RecordReader;
+use tool::{Secret, Store};
+
+use super::manifest_storage::ManifestStorage;
+use super::node_cluster::{self, NodeCluster};
+use super::plugin_sources::PluginSources;
+use super::program_runtime::{self, ProgramComponents};
+use super::record_maintenance::RecordMaintenance;
+use super::server_clocks::ClockPair;
+use super::source_factory::{self, SourceFactory};
+use super::startup_tasks::StartupTasks;
+use super::upstream_credentials::UpstreamCredentials;
+use super::{App, data_storage, file_roots, jwks_client, pending_approvals, startup_error};
+use cli_core::command_error::CommandError;
+use cli_core::process_launcher::child_launcher;
+use cli_core::server_launcher::LaunchOptions;
+use config::{Config, ServerConfig};
+
+async fn get_or_create_secret(
+    keys: &KeyStore,
+    name: &str,
+    part: &'static str,
+) -> Result<Secret, CommandError> {
+    keys.get_or_create_secret(name).await.map_err(|error| startup_error(part)(error.message()))
+}
+
+/// First stage: the store, the keys and the record's key.
+pub(super) struct AppStorage {
+    pub(super) keys: Arc<KeyStore>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) record_key: CheckpointSigningKey,
+    /// Rows of the store that were rejected.
+    pub(super) rejected: watch::Receiver<Vec<RejectedRow>>,
+}
+
+/// Second stage: components that the gateway and the sources share.
+pub(super) struct CoreComponents {
+    pub(super) keys: Arc<KeyStore>,
+    store: Arc<dyn Store>,
+    ledger: Arc<FileLedger>,
+    pub(super) egress: EgressClient,
+    /// Supervisor of the sources; it starts without any.
+    intake: Arc<SourceSupervisor>,
+    record_maintenance: RecordMaintenance,
+    sandboxes: Arc<SandboxProvider>,
+    artifacts: Option<Arc<dyn ArtifactStore>>,
+}
+
+/// Views of the store whose rows are encrypted.
+struct EncryptedStores {
+    pending_calls: EncryptedStore,
+    programs: EncryptedStore,
+    tokens: Arc<EncryptedStore>,
+}
+
+/// Third stage: the gateway and everything that runs calls.
+struct CallComponents {
+    gateway: Arc<Gateway>,
+    approval_notifier: Arc<pending_approvals::ApprovalNotifier>,
+    programs: Arc<Programs>,
+    credentials: Arc<UpstreamCredentials>,
+    call_counters: CallCounters,
+}
+
+/// Builds the application through all stages.
+pub(super) async fn build_app(
+    start: &LaunchOptions,
+    startup_tasks: StartupTasks,
+    storage: AppStorage,
+    clocks: &ClockPair,
+) -> Result<App, CommandError> {
+    let config = &start.config;
+    let guest_sources = config.default_guest_modules.clone();
+    storage.keys.set_guest_sources(guest_sources).await.map_err(startup_error("the keys"))?;
+    let mac_key = get_or_create_secret(&storage.keys, "secret/records", "the records' key").await?;
+    let encrypted_stores = EncryptedStores::open_stores(&storage.keys, &storage.store).await?;
+    let tokens = Arc::clone(&encrypted_stores.tokens);
+    let rejected = storage.rejected.clone();
+    let foundation = CoreComponents::open_foundation(start, startup_tasks, storage, clocks).await?;
+    let call_components =
+        CallComponents::new(start, &foundation, encrypted_stores, &mac_key, clocks)?;
+    let (source_factory, manifest_storage) = build_source_factory(
+        start,
+        &foundation,
+        &call_components.programs,
+        tokens,
+        rejected,
+        clocks,
+    )
+    .await?;
+    let CoreComponents { keys, store, ledger, intake, record_maintenance, .. } = foundation;
+    let CallComponents { gateway, approval_notifier, programs, credentials, call_counters } =
+        call_components;
+    source_factory.config_report.set_active(config, &start.config_errors, Vec::new());
+    intake.set_sources_and_policy(source_factory.build_sources(config), &config.policy);
+    let state = McpServerState::new(ServerComponents {
+        gateway: Arc::clone(&gateway),
+        intake: Arc::clone(&intake),
+        keys: Arc::clone(&keys),
+        issuers: build_issuers(config, &source_factory),
+        records: Arc::clone(&ledger) as Arc<dyn RecordReader>,
+        call_counters,
+        clock: clocks.as_clock(),
+        allowed_hosts: allowed_hosts(config),
+        max_body_bytes: config.server.max_body_bytes,
+        pending_call_options: pending_approvals::pending_call_options(config),
+        node_registry: Some(source_factory.node_cluster.registry()),
+        programs: Some(program_runtime::program_adapter(&programs)),
+        package_registry: Some(data_storage::open_tool_packages(start, &store).await?),
+        plugins: Some(
+            Arc::clone(&source_factory.plugin_sources) as Arc<dyn tool::plugin_admin::PluginAdmin>
+        ),
+        installation_secret: mac_key,
+    });
+    Ok(App {
+        state,
+        intake,
+        gateway,
+        ledger,
+        credentials,
+        source_factory,
+        manifest_storage,
+        keys,
+        approval_notifier,
+        record_maintenance,
+    })
+}
+
+impl EncryptedStores {
+    async fn open_stores(keys: &KeyStore, store: &Arc<dyn Store>) -> Result<Self, CommandError> {
+        let secret = get_or_create_secret(keys, "secret/tokens", "the tokens' key").await?;
+        let sealed = |what| EncryptedStore::new(Arc::clone(store), &secret, what);
+        Ok(Self {
+            pending_calls: sealed("held calls"),
+            programs: sealed("programs"),
+            tokens: Arc::new(sealed("upstream tokens")),
+        })
+    }
+}
+
+impl CoreComponents {
+    async fn open_foundation(
+        start: &LaunchOptions,
+        startup_tasks: StartupTasks,
+        storage: AppStorage,
+        clocks: &ClockPair,
+    ) -> Result<Self, CommandError> {
+        let AppStorage { keys, store, record_key, .. } = storage;
+        let (config, clock) = (&start.config, &clocks.system_clock);
+        let records = (start.data_dir_lock.dir().records_dir(), config.segment_bytes);
+        let ledger = data_storage::open_ledger(records, clock).await?;
+        let egress = startup_tasks.join_tasks().await?;
+        let (org_pins, record_maintenance) =
+            data_storage::open_pins(start, (&ledger, &store), record_key, clock);
+        let intake = Arc::new(SourceSupervisor::start_with_pins(
+            org_pins,
+            Vec::new(),
+            SupervisorTimeouts::default(),
+            Arc::clone(clock),
+        ));
+        let work_dir = file_roots::create_work_dir(&server_dirs(start));
+        let sandboxes = Arc::new(SandboxProvider::new(
+            child_launcher(),
+            work_dir,
+            config.server.min_sandbox_level,
+        ));
+        let artifacts = data_storage::open_artifact_store(start, clock);
+        Ok(Self { keys, store, ledger, egress, intake, record_maintenance, sandboxes, artifacts })
+    }
+
+    fn records(&self) -> Arc<dyn RecordReader> {
+        Arc::clone(&self.ledger) as Arc<dyn RecordReader>
+    }
+}
+
+impl CallComponents {
+    fn new(
+        start: &LaunchOptions,
+        foundation: &CoreComponents,
+        encrypted_stores: EncryptedStores,
+        mac_key: &Secret,
+        clocks: &ClockPair,
+    ) -> Result<Self, CommandError> {
+        let config = &start.config;
+        let pending_calls = PendingCalls::new();
+        let (approval_components, approval_notifier) = pending_approvals::build_approvals(
+            config,
+            foundation,
+            encrypted_stores.pending_calls,
+            &clocks.system_clock,
+            &pending_calls,
+        )?;
+        let (credentials, call_counters) = (build_credentials(config), CallCounters::default());
+        let gateway = Gateway::new(gateway::GatewayComponents {
+            current: foundation.intake.current_snapshot(),
+            ledger: call_counters
+                .wrap_ledger(Arc::clone(&foundation.ledger) as Arc<dyn tool::Ledger>),
+            clock: clocks.as_clock(),
+            credentials: Arc::clone(&credentials) as Arc<dyn tool::executor::CredentialProvider>,
+            mac_key: mac_key.clone(),
+            approvals: Some(approval_components),
+            options: gateway_options(config),
+        });
+        let gateway = Arc::new(with_artifacts(gateway, foundation.artifacts.clone()));
+        let programs = program_runtime::build_programs(
+            start,
+            ProgramComponents {
+                gateway: &gateway,
+                records: foundation.records(),
+                pending_calls,
+                store: encrypted_stores.programs,
+                keys: &foundation.keys,
+                sandboxes: &foundation.sandboxes,
+                clock: clocks.as_clock(),
+            },
+        );
+        Ok(Self { gateway, approval_notifier, programs, credentials, call_counters })
+    }
+}
+
+fn server_dirs(start: &LaunchOptions) -> file_roots::ServerPaths {
+    let data = start.data_dir_lock.dir();
+    file_roots::ServerPaths { data_dir: data.path().to_owned(), work_dir: data.work_dir() }
+}
+
+/// Fourth stage: builds the factory of sources.
+async fn build_source_factory(
+    start: &LaunchOptions,
+    foundation: &CoreComponents,
+    programs: &Arc<Programs>,
+    tokens: Arc<EncryptedStore>,
+    rejected: watch::Receiver<Vec<RejectedRow>>,
+    clocks: &ClockPair,
+) -> Result<(SourceFactory, ManifestStorage), CommandError> {
+    let CoreComponents { keys, store, egress, intake, sandboxes, artifacts, .. } = foundation;
+    let (config, clock, data) = (&start.config, &clocks.system_clock, start.data_dir_lock.dir());
+    let components = (keys, Arc::clone(store), Arc::clone(clock));
+    let authority =
+        node_cluster::load_authority(keys, config.nodes.authority_file.as_deref(), clock).await;
+    let registry_config = (&config.nodes, config.redis_url.as_ref());
+    let cluster =
+        NodeCluster::open_registry(registry_config, components, (egress, authority)).await?;
+    let plugin_sources =
+        PluginSources::open_plugins(config, data.path(), child_launcher(), egress, clock, intake)
+            .await?;
+    let manifest_storage =
+        ManifestStorage::new(config, (keys, Arc::clone(store)), egress.clone(), Arc::clone(clock))
+            .await?;
+    let language_tools = builtins_llm::all(&data.models_dir(), sandboxes).await;
+    if let Some(problem) = &language_tools.problem {
+        tracing::warn!(place = problem.location, "{}", problem.message);
+    }
+    let workshop = SourceFactory {
+        launcher: child_launcher(),
+        egress: egress.clone(),
+        server_dirs: server_dirs(start),
+        sandboxes: Arc::clone(sandboxes),
+        language_tools,
+        manifest_cache: Arc::clone(&manifest_storage.manifest_cache),
+        clock: Arc::clone(clock),
+        environment: Arc::clone(&start.load_options.environment),
+        records: foundation.records(),
+        config_report: Arc::default(),
+        rejected_rows: rejected,
+        token_store: tokens,
+        artifacts: artifacts.clone(),
+        node_cluster: cluster,
+        programs: Arc::clone(programs),
+        plugin_sources,
+    };
+    Ok((workshop, manifest_storage))
+}
+
+fn build_credentials(config: &Config) -> Arc<UpstreamCredentials> {
+    let credentials = UpstreamCredentials::default();
+    credentials.replace_credentials(source_factory::source_credentials(config));
+    Arc::new(credentials)
+}
+
+fn build_issuers(config: &Config, workshop: &SourceFactory) -> Arc<TokenIssuers> {
+    let issuers = TokenIssuers::default();
+    issuers.replace(jwks_client::trusted_issuers(config, &workshop.egress));
+    Arc::new(issuers)
+}
+
+fn with_artifacts(gateway: Gateway, artifacts: Option<Arc<dyn ArtifactStore>>) -> Gateway {
+    match artifacts {
+        Some(artefacts) => gateway.with_artifacts(artefacts),
+        None => gateway,
+    }
+}
+
+fn allowed_hosts(config: &Config) -> Hosts {
+    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
+    Hosts { names: allowed_hosts, origins: allowed_origins }
+}
+
+fn gateway_options(config: &Config) -> GatewayOptions {
+    let bounds = config.limits.concurrency;
+    GatewayOptions {
+        max_result_bytes: config.limits.max_result_bytes,
+        concurrency: bounds,
+        ..GatewayOptions::default()
+    }
+}

@@ -1,0 +1,110 @@
+//! Opens what the data directory holds: the store, the record, pins, tool packages and artifacts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use intake::PinRegistry;
+use ledger::signed_checkpoint::CheckpointSigningKey;
+use ledger::{FileLedger, OsDisk};
+use packages::PackageStore;
+use store::{ArtifactLimits, EncryptedStore, FileArtifactStore, SqliteStore};
+use tool::artifact::ArtifactStore;
+use tool::tool_packages::ToolPackageStore;
+use tool::{Clock, Org, Store};
+
+use super::record_maintenance::RecordMaintenance;
+use super::startup_error;
+use cli_core::command_error::CommandError;
+use cli_core::server_launcher::LaunchOptions;
+
+/// Opens the store and the key that authenticates its rows; rows written by other programs are
+/// rejected. Reading waits for the disk, so it runs on a blocking thread.
+pub(crate) async fn open_store(
+    start: &LaunchOptions,
+) -> Result<(Arc<SqliteStore>, CheckpointSigningKey), CommandError> {
+    let held = Arc::clone(&start.data_dir_lock);
+    let opened = tokio::task::spawn_blocking(move || {
+        let key = held.load_or_create_record_key()?;
+        let macs = cli::store::mac_file(held.dir(), &key);
+        let store = SqliteStore::open_protected(held.dir().store_file(), &macs);
+        Ok((Arc::new(store.map_err(startup_error("the store"))?), key))
+    });
+    opened.await.map_err(startup_error("the store"))?
+}
+
+/// Opens the record and reports what recovery found. Scanning waits for the disk, so it runs on a
+/// blocking thread.
+pub(crate) async fn open_ledger(
+    (dir, segment_bytes): (PathBuf, u64),
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<FileLedger>, CommandError> {
+    let clock = Arc::clone(clock);
+    let options = ledger::LedgerOptions { segment_bytes, ..ledger::LedgerOptions::default() };
+    let opened = tokio::task::spawn_blocking(move || {
+        FileLedger::open_directory(&dir, Arc::new(OsDisk), clock, options)
+    });
+    let (ledger, recovery) =
+        opened.await.map_err(startup_error("the record"))?.map_err(startup_error("the record"))?;
+    for finding in &recovery.findings {
+        tracing::error!(
+            "the record is damaged: {finding:?}; run `toolkeep record verify` for details"
+        );
+    }
+    if recovery.lost_records > 0 {
+        let records = recovery.lost_records;
+        tracing::warn!(records, "records that were not yet synced were lost in a power failure");
+    }
+    if recovery.open_call_count > 0 {
+        let calls = recovery.open_call_count;
+        tracing::warn!(
+            calls,
+            "calls were running when the previous process ended; their outcome is unknown"
+        );
+    }
+    Ok(Arc::new(ledger))
+}
+
+/// Opens the pins and starts record maintenance. Pins are encrypted with the record's key, which is
+/// not in the store, so write access to the store alone cannot activate one. Checkpoints use the
+/// same key.
+pub(crate) fn open_pins(
+    start: &LaunchOptions,
+    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
+    key: CheckpointSigningKey,
+    clock: &Arc<dyn Clock>,
+) -> ((Org, Arc<PinRegistry>), RecordMaintenance) {
+    let encrypted_store = Arc::new(EncryptedStore::new(Arc::clone(store), &key.to_hex(), "pins"));
+    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::AuditLog>;
+    let pins =
+        Arc::new(PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock)));
+    let files = (start.data_dir_lock.dir().records_dir(), start.config.checkpoint_mirror.clone());
+    let org_pins = (Org::default(), pins);
+    let maintenance = RecordMaintenance::new(Arc::clone(ledger), key, files, Arc::clone(clock));
+    maintenance.set_retention(start.config.retention);
+    (org_pins, maintenance)
+}
+
+/// Opens the registry of tool packages, which are unpacked into a folder of their own.
+pub(crate) async fn open_tool_packages(
+    start: &LaunchOptions,
+    store: &Arc<dyn Store>,
+) -> Result<Arc<dyn ToolPackageStore>, CommandError> {
+    let package_dir = start.data_dir_lock.dir().path().join("catalogue");
+    let opened = PackageStore::open(Arc::clone(store), &package_dir).await;
+    let opened = opened.map_err(startup_error("the tool packages"))?;
+    Ok(Arc::new(opened.with_limits(start.config.tool_packages)))
+}
+
+/// Opens the artifact store. If that fails, only results above the size limit fail.
+pub(crate) fn open_artifact_store(
+    start: &LaunchOptions,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<dyn ArtifactStore>> {
+    let dir = start.data_dir_lock.dir().path().join("artefacts");
+    let opened =
+        FileArtifactStore::open_directory(&dir, ArtifactLimits::default(), Arc::clone(clock));
+    let opened = opened.inspect_err(|error| {
+        tracing::warn!(%error, dir = %dir.display(), "cannot open the artifact store; large results will fail");
+    });
+    opened.ok().map(|artefacts| Arc::new(artefacts) as Arc<dyn ArtifactStore>)
+}

@@ -1,0 +1,3 @@
+//! Tests that mount a file system in their own namespace; they need root or user namespaces.
+
+mod full_disk;

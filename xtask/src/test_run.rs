@@ -1,0 +1,372 @@
+//! `cargo xtask test`: all checks and tests, cheapest first.
+//!
+//! Every step runs even if an earlier one failed. The last line is the count of all tests.
+
+mod test_options;
+mod test_requirements;
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::child_processes::{self, RUN_VARIABLE, run_quiet, run_visible};
+use crate::test_counts::{self, TestCounts, TestInventory};
+use crate::workspace::{Workspace, cargo_program};
+use crate::{kubernetes_server, test_installs, test_runner, tidy};
+pub(crate) use test_options::TestOptions;
+use test_requirements::{check_mount, data_folder, set_data_folder};
+
+/// Test filters by the requirements of the integration tests' modules.
+const REAL_TESTS: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
+const DATA_TESTS: &str = "(kind(test) & test(/^data::/))";
+const ROOT_TESTS: &str = "(kind(test) & test(/^root::/))";
+
+/// Environment variables that rewrite golden documents. A test run removes them and only compares.
+const BLESS_VARIABLES: &[&str] = &[
+    "TOOLKEEP_BLESS",
+    "INSTA_UPDATE",
+    "INSTA_FORCE_PASS",
+    "INSTA_FORCE_UPDATE",
+    "INSTA_FORCE_UPDATE_SNAPSHOTS",
+];
+
+/// Runs all steps of the test task.
+///
+/// # Errors
+/// If a step or a test failed, no test ran, or a process was left behind.
+pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(), String> {
+    child_processes::adopt_orphans()?;
+    let mut run = TestRun::new(workspace, options);
+    // Takes minutes of another compiler, in parallel to our build.
+    run.api_server_build =
+        (!run.options.is_hermetic).then(|| kubernetes_server::start_build(workspace));
+    run.run_step("tidy", |_| tidy::run_checks(workspace));
+    run.run_step("fmt", |run| run.run_cargo(&["fmt", "--all", "--check"]));
+    run.run_step("clippy", |run| run.run_cargo(CLIPPY_ARGS));
+    run.run_step("tests", TestRun::run_hermetic_tests);
+    run.run_step("doctests", TestRun::run_doctests);
+    if !run.options.is_hermetic {
+        run.run_step("real tests", TestRun::run_real_tests);
+    }
+    run.run_step("leftovers", TestRun::check_leftovers);
+    run.print_report()
+}
+
+const CLIPPY_ARGS: &[&str] =
+    &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+
+struct TestRun<'a> {
+    workspace: &'a Workspace,
+    options: TestOptions,
+    /// Marks every process that this run starts for tests.
+    run_id: String,
+    counts: TestCounts,
+    failed_steps: Vec<&'static str>,
+    /// Lines of the report at the end.
+    report_lines: Vec<String>,
+    started: Instant,
+    real_test_count: Option<u64>,
+    /// Build of the Kubernetes API server, while it runs.
+    api_server_build: Option<kubernetes_server::ApiServerBuild>,
+    /// Test runners that were started.
+    started_runners: usize,
+}
+
+impl<'a> TestRun<'a> {
+    fn new(workspace: &'a Workspace, options: TestOptions) -> Self {
+        let started = Instant::now();
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+        let id = format!("{}-{since}", std::process::id());
+        let (tally, failed, notes) = (TestCounts::default(), Vec::new(), Vec::new());
+        let (real, kubernetes) = (None, None);
+        Self {
+            workspace,
+            options,
+            run_id: id,
+            counts: tally,
+            failed_steps: failed,
+            report_lines: notes,
+            started,
+            real_test_count: real,
+            api_server_build: kubernetes,
+            started_runners: 0,
+        }
+    }
+
+    fn run_step(&mut self, name: &'static str, step: impl FnOnce(&mut Self) -> Result<(), String>) {
+        println!("── {name}");
+        let started = Instant::now();
+        let result = step(self);
+        let elapsed = format!("{:.1} s", started.elapsed().as_secs_f64());
+        match result {
+            Ok(()) => println!("── {name}: good, {elapsed}"),
+            Err(message) => {
+                println!("── {name}: FAILED, {elapsed}: {message}");
+                self.failed_steps.push(name);
+            }
+        }
+    }
+
+    fn run_cargo(&self, args: &[&str]) -> Result<(), String> {
+        let output = run_visible(self.cargo_command().args(args))?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(format!("cargo {} failed", args.join(" ")))
+        }
+    }
+
+    fn cargo_command(&self) -> Command {
+        let mut command = Command::new(cargo_program());
+        command.current_dir(&self.workspace.root_dir);
+        for variable in BLESS_VARIABLES {
+            command.env_remove(variable);
+        }
+        // Absent snapshots fail as changed ones do.
+        command.env("INSTA_UPDATE", "no");
+        command
+    }
+
+    fn run_hermetic_tests(&mut self) -> Result<(), String> {
+        if let Some(installed) = test_runner::ensure_nextest(self.workspace)? {
+            self.report_lines.push(format!("installed: {installed}"));
+        }
+        let TestInventory { hermetic: plain, real, data, root } = self.list_tests()?;
+        self.real_test_count = Some(real);
+        let folder = data_folder(self.workspace);
+        let mut filter = format!("not {REAL_TESTS}");
+        let mut expected = plain;
+        let missing = || "no folder TOOLKEEP_DATA, nor a default one".to_owned();
+        let data_there = folder.is_dir().then_some(()).ok_or_else(missing);
+        let mount =
+            check_mount(&self.workspace.target_dir).map_err(|why| format!("cannot mount: {why}"));
+        for (name, part, count, there) in
+            [("data", DATA_TESTS, data, data_there), ("root", ROOT_TESTS, root, mount)]
+        {
+            if self.is_included(name, count, there) {
+                expected += count;
+            } else {
+                filter = format!("{filter} & not {part}");
+            }
+        }
+        if self.options.is_hermetic {
+            self.skip_tests(real, "real::, conformance:: and clients::", "--hermetic");
+        }
+        self.run_nextest(&filter, expected, |command| set_data_folder(command, &folder))
+    }
+
+    fn run_real_tests(&mut self) -> Result<(), String> {
+        // Before other installations, which it could conflict with.
+        match self.api_server_build.take().map(kubernetes_server::ApiServerBuild::wait_until_ready)
+        {
+            Some(Ok(Some(built))) => self.report_lines.push(format!("built for tests: {built}")),
+            Some(Err(why)) => {
+                let message =
+                    format!("no Kubernetes API server ({why}): the tests that need it fail");
+                println!("{message}");
+                self.report_lines.push(message);
+            }
+            Some(Ok(None)) | None => {}
+        }
+        let expected = self.real_test_count.ok_or("the tests could not be listed")?;
+        if expected == 0 {
+            self.report_lines.push("no test needs installs, so nothing was installed".to_owned());
+            return Ok(());
+        }
+        let ready = test_installs::install_missing(self.workspace)?;
+        let new = if ready.installed.is_empty() {
+            vec!["nothing new".to_owned()]
+        } else {
+            ready.installed
+        };
+        self.report_lines.push(format!("installed for tests: {}", new.join(", ")));
+        let data = data_folder(self.workspace);
+        self.run_nextest(REAL_TESTS, expected, |command| {
+            set_data_folder(command.env("TOOLKEEP_REAL", &ready.folder), &data);
+        })
+    }
+
+    fn list_tests(&self) -> Result<TestInventory, String> {
+        let mut list = self.cargo_command();
+        list.env("PATH", test_runner::search_path(&self.workspace.target_dir));
+        list.args(["nextest", "list", "--workspace", "--locked", "--message-format", "json"]);
+        let output = run_quiet(&mut list)?;
+        if output.status.success() {
+            test_counts::parse_list(&output.stdout_text)
+        } else {
+            Err(output.stderr_text)
+        }
+    }
+
+    /// Runs the tests that match `filter`; their number must be `expected`.
+    fn run_nextest(
+        &mut self,
+        filter: &str,
+        expected: u64,
+        more: impl FnOnce(&mut Command),
+    ) -> Result<(), String> {
+        let mut command = self.cargo_command();
+        command
+            .env("PATH", test_runner::search_path(&self.workspace.target_dir))
+            .env(RUN_VARIABLE, &self.run_id);
+        command.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-tests",
+            "pass",
+            "-E",
+            filter,
+        ]);
+        if self.options.is_deep {
+            command.args(["--profile", "deep"]).env("TOOLKEEP_DEEP", "1");
+        }
+        more(&mut command);
+        self.started_runners += 1;
+        let output = run_visible(&mut command)?;
+        let tally =
+            test_counts::parse_nextest(&output.stderr_text).ok_or("nextest printed no summary")?;
+        self.counts.add_counts(tally);
+        let ran = tally.passed + tally.failed;
+        self.report_lines
+            .push(format!("nextest ran {ran} of {expected} tests: {}", tally.summary_line()));
+        if ran != expected {
+            return Err(format!("{expected} tests are listed, but {ran} ran"));
+        }
+        if output.status.success() { Ok(()) } else { Err(format!("{} tests failed", tally.failed)) }
+    }
+
+    fn run_doctests(&mut self) -> Result<(), String> {
+        let packages = self.workspace.packages_with_doctests();
+        let mut command = self.cargo_command();
+        command.args(["test", "--doc", "--locked"]).env(RUN_VARIABLE, &self.run_id);
+        for package in &packages {
+            command.args(["--package", package]);
+        }
+        if packages.is_empty() {
+            return Ok(());
+        }
+        self.started_runners += 1;
+        let output = run_visible(&mut command)?;
+        let tally =
+            test_counts::parse_doctests(&output.stdout_text).ok_or("rustdoc printed no result")?;
+        self.counts.add_counts(tally);
+        self.report_lines.push(format!(
+            "doctests of {}: {}",
+            packages.join(", "),
+            tally.summary_line()
+        ));
+        if output.status.success() { Ok(()) } else { Err("doctests failed".to_owned()) }
+    }
+
+    /// Returns whether the `count` tests that require `name` run. If it is missing they count as
+    /// failed, unless `--without` excludes them.
+    fn is_included(&mut self, name: &str, count: u64, availability: Result<(), String>) -> bool {
+        if self.options.excluded_modules.iter().any(|left_out| left_out == name) {
+            self.skip_tests(count, &format!("{name}::"), &format!("--without {name}"));
+            return false;
+        }
+        let Err(why) = availability else { return true };
+        self.counts.failed += count;
+        self.report_lines.push(format!(
+            "failed: {count} tests in {name}:: could not run ({why}); provide it, or leave them out \
+             with --without {name}"
+        ));
+        false
+    }
+
+    fn skip_tests(&mut self, count: u64, module: &str, why: &str) {
+        if count > 0 {
+            self.counts.skipped += count;
+            self.report_lines.push(format!("left out: {count} tests in {module} ({why})"));
+        }
+    }
+
+    fn check_leftovers(&mut self) -> Result<(), String> {
+        let leftovers_found = child_processes::end_leftovers(&self.run_id);
+        if leftovers_found.is_empty() {
+            let runs = self.started_runners;
+            self.report_lines
+                .push(format!("started: {runs} test runs, all ended; processes left behind: none"));
+            return Ok(());
+        }
+        let lines: Vec<String> =
+            leftovers_found.iter().map(|l| format!("\n  {} {}", l.pid, l.command_line)).collect();
+        Err(format!(
+            "{} processes outlived the tests and were ended:{}",
+            leftovers_found.len(),
+            lines.concat()
+        ))
+    }
+
+    fn print_report(self) -> Result<(), String> {
+        for note in &self.report_lines {
+            println!("{note}");
+        }
+        let elapsed = self.started.elapsed().as_secs();
+        println!(
+            "{} took {elapsed} s",
+            if self.options.is_hermetic { "the hermetic part" } else { "all" }
+        );
+        let result = test_verdict(&self.failed_steps, self.counts);
+        if let Err(message) = &result {
+            println!("{message}");
+        }
+        println!("{}", self.counts.summary_line());
+        // The message is already printed, and the count must be the last line.
+        result.map_err(|_| String::new())
+    }
+}
+
+fn test_verdict(failed: &[&str], tally: TestCounts) -> Result<(), String> {
+    if tally.passed + tally.failed == 0 {
+        return Err("no test ran".to_owned());
+    }
+    if tally.failed > 0 && failed.is_empty() {
+        return Err("tests failed".to_owned());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TestCounts, TestOptions, TestRun, test_verdict};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn what_is_missing_has_failed_unless_it_is_left_out() {
+        let workspace = Workspace::load_workspace().unwrap();
+        let missing = || Err("not there".to_owned());
+        let mut run = TestRun::new(&workspace, TestOptions::default());
+        assert!(run.is_included("data", 3, Ok(())));
+        assert_eq!(run.counts, TestCounts::default());
+        assert!(!run.is_included("data", 3, missing()));
+        assert_eq!(run.counts, TestCounts { failed: 3, ..TestCounts::default() });
+        let options = TestOptions::parse_flags(&["--without", "data"]).unwrap();
+        let mut run = TestRun::new(&workspace, options);
+        assert!(!run.is_included("data", 3, missing()) && !run.is_included("data", 2, Ok(())));
+        assert_eq!(run.counts, TestCounts { skipped: 5, ..TestCounts::default() });
+    }
+
+    #[test]
+    fn nothing_of_the_environment_blesses_what_tests_compare() {
+        let workspace = Workspace::load_workspace().unwrap();
+        let run = TestRun::new(&workspace, TestOptions::default());
+        let command = run.cargo_command();
+        for variable in super::BLESS_VARIABLES {
+            let set: Vec<_> = command.get_envs().filter(|(name, _)| name == variable).collect();
+            let expected = (*variable == "INSTA_UPDATE").then_some("no".as_ref());
+            assert_eq!(set, [(variable.as_ref(), expected)]);
+        }
+    }
+
+    #[test]
+    fn no_test_is_no_success() {
+        let tally = |passed, failed| TestCounts { passed, failed, skipped: 9 };
+        assert!(test_verdict(&[], tally(1, 0)).is_ok());
+        for (failed, tally) in [(&[][..], tally(0, 0)), (&[], tally(1, 1)), (&["fmt"], tally(1, 0))]
+        {
+            assert!(test_verdict(failed, tally).is_err());
+        }
+    }
+}

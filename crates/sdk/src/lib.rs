@@ -1,7 +1,7 @@
 //! Serves tools written in Rust from a separate machine.
 //!
 //! ```no_run
-//! use sdk::{Node, Options, Tools, tool};
+//! use sdk::{Node, NodeOptions, ToolSet, tool};
 //!
 //! /// Reverses a given string input
 //! #[tool(metadata = serde_json::json!({ "version": "1.0.0" }))]
@@ -10,10 +10,10 @@
 //! }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut tools = Tools::default();
-//! tools.add(reverse_text())?;
-//! let node = Node::start(tools, Options::from_env().port(50051)).await?;
-//! // Until the program is told to end; then:
+//! let mut tools = ToolSet::default();
+//! tools.add_tool(reverse_text())?;
+//! let node = Node::start(tools, NodeOptions::from_env().port(50051)).await?;
+//! // On shutdown:
 //! node.stop().await;
 //! # Ok(()) }
 //! ```

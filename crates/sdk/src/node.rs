@@ -49,7 +49,7 @@ pub enum StartError {
     UnixSocket(PathBuf, io::Error),
     /// The key would be sent in plaintext beyond this machine.
     #[error(
-        "the registry: {0}; use `https`, or `Options::insecure_registry` where the network is trusted"
+        "the registry: {0}; use `https`, or `NodeOptions::insecure_registry` where the network is trusted"
     )]
     PlaintextKey(#[from] egress::PlaintextKeyError),
     /// The registry's address is invalid.

@@ -114,10 +114,15 @@ pub(crate) async fn open_listen_stream(
                 "`params.notifications` must be an object with the notifications to subscribe to",
             )
         })?;
-    let kinds = requested_list_kinds(request, &requested);
+    let view = caller.tool_view();
+    let has_method = |method: &str| {
+        let source = caller.endpoint.source();
+        source.is_some_and(|source| view.find_method(source, method).is_some())
+    };
+    let kinds = requested_list_kinds(&requested, has_method);
     let followed_tasks = tasks::subscribed_tasks(request, &requested)?;
     let mut uris = parse_resource_uris(&requested)?;
-    if !source_has_method(request, "mcp.resources.subscribe") {
+    if !has_method("mcp.resources.subscribe") {
         uris.clear();
     }
     let sink = Arc::new(EventSink::default());
@@ -153,20 +158,14 @@ pub(crate) async fn open_listen_stream(
 const LIST_NOTIFICATIONS: [&str; 3] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
 
-/// Whether the endpoint is that of one source which offers `method` to the caller.
-fn source_has_method(request: &RequestContext<'_>, method: &str) -> bool {
-    let view = request.caller.tool_view();
-    let source = request.caller.endpoint.source();
-    source.is_some_and(|source| view.find_method(source, method).is_some())
-}
-
-fn requested_list_kinds(request: &RequestContext<'_>, requested: &Json) -> ListKinds {
+/// Returns the requested lists that the endpoint has; `has_method` tells the methods of its source.
+fn requested_list_kinds(requested: &Json, has_method: impl Fn(&str) -> bool) -> ListKinds {
     let is_true = |json: Option<Json>| json.is_some_and(|json| json.as_str() == "true");
     let [tools, prompts, resources] = requested.pick(LIST_NOTIFICATIONS).map(is_true);
     ListKinds {
         tools,
-        prompts: prompts && source_has_method(request, "mcp.prompts.get"),
-        resources: resources && source_has_method(request, "mcp.resources.read"),
+        prompts: prompts && has_method("mcp.prompts.get"),
+        resources: resources && has_method("mcp.resources.read"),
     }
 }
 

@@ -16,6 +16,7 @@ use tool::{Secret, StoreError};
 
 mod mac_log;
 
+use crate::store_cache::CACHE_PREFIX;
 pub(crate) use mac_log::RowChange;
 use mac_log::{MacLog, MacLogContent};
 
@@ -65,11 +66,8 @@ pub struct RejectedRow {
 /// record.
 pub(crate) const REJECTED_VALUE: &[u8] = b"\xff\xfechanged outside of Toolkeep";
 
-/// Prefix of rows without MACs: cached values are untrusted, and their readers verify them.
-const UNPROTECTED_PREFIX: &str = "cache/";
-
 fn is_protected_key(key: &str) -> bool {
-    !key.starts_with(UNPROTECTED_PREFIX)
+    !key.starts_with(CACHE_PREFIX)
 }
 
 /// MACs of all rows as written last. Lives on the store's thread.

@@ -10,6 +10,10 @@ use tool::{BoxFuture, Cache, Clock, Store, StoreError, WallTime};
 /// Size of the expiry time before a value, in bytes; the time is in milliseconds.
 const EXPIRY_BYTES: usize = 8;
 
+/// Prefix of the keys of cached values. They have no MAC: they are untrusted, and their readers verify
+/// them.
+pub(crate) const CACHE_PREFIX: &str = "cache/";
+
 /// Caches values under `cache/` in a store, each with its expiry time.
 #[derive(Debug)]
 pub struct StoreCache {
@@ -66,7 +70,7 @@ impl StoreCache {
 }
 
 fn cache_key(key: &str) -> String {
-    format!("cache/{key}")
+    format!("{CACHE_PREFIX}{key}")
 }
 
 /// Splits off the first `at` bytes; `None` if there are fewer.

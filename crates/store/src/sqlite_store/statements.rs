@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, Transaction
 use tool::store::WritePrecondition;
 use tool::{StoreError, Version, VersionedValue};
 
+use crate::store_cache::CACHE_PREFIX;
 use crate::store_limits::{MAX_CHANGE_ROWS, MAX_SCAN_ROWS, MAX_TOMBSTONES, check_since};
 
 pub(super) enum StatementError {
@@ -170,11 +171,10 @@ pub(super) fn visit_protected_rows(
     connection: &Connection,
     mut each: impl FnMut(&str, &[u8]),
 ) -> Result<(), StatementError> {
-    // `cache0` follows all keys that begin with `cache/`.
     let sql = "SELECT key, bytes FROM kv
-               WHERE removed = 0 AND (key < 'cache/' OR key >= 'cache0') ORDER BY key";
+               WHERE removed = 0 AND substr(key, 1, length(?1)) <> ?1 ORDER BY key";
     let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query([CACHE_PREFIX])?;
     while let Some(row) = rows.next()? {
         let key: String = row.get(0)?;
         each(&key, &row.get::<_, Vec<u8>>(1)?);

@@ -1,4 +1,4 @@
-//! What the tests share, and the tests of the first words; those with many cases are beside.
+//! Shared fixtures of the policy tests, and the tests of its basic rules.
 
 mod access_contracts;
 mod approval_table;

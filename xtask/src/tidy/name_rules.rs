@@ -85,7 +85,8 @@ pub(super) fn check_names(sources: &[RustSource<'_>]) -> Vec<TidyFinding> {
     let mut findings: Vec<TidyFinding> =
         product.iter().filter_map(|source| check_module(source)).collect();
     findings.extend(types.iter().filter(|found| found.is_public).filter_map(public_type));
-    findings.extend(product.iter().flat_map(|source| first_lines(source)));
+    findings.extend(sources.iter().filter_map(check_module_line));
+    findings.extend(product.iter().flat_map(|source| check_item_lines(source)));
     findings.extend(repeated(&types));
     findings
 }
@@ -167,28 +168,30 @@ fn repeated(types: &[Declaration<'_>]) -> Vec<TidyFinding> {
     by_name.into_iter().filter_map(finding).collect()
 }
 
-/// First doc lines of the module and of its public items that do not say what they are.
-fn first_lines(source: &RustSource<'_>) -> Vec<TidyFinding> {
+/// Checks the first doc line of a module, also of one with tests.
+fn check_module_line(source: &RustSource<'_>) -> Option<TidyFinding> {
+    let line = source.masked.comments.lines().next()?.trim().strip_prefix("//!")?;
+    check_first_line(source, 0, line)
+}
+
+fn check_first_line(source: &RustSource<'_>, index: usize, line: &str) -> Option<TidyFinding> {
+    let fix = "say in the present tense what the item is or does";
+    unclear(line.trim()).map(|problem| TidyFinding::new(source.path, index + 1, problem, fix))
+}
+
+/// Checks the first doc lines of public items.
+fn check_item_lines(source: &RustSource<'_>) -> Vec<TidyFinding> {
     let comments = source.masked.comments.lines().map(str::trim);
     let lines: Vec<(&str, &str)> =
         comments.zip(source.product_lines().map(|(_, code)| code)).collect();
     let mut findings = Vec::new();
-    let mut check = |index: usize, line: &str| {
-        if let Some(what) = unclear(line) {
-            let fix = "say in the present tense what the item is or does";
-            findings.push(TidyFinding::new(source.path, index + 1, what, fix));
-        }
-    };
-    if let Some(line) = lines.first().and_then(|(comment, _)| comment.strip_prefix("//!")) {
-        check(0, line.trim());
-    }
     let mut before = false;
     for (index, (comment, _)) in lines.iter().enumerate() {
         let doc = comment.strip_prefix("///");
         if let Some(line) = doc.filter(|_| !before) {
             let code = lines.iter().skip(index).map(|(_, code)| *code);
             if is_public_item(code) {
-                check(index, line.trim());
+                findings.extend(check_first_line(source, index, line));
             }
         }
         before = doc.is_some();
@@ -272,6 +275,11 @@ mod tests {
         {
             let module = format!("//! {fault}\n\nx;");
             assert_eq!(findings(&[("crates/a/src/b.rs", &module)]), ["crates/a/src/b.rs:1"]);
+            let test = format!("//! {fault}\n\n#[test]\nfn survives() {{}}");
+            assert_eq!(
+                findings(&[("crates/a/tests/it/b.rs", &test)]),
+                ["crates/a/tests/it/b.rs:1"]
+            );
             let item = fine.replace("Returns the entry that follows.", fault);
             assert_eq!(findings(&[("crates/a/src/b.rs", &item)]), ["crates/a/src/b.rs:3"]);
             let private = item.replace("pub fn", "fn");

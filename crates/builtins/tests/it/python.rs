@@ -1,4 +1,4 @@
-//! Tests of `python_eval`.
+//! Tests of the tool `python_eval`.
 
 use serde_json::json;
 

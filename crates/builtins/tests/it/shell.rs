@@ -1,4 +1,4 @@
-//! Tests of `run_shell`.
+//! Tests of the tool `run_shell`.
 
 use std::time::{Duration, Instant};
 

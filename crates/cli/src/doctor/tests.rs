@@ -1,4 +1,4 @@
-//! What `doctor` says of what is wrong: each finding with its state and what to do.
+//! Findings of `doctor` for each defect, with their state and help.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What `config check` answers of what a server would leave out, and of names that match nothing.
+//! Warnings of `config check` about skipped entries and about names without a match.
 
 use std::fs;
 

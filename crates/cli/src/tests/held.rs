@@ -1,4 +1,4 @@
-//! What the command line prints of a call that is held.
+//! Output of the command line for a pending call.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What `toolkeep node join` sends, and what it keeps.
+//! Requests that `toolkeep node join` sends, and the files that it stores.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! What is written reads back, at every provider.
+//! Every provider's form is read back as it was written.
 
 use bytes::Bytes;
 use formats::{

@@ -1,4 +1,4 @@
-//! What a provider refuses, written apart from the tables that the crate lowers by.
+//! Rules by which providers reject a schema, written apart from the tables of the crate.
 
 use formats::ProviderFormat;
 use serde_json::{Map, Value};

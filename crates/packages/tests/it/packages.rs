@@ -1,4 +1,4 @@
-//! What comes out of a package stays in its own folder, or nothing is kept.
+//! Packages are extracted into their own folder, or not at all.
 
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};

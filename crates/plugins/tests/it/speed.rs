@@ -1,4 +1,4 @@
-//! What a call costs above its function. Times are printed, since machines are shared; processes are judged:
+//! Measures the cost of a call above its function. Times are printed, since machines are shared; processes are judged:
 //! `cargo nextest run -p plugins speed --no-capture --release` shows both.
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What starting, listing and tidying read, and what many programs of one key leave in the store.
+//! Counts the rows that starting, listing and removing programs read, and bounds those of one key.
 
 use std::sync::Arc;
 use std::time::Duration;

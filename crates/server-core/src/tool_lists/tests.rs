@@ -1,4 +1,4 @@
-//! What lists render, by count.
+//! Counts the items that a list renders, once and again.
 
 use std::sync::Arc;
 

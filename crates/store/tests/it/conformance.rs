@@ -1,4 +1,4 @@
-//! What every store does. Each test runs over all.
+//! Behaviour that all stores share. Each test runs over all of them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What only the file has: it outlives the program, is its owner's alone, and knows its format.
+//! Properties of the file store alone: it outlives the program, is private, and checks its format.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

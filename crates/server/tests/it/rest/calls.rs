@@ -1,4 +1,4 @@
-//! Tests of `/v1/calls`.
+//! Tests of calls over REST: `/v1/calls`.
 
 use std::time::Duration;
 

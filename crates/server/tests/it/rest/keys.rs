@@ -1,4 +1,4 @@
-//! Tests of `/v1/keys`.
+//! Tests of keys over REST: `/v1/keys`.
 
 use serde_json::{Value, json};
 use tool::PermissionLevel;

@@ -1,4 +1,4 @@
-//! Tests of `/v1/pins`.
+//! Tests of pins over REST: `/v1/pins`.
 
 use serde_json::{Value, json};
 use tool::ledger::{AuditEventRecord, RecordKind};

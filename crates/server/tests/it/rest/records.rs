@@ -1,4 +1,4 @@
-//! Tests of `/v1/records`.
+//! Tests of records over REST: `/v1/records`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of `/v1/sources`.
+//! Tests of sources over REST: `/v1/sources`.
 
 use serde_json::json;
 use testkit::source::MockListing;

@@ -1,4 +1,4 @@
-//! Tests of `/v1/tools`.
+//! Tests of tools over REST: `/v1/tools`.
 
 use serde_json::{Value, json};
 use tool::PermissionLevel;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured in release and hands over to the `bench` crate.
+//! `cargo xtask bench`: builds the measured programs in release mode and runs the `bench` crate.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ const REPORT_SUFFIXES: [(&str, &str); 7] = [
 /// Flags that only this task uses.
 const TASK_FLAGS: [&str; 2] = ["--around", "--shipped"];
 
-/// Runs `bench` with `words`. `--write` selects the report file. Toolkeep is built and measured
+/// Runs `bench` with `args`. `--write` selects the report file. Toolkeep is built and measured
 /// too, unless `--around` leaves it out. `--peers` installs other gateways and passes their folder.
 /// `bench formats` and `bench policy` have no requirements; `bench math` needs numpy and scipy.
 /// `--shipped` measures the programs of `cargo xtask release`, Toolkeep and its peers alike, and
@@ -70,7 +70,7 @@ pub(crate) fn run_bench(workspace: &Workspace, args: &[&str]) -> Result<(), Stri
     if output.status.success() { Ok(()) } else { Err("bench failed".to_owned()) }
 }
 
-/// The page of the measurement that `words` ask for, below the workspace.
+/// The page of the measurement that `args` select, below the workspace.
 fn report_path(args: &[&str], shipped: bool) -> String {
     let first = args.first().copied().unwrap_or_default();
     let named = REPORT_SUFFIXES.iter().find(|(name, _)| *name == first).map(|(_, page)| *page);

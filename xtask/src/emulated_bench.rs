@@ -1,4 +1,4 @@
-//! `cargo xtask bench emulated`: starts a machine whose clock counts instructions, and `bench` in it.
+//! `cargo xtask bench emulated`: runs `bench` in a virtual machine whose clock counts instructions.
 //!
 //! The machine has a Debian kernel and shell, the two programs and their shared libraries.
 //! Everything is in memory and rebuilt for each run.
@@ -29,14 +29,14 @@ poweroff -f
 ";
 const RUN_TIMEOUT: &str = "30m";
 
-/// Runs the measurement with these two programs and returns the report. `built_by` describes the
+/// Runs the measurement with these two programs and returns the report. `build_note` describes the
 /// build of the second.
 ///
 /// # Errors
 /// If the machine cannot be built or started, or reports nothing.
 pub(crate) fn run_emulated_bench(
-    bench: &Path,
-    (toolkeep, built_by): (&Path, &str),
+    bench_binary: &Path,
+    (toolkeep, build_note): (&Path, &str),
     folder: &Path,
 ) -> Result<String, String> {
     check_qemu()?;
@@ -47,7 +47,7 @@ pub(crate) fn run_emulated_bench(
     }
     let kernel = unpack_kernel(folder)?;
     copy_file(&folder.join("packages/bin/busybox"), &image.join("bin/busybox"))?;
-    for program in [bench, toolkeep] {
+    for program in [bench_binary, toolkeep] {
         let name = program.file_name().unwrap_or_default();
         copy_file(program, &image.join("bin").join(name))?;
         for library in linked_libraries(program)? {
@@ -55,7 +55,7 @@ pub(crate) fn run_emulated_bench(
         }
     }
     let init = image.join("init");
-    fs::write(&init, INIT_SCRIPT.replace("HOW", built_by))
+    fs::write(&init, INIT_SCRIPT.replace("HOW", build_note))
         .map_err(|error| file_error(&init, &error))?;
     let pack = "chmod 755 init && find . | bin/busybox cpio -o -H newc > ../image.cpio";
     run_step("packing its files", Command::new("sh").args(["-c", pack]).current_dir(&image))?;

@@ -47,7 +47,7 @@ pub(crate) fn run_task(workspace: &Workspace) -> Result<(), String> {
     kubernetes.map(|_| ()).map_err(|why| format!("no Kubernetes API server: {why}"))
 }
 
-/// Installs what is missing. A second run only reads the stamp.
+/// Installs the missing programs. A second run only reads the stamp.
 pub(crate) fn install_missing(workspace: &Workspace) -> Result<InstalledPrograms, String> {
     let folder = workspace.target_dir.join("real");
     fs::create_dir_all(&folder).map_err(|e| file_error(&folder, &e))?;
@@ -116,7 +116,7 @@ fn install_runtimes() -> Result<Vec<String>, String> {
     Ok(vec![format!("apt {list}")])
 }
 
-/// The packages of those programs that are not on the search path.
+/// Returns the packages of programs that are not on the search path.
 pub(crate) fn missing_packages<'a>(programs: &[(&str, &'a str)]) -> Vec<&'a str> {
     programs
         .iter()

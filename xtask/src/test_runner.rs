@@ -1,4 +1,4 @@
-//! The test runner: the machine's own, or one of ours in the target folder.
+//! Test runner `cargo nextest`: the installed one, or a pinned one in the target folder.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,19 +54,19 @@ pub(crate) fn search_path(target: &Path) -> OsString {
     std::env::join_paths(all).unwrap_or(rest)
 }
 
-/// Retries `step` until it succeeds, with growing pauses.
+/// Retries `install` until it succeeds, with growing pauses.
 pub(crate) fn retry_install(
-    what: &str,
-    mut step: impl FnMut() -> Result<bool, String>,
+    program: &str,
+    mut install: impl FnMut() -> Result<bool, String>,
 ) -> Result<(), String> {
     for attempt in 1..=MAX_ATTEMPTS {
-        if step()? {
+        if install()? {
             return Ok(());
         }
-        println!("attempt {attempt} of {MAX_ATTEMPTS} to install {what} failed");
+        println!("attempt {attempt} of {MAX_ATTEMPTS} to install {program} failed");
         thread::sleep(Duration::from_secs(u64::from(attempt) * 3));
     }
     Err(format!(
-        "{what} could not be installed in {MAX_ATTEMPTS} attempts; the reason stands above"
+        "{program} could not be installed in {MAX_ATTEMPTS} attempts; the reason stands above"
     ))
 }

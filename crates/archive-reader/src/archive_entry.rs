@@ -1,4 +1,4 @@
-//! An entry of an archive, its normalised name, and why it is rejected.
+//! An archive entry: its normalised name, its kind, and the reason if it is rejected.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ impl ArchiveEntry {
             Err(why) => (escape_name(stored), Some(why)),
         };
         let kinds = match kind {
-            EntryKind::Link => Some("links do not come out of an archive"),
+            EntryKind::Link => Some("links are not extracted"),
             EntryKind::Other => Some("it is neither a file nor a folder"),
             EntryKind::File | EntryKind::Directory => None,
         };
@@ -71,19 +71,19 @@ impl DuplicateNameCheck {
     pub(crate) fn reject_duplicate(&mut self, entry: &mut ArchiveEntry) {
         let fresh = self.0.insert(entry.name.to_lowercase());
         if !fresh && entry.kind == EntryKind::File && entry.rejection.is_none() {
-            entry.rejection = Some("its name is there twice");
+            entry.rejection = Some("its name occurs twice");
         }
     }
 }
 
 /// Normalises a name, or returns why it is invalid.
 fn normalize_name(stored: &[u8]) -> Result<String, &'static str> {
-    let name = std::str::from_utf8(stored).map_err(|_| "its name is no UTF-8")?;
+    let name = std::str::from_utf8(stored).map_err(|_| "its name is not UTF-8")?;
     if name.chars().any(char::is_control) {
         return Err("its name has control characters");
     }
     if name.starts_with('/') || name.contains('\\') {
-        return Err("its name begins at the root, or has a backslash");
+        return Err("its name is absolute or contains a backslash");
     }
     if name.as_bytes().get(1) == Some(&b':') {
         return Err("its name begins with a drive");
@@ -94,13 +94,13 @@ fn normalize_name(stored: &[u8]) -> Result<String, &'static str> {
         match part {
             "." => {}
             "" => return Err("its name has an empty part"),
-            ".." => return Err("its name leads upwards"),
+            ".." => return Err("its name contains `..`"),
             _ if part.len() > MAX_NAME_BYTES.1 => return Err("its name is too long"),
             _ => parts.push(part),
         }
     }
     if name.len() > MAX_NAME_BYTES.0 || parts.len() > MAX_DEPTH {
-        return Err("its name is too long, or too deep");
+        return Err("its name is too long or too deep");
     }
     // The root folder of the archive: `./`.
     Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })

@@ -51,7 +51,7 @@ impl Archive {
         let (mut file, meta) = root.open_file(path).map_err(|error| error.to_string())?;
         let told = |fault: ArchiveError| fault.to_string();
         if meta.size > MAX_ARCHIVE_BYTES {
-            let what = format!("the archive has more than {} MiB", MAX_ARCHIVE_BYTES >> 20);
+            let what = format!("the archive is larger than {} MiB", MAX_ARCHIVE_BYTES >> 20);
             return Err(told(ArchiveError::too_large(what)));
         }
         let form = detect_format(&mut file).map_err(told)?;
@@ -88,23 +88,23 @@ impl Archive {
         Ok(entries)
     }
 
-    /// Visits each `wanted` file that is not rejected, with its content, and enforces the limits on
-    /// the actual bytes.
+    /// Visits each `is_wanted` file that is not rejected, with its content, and enforces the limits
+    /// on the actual bytes.
     pub fn visit_files(
         &self,
-        wanted: &dyn Fn(&ArchiveEntry) -> bool,
+        is_wanted: &dyn Fn(&ArchiveEntry) -> bool,
         visit: &mut EntryVisitor<'_>,
     ) -> Result<(), ArchiveError> {
         let budget = ExtractionBudget::new(Rc::new(Cell::new(self.length)));
         let mut counted = |entry: &ArchiveEntry, content: &mut dyn Read| {
-            if entry.rejection.is_some() || entry.kind != EntryKind::File || !wanted(entry) {
+            if entry.rejection.is_some() || entry.kind != EntryKind::File || !is_wanted(entry) {
                 return Ok(VisitControl::Continue);
             }
             visit(entry, &mut EntryReader::for_file(content, &budget))
         };
         match self.format {
             ArchiveFormat::Zip => {
-                zip::visit_entries(self.reopen_file()?, self.length, wanted, &mut counted)
+                zip::visit_entries(self.reopen_file()?, self.length, is_wanted, &mut counted)
             }
             ArchiveFormat::SevenZip => seven_zip::visit_entries(self.reopen_file()?, &mut counted),
             ArchiveFormat::Tar(packed) => self.visit_tar(packed, &mut counted),

@@ -1,5 +1,5 @@
-//! Extraction limits (the research registry's numbers): sizes, counts and compression ratio, and
-//! the readers that enforce them.
+//! Limits of archive extraction, with the research registry's values: sizes, counts and compression
+//! ratio. Its readers enforce them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -36,14 +36,14 @@ pub struct ArchiveError {
 
 impl ArchiveError {
     /// Creates the error for an invalid archive.
-    pub fn invalid(what: impl fmt::Display) -> Self {
-        let what: String =
-            what.to_string().chars().take(300).flat_map(char::escape_debug).collect();
-        Self { status: "invalid", message: what }
+    pub fn invalid(problem: impl fmt::Display) -> Self {
+        let problem: String =
+            problem.to_string().chars().take(300).flat_map(char::escape_debug).collect();
+        Self { status: "invalid", message: problem }
     }
     /// Creates the error for too many bytes.
-    pub fn too_large(what: impl Into<String>) -> Self {
-        Self { status: "too_large", message: what.into() }
+    pub fn too_large(subject: impl Into<String>) -> Self {
+        Self { status: "too_large", message: subject.into() }
     }
     /// Creates the error for too many entries.
     pub fn too_many() -> Self {
@@ -114,8 +114,8 @@ pub(crate) struct ExtractionBudget {
 }
 
 impl ExtractionBudget {
-    pub(crate) fn new(went: Rc<Cell<u64>>) -> Self {
-        Self { bytes_out: Rc::default(), bytes_in: went }
+    pub(crate) fn new(bytes_in: Rc<Cell<u64>>) -> Self {
+        Self { bytes_out: Rc::default(), bytes_in }
     }
 
     fn charge_bytes(&self, more: u64) -> Result<(), ArchiveError> {
@@ -126,13 +126,13 @@ impl ExtractionBudget {
 }
 
 /// Checks total size and compression ratio.
-pub(crate) fn check_ratio(came: u64, went: u64) -> Result<(), ArchiveError> {
-    if came > MAX_TOTAL_BYTES {
-        let what = format!("more than {} MiB come out of the archive", MAX_TOTAL_BYTES >> 20);
+pub(crate) fn check_ratio(unpacked_bytes: u64, packed_bytes: u64) -> Result<(), ArchiveError> {
+    if unpacked_bytes > MAX_TOTAL_BYTES {
+        let what = format!("the archive unpacks to more than {} MiB", MAX_TOTAL_BYTES >> 20);
         return Err(ArchiveError::too_large(what));
     }
-    if came > RATIO_FREE_BYTES && came / MAX_RATIO > went.max(1) {
-        let what = format!("what comes out of the archive is over {MAX_RATIO} times what went in");
+    if unpacked_bytes > RATIO_FREE_BYTES && unpacked_bytes / MAX_RATIO > packed_bytes.max(1) {
+        let what = format!("the archive unpacks to more than {MAX_RATIO} times its size");
         return Err(ArchiveError { status: "suspicious", message: what });
     }
     Ok(())
@@ -157,7 +157,7 @@ impl Read for EntryReader<'_> {
         self.budget.charge_bytes(read as u64)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
             ArchiveError::too_large(format!(
-                "a file of the archive has more than {} MiB",
+                "a file of the archive is larger than {} MiB",
                 MAX_FILE_BYTES >> 20
             ))
         })?;

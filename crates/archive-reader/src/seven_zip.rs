@@ -1,4 +1,4 @@
-//! 7z archives, whose header is checked for memory use before anything is decoded.
+//! Reader of 7z archives. The header is checked for memory use before anything is decoded.
 
 mod header_check;
 
@@ -54,7 +54,7 @@ fn open_checked(mut file: File) -> Result<(Archive, MeteredFile), ArchiveError> 
     }
     if sum > MAX_TOTAL_BYTES {
         return Err(ArchiveError::too_large(format!(
-            "more than {} MiB come out of it",
+            "it unpacks to more than {} MiB",
             MAX_TOTAL_BYTES >> 20
         )));
     }
@@ -86,7 +86,7 @@ fn convert_entry(found: &sevenz_rust2::ArchiveEntry) -> ArchiveEntry {
     };
     let mut entry = ArchiveEntry::from_stored_name(found.name.as_bytes(), kind, found.size);
     if found.is_anti_item {
-        entry.rejection = entry.rejection.or(Some("it stands for something to be removed"));
+        entry.rejection = entry.rejection.or(Some("it marks a deleted file"));
     }
     entry
 }

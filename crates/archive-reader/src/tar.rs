@@ -29,9 +29,7 @@ pub(crate) fn visit_entries(
         }
         let extensions = std::mem::take(&mut next);
         if extensions.size.is_some_and(|said| said != size) {
-            return Err(ArchiveError::invalid(
-                "an entry has one size in its header and another beside it",
-            ));
+            return Err(ArchiveError::invalid("an entry has two different sizes"));
         }
         let stored = extensions.name.unwrap_or_else(|| found.header().path_bytes().into_owned());
         let mut entry = ArchiveEntry::from_stored_name(&stored, entry_kind(kind), size);
@@ -74,7 +72,7 @@ impl PendingExtensions {
             _ => return Ok(false),
         };
         if size > MAX_EXTENSION_BYTES {
-            return Err(ArchiveError::too_large("an extension of an entry is over 64 KiB"));
+            return Err(ArchiveError::too_large("an extension of an entry is larger than 64 KiB"));
         }
         let mut content = Vec::new();
         found.take(MAX_EXTENSION_BYTES).read_to_end(&mut content)?;
@@ -93,10 +91,10 @@ impl PendingExtensions {
                 b"size" => {
                     let said = field.value().ok().and_then(|value| value.parse().ok());
                     self.size =
-                        Some(said.ok_or_else(|| ArchiveError::invalid("a size is no number"))?);
+                        Some(said.ok_or_else(|| ArchiveError::invalid("a size is not a number"))?);
                 }
                 key if key.starts_with(b"GNU.sparse") => {
-                    return Err(ArchiveError::invalid("files with holes in them are not read"));
+                    return Err(ArchiveError::invalid("sparse files are not supported"));
                 }
                 _ => {}
             }

@@ -9,8 +9,8 @@ use super::archive_entry::EntryKind;
 use super::archive_file::{Archive, VisitControl};
 use super::extraction_limits::ArchiveError;
 
-/// Unpacks the archive at `path` into the new folder `into` below the root and returns the file
-/// names. Writes at most `most` bytes, within the limits of every archive. Unlike
+/// Unpacks the archive at `path` into the new folder `target_dir` below the root and returns the
+/// file names. Writes at most `max_bytes` bytes, within the limits of every archive. Unlike
 /// `archive_extract`, one rejected entry is an error. Files written before an error remain. Blocks.
 ///
 /// # Errors
@@ -18,7 +18,7 @@ use super::extraction_limits::ArchiveError;
 pub fn unpack_all(
     root: &RootedDir,
     path: &Path,
-    into: &Path,
+    target_dir: &Path,
     max_bytes: u64,
 ) -> Result<Vec<String>, String> {
     let archive = Archive::open(root, path)?;
@@ -31,13 +31,13 @@ pub fn unpack_all(
     let mut failed = None;
     let walked =
         archive.visit_files(&|entry| entry.kind == EntryKind::File, &mut |entry, content| {
-            let at = into.join(&entry.name);
+            let at = target_dir.join(&entry.name);
             let written = root.create_parent_dirs(&at).and_then(|()| {
                 root.write_file_with(&at, WriteMode::CreateNew, |file| {
                     let came = io::copy(&mut content.take(left.saturating_add(1)), file)?;
                     left = left.checked_sub(came).ok_or_else(|| {
                         io::Error::other(ArchiveError::too_large(format!(
-                            "more than {max_bytes} bytes come out"
+                            "it unpacks to more than {max_bytes} bytes"
                         )))
                     })?;
                     Ok(())

@@ -1,5 +1,5 @@
-//! zip archives, whose central directory is checked against the local headers before any entry is
-//! read.
+//! Reader of zip archives. The central directory is checked against the local headers before any
+//! entry is read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -35,7 +35,7 @@ fn open_checked(file: File, length: u64) -> Result<MeteredZip, ArchiveError> {
     limit.set(u64::MAX);
     zip.validate_header_consistency()?;
     if zip.offset() != 0 || length == 0 {
-        return Err(ArchiveError::invalid("something stands before the first entry"));
+        return Err(ArchiveError::invalid("there is data before the first entry"));
     }
     Ok(zip)
 }
@@ -72,7 +72,7 @@ pub(crate) fn list_entries(file: File, length: u64) -> Result<Vec<ArchiveEntry>,
 pub(crate) fn visit_entries(
     file: File,
     length: u64,
-    wanted: &dyn Fn(&ArchiveEntry) -> bool,
+    is_wanted: &dyn Fn(&ArchiveEntry) -> bool,
     visit: &mut EntryVisitor<'_>,
 ) -> Result<(), ArchiveError> {
     let mut zip = open_checked(file, length)?;
@@ -80,7 +80,7 @@ pub(crate) fn visit_entries(
     for at in 0..zip.len() {
         let mut entry = convert_entry(&zip, at)?;
         names.reject_duplicate(&mut entry);
-        if entry.rejection.is_some() || entry.kind != EntryKind::File || !wanted(&entry) {
+        if entry.rejection.is_some() || entry.kind != EntryKind::File || !is_wanted(&entry) {
             continue;
         }
         let mut content = zip.by_index(at)?;

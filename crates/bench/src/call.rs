@@ -79,7 +79,7 @@ type CallResults = (Vec<TargetSeries>, Vec<String>);
 pub(crate) async fn measure_calls(
     options: &CallOptions,
     folder: &Path,
-    count: bool,
+    count_instructions: bool,
 ) -> Result<CallResults, String> {
     let upstream = HelperProcess::start_helper(&["upstream", "2"])?;
     let pass = HelperProcess::start_helper(&["pass", &upstream.address.to_string()])?;
@@ -125,7 +125,7 @@ pub(crate) async fn measure_calls(
     let mut all = Vec::new();
     for callers in &options.callers {
         let mut found = measure_in_turn(&targets, *callers, options.slice, options.rounds).await?;
-        for (series, target) in found.iter_mut().zip(&targets).filter(|_| count) {
+        for (series, target) in found.iter_mut().zip(&targets).filter(|_| count_instructions) {
             series.instructions =
                 Some(perf_counters::count_instructions(target, *callers, folder)?);
         }

@@ -9,8 +9,8 @@ use crate::{
 ///
 /// # Errors
 /// The usage text, or the error of the benchmark.
-pub(crate) async fn run_command(words: &[&str]) -> Result<(), String> {
-    match words {
+pub(crate) async fn run_command(args: &[&str]) -> Result<(), String> {
+    match args {
         ["call", flags @ ..] => call::run_call_bench(flags).await,
         ["catalog", flags @ ..] => catalog::run_catalog_bench(flags).await,
         ["emulated", flags @ ..] => instruction_count::run_emulated_bench(flags).await,

@@ -11,14 +11,14 @@ use crate::http_loop::listen_announced;
 
 /// Runs one helper process until SIGTERM, so that a profiler can write its data, or until the
 /// parent ends.
-pub(crate) async fn run_helper(words: &[&str]) -> Result<(), String> {
+pub(crate) async fn run_helper(args: &[&str]) -> Result<(), String> {
     // A helper process must never outlive the measurement, however that ends.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|e| format!("cannot ask for an end with the parent: {e}"))?;
     let mut end = signal(SignalKind::terminate()).map_err(|e| format!("no signals: {e}"))?;
     tokio::select! {
         _ = end.recv() => Ok(()),
-        played = play_part(words) => played,
+        played = play_part(args) => played,
     }
 }
 

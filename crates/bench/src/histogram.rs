@@ -30,9 +30,9 @@ impl LatencyHistogram {
         self.0 += &other.0;
     }
 
-    /// Returns the latency at quantile `share`; zero for an empty histogram.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
-        Duration::from_nanos(self.0.value_at_quantile(share))
+    /// Returns the latency at quantile `fraction`; zero for an empty histogram.
+    pub(crate) fn quantile(&self, fraction: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_quantile(fraction))
     }
 }
 

@@ -46,14 +46,14 @@ impl LoadSlice {
 /// # Errors
 /// A caller gets a wrong answer during warm-up, or cannot reopen a lost connection.
 pub(crate) async fn run_slice(
-    message: &TimedRequest,
+    request: &TimedRequest,
     callers: usize,
-    until: SliceEnd,
+    end: SliceEnd,
 ) -> Result<LoadSlice, String> {
-    let message = Arc::new(message.clone());
+    let request = Arc::new(request.clone());
     let start = Arc::new(Barrier::new(callers));
     let running: Vec<_> = (0..callers)
-        .map(|_| tokio::spawn(run_caller(Arc::clone(&message), Arc::clone(&start), until)))
+        .map(|_| tokio::spawn(run_caller(Arc::clone(&request), Arc::clone(&start), end)))
         .collect();
     let mut all = LoadSlice::default();
     for one in running {

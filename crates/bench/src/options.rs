@@ -97,9 +97,9 @@ pub(crate) struct ReportFlags<'a> {
 
 impl<'a> ReportFlags<'a> {
     /// Parses the flags; returns `None` for any other word.
-    pub(crate) fn from_words(words: &[&'a str]) -> Option<Self> {
+    pub(crate) fn from_words(args: &[&'a str]) -> Option<Self> {
         let (mut binary, mut file) = (None, None);
-        for pair in words.chunks(2) {
+        for pair in args.chunks(2) {
             match pair {
                 ["--toolkeep", path] => binary = Some(*path),
                 ["--write", path] => file = Some(*path),

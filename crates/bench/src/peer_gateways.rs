@@ -1,5 +1,5 @@
-//! Other gateways that are measured in the same run: installed by `pip` and configured as their
-//! documents say, with rate limits and optional extras switched off.
+//! Other MCP gateways measured in the same run. Each is installed with `pip` and configured as its
+//! documentation says, without rate limits and optional extras.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -34,15 +34,19 @@ pub(crate) struct PeerSet {
 /// Starts a gateway, given its installation, the upstream address and a folder for its files.
 type PeerStarter = fn(&Path, SocketAddr, &Path) -> Result<PeerGateway, String>;
 
-/// Starts all gateways installed under `installs` in front of the MCP server at `upstream`.
-pub(crate) async fn start_peers(installs: &Path, upstream: SocketAddr, folder: &Path) -> PeerSet {
+/// Starts all gateways installed under `install_dir` in front of the MCP server at `upstream`.
+pub(crate) async fn start_peers(
+    install_dir: &Path,
+    upstream: SocketAddr,
+    folder: &Path,
+) -> PeerSet {
     let mut peers = PeerSet::default();
     let all: [(_, _, PeerStarter); 2] = [
         (FASTMCP_NAME, "peer-fastmcp", start_fastmcp),
         (CONTEXTFORGE_NAME, "peer-contextforge", start_contextforge),
     ];
     for (name, home, begin) in all {
-        let home = installs.join(home);
+        let home = install_dir.join(home);
         let started = if home.is_dir() {
             begin(&home, upstream, folder)
         } else {

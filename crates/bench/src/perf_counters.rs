@@ -92,8 +92,8 @@ fn read_request(text: &str) -> Option<TimedRequest> {
 }
 
 /// Runs `bench load FILE CALLERS CALLS`, the process that `perf` measures.
-pub(crate) async fn run_load(words: &[&str]) -> Result<(), String> {
-    let [file, callers, calls] = words else { return Err("load FILE CALLERS CALLS".to_owned()) };
+pub(crate) async fn run_load(args: &[&str]) -> Result<(), String> {
+    let [file, callers, calls] = args else { return Err("load FILE CALLERS CALLS".to_owned()) };
     let text = fs::read_to_string(file).map_err(|e| format!("`{file}`: {e}"))?;
     let message = read_request(&text).ok_or_else(|| format!("`{file}` holds no request"))?;
     let number = |text: &str| text.parse::<u64>().map_err(|e| format!("`{text}`: {e}"));

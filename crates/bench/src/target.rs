@@ -24,10 +24,10 @@ pub(crate) struct HelperProcess {
 
 impl HelperProcess {
     /// Starts `bench part WORDS` and waits for its address.
-    pub(crate) fn start_helper(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start_helper(args: &[&str]) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|e| format!("who am I: {e}"))?;
         let mut command = Command::new(program);
-        command.arg("part").args(words);
+        command.arg("part").args(args);
         Self::spawn_announced(&mut command)
     }
 
@@ -175,10 +175,10 @@ impl TargetSeries {
         self.samples.iter().map(|sample| sample.failures).sum()
     }
 
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
+    pub(crate) fn quantile(&self, fraction: f64) -> Duration {
         let mut all = LatencyHistogram::default();
         self.samples.iter().for_each(|sample| all.merge(&sample.latencies));
-        all.quantile(share)
+        all.quantile(fraction)
     }
 
     /// Returns the CPU time per call in microseconds, of the times that `time` selects.

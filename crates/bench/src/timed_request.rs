@@ -45,8 +45,17 @@ pub(crate) struct ReceivedAnswer {
 
 impl TimedRequest {
     /// Builds a JSON-RPC request of MCP.
-    pub(crate) fn from_json_rpc(address: SocketAddr, body: &Value, expect: ExpectedBody) -> Self {
-        Self { address, headers: Vec::new(), body: Bytes::from(body.to_string()), expect }
+    pub(crate) fn from_json_rpc(
+        address: SocketAddr,
+        body: &Value,
+        expected_body: ExpectedBody,
+    ) -> Self {
+        Self {
+            address,
+            headers: Vec::new(),
+            body: Bytes::from(body.to_string()),
+            expect: expected_body,
+        }
     }
 
     /// Builds a call of an echo tool.
@@ -91,11 +100,12 @@ impl TimedRequest {
     /// Sends the request and reads the complete response.
     pub(crate) async fn send_on(
         &self,
-        to: &mut SendRequest<Full<Bytes>>,
+        sender: &mut SendRequest<Full<Bytes>>,
     ) -> Result<ReceivedAnswer, String> {
         let lost = |e: hyper::Error| format!("{}: {e}", self.address);
-        to.ready().await.map_err(lost)?;
-        let (head, body) = to.send_request(self.build_request()?).await.map_err(lost)?.into_parts();
+        sender.ready().await.map_err(lost)?;
+        let (head, body) =
+            sender.send_request(self.build_request()?).await.map_err(lost)?.into_parts();
         let body = body.collect().await.map_err(lost)?.to_bytes();
         Ok(ReceivedAnswer { status: head.status, headers: head.headers, body })
     }
@@ -117,12 +127,14 @@ impl TimedRequest {
 }
 
 /// Opens a connection and spawns its driver task.
-pub(crate) async fn open_connection(to: SocketAddr) -> Result<SendRequest<Full<Bytes>>, String> {
-    let stream = TcpStream::connect(to).await.map_err(|e| format!("{to}: {e}"))?;
-    stream.set_nodelay(true).map_err(|e| format!("{to}: {e}"))?;
+pub(crate) async fn open_connection(
+    address: SocketAddr,
+) -> Result<SendRequest<Full<Bytes>>, String> {
+    let stream = TcpStream::connect(address).await.map_err(|e| format!("{address}: {e}"))?;
+    stream.set_nodelay(true).map_err(|e| format!("{address}: {e}"))?;
     let io = TokioIo::new(stream);
     let (sender, connection) =
-        hyper::client::conn::http1::handshake(io).await.map_err(|e| format!("{to}: {e}"))?;
+        hyper::client::conn::http1::handshake(io).await.map_err(|e| format!("{address}: {e}"))?;
     tokio::spawn(connection);
     Ok(sender)
 }

@@ -116,13 +116,13 @@ impl Hub {
         };
         let origin = Origin::parse(mirror).map_err(|error| error.to_string())?;
         if mirror.contains(['?', '#']) {
-            return Err(format!("`{mirror}` has a query or a fragment; write it without"));
+            return Err(format!("`{mirror}` has a query or a fragment; remove it"));
         }
         let base = mirror.trim_end_matches('/').to_owned();
         Ok(Self { egress, base, class: UrlTrust::Configured { origin } })
     }
 
-    /// Downloads `model`, tests it in a worker of `cages` and installs it below `models`.
+    /// Downloads `model`, tests it in a worker of `sandboxes` and installs it below `models_dir`.
     /// `progress` is called with each chunk that arrives.
     ///
     /// # Errors
@@ -131,12 +131,12 @@ impl Hub {
     pub async fn install(
         &self,
         model: &PinnedModel,
-        (models, cages): (&Path, &Arc<SandboxProvider>),
+        (models_dir, sandboxes): (&Path, &Arc<SandboxProvider>),
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<InstalledModel, String> {
         // Do not download a model that could not be tested.
-        sandboxed(cages).await?;
-        let parts = models.join(PARTS);
+        sandboxed(sandboxes).await?;
+        let parts = models_dir.join(PARTS);
         let told = |error: io::Error| format!("{}: {error}", parts.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&parts).map_err(told)?;
         let mut files = Vec::new();
@@ -150,7 +150,7 @@ impl Hub {
         };
         let source = format!("{}/{}/tree/{}", self.base, model.repository, model.revision);
         let named = (model.name(), Some(source));
-        let installed = install_files((weights, tokenizer), named, models, cages).await?;
+        let installed = install_files((weights, tokenizer), named, models_dir, sandboxes).await?;
         fs::remove_dir_all(&parts).map_err(told)?;
         Ok(installed)
     }
@@ -173,12 +173,12 @@ impl Hub {
             let done = receive(received, from, file, part, progress).await?;
             if done > file.size {
                 removed(part)?;
-                return Err(format!("{url} has more than the {} bytes it must have", file.size));
+                return Err(format!("{url} has more than the expected {} bytes", file.size));
             }
             if done < file.size {
                 let size = file.size;
                 return Err(format!(
-                    "{url} ended after {done} of {size} bytes; run it again to continue"
+                    "{url} ended after {done} of {size} bytes; run the command again to continue"
                 ));
             }
         }
@@ -224,7 +224,7 @@ impl Hub {
             StatusCode::PARTIAL_CONTENT if range.is_some_and(|it| it.starts_with(&continues)) => {
                 Ok((received, from))
             }
-            status => Err(format!("{url} answered with status {}", status.as_u16())),
+            status => Err(format!("{url} returned status {}", status.as_u16())),
         }
     }
 }
@@ -247,7 +247,8 @@ async fn receive(
         progress(Progress { file: &file.path, received: done.min(size), size });
         let next = body.next_chunk().await.map_err(|error| {
             format!(
-                "{error}; {done} of {size} bytes are there, and the next run continues with them"
+                "{error}; {done} of {size} bytes were downloaded, and the next run continues from \
+                 there"
             )
         })?;
         let Some(bytes) = next else { break };
@@ -265,16 +266,13 @@ async fn receive(
 async fn checked(file: &PinnedFile, url: &str, part: &Path) -> Result<(), String> {
     let place = part.to_owned();
     let hashed = tokio::task::spawn_blocking(move || digest(&place)).await;
-    let found = hashed.map_err(|_| "the check broke down".to_owned())?;
+    let found = hashed.map_err(|_| "the check failed".to_owned())?;
     let found = found.map_err(|error| format!("{}: {error}", part.display()))?;
     if found == file.sha256 {
         return Ok(());
     }
     removed(part)?;
-    Err(format!(
-        "{url} has the SHA-256 {found} and must have {}: it is another file, and was not installed",
-        file.sha256
-    ))
+    Err(format!("{url} has the SHA-256 {found}, expected {}; it was not installed", file.sha256))
 }
 
 fn removed(part: &Path) -> Result<(), String> {

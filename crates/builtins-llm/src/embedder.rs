@@ -23,23 +23,23 @@ pub(crate) enum Embedder {
 }
 
 impl Embedder {
-    /// Selects the model installed below `models`, or the word vectors. Also returns the problem if
-    /// an installed model cannot be used. Runs the sandbox self-test if a model is installed and
-    /// the test has not run.
+    /// Selects the model installed below `models_dir`, or the word vectors. Also returns the
+    /// problem if an installed model cannot be used. Runs the sandbox self-test if a model is
+    /// installed and the test has not run.
     pub(crate) async fn find(
-        models: &Path,
-        cages: &Arc<SandboxProvider>,
+        models_dir: &Path,
+        sandboxes: &Arc<SandboxProvider>,
     ) -> (Self, Option<Problem>) {
-        let Some(model) = InstalledModel::locate_model(models, cages) else {
+        let Some(model) = InstalledModel::locate_model(models_dir, sandboxes) else {
             return (Self::WordVectors { has_model: false }, None);
         };
-        let Err(why) = cages.usable_level().await else {
+        let Err(why) = sandboxes.usable_level().await else {
             return (Self::Model(Arc::new(model)), None);
         };
         let problem = Problem {
             location: format!("language model {}", model.facts().label()),
-            message: format!("is not used: {why}; the built-in word vectors answer"),
-            help: Some(cages.fix_hint().await.to_owned()),
+            message: format!("is not used: {why}; the built-in word vectors are used instead"),
+            help: Some(sandboxes.fix_hint().await.to_owned()),
         };
         (Self::WordVectors { has_model: true }, Some(problem))
     }

@@ -54,18 +54,18 @@ pub struct InstalledModel {
 }
 
 impl InstalledModel {
-    /// Finds the model below the folder `models`, to run in a worker of `cages`; `None` if none is
-    /// installed.
-    pub fn locate_model(models: &Path, cages: &Arc<SandboxProvider>) -> Option<Self> {
+    /// Finds the model below the folder `models_dir`, to run in a worker of `sandboxes`; `None` if
+    /// none is installed.
+    pub fn locate_model(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> Option<Self> {
         [PLACE, EARLIER].into_iter().find_map(|place| {
-            let folder = models.join(place);
+            let folder = models_dir.join(place);
             let (weights, words) = (folder.join(WEIGHTS), folder.join(WORDS));
             if !(weights.is_file() && words.is_file()) {
                 return None;
             }
             let facts = read_facts(&folder);
             let expected = (facts.dimensions, folder.join(FACTS));
-            let worker = ModelWorker::new(cages, (&weights, &words), Some(expected));
+            let worker = ModelWorker::new(sandboxes, (&weights, &words), Some(expected));
             Some(Self { folder, facts, worker })
         })
     }
@@ -123,55 +123,58 @@ fn plain_name(text: &str) -> String {
     if name.is_empty() { "model".to_owned() } else { name }
 }
 
-/// Tests a model from `from` and copies it to its place below `models`. `from` is its folder or its
-/// `.onnx` file; `tokenizer.json` is beside the file, or in the folder above one named `onnx`. The
-/// test runs in a worker of `cages`. Returns the installed model.
+/// Tests a model from `source_dir` and copies it to its place below `models_dir`. `source_dir` is
+/// its folder or its `.onnx` file; `tokenizer.json` is beside the file, or in the folder above one
+/// named `onnx`. The test runs in a worker of `sandboxes`. Returns the installed model.
 ///
 /// # Errors
 /// Describes the fault of the files or of the copy. The model that was installed before stays in
 /// place.
 pub async fn install_model(
-    from: &Path,
-    models: &Path,
-    cages: &Arc<SandboxProvider>,
+    source_dir: &Path,
+    models_dir: &Path,
+    sandboxes: &Arc<SandboxProvider>,
 ) -> Result<InstalledModel, String> {
-    let weights = find_weights_file(from)?;
+    let weights = find_weights_file(source_dir)?;
     let words = tokenizer_path(&weights);
     let resolved = words.canonicalize().ok();
     let folder = resolved.as_deref().and_then(Path::parent).and_then(Path::file_name);
     let name = plain_name(&folder.unwrap_or_default().to_string_lossy());
-    install_files((&weights, &words), (&name, None), models, cages).await
+    install_files((&weights, &words), (&name, None), models_dir, sandboxes).await
 }
 
 /// Installs a model from its two files, with its name and source.
 pub(crate) async fn install_files(
-    (weights, words): (&Path, &Path),
+    (weights, tokenizer): (&Path, &Path),
     (name, source): (&str, Option<String>),
-    models: &Path,
-    cages: &Arc<SandboxProvider>,
+    models_dir: &Path,
+    sandboxes: &Arc<SandboxProvider>,
 ) -> Result<InstalledModel, String> {
-    let dimensions = try_model(weights, words, cages).await?;
+    let dimensions = try_model(weights, tokenizer, sandboxes).await?;
     let facts = ModelFacts { name: plain_name(name), dimensions, source };
-    let (weights, words) = (weights.to_owned(), words.to_owned());
-    let place = models.to_owned();
+    let (weights, tokenizer) = (weights.to_owned(), tokenizer.to_owned());
+    let place = models_dir.to_owned();
     let copied =
-        tokio::task::spawn_blocking(move || copy_files((&weights, &words), &facts, &place));
-    copied.await.map_err(|_| "the installation broke down".to_owned())??;
-    let gone = || format!("{}: the model is gone again", models.display());
-    InstalledModel::locate_model(models, cages).ok_or_else(gone)
+        tokio::task::spawn_blocking(move || copy_files((&weights, &tokenizer), &facts, &place));
+    copied.await.map_err(|_| "the installation failed".to_owned())??;
+    let gone = || format!("{}: the model was removed", models_dir.display());
+    InstalledModel::locate_model(models_dir, sandboxes).ok_or_else(gone)
 }
 
 /// Checks that there is a sandbox in which a model can be tested and run.
 ///
 /// # Errors
 /// Describes why there is none, and names the replacement.
-pub(crate) async fn sandboxed(cages: &SandboxProvider) -> Result<(), String> {
-    let why = cages.usable_level().await.err();
+pub(crate) async fn sandboxed(sandboxes: &SandboxProvider) -> Result<(), String> {
+    let why = sandboxes.usable_level().await.err();
     why.map_or(Ok(()), |why| Err(without_sandbox(&why)))
 }
 
 fn without_sandbox(why: &str) -> String {
-    format!("a language model runs in a sandbox alone, and {why}; the built-in word vectors answer")
+    format!(
+        "a language model requires a sandbox, but {why}; the built-in word vectors are used \
+        instead"
+    )
 }
 
 /// Loads the model in a worker and checks its ranking. Returns its dimensions.
@@ -184,7 +187,7 @@ async fn try_model(
     let model = ModelWorker::new(cages, (weights, words), None);
     model.load().await.map_err(|error| match error {
         WorkerError::Ended(why) => {
-            format!("{}: the worker that tried it ended: {why}", weights.display())
+            format!("{}: the worker that tested it ended: {why}", weights.display())
         }
         other => message(other),
     })?;
@@ -283,7 +286,7 @@ fn find_weights_file(from: &Path) -> Result<PathBuf, String> {
         (None, _) => Err(format!("{} has no `.onnx` file", from.display())),
         (Some(_), more) => {
             let all = more + 1;
-            Err(format!("{} has {all} `.onnx` files; name the one that is meant", from.display()))
+            Err(format!("{} has {all} `.onnx` files; name one of them", from.display()))
         }
     }
 }
@@ -293,7 +296,7 @@ async fn check_ranking(model: &ModelWorker) -> Result<(), String> {
     let texts = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."];
     let vectors = model.vectors(&texts).await?;
     let [cat, kitten, market] = vectors.as_slice() else {
-        return Err("the model's worker answered no vectors".to_owned());
+        return Err("the model's worker returned no vectors".to_owned());
     };
     let (near, far) = (cosine_similarity(cat, kitten), cosine_similarity(cat, market));
     if near > far + 0.1 {

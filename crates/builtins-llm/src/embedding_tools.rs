@@ -81,7 +81,7 @@ fn classify_texts(args: &Value) -> Result<Vec<&str>, String> {
     let mut all = vec![require_text("text", string_arg(args, "text")?)?];
     for (index, category) in string_list_arg(args, "categories")?.into_iter().enumerate() {
         if all.iter().skip(1).any(|known| *known == category) {
-            return Err(format!("`categories[{index}]` is there twice"));
+            return Err(format!("`categories[{index}]` occurs twice"));
         }
         all.push(require_text(&format!("categories[{index}]"), category)?);
     }
@@ -117,7 +117,7 @@ fn string_arg<'a>(args: &'a Value, name: &str) -> Result<&'a str, String> {
 
 fn string_list_arg<'a>(args: &'a Value, name: &str) -> Result<Vec<&'a str>, String> {
     let list = args.get(name).and_then(Value::as_array);
-    let list = list.ok_or_else(|| format!("`{name}` must be a list of texts"))?;
+    let list = list.ok_or_else(|| format!("`{name}` must be a list of strings"))?;
     let each = |(index, item): (usize, &'a Value)| {
         item.as_str().ok_or_else(|| format!("`{name}[{index}]` must be text"))
     };
@@ -133,9 +133,9 @@ pub(crate) struct EmbeddingToolExecutor {
 }
 
 impl EmbeddingToolExecutor {
-    pub(crate) fn new(ask: EmbeddingFunction, embedder: Arc<Embedder>) -> Self {
+    pub(crate) fn new(function: EmbeddingFunction, embedder: Arc<Embedder>) -> Self {
         let label = embedder.label().into();
-        Self { ask, embedder, label }
+        Self { ask: function, embedder, label }
     }
 
     async fn run_tool(

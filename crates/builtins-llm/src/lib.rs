@@ -50,10 +50,11 @@ pub struct Language {
     pub problem: Option<Problem>,
 }
 
-/// Creates the tools, with the model installed below `models` in a worker of `cages`. Without a
-/// model or an allowed sandbox, they use the built-in word vectors. A model is loaded on first use.
-pub async fn all(models: &Path, cages: &Arc<SandboxProvider>) -> Language {
-    let (embedder, problem) = Embedder::find(models, cages).await;
+/// Creates the tools, with the model installed below `models_dir` in a worker of `sandboxes`.
+/// Without a model or an allowed sandbox, they use the built-in word vectors. A model is loaded on
+/// first use.
+pub async fn all(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> Language {
+    let (embedder, problem) = Embedder::find(models_dir, sandboxes).await;
     let embedder = Arc::new(embedder);
     let description = embedder.description();
     let made = |(name, ask): &(&str, EmbeddingFunction)| {

@@ -45,7 +45,7 @@ impl ModelWorker {
     /// Creates the worker and starts nothing yet. `expected` holds the dimensions that the facts
     /// file at this path states.
     pub(crate) fn new(
-        cages: &Arc<SandboxProvider>,
+        sandboxes: &Arc<SandboxProvider>,
         (weights, tokenizer): (&Path, &Path),
         expected: Option<(usize, PathBuf)>,
     ) -> Self {
@@ -57,7 +57,8 @@ impl ModelWorker {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = WorkerResources { memory, threads: cores.min(THREADS) };
         let files = Files { weights, tokenizer, expected, dimensions: Arc::clone(&dimensions) };
-        let worker = DedicatedWorker::new(cages, (MODEL_WORKER_COMMAND, share), Box::new(files));
+        let worker =
+            DedicatedWorker::new(sandboxes, (MODEL_WORKER_COMMAND, share), Box::new(files));
         let worker = worker.with_env(THREADS_VARIABLE, &share.threads.to_string());
         Self { worker, dimensions }
     }
@@ -112,7 +113,7 @@ impl ModelWorker {
             (length - 1.0).abs() < 1e-2
         };
         let fine = fits && vectors.iter().all(is_unit);
-        fine.then_some(vectors).ok_or_else(|| "the model's worker answered no vectors".to_owned())
+        fine.then_some(vectors).ok_or_else(|| "the model's worker returned no vectors".to_owned())
     }
 }
 
@@ -128,7 +129,7 @@ pub(crate) fn request(texts: &[&str]) -> Result<Bytes, String> {
 pub(crate) fn message(error: WorkerError) -> String {
     match error {
         WorkerError::Ended(why) => {
-            format!("the language model's worker ended, and the next call starts another: {why}")
+            format!("the language model's worker ended; the next call starts a new one: {why}")
         }
         other => other.into_message(),
     }
@@ -151,7 +152,7 @@ impl Files {
         let has = usize::try_from(dimensions).unwrap_or_default();
         if let Some((says, place)) = self.expected.as_ref().filter(|(says, _)| *says != has) {
             return Err(WorkerError::Refused(format!(
-                "{}: it says {says} dimensions, and the model has {has}",
+                "{}: it states {says} dimensions, but the model has {has}",
                 place.display()
             )));
         }

@@ -32,16 +32,19 @@ pub(crate) const WEIGHTS: WorkerJob = WorkerJob::new(b'W', LIMIT).with_max_answe
 pub(crate) const VECTORS: WorkerJob = WorkerJob::new(b'V', LIMIT)
     .with_max_answer_bytes(MOST_TEXTS * MOST_DIMENSIONS * size_of::<f32>());
 
-/// Serves a language model over standard input and output, and also the jobs of `more`. Must be
-/// called first in `main`, in a sandbox.
-pub fn run_model_worker(args: impl IntoIterator<Item = OsString>, more: &[JobHandler]) -> ExitCode {
+/// Serves a language model over standard input and output, and also the jobs of `extra_handlers`.
+/// Must be called first in `main`, in a sandbox.
+pub fn run_model_worker(
+    args: impl IntoIterator<Item = OsString>,
+    extra_handlers: &[JobHandler],
+) -> ExitCode {
     let begin = || {
         // Starts the threads now and waits until they run: later the sandbox allows no new thread.
         rten::thread_pool().run(|| rayon::broadcast(|_| ()));
         ModelState::default()
     };
     builtins::run_dedicated_worker(args, begin, |state, (letter, limit), bytes| {
-        let extra = || more.iter().find(|(job, _)| job.code() == letter);
+        let extra = || extra_handlers.iter().find(|(job, _)| job.code() == letter);
         state
             .answer_job(letter, bytes)
             .or_else(|| extra().map(|(_, compute)| compute(bytes, limit)))

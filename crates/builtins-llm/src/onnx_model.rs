@@ -94,8 +94,9 @@ fn misfit_message(inputs: &[&str], outputs: &[&str]) -> String {
     };
     let usable: Vec<_> = OUTPUTS.iter().map(|(name, _)| format!("`{name}`")).collect();
     format!(
-        "its inputs are {} and its outputs are {}; a model of sentences has the input `input_ids` (or `ids`), no others \
-         than `attention_mask` (or `mask`) and `token_type_ids`, and one of the outputs {}",
+        "its inputs are {} and its outputs are {}; a sentence model must have the input \
+         `input_ids` (or `ids`), no others than `attention_mask` (or `mask`) and `token_type_ids`, \
+         and one of the outputs {}",
         shown(inputs),
         shown(outputs),
         usable.join(", "),
@@ -126,15 +127,15 @@ impl SentenceModel {
         Self::load_weights(Words::read(tokenizer)?, weights)
     }
 
-    /// Parses the weights that belong to `words`.
+    /// Parses the weights that belong to `tokenizer`.
     ///
     /// # Errors
     /// Describes the fault of the file.
-    pub(crate) fn load_weights(words: Words, weights: Vec<u8>) -> Result<Self, String> {
+    pub(crate) fn load_weights(tokenizer: Words, weights: Vec<u8>) -> Result<Self, String> {
         // Loaded from bytes: a model that is loaded by path may reference other files.
         let model = Model::load(weights).map_err(|error| error.to_string())?;
         let graph = ModelGraph::of(&model)?;
-        let mut read = Self { model, words, graph, dimensions: 0 };
+        let mut read = Self { model, words: tokenizer, graph, dimensions: 0 };
         // The last piece reveals a vocabulary that is larger than the weights.
         read.dimensions = read.embed_tokens(&[read.words.largest()])?.len();
         Ok(read)
@@ -169,11 +170,10 @@ impl SentenceModel {
         let made = self.model.run(inputs?, &[self.graph.output], None);
         let made = made.map_err(|error| told(&error))?.into_iter().next();
         let vector = made.and_then(|value| self.graph.pool_tokens(value));
-        let vector =
-            vector.ok_or_else(|| told(&"its output has another shape than its name says"))?;
+        let vector = vector.ok_or_else(|| told(&"its output has an unexpected shape"))?;
         let fits = vector.len() <= MOST_DIMENSIONS
             && (self.dimensions == 0 || self.dimensions == vector.len());
-        let unfit = || told(&format!("it answers no vector of at most {MOST_DIMENSIONS} numbers"));
+        let unfit = || told(&format!("it returns no vector of at most {MOST_DIMENSIONS} numbers"));
         normalize_vector(vector).filter(|_| fits).ok_or_else(unfit)
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn embed(text: &str) -> Result<TextEmbedding, String> {
     for row in words.numbers(text) {
         vectors.add(row, &mut sum);
     }
-    normalize_vector(sum).ok_or_else(|| "the text has no word that can be compared".to_owned())
+    normalize_vector(sum).ok_or_else(|| "the text has no known word".to_owned())
 }
 
 /// Sections of the file. Numbers are little-endian.
@@ -172,7 +172,7 @@ mod tests {
             let length: f64 = vector.iter().map(|x| f64::from(*x).powi(2)).sum();
             assert!((length - 1.0).abs() < 1e-5 && vector.len() == super::dimensions(), "{text}");
         }
-        assert!(embed("\u{0}\u{200b}").unwrap_err().contains("no word"));
+        assert!(embed("\u{0}\u{200b}").unwrap_err().contains("no known word"));
         // The end of a long text counts too.
         let [plain, more] =
             ["bread ".repeat(2_000), "bread ".repeat(1_000) + &"tax ".repeat(1_000)]

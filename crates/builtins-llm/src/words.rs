@@ -1,4 +1,4 @@
-//! Tokenizer: BERT's normalizer and WordPiece, as `tokenizer.json` describes them.
+//! WordPiece tokenizer with BERT's normalizer, as `tokenizer.json` describes them.
 //!
 //! Supports only the parts of the format that all-MiniLM-L6-v2 uses; another kind of tokenizer is
 //! rejected by name. The built-in vectors have the same pieces, in their own file.
@@ -103,12 +103,12 @@ impl Words {
         }
         if !file.normalizer.lowercase || file.normalizer.strip_accents == Some(false) {
             return Err(
-                "it keeps capitals or accents; a tokenizer that removes both is needed".to_owned()
+                "it keeps capitals or accents; use a tokenizer that removes both".to_owned()
             );
         }
         let pieces = file.model.vocab;
         let piece = |name: &str| {
-            pieces.get(name).copied().ok_or_else(|| format!("it has no piece `{name}`"))
+            pieces.get(name).copied().ok_or_else(|| format!("it has no token `{name}`"))
         };
         let (unknown, begin, end) =
             (piece(&file.model.unk_token)?, piece("[CLS]")?, piece("[SEP]")?);

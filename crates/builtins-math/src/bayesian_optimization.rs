@@ -69,26 +69,26 @@ impl AcquisitionFunction {
 }
 
 /// Runs the tool `bayesopt` with its arguments.
-pub(crate) fn run_bayesopt(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let bounds = fields.interval_list("bounds", DIMENSIONS)?;
+pub(crate) fn run_bayesopt(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let bounds = arguments.interval_list("bounds", DIMENSIONS)?;
     let dimension = bounds.len();
-    let objective = fields.compile_field(
+    let objective = arguments.compile_field(
         "objective",
         indexed_variable('x', dimension),
         &variable_names_text('x', dimension),
     )?;
-    let first = fields.usize_in("n_init", 5, 1..=EVALUATIONS)?;
-    let more = fields.usize_in("n_iter", 25, 0..=EVALUATIONS)?;
+    let first = arguments.usize_in("n_init", 5, 1..=EVALUATIONS)?;
+    let more = arguments.usize_in("n_iter", 25, 0..=EVALUATIONS)?;
     if first + more > EVALUATIONS {
         return Err(format!(
-            "`n_init` and `n_iter` make {}; at most {EVALUATIONS} together",
+            "the sum of `n_init` and `n_iter` is {}; the maximum is {EVALUATIONS}",
             first + more
         ));
     }
-    let acquisition = AcquisitionFunction::from_arguments(fields)?;
-    let least = fields.one_of("mode", "maximize", &["maximize", "minimize"])? == "minimize";
-    let noise = fields.positive_or("noise", 1e-6)?;
-    let mut draw = block_stream(fields.integer_in("seed", 42, 0..=u64::MAX)?, 0);
+    let acquisition = AcquisitionFunction::from_arguments(arguments)?;
+    let least = arguments.one_of("mode", "maximize", &["maximize", "minimize"])? == "minimize";
+    let noise = arguments.positive_or("noise", 1e-6)?;
+    let mut draw = block_stream(arguments.integer_in("seed", 42, 0..=u64::MAX)?, 0);
     let sign = if least { -1.0 } else { 1.0 };
     let mut stack = Vec::new();
     let mut value =
@@ -109,8 +109,7 @@ pub(crate) fn run_bayesopt(fields: ToolArguments<'_>, run: &Run) -> Result<Answe
         };
         seen.add_observation(value(&place), place);
     }
-    let best =
-        seen.best_index().ok_or("`objective` has no finite value at any place that was tried")?;
+    let best = seen.best_index().ok_or("`objective` has no finite value at any evaluated point")?;
     let (x, y) = (from_unit_box(&seen.places[best], &bounds), sign * seen.values[best]);
     // Length scales in the caller's units, not relative to the box.
     let lengths: Vec<f64> =

@@ -35,8 +35,9 @@ const MAX_LENGTH: usize = 2_000;
 const MAX_DEPTH: u16 = 64;
 
 /// Runs the tool `calculate` with its arguments.
-pub(crate) fn run_calculate(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let value = value_of(fields.string_value("expression")?).map_err(|error| error.to_string())?;
+pub(crate) fn run_calculate(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let value =
+        value_of(arguments.string_value("expression")?).map_err(|error| error.to_string())?;
     Ok(Answer::from(value.json()))
 }
 
@@ -44,7 +45,10 @@ pub(crate) fn run_calculate(fields: ToolArguments<'_>, _run: &Run) -> Result<Ans
 fn value_of(text: &str) -> Result<value::PythonValue, ExpressionError> {
     let length = text.chars().count();
     if length > MAX_LENGTH {
-        let message = format!("the expression has {length} characters, {MAX_LENGTH} are allowed");
+        let message = format!(
+            "the expression has {length} characters; the maximum is \
+            {MAX_LENGTH}"
+        );
         return Err(ExpressionError { message, position: MAX_LENGTH + 1 });
     }
     let options = ParseOptions::from(Mode::Expression).with_max_recursion_depth(MAX_DEPTH);

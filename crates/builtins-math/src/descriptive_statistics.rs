@@ -31,9 +31,9 @@ pub(crate) const METRICS: &[&str] = &[
 const DEFAULT: &[&str] = &["mean", "std", "min", "max", "median", "count"];
 
 /// Runs the tool `statistics` with its arguments.
-pub(crate) fn run_statistics(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let data = fields.f64_list("data", 1..=MAX_VALUES)?;
-    let metrics = requested_metrics(fields)?;
+pub(crate) fn run_statistics(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let data = arguments.f64_list("data", 1..=MAX_VALUES)?;
+    let metrics = requested_metrics(arguments)?;
     let sample = SortedSample::new(data);
     let mut answer = Map::new();
     let (mut defined, mut fault) = (false, None);
@@ -94,8 +94,8 @@ impl SortedSample {
     }
 
     /// Returns a quantile by linear interpolation, as NumPy does by default.
-    pub(crate) fn quantile(&self, part: f64) -> f64 {
-        interpolate_quantile(&self.sorted, part)
+    pub(crate) fn quantile(&self, fraction: f64) -> f64 {
+        interpolate_quantile(&self.sorted, fraction)
     }
 
     pub(crate) fn min_value(&self) -> f64 {
@@ -132,7 +132,7 @@ impl SortedSample {
         if value.is_finite() {
             Ok(json!(value))
         } else {
-            Err(format!("`{name}` of these numbers is too large to be written"))
+            Err(format!("`{name}` of these numbers is too large"))
         }
     }
 
@@ -172,7 +172,7 @@ impl SortedSample {
         self.require_count(2, name)?;
         let spread = self.variance.sqrt();
         if spread <= f64::EPSILON * self.mean.abs() {
-            return Err(format!("`{name}` is not defined where all numbers are the same"));
+            return Err(format!("`{name}` is not defined if all numbers are equal"));
         }
         let powers: Vec<f64> =
             self.sorted.iter().map(|x| ((x - self.mean) / spread).powi(power)).collect();
@@ -190,8 +190,8 @@ impl SortedSample {
 }
 
 /// Interpolates linearly between the two nearest elements of `sorted`, which must not be empty.
-pub(crate) fn interpolate_quantile(sorted: &[f64], part: f64) -> f64 {
-    let place = part.clamp(0.0, 1.0) * (sorted.len().saturating_sub(1)) as f64;
+pub(crate) fn interpolate_quantile(sorted: &[f64], fraction: f64) -> f64 {
+    let place = fraction.clamp(0.0, 1.0) * (sorted.len().saturating_sub(1)) as f64;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -283,7 +283,7 @@ mod tests {
             (json!({ "data": [1], "metrics": ["sem"] }), "`sem` needs 2 numbers, found 1"),
             (
                 json!({ "data": [3, 3], "metrics": ["skew"] }),
-                "`skew` is not defined where all numbers are the same",
+                "`skew` is not defined if all numbers are equal",
             ),
             (
                 json!({ "data": [1, -1], "metrics": ["geometric_mean"] }),
@@ -291,7 +291,7 @@ mod tests {
             ),
             (
                 json!({ "data": [1e308, -1e308], "metrics": ["var"] }),
-                "`var` of these numbers is too large to be written",
+                "`var` of these numbers is too large",
             ),
         ] {
             assert_eq!(fault("statistics", &args), expected);

@@ -53,15 +53,15 @@ pub(crate) struct GaussianProcess {
 impl GaussianProcess {
     /// Fits the kernel to the observations by maximum likelihood, starting from a kernel.
     pub(crate) fn fit_kernel(
-        places: &[Vec<f64>],
+        points: &[Vec<f64>],
         values: &[f64],
-        from: &MaternKernel,
+        initial: &MaternKernel,
         run: &Run,
     ) -> Result<Self, String> {
         let (mean, variance) = mean_and_variance(values);
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
         let scaled: Vec<f64> = values.iter().map(|y| (y - mean) / deviation).collect();
-        let noise = from.noise;
+        let noise = initial.noise;
         let kernel = |logs: &[f64]| MaternKernel {
             lengths: logs[1..].iter().map(|l| l.exp()).collect(),
             variance: logs[0].exp(),
@@ -71,21 +71,21 @@ impl GaussianProcess {
             // Prior: length scales around a third of the box, and a moderate variance.
             let prior: f64 = logs[1..].iter().map(|l| ((l + 1.0) / 1.2).powi(2)).sum::<f64>()
                 + (logs[0] / 2.0).powi(2);
-            let made = factorize_kernel(&kernel(logs), places, &scaled);
+            let made = factorize_kernel(&kernel(logs), points, &scaled);
             made.map_or(f64::INFINITY, |(lower, weights)| {
                 let fit: f64 = scaled.iter().zip(&weights).map(|(y, w)| y * w).sum();
                 let size: f64 = (0..lower.len()).map(|i| lower[i][i].ln()).sum();
                 0.5 * fit + size + 0.5 * prior
             })
         };
-        let mut start: Vec<f64> = vec![from.variance.ln()];
-        start.extend(from.lengths.iter().map(|l| l.ln()));
+        let mut start: Vec<f64> = vec![initial.variance.ln()];
+        start.extend(initial.lengths.iter().map(|l| l.ln()));
         let until = StoppingRule { iterations: 20 * start.len() + 20, tolerance: 1e-3 };
         let found = nelder_mead(&start, cost, until, run)?;
         let kernel = kernel(&found.x);
-        let (lower, weights) = factorize_kernel(&kernel, places, &scaled)
+        let (lower, weights) = factorize_kernel(&kernel, points, &scaled)
             .ok_or("the model of the objective cannot be computed: raise `noise`")?;
-        Ok(Self { places: places.to_vec(), kernel, lower, weights, scale: (mean, deviation) })
+        Ok(Self { places: points.to_vec(), kernel, lower, weights, scale: (mean, deviation) })
     }
 
     /// Returns mean and standard deviation at a point, in the scale of the process.

@@ -17,21 +17,27 @@ pub(crate) struct EncodedImage {
 /// Builds the MCP result: a description of the image, and the image itself.
 pub(crate) fn image_result(
     value: Value,
-    picture: &EncodedImage,
-    kept: Option<&StoredArtifact>,
+    image: &EncodedImage,
+    artifact: Option<&StoredArtifact>,
 ) -> Value {
     let mut value = value;
-    if let (Some(object), Some(kept)) = (value.as_object_mut(), kept) {
+    if let (Some(object), Some(artifact)) = (value.as_object_mut(), artifact) {
         let artefact = json!({
-            "id": kept.id, "bytes": kept.size_bytes, "expires": kept.expires_at.to_string(),
-            "url": format!("/v1/artefacts/{}", kept.id),
+            "id": artifact.id,
+            "bytes": artifact.size_bytes,
+            "expires": artifact.expires_at.to_string(),
+            "url": format!("/v1/artefacts/{}", artifact.id),
         });
         object.insert("artefact".to_owned(), artefact);
     }
     json!({
         "content": [
             { "type": "text", "text": value.to_string() },
-            { "type": "image", "data": STANDARD.encode(&picture.bytes), "mimeType": picture.media_type },
+            {
+                "type": "image",
+                "data": STANDARD.encode(&image.bytes),
+                "mimeType": image.media_type,
+            },
         ],
         "structuredContent": value,
         "isError": false,

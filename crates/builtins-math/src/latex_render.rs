@@ -20,12 +20,12 @@ const WIDEST: usize = 2_000;
 const HIGHEST: usize = 200;
 
 /// Runs the tool `render_math` with its arguments.
-pub(crate) fn render_formula(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let latex = fields.string_value("latex")?;
-    let format = fields.one_of("format", "unicode", &["unicode", "ascii"])?;
+pub(crate) fn render_formula(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let latex = arguments.string_value("latex")?;
+    let format = arguments.one_of("format", "unicode", &["unicode", "ascii"])?;
     let length = latex.chars().count();
     if length > LONGEST {
-        return Err(format!("`latex` has {length} characters, {LONGEST} are allowed"));
+        return Err(format!("`latex` has {length} characters; the maximum is {LONGEST}"));
     }
     let trimmed = latex.trim();
     let inner = [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$")];
@@ -36,7 +36,7 @@ pub(crate) fn render_formula(fields: ToolArguments<'_>, _run: &Run) -> Result<An
     if block.width() > WIDEST || block.height() > HIGHEST {
         let (width, height) = (block.width(), block.height());
         return Err(format!(
-            "it would be {width} × {height} characters, {WIDEST} × {HIGHEST} are allowed"
+            "it would have {width} × {height} characters; the maximum is {WIDEST} × {HIGHEST}"
         ));
     }
     Ok(json!({ "rendered": block.to_text(), "original": latex, "format": format }).into())

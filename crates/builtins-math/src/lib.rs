@@ -55,9 +55,9 @@ const TOOLS: &[(&str, Work)] = &[
 ];
 
 /// Creates the tools, in listing order. `clock` limits their time. Images are also stored as
-/// `artefacts`, if there is a store.
-pub fn all(clock: &Arc<dyn Clock>, artefacts: Option<Arc<dyn ArtifactStore>>) -> Vec<BuiltinTool> {
-    let shop = Shop::new(Arc::clone(clock), artefacts);
+/// `artifacts`, if there is a store.
+pub fn all(clock: &Arc<dyn Clock>, artifacts: Option<Arc<dyn ArtifactStore>>) -> Vec<BuiltinTool> {
+    let shop = Shop::new(Arc::clone(clock), artifacts);
     let made = |(name, work): &(&str, Work)| {
         Some(ToolFamily::Math.registry().find_tool(name)?.with_executor(shop.executor(*work)))
     };

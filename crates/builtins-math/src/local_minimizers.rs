@@ -30,7 +30,7 @@ type SimplexVertex = (Vec<f64>, f64);
 pub(crate) fn nelder_mead(
     x0: &[f64],
     mut f: impl FnMut(&[f64]) -> f64,
-    until: StoppingRule,
+    stopping_rule: StoppingRule,
     run: &Run,
 ) -> Result<MinimizerResult, String> {
     let mut evaluations = 0;
@@ -49,11 +49,11 @@ pub(crate) fn nelder_mead(
     let by_value = |a: &SimplexVertex, b: &SimplexVertex| a.1.total_cmp(&b.1);
     corners.sort_by(by_value);
     let (mut iterations, mut converged) = (0, false);
-    while iterations < until.iterations {
+    while iterations < stopping_rule.iterations {
         if iterations % 64 == 0 {
             run.go_on()?;
         }
-        if has_converged(&corners, until.tolerance) {
+        if has_converged(&corners, stopping_rule.tolerance) {
             converged = true;
             break;
         }
@@ -114,18 +114,18 @@ fn nelder_mead_step(corners: &mut [SimplexVertex], value: &mut impl FnMut(&[f64]
 pub(crate) fn gradient_descent(
     x0: &[f64],
     mut f: impl FnMut(&[f64]) -> f64,
-    until: StoppingRule,
+    stopping_rule: StoppingRule,
     run: &Run,
 ) -> Result<MinimizerResult, String> {
     let (mut x, mut value) = (x0.to_vec(), f(x0));
     let (mut evaluations, mut iterations, mut converged) = (1, 0, false);
     let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
-    while iterations < until.iterations {
+    while iterations < stopping_rule.iterations {
         run.go_on()?;
         let slope = numeric_gradient(&x, &mut f);
         evaluations += 2 * x.len();
         let steep = slope.iter().map(|g| g * g).sum::<f64>();
-        if steep.sqrt() <= until.tolerance.sqrt() * 1e-2 {
+        if steep.sqrt() <= stopping_rule.tolerance.sqrt() * 1e-2 {
             converged = true;
             break;
         }

@@ -25,9 +25,9 @@ const LARGE_MATRIX_DIM: usize = 48;
 const WELL_CONDITIONED: f64 = 1e5;
 
 /// Runs the tool `matrix_solve` with its arguments.
-pub(crate) fn matrix_solve(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let a = fields.matrix_value("A", MAX_MATRIX_DIM)?;
-    let b = fields.f64_list("b", 1..=MAX_MATRIX_DIM)?;
+pub(crate) fn matrix_solve(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let a = arguments.matrix_value("A", MAX_MATRIX_DIM)?;
+    let b = arguments.f64_list("b", 1..=MAX_MATRIX_DIM)?;
     let (rows, columns) = (a.nrows(), a.ncols());
     if b.len() != rows {
         let found = b.len();
@@ -81,9 +81,12 @@ fn refine_solution(a: &Mat<f64>, b: &Mat<f64>, solve: impl Fn(&Mat<f64>) -> Mat<
 }
 
 /// Runs the tool `matrix_eigenvalues` with its arguments.
-pub(crate) fn matrix_eigenvalues(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let a = square_matrix(fields)?;
-    let with_vectors = fields.bool_or_false("vectors")?;
+pub(crate) fn matrix_eigenvalues(
+    arguments: ToolArguments<'_>,
+    run: &Run,
+) -> Result<Answer, String> {
+    let a = square_matrix(arguments)?;
+    let with_vectors = arguments.bool_or_false("vectors")?;
     run.go_on()?;
     let symmetric = (0..a.nrows()).all(|i| (0..i).all(|j| (a[(i, j)] - a[(j, i)]).abs() == 0.0));
     if symmetric { symmetric_eigen(&a, with_vectors) } else { general_eigen(&a, with_vectors) }
@@ -170,9 +173,9 @@ fn check_eigenvector(
 }
 
 /// Runs the tool `matrix_svd` with its arguments.
-pub(crate) fn matrix_svd(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let a = fields.matrix_value("A", MAX_MATRIX_DIM)?;
-    let full = fields.bool_or_false("full")?;
+pub(crate) fn matrix_svd(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let a = arguments.matrix_value("A", MAX_MATRIX_DIM)?;
+    let full = arguments.bool_or_false("full")?;
     run.go_on()?;
     let found = if full { a.svd() } else { a.thin_svd() };
     let found = found.map_err(|_| no_convergence_error("singular values"))?;
@@ -191,15 +194,15 @@ pub(crate) fn matrix_svd(fields: ToolArguments<'_>, run: &Run) -> Result<Answer,
 }
 
 /// Runs `matrix_op`: all operations, under the names of the research registry's native program.
-pub(crate) fn matrix_operation(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn matrix_operation(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
     let words = &["solve", "eigen", "svd", "inverse", "det"];
-    fields.string_value("operation")?;
-    match fields.one_of("operation", "solve", words)? {
-        "solve" => matrix_solve(fields, run),
-        "eigen" => matrix_eigenvalues(fields, run),
-        "svd" => matrix_svd(fields, run),
-        "inverse" => matrix_inverse(fields, run),
-        _ => matrix_determinant(fields, run),
+    arguments.string_value("operation")?;
+    match arguments.one_of("operation", "solve", words)? {
+        "solve" => matrix_solve(arguments, run),
+        "eigen" => matrix_eigenvalues(arguments, run),
+        "svd" => matrix_svd(arguments, run),
+        "inverse" => matrix_inverse(arguments, run),
+        _ => matrix_determinant(arguments, run),
     }
 }
 
@@ -225,7 +228,7 @@ fn matrix_determinant(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, St
     let determinant = if inside { product } else { sign * logarithm.exp() };
     if !determinant.is_finite() {
         return Err(format!(
-            "the determinant is too large to be written; its natural logarithm is {logarithm}, its sign {sign}"
+            "the determinant is too large; its natural logarithm is {logarithm}, its sign {sign}"
         ));
     }
     // Avoids negative zero.
@@ -304,14 +307,14 @@ fn with_condition_warning(
 ) -> Result<Answer, String> {
     let numbers_fine = answer.values().all(is_finite_json);
     if !numbers_fine {
-        return Err("the answer is too large to be written".to_owned());
+        return Err("the solution is too large".to_owned());
     }
     answer.insert("condition_number".to_owned(), json!(condition));
     if condition > ILL_CONDITIONED {
         let digits = (15.65 - condition.log10()).max(0.0).floor();
         let warning = format!(
-            "ill-conditioned (condition number {condition:.2e}): about {digits} digits of the answer are \
-             certain"
+            "ill-conditioned (condition number {condition:.2e}): about {digits} digits of the \
+             solution are accurate"
         );
         answer.insert("warning".to_owned(), json!(warning));
     }
@@ -329,11 +332,11 @@ fn is_finite_json(value: &Value) -> bool {
 
 fn require_finite(values: &[f64], what: &str) -> Result<(), String> {
     let good = values.iter().all(|value| value.is_finite());
-    good.then_some(()).ok_or_else(|| format!("the {what} are too large to be written"))
+    good.then_some(()).ok_or_else(|| format!("the {what} are too large"))
 }
 
 fn no_convergence_error(what: &str) -> String {
-    format!("the {what} of `A` were not found: the iteration did not come to an end")
+    format!("the {what} of `A` were not found: the iteration did not converge")
 }
 
 fn column_values(a: &Mat<f64>, j: usize) -> Vec<f64> {

@@ -24,23 +24,23 @@ const STEPS: u64 = 100_000_000;
 const APART: f64 = 1.01;
 
 /// Runs the tool `mcmc` with its arguments.
-pub(crate) fn run_mcmc(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let x0 = fields.f64_list("x0", 1..=DIMENSIONS)?;
+pub(crate) fn run_mcmc(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let x0 = arguments.f64_list("x0", 1..=DIMENSIONS)?;
     let dimension = x0.len();
     let variables = variable_names_text('x', dimension);
     let density =
-        fields.compile_field("log_density", indexed_variable('x', dimension), &variables)?;
-    let samples = fields.usize_in("n_samples", 10_000, 8..=SAMPLES)?;
+        arguments.compile_field("log_density", indexed_variable('x', dimension), &variables)?;
+    let samples = arguments.usize_in("n_samples", 10_000, 8..=SAMPLES)?;
     let plan = SamplerSettings {
-        chains: fields.usize_in("chains", 4, 1..=16)?,
+        chains: arguments.usize_in("chains", 4, 1..=16)?,
         samples,
-        burnin: fields.usize_in("burnin", 1_000, 0..=SAMPLES)?,
-        thin: fields.usize_in("thin", 1, 1..=10_000)?,
-        proposal_std: fields.positive_or("proposal_std", 1.0)?,
-        adapt: fields.bool_or_false("adapt")?,
-        seed: fields.integer_in("seed", 42, 0..=u64::MAX)?,
+        burnin: arguments.usize_in("burnin", 1_000, 0..=SAMPLES)?,
+        thin: arguments.usize_in("thin", 1, 1..=10_000)?,
+        proposal_std: arguments.positive_or("proposal_std", 1.0)?,
+        adapt: arguments.bool_or_false("adapt")?,
+        seed: arguments.integer_in("seed", 42, 0..=u64::MAX)?,
     };
-    let returned = fields.usize_in("max_returned", 100, 0..=SAMPLES)?;
+    let returned = arguments.usize_in("max_returned", 100, 0..=SAMPLES)?;
     check_settings(&plan, dimension, returned)?;
     let found = run_chains(&plan, &density, &x0, run)?;
     let per_chain: Vec<&[Vec<f64>]> = found.iter().map(|chain| chain.samples.as_slice()).collect();
@@ -52,7 +52,7 @@ pub(crate) fn run_mcmc(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, S
     let all: Vec<&Vec<f64>> = per_chain.iter().flat_map(|chain| chain.iter()).collect();
     let (mean, covariance) = diagnostics::covariance(&all);
     if !mean.iter().chain(covariance.iter().flatten()).all(|x| x.is_finite()) {
-        return Err("the samples run away to infinity: `log_density` is no density".to_owned());
+        return Err("the samples diverge to infinity: `log_density` is not a density".to_owned());
     }
     let rhat: Vec<Option<f64>> =
         judged.iter().map(|j| Some(j.r_hat).filter(|r| r.is_finite())).collect();
@@ -117,12 +117,12 @@ fn convergence_warning(judged: &[diagnostics::ChainDiagnostics], accepted: u64) 
     let least = judged.iter().map(|j| j.effective_sample_size).fold(f64::INFINITY, f64::min);
     if worst > APART || !worst.is_finite() {
         return Some(format!(
-            "the chains do not agree yet (R-hat up to {worst:.3}, at most {APART} is good): take more \
-             samples, or another `proposal_std`"
+            "the chains have not converged (R-hat up to {worst:.3}, at most {APART} is good): use \
+             more samples, or another `proposal_std`"
         ));
     }
     (least < 100.0).then(|| {
-        format!("the samples are worth only {least:.0} independent ones: take more, or set `adapt`")
+        format!("the effective sample size is only {least:.0}: use more samples, or set `adapt`")
     })
 }
 

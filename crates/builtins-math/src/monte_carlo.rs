@@ -33,22 +33,22 @@ impl SampleDistribution {
 }
 
 /// Runs the tool `monte_carlo` with its arguments.
-pub(crate) fn run_monte_carlo(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_monte_carlo(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
     let known = "x, and x0 to x7, which are independent of each other; x is x0";
-    let program = fields.compile_field(
+    let program = arguments.compile_field(
         "expression",
         crate::tool_arguments::indexed_variable('x', VARIABLES),
         known,
     )?;
-    let samples = fields.usize_in("samples", 10_000, 1..=MOST)?;
+    let samples = arguments.usize_in("samples", 10_000, 1..=MOST)?;
     let law =
-        match fields.one_of("distribution", "uniform", &["uniform", "normal", "exponential"])? {
+        match arguments.one_of("distribution", "uniform", &["uniform", "normal", "exponential"])? {
             "uniform" => SampleDistribution::Uniform,
             "normal" => SampleDistribution::Normal,
             _ => SampleDistribution::Exponential,
         };
-    let seed = fields.integer_in("seed", 42, 0..=u64::MAX)?;
-    let bins = fields.usize_in("bins", 20, 1..=1_000)?;
+    let seed = arguments.integer_in("seed", 42, 0..=u64::MAX)?;
+    let bins = arguments.usize_in("bins", 20, 1..=1_000)?;
     let slots = program.slot_count().max(1);
     let blocks = map_blocks((samples as u64, BLOCK), seed, run, |mut stream, length| {
         let (mut stack, mut drawn) = (Vec::new(), vec![0.0; slots]);
@@ -70,7 +70,7 @@ pub(crate) fn run_monte_carlo(fields: ToolArguments<'_>, run: &Run) -> Result<An
     let sample = SortedSample::new(values);
     let deviation = sample.std_dev();
     if !sample.mean.is_finite() || !deviation.is_finite() {
-        return Err("the spread of the values is too large to be written".to_owned());
+        return Err("the spread of the values is too large".to_owned());
     }
     let percentile = |p: u32| (p.to_string(), json!(sample.quantile(f64::from(p) / 100.0)));
     let percentiles: Map<String, Value> = [5, 25, 50, 75, 95].map(percentile).into_iter().collect();
@@ -87,7 +87,7 @@ pub(crate) fn run_monte_carlo(fields: ToolArguments<'_>, run: &Run) -> Result<An
     if let (Some(object), true) = (answer.as_object_mut(), undefined > 0) {
         object.insert("undefined".to_owned(), json!(undefined));
         let warning =
-            format!("{undefined} of {samples} samples have no finite value and are left out");
+            format!("{undefined} of {samples} samples have no finite value and are omitted");
         object.insert("warning".to_owned(), json!(warning));
     }
     Ok(answer.into())
@@ -140,7 +140,7 @@ mod tests {
             answer("monte_carlo", &json!({ "expression": "sqrt(x)", "distribution": "normal" }));
         let undefined = found["undefined"].as_u64().unwrap();
         assert!((4_000..6_000).contains(&undefined), "{found}");
-        assert!(found["warning"].as_str().unwrap().contains("are left out"));
+        assert!(found["warning"].as_str().unwrap().contains("are omitted"));
         assert_eq!(
             fault("monte_carlo", &json!({ "expression": "sqrt(-1 - x)" })),
             "`expression` has no finite value for any of the samples"

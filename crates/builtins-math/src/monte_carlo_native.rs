@@ -17,13 +17,13 @@ const DRAWN: u64 = 1_000_000_000;
 
 /// Runs the tool `monte_carlo_native` with its arguments.
 pub(crate) fn run_monte_carlo_native(
-    fields: ToolArguments<'_>,
+    arguments: ToolArguments<'_>,
     run: &Run,
 ) -> Result<Answer, String> {
-    match fields.one_of("operation", "integrate", &["integrate", "pi", "bootstrap"])? {
-        "pi" => estimate_pi(fields, run),
-        "bootstrap" => run_bootstrap(fields, run),
-        _ => run_integrate(fields, run),
+    match arguments.one_of("operation", "integrate", &["integrate", "pi", "bootstrap"])? {
+        "pi" => estimate_pi(arguments, run),
+        "bootstrap" => run_bootstrap(arguments, run),
+        _ => run_integrate(arguments, run),
     }
 }
 
@@ -60,7 +60,7 @@ fn run_integrate(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String>
     };
     let (integral, error) = (volume * found.mean, volume * found.standard_error());
     if !integral.is_finite() || !error.is_finite() {
-        return Err("`function` has no finite value somewhere inside of `bounds`".to_owned());
+        return Err("`function` has no finite value at some points inside `bounds`".to_owned());
     }
     Ok(json!({
         "integral": integral,
@@ -250,7 +250,7 @@ mod tests {
             (json!({ "bounds": [] }), "`bounds` has 0 dimensions; it must have from 1 to 64"),
             (
                 json!({ "bounds": [[-1, 1]], "function": "sqrt(x)" }),
-                "`function` has no finite value somewhere inside of `bounds`",
+                "`function` has no finite value at some points inside `bounds`",
             ),
             (
                 json!({ "bounds": [[0, 1]], "function": "x1" }),

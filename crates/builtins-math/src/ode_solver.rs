@@ -19,13 +19,13 @@ const WRITTEN: usize = 400_000;
 const TIMES: usize = 100_000;
 
 /// Runs the tool `solve_ode` with its arguments.
-pub(crate) fn solve_ode(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let y0 = fields.f64_list("y0", 1..=STATE)?;
-    let (start, end) = time_span(fields)?;
-    let (rtol, atol) = (fields.positive_or("rtol", 1e-6)?, fields.positive_or("atol", 1e-9)?);
-    let most = fields.usize_in("max_steps", 10_000, 1..=10_000_000)?;
-    let wanted = output_times(fields, (start, end))?;
-    let mut system = right_hand_side::parse_system(fields, y0.len())?;
+pub(crate) fn solve_ode(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let y0 = arguments.f64_list("y0", 1..=STATE)?;
+    let (start, end) = time_span(arguments)?;
+    let (rtol, atol) = (arguments.positive_or("rtol", 1e-6)?, arguments.positive_or("atol", 1e-9)?);
+    let most = arguments.usize_in("max_steps", 10_000, 1..=10_000_000)?;
+    let wanted = output_times(arguments, (start, end))?;
+    let mut system = right_hand_side::parse_system(arguments, y0.len())?;
     let width = y0.len();
     let mut kept =
         TrajectoryRecorder { wanted, next: 0, t: Vec::new(), y: Vec::new(), forward: end > start };
@@ -38,14 +38,16 @@ pub(crate) fn solve_ode(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, 
         if step.number > most {
             let at = step.t;
             return Err(format!(
-                "at t = {at} after {most} steps, `max_steps`: raise it, loosen `rtol`, or take a shorter \
-                 `t_span`; a system that needs so many is often stiff, which this method is not made for"
+                "stopped at t = {at} after {most} steps (`max_steps`): raise it, loosen `rtol`, or \
+                 use a shorter `t_span`; a system that needs so many steps is often stiff, which \
+                 this method does not handle"
             ));
         }
         kept.record_step(&step);
         if kept.y.len() * width > WRITTEN {
             return Err(format!(
-                "the answer would have more than {WRITTEN} numbers; ask for fewer times by `n_points`"
+                "the result would have more than {WRITTEN} numbers; request fewer times with \
+                 `n_points`"
             ));
         }
     }

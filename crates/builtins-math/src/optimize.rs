@@ -34,13 +34,13 @@ const NAMED: &[NamedObjective] = &[
 ];
 
 /// Runs the tool `optimize` with its arguments.
-pub(crate) fn run_optimize(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let x0 = fields.f64_list("x0", 1..=DIMENSIONS)?;
-    let method = fields.one_of("method", "nelder_mead", &["nelder_mead", "gradient_descent"])?;
-    let greatest = fields.one_of("mode", "minimize", &["minimize", "maximize"])? == "maximize";
-    let iterations = fields.usize_in("max_iter", 1_000, 1..=1_000_000)?;
-    let tolerance = fields.positive_or("tolerance", 1e-8)?;
-    let mut function = parse_objective(fields.required_value("objective")?, x0.len())?;
+pub(crate) fn run_optimize(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let x0 = arguments.f64_list("x0", 1..=DIMENSIONS)?;
+    let method = arguments.one_of("method", "nelder_mead", &["nelder_mead", "gradient_descent"])?;
+    let greatest = arguments.one_of("mode", "minimize", &["minimize", "maximize"])? == "maximize";
+    let iterations = arguments.usize_in("max_iter", 1_000, 1..=1_000_000)?;
+    let tolerance = arguments.positive_or("tolerance", 1e-8)?;
+    let mut function = parse_objective(arguments.required_value("objective")?, x0.len())?;
     let sign = if greatest { -1.0 } else { 1.0 };
     let start = function(&x0);
     if !start.is_finite() {
@@ -54,7 +54,7 @@ pub(crate) fn run_optimize(fields: ToolArguments<'_>, run: &Run) -> Result<Answe
     };
     if !found.f.is_finite() || found.f.abs() > 1e300 || found.x.iter().any(|x| x.abs() > 1e150) {
         let way = if greatest { "rises" } else { "falls" };
-        return Err(format!("`objective` {way} without end; there is nothing to be found"));
+        return Err(format!("`objective` {way} without bound; there is no optimum"));
     }
     Ok(json!({
         "x": found.x,

@@ -1,4 +1,4 @@
-//! Random streams, and work in blocks on all cores.
+//! Random number streams per block, and block-parallel computation on all cores.
 //!
 //! Each block has its own stream, determined by the seed and the block's number, and results are
 //! combined in block order. So the same seed gives the same answer with any number of threads.
@@ -29,12 +29,12 @@ fn mix_seed(seed: u64) -> u64 {
 }
 
 /// Divides `total` into blocks of `size` and computes each, on all cores. Results are in block
-/// order. `each` receives the block's stream and its length.
+/// order. `map_block` receives the block's stream and its length.
 pub(crate) fn map_blocks<T: Send>(
     (total, size): (u64, u64),
     seed: u64,
     run: &Run,
-    each: impl Fn(RandomStream, u64) -> T + Sync,
+    map_block: impl Fn(RandomStream, u64) -> T + Sync,
 ) -> Result<Vec<T>, String> {
     let count = total.div_ceil(size);
     let next = AtomicU64::new(0);
@@ -54,7 +54,7 @@ pub(crate) fn map_blocks<T: Send>(
                 break;
             }
             let length = size.min(total - block * size);
-            own.push((block, each(block_stream(seed, block), length)));
+            own.push((block, map_block(block_stream(seed, block), length)));
         }
         if let Ok(mut done) = done.lock() {
             done.append(&mut own);

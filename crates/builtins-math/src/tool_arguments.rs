@@ -63,14 +63,14 @@ impl<'a> ToolArguments<'a> {
         self,
         name: &str,
         default: &'static str,
-        words: &[&'static str],
+        allowed: &[&'static str],
     ) -> Result<&'static str, String> {
         let given = self.string_or(name, default)?;
-        words.iter().find(|word| **word == given).copied().ok_or_else(|| {
+        allowed.iter().find(|word| **word == given).copied().ok_or_else(|| {
             format!(
                 "`{name}` is `{}`; it must be one of {}",
                 escape_for_message(given),
-                words.join(", ")
+                allowed.join(", ")
             )
         })
     }
@@ -153,12 +153,12 @@ impl<'a> ToolArguments<'a> {
         list.ok_or_else(|| format!("`{name}` is {}, it must be a list", type_name(value)))
     }
 
-    /// Returns lists of numbers, at most `most` of them.
-    pub(crate) fn f64_rows(self, name: &str, most: usize) -> Result<Vec<Vec<f64>>, String> {
+    /// Returns lists of numbers, at most `max_rows` of them.
+    pub(crate) fn f64_rows(self, name: &str, max_rows: usize) -> Result<Vec<Vec<f64>>, String> {
         let rows = self.array_value(name)?;
-        if rows.len() > most {
+        if rows.len() > max_rows {
             let found = rows.len();
-            return Err(format!("`{name}` has {found} lists; at most {most} are allowed"));
+            return Err(format!("`{name}` has {found} lists; at most {max_rows} are allowed"));
         }
         let row = |(i, row): (usize, &Value)| {
             let place = format!("{name}[{i}]");
@@ -170,17 +170,17 @@ impl<'a> ToolArguments<'a> {
         rows.iter().enumerate().map(row).collect()
     }
 
-    /// Returns a matrix with at most `most` rows and columns.
-    pub(crate) fn matrix_value(self, name: &str, most: usize) -> Result<Mat<f64>, String> {
-        if let Some(matrix) = self.try_matrix(name, most) {
+    /// Returns a matrix with at most `max_size` rows and columns.
+    pub(crate) fn matrix_value(self, name: &str, max_size: usize) -> Result<Mat<f64>, String> {
+        if let Some(matrix) = self.try_matrix(name, max_size) {
             return Ok(matrix);
         }
         let rows = self.array_value(name)?;
         let width = rows.first().and_then(Value::as_array).map_or(0, Vec::len);
-        if rows.len() > most || width > most {
-            let (rows, most) = (rows.len(), most);
+        if rows.len() > max_size || width > max_size {
+            let (rows, max_size) = (rows.len(), max_size);
             return Err(format!(
-                "`{name}` is {rows} × {width}; at most {most} × {most} are allowed"
+                "`{name}` is {rows} × {width}; at most {max_size} × {max_size} are allowed"
             ));
         }
         let mut matrix = Mat::zeros(rows.len(), width);
@@ -193,7 +193,8 @@ impl<'a> ToolArguments<'a> {
             if row.len() != width {
                 let found = row.len();
                 return Err(format!(
-                    "row {} of `{name}` has {found} numbers, row 1 has {width}; all rows must be as long",
+                    "row {} of `{name}` has {found} numbers, but row 1 has {width}; all rows must \
+                     have the same length",
                     i + 1
                 ));
             }
@@ -206,11 +207,17 @@ impl<'a> ToolArguments<'a> {
     }
 
     /// Parses `[[least, most], …]`, one interval per dimension.
-    pub(crate) fn interval_list(self, name: &str, most: usize) -> Result<Vec<(f64, f64)>, String> {
+    pub(crate) fn interval_list(
+        self,
+        name: &str,
+        max_intervals: usize,
+    ) -> Result<Vec<(f64, f64)>, String> {
         let list = self.array_value(name)?;
-        if list.is_empty() || list.len() > most {
+        if list.is_empty() || list.len() > max_intervals {
             let found = list.len();
-            return Err(format!("`{name}` has {found} dimensions; it must have from 1 to {most}"));
+            return Err(format!(
+                "`{name}` has {found} dimensions; it must have from 1 to {max_intervals}"
+            ));
         }
         list.iter()
             .enumerate()
@@ -218,15 +225,15 @@ impl<'a> ToolArguments<'a> {
             .collect()
     }
 
-    /// Compiles an expression. `variable` maps a name to its slot; `known` lists the names for
-    /// error messages.
+    /// Compiles an expression. `variable` maps a name to its slot; `known_names` lists the names
+    /// for error messages.
     pub(crate) fn compile_field(
         self,
         name: &str,
         variable: impl Fn(&str) -> Option<usize>,
-        known: &str,
+        known_names: &str,
     ) -> Result<CompiledExpression, String> {
-        compile_expression(name, self.string_value(name)?, variable, known)
+        compile_expression(name, self.string_value(name)?, variable, known_names)
     }
 }
 
@@ -235,11 +242,11 @@ pub(crate) fn compile_expression(
     name: &str,
     text: &str,
     variable: impl Fn(&str) -> Option<usize>,
-    known: &str,
+    known_names: &str,
 ) -> Result<CompiledExpression, String> {
     Expression(text).compile(variable).map_err(|error| {
         let hint = error.message.starts_with("unknown name");
-        let hint = if hint { format!("; the variables are {known}") } else { String::new() };
+        let hint = if hint { format!("; the variables are {known_names}") } else { String::new() };
         format!("`{name}`: {error}{hint}")
     })
 }

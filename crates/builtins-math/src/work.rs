@@ -64,7 +64,7 @@ impl Run {
         if self.clock.monotonic_now() >= self.until {
             let seconds = MOST.as_secs();
             return Err(format!(
-                "not done in time, at most {seconds} s: ask for fewer steps, samples or dimensions"
+                "not finished within {seconds} s: request fewer steps, samples or dimensions"
             ));
         }
         Ok(())
@@ -83,10 +83,10 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
-        artefacts: Option<Arc<dyn tool::artifact::ArtifactStore>>,
+        artifacts: Option<Arc<dyn tool::artifact::ArtifactStore>>,
     ) -> Self {
         let places = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { clock, quota: Arc::new(WorkerQuota::new(places.max(2))), artefacts }
+        Self { clock, quota: Arc::new(WorkerQuota::new(places.max(2))), artefacts: artifacts }
     }
 
     /// Creates the executor that runs `work`.

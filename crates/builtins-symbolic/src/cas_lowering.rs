@@ -15,17 +15,17 @@ pub(crate) struct SymbolTable {
 }
 
 impl SymbolTable {
-    /// Creates the symbols. `assumed` returns the assumption on a name that is not a general
+    /// Creates the symbols. `assumption_of` returns the assumption on a name that is not a general
     /// complex number.
     pub(crate) fn with_assumptions(
         names: Vec<String>,
-        assumed: impl Fn(&str) -> Option<Assumption>,
+        assumption_of: impl Fn(&str) -> Option<Assumption>,
     ) -> Result<Self, String> {
         let algebra = Context::new();
         let mut all = Vec::new();
         for (i, name) in names.into_iter().enumerate() {
             let own = format!("v{i}");
-            let assumptions: Vec<Assumption> = assumed(&name).into_iter().collect();
+            let assumptions: Vec<Assumption> = assumption_of(&name).into_iter().collect();
             let made =
                 algebra.symbol_with(&own, &assumptions).map_err(|error| error.to_string())?;
             all.push((name, made));

@@ -63,18 +63,18 @@ impl EquationNode {
         Self::Binary(sign, Box::new(left), Box::new(right))
     }
 
-    /// Adds every name in the expression to `into`, once, in alphabetical order.
-    pub(crate) fn collect_symbols(&self, into: &mut Vec<String>) {
+    /// Adds every name in the expression to `symbols`, once, in alphabetical order.
+    pub(crate) fn collect_symbols(&self, symbols: &mut Vec<String>) {
         match self {
             Self::Symbol(name) => {
-                if let Err(at) = into.binary_search(name) {
-                    into.insert(at, name.clone());
+                if let Err(at) = symbols.binary_search(name) {
+                    symbols.insert(at, name.clone());
                 }
             }
-            Self::Negate(inner) | Self::Call(_, inner) => inner.collect_symbols(into),
+            Self::Negate(inner) | Self::Call(_, inner) => inner.collect_symbols(symbols),
             Self::Binary(_, left, right) => {
-                left.collect_symbols(into);
-                right.collect_symbols(into);
+                left.collect_symbols(symbols);
+                right.collect_symbols(symbols);
             }
             Self::Number(..) | Self::Constant(_) => {}
         }
@@ -91,14 +91,17 @@ impl EquationNode {
     }
 }
 
-/// Parses up to `most` equations, each converted to an expression that equals zero.
-pub(crate) fn parse_equations(text: &str, most: usize) -> Result<Vec<EquationNode>, String> {
+/// Parses up to `max_equations` equations, each converted to an expression that equals zero.
+pub(crate) fn parse_equations(
+    text: &str,
+    max_equations: usize,
+) -> Result<Vec<EquationNode>, String> {
     let mut scan = EquationTokenizer::new(text);
     let listed = scan.accept_token(&EquationToken::Operator('[')).is_some();
     let mut found = Vec::new();
     loop {
-        if found.len() == most {
-            return Err(format!("there are more than {most} equations"));
+        if found.len() == max_equations {
+            return Err(format!("more than {max_equations} equations"));
         }
         found.push(parse_equation(&mut scan)?);
         let next = [EquationToken::Operator(';'), EquationToken::Operator(',')]
@@ -153,7 +156,7 @@ fn parse_equation(scan: &mut EquationTokenizer<'_>) -> Result<EquationNode, Stri
 
 fn parse_sum(scan: &mut EquationTokenizer<'_>, depth: u32) -> Result<EquationNode, String> {
     if depth > DEPTH {
-        return Err(format!("{}: it nests deeper than {DEPTH}", scan.position_text()));
+        return Err(format!("{}: it is nested deeper than {DEPTH} levels", scan.position_text()));
     }
     let mut left = parse_product(scan, depth + 1)?;
     while let EquationToken::Operator(sign @ ('+' | '-')) = *scan.peek() {
@@ -183,7 +186,7 @@ fn parse_product(scan: &mut EquationTokenizer<'_>, depth: u32) -> Result<Equatio
 
 fn parse_unary(scan: &mut EquationTokenizer<'_>, depth: u32) -> Result<EquationNode, String> {
     if depth > DEPTH {
-        return Err(format!("{}: it nests deeper than {DEPTH}", scan.position_text()));
+        return Err(format!("{}: it is nested deeper than {DEPTH} levels", scan.position_text()));
     }
     if scan.accept_token(&EquationToken::Operator('+')).is_some() {
         return parse_unary(scan, depth + 1);
@@ -228,7 +231,11 @@ fn parse_atom(scan: &mut EquationTokenizer<'_>, depth: u32) -> Result<EquationNo
         EquationToken::Name(name) => parse_name_or_call(scan, name, depth),
         EquationToken::Operator('√') => {
             if depth > DEPTH {
-                return Err(format!("{}: it nests deeper than {DEPTH}", scan.position_text()));
+                return Err(format!(
+                    "{}: it is nested deeper than {DEPTH} \
+                    levels",
+                    scan.position_text()
+                ));
             }
             scan.advance_token();
             let inner = parse_atom(scan, depth + 1)?;
@@ -251,7 +258,7 @@ fn parse_name_or_call(
             "E" | "e" => EquationNode::Constant("E"),
             "I" => EquationNode::Constant("I"),
             "oo" | "inf" | "nan" | "zoo" => {
-                return Err(format!("{place}: `{name}` is no number to compute with"));
+                return Err(format!("{place}: `{name}` is not a number"));
             }
             _ => EquationNode::Symbol(name),
         });
@@ -263,7 +270,7 @@ fn parse_name_or_call(
     build_call(&name, inner, second).ok_or_else(|| {
         let known = FUNCTIONS.iter().any(|(known, _)| *known == name);
         let known = known || matches!(name.as_str(), "log10" | "log2");
-        let why = if known { "takes one number" } else { "is no function known here" };
+        let why = if known { "takes one number" } else { "is not a known function" };
         format!("{place}: `{name}` {why}")
     })
 }

@@ -75,7 +75,7 @@ pub fn solve_equations(args: &[u8], _limit: Duration) -> Result<Vec<u8>, String>
     })?;
     let answer = serde_json::to_vec(&answer).map_err(|error| error.to_string())?;
     if answer.len() > LONGEST {
-        return Err(unsolvable_message(&plain, "the solutions are too long to be written"));
+        return Err(unsolvable_message(&plain, "the solutions are too long"));
     }
     Ok(answer)
 }
@@ -112,7 +112,7 @@ fn build_problem(
     }
     if names.len() > NAMES {
         return Err(format!(
-            "`equation`: there are {} names, at most {NAMES} are allowed",
+            "`equation`: {} names are too many; the maximum is {NAMES}",
             names.len()
         ));
     }
@@ -159,7 +159,7 @@ fn choose_unknowns(variable: Option<&str>, names: &[String]) -> Result<Vec<Strin
             [only] if only.chars().filter(|c| c.is_alphabetic()).count() > 1 => {
                 let only: String = only.chars().take(40).flat_map(char::escape_debug).collect();
                 Err(format!(
-                    "`variable`: say `{only}` if that is what is to be found; a product is written with `*`"
+                    "`variable`: use `{only}` if that is the unknown; write a product with `*`"
                 ))
             }
             [only] => Ok(vec![only.clone()]),
@@ -167,7 +167,7 @@ fn choose_unknowns(variable: Option<&str>, names: &[String]) -> Result<Vec<Strin
             [] => Ok(Vec::new()),
             _ => {
                 let names = names.join(", ");
-                Err(format!("`variable`: which of {names} is to be found?"))
+                Err(format!("`variable`: name the unknown, one of {names}"))
             }
         };
     };

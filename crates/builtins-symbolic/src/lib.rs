@@ -27,9 +27,9 @@ pub const SOLVE_JOB: WorkerJob = WorkerJob::new(b'E', Duration::from_secs(10));
 /// Handler of [`SOLVE_JOB`] in the worker process, for `builtins::run_pool_worker`.
 pub const SOLVE_JOB_HANDLER: JobHandler = (SOLVE_JOB, solve_equations);
 
-/// Creates the tools, in listing order. They run in workers of `cages`.
-pub fn symbolic_tools(cages: &Arc<SandboxProvider>) -> Vec<BuiltinTool> {
-    let workers = Arc::new(WorkerPool::new(Arc::clone(cages)));
+/// Creates the tools, in listing order. They run in workers of `sandboxes`.
+pub fn symbolic_tools(sandboxes: &Arc<SandboxProvider>) -> Vec<BuiltinTool> {
+    let workers = Arc::new(WorkerPool::new(Arc::clone(sandboxes)));
     let made = |declared: &tool_manifest::ToolDeclaration| {
         declared.with_executor(SymbolicSolveExecutor(Arc::clone(&workers)))
     };

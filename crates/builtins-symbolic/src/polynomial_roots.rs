@@ -12,12 +12,12 @@ use crate::cas_lowering::SymbolTable;
 const NAME: &str = "RootOf(";
 
 /// Replaces the index of each root by sympy's index.
-pub(crate) fn renumber_roots(written: &str, names: &SymbolTable) -> String {
-    let (mut out, mut rest) = (String::with_capacity(written.len()), written);
+pub(crate) fn renumber_roots(expression: &str, symbols: &SymbolTable) -> String {
+    let (mut out, mut rest) = (String::with_capacity(expression.len()), expression);
     while let Some(at) = rest.find(NAME) {
         let (before, found) = rest.split_at(at);
         let Some((polynomial, index, behind)) = split_root(found) else { break };
-        let place = sympy_index(polynomial, index, names).unwrap_or(index);
+        let place = sympy_index(polynomial, index, symbols).unwrap_or(index);
         out.push_str(before);
         let _written = write!(out, "{NAME}{polynomial}, {place})");
         rest = behind;

@@ -2,16 +2,16 @@
 
 use crate::cas_lowering::SymbolTable;
 
-/// Renders an expression with the caller's names. `whole` names the integer that the CAS may have
-/// introduced.
-pub(crate) fn to_python(written: &str, names: &SymbolTable, whole: &str) -> String {
-    let mut shown = String::with_capacity(written.len());
-    let mut rest = written;
+/// Renders an expression with the caller's names. `integer_name` names the integer that the CAS may
+/// have introduced.
+pub(crate) fn to_python(expression: &str, symbols: &SymbolTable, integer_name: &str) -> String {
+    let mut shown = String::with_capacity(expression.len());
+    let mut rest = expression;
     while let Some(first) = rest.chars().next() {
         let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         if first.is_alphabetic() || first == '_' {
             let (name, behind) = rest.split_at(word);
-            shown.push_str(python_name(name, names, whole));
+            shown.push_str(python_name(name, symbols, integer_name));
             rest = behind;
             continue;
         }
@@ -40,7 +40,7 @@ fn python_name<'a>(name: &'a str, names: &'a SymbolTable, whole: &'a str) -> &'a
 }
 
 /// Chooses the name of the integer: a letter that the caller does not use.
-pub(crate) fn integer_symbol(names: &SymbolTable) -> &'static str {
-    let free = |letter: &&str| names.find_symbol(letter).is_none();
+pub(crate) fn integer_symbol(symbols: &SymbolTable) -> &'static str {
+    let free = |letter: &&str| symbols.find_symbol(letter).is_none();
     ["n", "k", "m", "n1", "k1"].into_iter().find(free).unwrap_or("n_")
 }

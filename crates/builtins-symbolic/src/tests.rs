@@ -36,10 +36,10 @@ fn what_is_no_equation_is_refused_with_its_place() {
         ("", "`equation`: at character 1: a number, a name or `(` was expected, not the end"),
         ("x + (2 = 0", "`equation`: at character 8: `)` was expected, not `=`"),
         ("x = 1 = 2", "`equation`: at character 7: there is one `=` too many"),
-        ("sni(x) = 1", "`equation`: at character 1: `sni` is no function known here"),
-        ("x < 2", "`equation`: at character 3: only equations are solved"),
+        ("sni(x) = 1", "`equation`: at character 1: `sni` is not a known function"),
+        ("x < 2", "`equation`: at character 3: only equations are supported"),
         ("x**1000 = 1", "`equation`: at character 4: powers above 100 are too large"),
-        ("x = oo", "`equation`: at character 5: `oo` is no number to compute with"),
+        ("x = oo", "`equation`: at character 5: `oo` is not a number"),
         ("__import__('os')", "`equation`: at character 12: `'` has no meaning in an equation"),
     ] {
         assert_eq!(asked(&json!({ "equation": equation })), Err(why.to_owned()), "{equation}");
@@ -68,7 +68,7 @@ fn raised_digits_are_powers_and_a_product_without_a_sign_is_asked_about() {
     }
     let cubed = asked(&json!({ "equation": "x³=8" })).unwrap();
     assert!(cubed.as_array().unwrap().len() == 3 && cubed[0] == "2", "{cubed}");
-    let told = "`variable`: say `xy` if that is what is to be found; a product is written with `*`";
+    let told = "`variable`: use `xy` if that is the unknown; write a product with `*`";
     assert_eq!(asked(&json!({ "equation": "xy=4" })), Err(told.to_owned()));
     assert_eq!(asked(&json!({ "equation": "xy=4", "variable": "xy" })), Ok(json!(["4"])));
     let large = asked(&json!({ "equation": "x¹²³⁴=1" })).unwrap_err();

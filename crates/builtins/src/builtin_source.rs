@@ -28,19 +28,21 @@ pub struct BuiltinSource {
 
 impl BuiltinSource {
     /// Creates the source `builtin`; `clock` serves the date and time tools.
-    pub fn new(clock: &Arc<dyn Clock>, means: &ToolDependencies) -> Self {
-        let registry = ToolFamily::General.registry().with_restrictions(&means.restrictions);
+    pub fn new(clock: &Arc<dyn Clock>, dependencies: &ToolDependencies) -> Self {
+        let registry = ToolFamily::General.registry().with_restrictions(&dependencies.restrictions);
         let mut builtins = build_pure_tools(&registry, clock);
-        builtins.extend(build_io_tools(&registry, means, clock));
+        builtins.extend(build_io_tools(&registry, dependencies, clock));
         let (mut caged, cages) =
-            (build_sandboxed_tools(&registry, means, clock), means.sandboxes.clone());
-        if let Some(base) = means.file_roots.as_ref().and_then(|files| files.default_folder()) {
+            (build_sandboxed_tools(&registry, dependencies, clock), dependencies.sandboxes.clone());
+        if let Some(base) =
+            dependencies.file_roots.as_ref().and_then(|files| files.default_folder())
+        {
             builtins
                 .iter_mut()
                 .chain(&mut caged)
                 .for_each(|builtin| builtin.set_base_folder(&base));
         }
-        let (narrowings, problems) = (means.restrictions.clone(), Vec::new());
+        let (narrowings, problems) = (dependencies.restrictions.clone(), Vec::new());
         Self {
             name: source_name(),
             plain_tools: builtins,
@@ -53,15 +55,15 @@ impl BuiltinSource {
 
     /// Adds tools from other crates after its own. Operator restrictions apply to them too.
     #[must_use]
-    pub fn with_tools(mut self, more: Vec<BuiltinTool>) -> Self {
-        self.plain_tools.extend(restrict_tools(more, &self.restrictions));
+    pub fn with_tools(mut self, tools: Vec<BuiltinTool>) -> Self {
+        self.plain_tools.extend(restrict_tools(tools, &self.restrictions));
         self
     }
 
     /// Adds tools from other crates that run in a sandbox.
     #[must_use]
-    pub fn with_sandboxed_tools(mut self, more: Vec<BuiltinTool>) -> Self {
-        self.sandboxed_tools.extend(restrict_tools(more, &self.restrictions));
+    pub fn with_sandboxed_tools(mut self, tools: Vec<BuiltinTool>) -> Self {
+        self.sandboxed_tools.extend(restrict_tools(tools, &self.restrictions));
         self
     }
 
@@ -93,7 +95,7 @@ impl BuiltinSource {
                         .iter()
                         .partition(|it| unfit.is_none() || it.tool.name.as_str() != "run_shell");
                     all.extend(fit);
-                    let fix = "run Toolkeep as a user without rights";
+                    let fix = "run Toolkeep as an unprivileged user";
                     unavailable_tools(&not, unfit.unwrap_or_default(), fix)
                 }
                 Err(why) => unavailable_tools(

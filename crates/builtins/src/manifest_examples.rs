@@ -1,4 +1,5 @@
-//! Every manifest entry has a function, every function an entry, and every example is executed.
+//! Tests of the built-in tools' manifests: every entry has a function, every function has an entry,
+//! and every example is executed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -163,15 +164,15 @@ impl ArtifactStore for Aside {
         &'a self,
         _: &'a Caller,
         id: &'a str,
-        (from, most): (u64, usize),
+        (start, max_bytes): (u64, usize),
     ) -> BoxFuture<'a, Result<ArtifactChunk, ArtifactError>> {
         Box::pin(async move {
             if id != "art_1" {
                 return Err(ArtifactError::NotFound);
             }
             let all = Bytes::from_static(b"an answer kept aside");
-            let from = usize::try_from(from).unwrap().min(all.len());
-            let bytes = all.slice(from..(from + most).min(all.len()));
+            let start = usize::try_from(start).unwrap().min(all.len());
+            let bytes = all.slice(start..(start + max_bytes).min(all.len()));
             Ok(ArtifactChunk { bytes, total_bytes: all.len() as u64 })
         })
     }

@@ -1,5 +1,5 @@
-//! Sandboxes for tools that run code: detects what this machine supports and builds the commands
-//! that run in one.
+//! Sandbox detection and setup: finds the sandbox levels that this machine supports and builds
+//! sandboxed commands.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,14 @@ pub struct SandboxProvider {
 }
 
 impl SandboxProvider {
-    /// Creates a provider that starts children with `launcher` in a sandbox of at least `floor`;
-    /// commands run in `work`.
-    pub fn new(launcher: ProcessLauncher, work: Option<PathBuf>, floor: SandboxLevel) -> Self {
-        Self { launcher, work_dir: work, min_level: floor, support: OnceCell::new() }
+    /// Creates a provider that starts children with `launcher` in a sandbox of at least
+    /// `min_level`; commands run in `work_dir`.
+    pub fn new(
+        launcher: ProcessLauncher,
+        work_dir: Option<PathBuf>,
+        min_level: SandboxLevel,
+    ) -> Self {
+        Self { launcher, work_dir, min_level, support: OnceCell::new() }
     }
 
     /// Returns the working directory of commands, if one is configured.
@@ -62,15 +66,15 @@ impl SandboxProvider {
         if self.sandbox_support().await.best_level().is_some() {
             "allow user namespaces for this user, or set `server: { cage: fenced }` in the configuration"
         } else {
-            "a kernel with landlock and seccomp is needed, and that nothing around Toolkeep refuses them"
+            "use a kernel with Landlock and seccomp, and a container that allows them"
         }
     }
 
     /// Returns why commands cannot use the working folder at this level, although code without
     /// files could run.
-    pub(crate) fn command_limitation(tier: SandboxLevel) -> Option<&'static str> {
-        let unmapped = tier == SandboxLevel::NoNamespaces && rustix::process::geteuid().is_root();
-        unmapped.then_some("in a fenced sandbox, commands cannot use the superuser's folder")
+    pub(crate) fn command_limitation(level: SandboxLevel) -> Option<&'static str> {
+        let unmapped = level == SandboxLevel::NoNamespaces && rustix::process::geteuid().is_root();
+        unmapped.then_some("in a fenced sandbox, commands cannot use a folder of the superuser")
     }
 
     pub(crate) fn launcher(&self) -> &ProcessLauncher {
@@ -85,7 +89,7 @@ impl SandboxProvider {
         folder: Option<&str>,
     ) -> Result<CommandSpec, String> {
         let tier = self.usable_level().await?;
-        let work = self.work_dir.as_deref().ok_or("no folder to work in is configured")?;
+        let work = self.work_dir.as_deref().ok_or("no working folder is configured")?;
         let cwd = work.join(folder.unwrap_or("."));
         Ok(CommandSpec {
             command: "/bin/sh".to_owned(),
@@ -99,16 +103,19 @@ impl SandboxProvider {
 }
 
 /// Builds the recorded resource usage of a sandboxed call, in milliseconds and KiB.
-pub(crate) fn sandbox_usage(tier: SandboxLevel, used: Option<(u64, u64)>) -> SandboxUsage {
-    let (cpu_ms, peak_kib) = used.unzip();
-    SandboxUsage { tier: tier.as_str().to_owned(), cpu_ms, peak_kib }
+pub(crate) fn sandbox_usage(
+    level: SandboxLevel,
+    cpu_and_memory: Option<(u64, u64)>,
+) -> SandboxUsage {
+    let (cpu_ms, peak_kib) = cpu_and_memory.unzip();
+    SandboxUsage { tier: level.as_str().to_owned(), cpu_ms, peak_kib }
 }
 
 /// Builds the recorded resource usage of a child process that has ended.
-pub(crate) fn child_usage(tier: SandboxLevel, child: &ChildProcess) -> SandboxUsage {
+pub(crate) fn child_usage(level: SandboxLevel, child: &ChildProcess) -> SandboxUsage {
     let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     sandbox_usage(
-        tier,
+        level,
         child.resource_usage().map(|used| (milliseconds(used.cpu_time), used.peak_kib)),
     )
 }

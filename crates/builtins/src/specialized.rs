@@ -1,3 +1,3 @@
-//! Tools of the category `specialized`.
+//! Built-in tools of the research registry's category `specialized`: `echo`.
 
 pub(crate) mod echo;

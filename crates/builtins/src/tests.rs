@@ -223,8 +223,8 @@ async fn data_goes_from_one_form_to_the_other() {
     assert_eq!(answer("json_query", &found).await, "Ann");
     assert_eq!(
         failure("csv_to_json", r#"{"csv_content":"a","delimiter":"\n"}"#).await,
-        "delimiter: `\\n` cannot stand between cells; use one ASCII character that is no quote and no end \
-         of line, such as `,`"
+        "delimiter: `\\n` is not allowed; use one ASCII character, such as `,`, but not a quote or \
+         a line break"
     );
 }
 

@@ -52,7 +52,7 @@ const ADDRESS_SPACE_BYTES: u64 = 3 << 30;
 const CPU_SECONDS: u64 = 3_600;
 /// Pipe capacity in bytes: the most that an unprivileged user may request.
 const PIPE_BYTES: usize = 1 << 20;
-const POOL_CLOSED: &str = "the workers are gone; call again";
+const POOL_CLOSED: &str = "the workers have stopped; call again";
 /// Requests below this size are copied and written in one system call.
 const SINGLE_WRITE_BYTES: usize = 64 << 10;
 /// Exit code of a worker whose working directory is not the expected folder.
@@ -78,13 +78,9 @@ impl WorkerJob {
     /// call.
     pub const PROGRAM: Self = Self::new(b'G', Duration::from_secs(10));
 
-    /// Creates a job with a unique `letter` and a time limit. A worker that takes longer is killed.
-    pub const fn new(letter: u8, limit: Duration) -> Self {
-        Self {
-            code: letter,
-            time_limit: limit,
-            max_answer_bytes: worker_protocol::MAX_MESSAGE_BYTES,
-        }
+    /// Creates a job with a unique `code` and a time limit. A worker that takes longer is killed.
+    pub const fn new(code: u8, limit: Duration) -> Self {
+        Self { code, time_limit: limit, max_answer_bytes: worker_protocol::MAX_MESSAGE_BYTES }
     }
 
     /// Returns the code of the job in the worker protocol.
@@ -92,10 +88,10 @@ impl WorkerJob {
         self.code
     }
 
-    /// Limits the answer of this job to `longest` bytes.
+    /// Limits the answer of this job to `max_bytes` bytes.
     #[must_use]
-    pub const fn with_max_answer_bytes(self, longest: usize) -> Self {
-        Self { max_answer_bytes: longest, ..self }
+    pub const fn with_max_answer_bytes(self, max_bytes: usize) -> Self {
+        Self { max_answer_bytes: max_bytes, ..self }
     }
 }
 
@@ -126,13 +122,9 @@ enum WorkerFailure {
 }
 
 impl WorkerPool {
-    /// Creates an empty pool whose workers run in sandboxes of `cages`.
-    pub fn new(cages: Arc<SandboxProvider>) -> Self {
-        Self {
-            sandboxes: cages,
-            idle_workers: Mutex::default(),
-            quota: WorkerQuota::new(MAX_WORKERS),
-        }
+    /// Creates an empty pool whose workers run in sandboxes of `sandboxes`.
+    pub fn new(sandboxes: Arc<SandboxProvider>) -> Self {
+        Self { sandboxes, idle_workers: Mutex::default(), quota: WorkerQuota::new(MAX_WORKERS) }
     }
 
     /// Runs `job` with its arguments. Cancellation by the caller ends the worker.
@@ -147,7 +139,7 @@ impl WorkerPool {
         ctx: &CallContext<'_>,
     ) -> Result<ExecutionState, ExecuteError> {
         let given_up =
-            || ExecuteError::maybe_sent(ErrorCode::Cancelled, "the computation was ended");
+            || ExecuteError::maybe_sent(ErrorCode::Cancelled, "the computation was stopped");
         tokio::select! {
             step = self.run_uncancelled(job, args.bytes(), ctx) => step,
             () = ctx.cancel.cancelled() => Err(given_up()),
@@ -237,7 +229,7 @@ impl WorkerProcess {
         let (stdin, stdout) = (child.take_stdin(), child.take_stdout());
         // The standard error of a worker is discarded, so that a full pipe cannot block it.
         drop(child.take_stderr());
-        let none = "a worker without its pipes";
+        let none = "a worker has no pipes";
         let (stdin, stdout) = (stdin.ok_or(none)?, stdout.ok_or(none)?);
         // A larger pipe means fewer waits between the two processes.
         let _as_it_is = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
@@ -253,7 +245,7 @@ impl WorkerFailure {
         match self {
             Self::TimedOut => {
                 let seconds = job.time_limit.as_secs();
-                format!("it took longer than {seconds} s and was ended; ask for less")
+                format!("it ran longer than {seconds} s and was stopped; request less")
             }
             Self::Exited(worker) => worker.exit_reason(ran).await,
         }
@@ -336,14 +328,14 @@ impl WorkerProcess {
         let ended = tokio::time::timeout(KILL_GRACE, self.child.wait_ended()).await;
         ran(child_usage(self.level, &self.child));
         match ended {
-            Ok(ChildExit::Code(EXIT_MEMORY_LIMIT)) => "it took more memory than it may".to_owned(),
+            Ok(ChildExit::Code(EXIT_MEMORY_LIMIT)) => "it exceeded its memory limit".to_owned(),
             Ok(ChildExit::Code(code)) if code == i32::from(FOLDER_REPLACED_EXIT_CODE) => {
                 "the folder was replaced while it was opened; call again".to_owned()
             }
-            Ok(ChildExit::Signal(11)) => "it nests too deeply".to_owned(),
+            Ok(ChildExit::Signal(11)) => "it is nested too deeply".to_owned(),
             Ok(ChildExit::NotStarted(why)) => why,
-            _ if self.child.exceeded_memory_limit() => "it took more memory than it may".to_owned(),
-            _ => "it was more than a worker can do; ask for less".to_owned(),
+            _ if self.child.exceeded_memory_limit() => "it exceeded its memory limit".to_owned(),
+            _ => "it exceeded the limits of a worker; request less".to_owned(),
         }
     }
 }

@@ -57,8 +57,8 @@ impl CompanionItem {
     }
 
     /// Extracts the instructions from the source's initialize result, if it has any.
-    pub(crate) fn from_instructions(about: &Json) -> Option<Self> {
-        let text = about.get("instructions").filter(|text| text.kind() == "string")?;
+    pub(crate) fn from_instructions(initialize_result: &Json) -> Option<Self> {
+        let text = initialize_result.get("instructions").filter(|text| text.kind() == "string")?;
         let received = Json::object_from([("instructions", &text)]);
         let pin = ToolName::new("mcp.instructions").ok()?;
         Some(Self::new(pin, received, |_| CompanionContent::Instructions))

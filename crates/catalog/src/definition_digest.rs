@@ -1,4 +1,4 @@
-//! Digest of a definition as received.
+//! SHA-256 digest of a catalog definition, as received from its source.
 //!
 //! Key order and white space do not count, everything else does: numbers keep their spelling, so
 //! that a change beyond 64-bit precision is still a change.

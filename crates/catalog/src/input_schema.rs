@@ -96,7 +96,7 @@ impl InputSchema {
         let found = count_objects(&value);
         if found > MAX_SUBSCHEMAS {
             return Err(format!(
-                "the input schema has {found} objects, {MAX_SUBSCHEMAS} are allowed"
+                "the input schema has {found} objects; the maximum is {MAX_SUBSCHEMAS}"
             ));
         }
         let (compiled, cost) = (OnceLock::new(), OnceLock::new());
@@ -171,7 +171,7 @@ impl InputSchema {
             return Ok(());
         }
         if evaluations > MAX_DETAILED_EVALUATIONS {
-            return Err(vec![whole("the arguments do not fit the tool's schema")]);
+            return Err(vec![whole("the arguments do not match the tool's schema")]);
         }
         let fault = |error: jsonschema::ValidationError<'_>| ArgumentError {
             pointer: error.instance_path().as_str().to_owned(),
@@ -186,7 +186,7 @@ fn compile_validator(schema: &Value) -> Result<Validator, String> {
         jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
     options.build(schema).map_err(|error| {
         let place = error.instance_path().as_str();
-        truncate_message(&format!("the input schema cannot be used: {error} (at `{place}`)"))
+        truncate_message(&format!("invalid input schema: {error} (at `{place}`)"))
     })
 }
 
@@ -257,7 +257,7 @@ mod tests {
             error(json!({"properties": {"a": {"pattern": "(?=x)y"}}})).contains("cannot be used")
         );
         let many = json!({"anyOf": (0..2_001).map(|_| json!({})).collect::<Vec<_>>()});
-        assert!(error(many).contains("2000 are allowed"));
+        assert!(error(many).contains("the maximum is 2000"));
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         // The control: what is told of a schema that branches less grows with each level, so that it is
         // not told at some level, and is not checked at all at a later one.
         assert!(told(4, json!({"s": "x"})).unwrap_err().starts_with("`/s`: "));
-        let whole = "the arguments do not fit the tool's schema";
+        let whole = "the arguments do not match the tool's schema";
         assert_eq!(told(15, json!({"s": "x"})).unwrap_err(), whole);
         told(15, json!({"s": 1})).unwrap();
     }

@@ -68,19 +68,19 @@ impl Catalog {
     /// Merges source catalogs in the operator's order. If two sources offer the same name or
     /// confusable names, the first keeps it, and the other's tool is listed by its qualified name,
     /// `SOURCE.NAME`. Each source has one catalog.
-    pub fn from_sources(number: u64, shelves: Vec<Arc<SourceCatalog>>) -> Self {
-        Self::default().with_sources(number, shelves)
+    pub fn from_sources(version: u64, source_catalogs: Vec<Arc<SourceCatalog>>) -> Self {
+        Self::default().with_sources(version, source_catalogs)
     }
 
     /// Merges incrementally: the cost depends on the changed source catalogs and the tools whose
     /// names conflict with theirs. If the order of sources changes, everything is merged again.
     #[must_use]
-    pub fn with_sources(&self, number: u64, shelves: Vec<Arc<SourceCatalog>>) -> Self {
-        if let Some(slots) = self.assign_slots(&shelves) {
-            return self.with_slots(number, slots);
+    pub fn with_sources(&self, version: u64, source_catalogs: Vec<Arc<SourceCatalog>>) -> Self {
+        if let Some(slots) = self.assign_slots(&source_catalogs) {
+            return self.with_slots(version, slots);
         }
         let none = Self { hash_state: self.hash_state.clone(), ..Self::default() };
-        none.with_slots(number, shelves.into_iter().map(Some).collect())
+        none.with_slots(version, source_catalogs.into_iter().map(Some).collect())
     }
 
     /// Assigns source catalogs to slots; `None` if their order changed.
@@ -242,20 +242,20 @@ impl Catalog {
         })
     }
 
-    /// Finds a tool by its source and its own name there, whatever name it is listed by.
+    /// Finds a tool by its source and its own name there, independent of its listed name.
     pub fn find_in_source(
         &self,
         source: &str,
-        own: &str,
+        own_name: &str,
     ) -> Option<(ToolPosition, &Arc<CatalogEntry>)> {
         let slot = self.slot_of(source)?;
         let is = |entry: &Arc<CatalogEntry>| {
-            entry.tool_key.name.as_str() == own && entry.tool_key.source.as_str() == source
+            entry.tool_key.name.as_str() == own_name && entry.tool_key.source.as_str() == source
         };
         let found =
-            self.find_by_name(own).filter(|(at, entry)| at.slot_index() == slot && is(entry));
+            self.find_by_name(own_name).filter(|(at, entry)| at.slot_index() == slot && is(entry));
         found.or_else(|| {
-            self.find_by_name(&format!("{source}.{own}")).filter(|(_, entry)| is(entry))
+            self.find_by_name(&format!("{source}.{own_name}")).filter(|(_, entry)| is(entry))
         })
     }
 

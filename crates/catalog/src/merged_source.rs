@@ -1,4 +1,4 @@
-//! One source in a catalog.
+//! One source in the merged catalog: its source catalog and its resolved name claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(crate) struct ClaimOutcome {
 
 impl MergedSource {
     /// Creates a merged source without resolved claims.
-    pub(crate) fn new(shelf: Arc<SourceCatalog>) -> Self {
-        let tools = vec![None; shelf.tools.len()];
-        Self { source_catalog: shelf, tools, len: 0, name_problems: BTreeMap::new() }
+    pub(crate) fn new(source_catalog: Arc<SourceCatalog>) -> Self {
+        let tools = vec![None; source_catalog.tools.len()];
+        Self { source_catalog, tools, len: 0, name_problems: BTreeMap::new() }
     }
 
     /// Returns the source catalog.
@@ -48,8 +48,8 @@ impl MergedSource {
     }
 
     /// Returns the tool slots from an index on, including empty ones.
-    pub fn tools_from(&self, place: usize) -> &[Option<Arc<CatalogEntry>>] {
-        self.tools.get(place..).unwrap_or_default()
+    pub fn tools_from(&self, index: usize) -> &[Option<Arc<CatalogEntry>>] {
+        self.tools.get(index..).unwrap_or_default()
     }
 
     /// Returns the number of tools.
@@ -63,8 +63,8 @@ impl MergedSource {
     }
 
     /// Returns the tool at an index of the source catalog.
-    pub(crate) fn tool_at(&self, place: usize) -> Option<&Arc<CatalogEntry>> {
-        self.tools.get(place)?.as_ref()
+    pub(crate) fn tool_at(&self, index: usize) -> Option<&Arc<CatalogEntry>> {
+        self.tools.get(index)?.as_ref()
     }
 
     /// Iterates over problems with names and titles.
@@ -74,10 +74,10 @@ impl MergedSource {
 
     /// Applies the outcome of one claim. A merged source shared with another catalog is copied only
     /// if something changes.
-    pub(crate) fn apply_outcome(this: &mut Arc<Self>, outcome: ClaimOutcome) {
+    pub(crate) fn apply_outcome(merged: &mut Arc<Self>, outcome: ClaimOutcome) {
         let ClaimOutcome { claim, tool, problem: told } = outcome;
         let place = claim.tool_index();
-        let same = match (this.tool_at(place).filter(|_| claim.is_tool()), &tool) {
+        let same = match (merged.tool_at(place).filter(|_| claim.is_tool()), &tool) {
             (None, None) => true,
             // An entry under its qualified name is created again each time.
             (Some(old), Some(new)) => {
@@ -85,10 +85,10 @@ impl MergedSource {
             }
             _ => false,
         };
-        if same && this.name_problems.get(&claim) == told.as_ref() {
+        if same && merged.name_problems.get(&claim) == told.as_ref() {
             return;
         }
-        let part = Arc::make_mut(this);
+        let part = Arc::make_mut(merged);
         if let Some(at) = part.tools.get_mut(place).filter(|_| claim.is_tool()) {
             part.len = part.len + usize::from(tool.is_some()) - usize::from(at.is_some());
             *at = tool;

@@ -49,10 +49,12 @@ impl NameClaim {
     }
 
     /// Returns the claimed name; `None` for a title.
-    pub(crate) fn own_name(self, shelf: &SourceCatalog) -> Option<&str> {
+    pub(crate) fn own_name(self, source_catalog: &SourceCatalog) -> Option<&str> {
         let entry = match self.kind {
-            ClaimKind::Tool => shelf.tools.get(self.tool_index()),
-            ClaimKind::BlockedTool => shelf.blocked.get(self.tool_index()).map(|held| &held.entry),
+            ClaimKind::Tool => source_catalog.tools.get(self.tool_index()),
+            ClaimKind::BlockedTool => {
+                source_catalog.blocked.get(self.tool_index()).map(|held| &held.entry)
+            }
             ClaimKind::Title => None,
         };
         entry.map(|entry| entry.tool_key.name.as_str())
@@ -66,32 +68,32 @@ impl NameClaim {
 
 /// Returns the class of a skeleton. The letters `i` and `l` count as one, so that both skeletons of
 /// a name with a capital `I` fall into one class.
-pub(crate) fn confusable_class(hashing: &FastHashState, look: &str) -> u64 {
-    hashing.hash_one(look.replace('i', "l"))
+pub(crate) fn confusable_class(hash_state: &FastHashState, skeleton: &str) -> u64 {
+    hash_state.hash_one(skeleton.replace('i', "l"))
 }
 
 /// Returns all claims of the source catalog in this slot, with their classes.
 pub(crate) fn claims_of_source<'a>(
-    hashing: &'a FastHashState,
+    hash_state: &'a FastHashState,
     slot: usize,
-    shelf: &'a SourceCatalog,
+    source_catalog: &'a SourceCatalog,
 ) -> impl Iterator<Item = (u64, NameClaim)> {
     let claim = move |kind, place| {
         let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
         NameClaim { kind, slot: number(slot), index: number(place) }
     };
     let of = move |entry: &CatalogEntry| {
-        confusable_class(hashing, &confusable_skeleton(entry.tool_key.name.as_str()))
+        confusable_class(hash_state, &confusable_skeleton(entry.tool_key.name.as_str()))
     };
-    let tools = shelf.tools.iter().enumerate();
+    let tools = source_catalog.tools.iter().enumerate();
     let titles = tools.clone().filter_map(move |(place, entry)| {
         Some((
-            confusable_class(hashing, &confusable_skeleton(non_ascii_title(entry)?)),
+            confusable_class(hash_state, &confusable_skeleton(non_ascii_title(entry)?)),
             claim(ClaimKind::Title, place),
         ))
     });
     let tools = tools.map(move |(place, entry)| (of(entry), claim(ClaimKind::Tool, place)));
-    let held = shelf.blocked.iter().enumerate().filter(|(_, held)| !held.is_method);
+    let held = source_catalog.blocked.iter().enumerate().filter(|(_, held)| !held.is_method);
     let held =
         held.map(move |(place, held)| (of(&held.entry), claim(ClaimKind::BlockedTool, place)));
     tools.chain(held).chain(titles)
@@ -106,17 +108,19 @@ fn non_ascii_title(entry: &CatalogEntry) -> Option<&str> {
 /// qualified name if it is free, and a problem. Returns the outcome of each claim.
 pub(crate) fn resolve_claims<'a>(
     mut claims: Vec<NameClaim>,
-    shelf: impl Fn(usize) -> Option<&'a SourceCatalog>,
+    source_catalog: impl Fn(usize) -> Option<&'a SourceCatalog>,
     is_free: impl Fn(&ToolName) -> bool,
 ) -> (ClaimedNames<'a>, Vec<ClaimOutcome>) {
     claims.sort_unstable_by_key(|claim| claim.resolution_order());
     let (mut taken, mut outcomes) = (ClaimedNames::default(), Vec::with_capacity(claims.len()));
     let mut first: FastMap<&str, NameOwner<'a>> = FastMap::default();
     for claim in claims {
-        let Some(shelf) = shelf(claim.slot_index()) else { continue };
+        let Some(source_catalog) = source_catalog(claim.slot_index()) else { continue };
         let entry = match claim.kind {
-            ClaimKind::Tool | ClaimKind::Title => shelf.tools.get(claim.tool_index()),
-            ClaimKind::BlockedTool => shelf.blocked.get(claim.tool_index()).map(|held| &held.entry),
+            ClaimKind::Tool | ClaimKind::Title => source_catalog.tools.get(claim.tool_index()),
+            ClaimKind::BlockedTool => {
+                source_catalog.blocked.get(claim.tool_index()).map(|held| &held.entry)
+            }
         };
         let Some(entry) = entry else { continue };
         let mut tool = None;
@@ -162,8 +166,11 @@ pub(crate) fn resolve_claims<'a>(
 }
 
 /// Resolves a claim that is alone in its class, as nearly all are, and so always succeeds.
-pub(crate) fn resolve_single_claim(claim: NameClaim, shelf: &SourceCatalog) -> ClaimOutcome {
-    let tool = shelf.tools.get(claim.tool_index()).filter(|_| claim.is_tool());
+pub(crate) fn resolve_single_claim(
+    claim: NameClaim,
+    source_catalog: &SourceCatalog,
+) -> ClaimOutcome {
+    let tool = source_catalog.tools.get(claim.tool_index()).filter(|_| claim.is_tool());
     ClaimOutcome { claim, tool: tool.cloned(), problem: None }
 }
 
@@ -227,7 +234,7 @@ impl<'a> ClaimedNames<'a> {
             let (name, source) = (&other.tool_key.name, &other.tool_key.source);
             let told = format!("its title looks like the tool `{name}` of source `{source}`");
             Problem::new(entry.tool_key.name.to_string(), told)
-                .with_help("look at it: `toolkeep pin show`")
+                .with_help("review it: `toolkeep pin show`")
         })
     }
 }
@@ -247,7 +254,7 @@ fn name_conflict(
     let problem = Problem::new(name.to_string(), message);
     match instead {
         Some(instead) => problem.with_help(format!(
-            "call this one `{instead}`, or list its source first to give it the short name"
+            "use the name `{instead}`, or list its source first to give it the short name"
         )),
         None => problem.with_help("rename one of the two"),
     }

@@ -135,8 +135,8 @@ pub fn is_callable(pin: Option<&Pin>, trust: SourceTrust, digest: Digest) -> boo
     }
 }
 
-/// Computes the next pin when a definition is observed; `None` if nothing changes. `first` means
-/// that the source was never listed before, so trust on first use applies.
+/// Computes the next pin when a definition is observed; `None` if nothing changes. With
+/// `is_first_listing`, the source was never listed before, so trust on first use applies.
 pub fn observe_definition(
     pin: Option<&Pin>,
     trust: SourceTrust,
@@ -213,10 +213,10 @@ pub fn retire_pin(pin: &Pin) -> Option<Pin> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PinDecisionError {
     /// No definition awaits review.
-    #[error("nothing of it waits for a decision")]
+    #[error("it has no pending definition")]
     NothingPending,
     /// Another definition awaits review than the one that was reviewed.
-    #[error("another definition waits now than the one that was looked at")]
+    #[error("the pending definition has changed since you read it")]
     DefinitionChanged,
 }
 

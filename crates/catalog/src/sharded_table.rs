@@ -49,7 +49,7 @@ impl<T: Copy + PartialEq> ShardedTable<T> {
         found.take_while(move |(other, _)| *other == hash).map(|(_, item)| *item)
     }
 
-    /// Returns the table without `gone`, which it contains, and with `come`, which it does not.
+    /// Returns the table without `removed`, which it contains, and with `added`, which it lacks.
     pub(crate) fn with_changes(
         &self,
         removed: Vec<HashedEntry<T>>,

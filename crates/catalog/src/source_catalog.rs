@@ -179,9 +179,10 @@ impl SourceCatalog {
                     next.methods.push(Arc::new(entry.with_durability(durability)));
                 }
                 Ok(entry) => next.add_tool(Arc::new(entry.with_durability(durability)), &mut seen),
-                Err(message) => next.problems.push(
-                    Problem::new(place, message).with_help("mend the tool's schema at its source"),
-                ),
+                Err(message) => next.problems.push(Problem::new(place, message).with_help(
+                    "correct the tool's schema at its \
+                        source",
+                )),
             }
         }
         next.apply_pins_to_companions(|_, _| true);
@@ -204,7 +205,7 @@ impl SourceCatalog {
             Some(first) if first.definition_digest == entry.definition_digest => {}
             Some(_) => self.problems.push(
                 Problem::new(name.to_string(), format!("Tool {name} already registered"))
-                    .with_help("the first definition stays; rename or remove the second"),
+                    .with_help("the first definition is used; rename or remove the second"),
             ),
         }
     }

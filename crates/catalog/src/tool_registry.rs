@@ -132,9 +132,9 @@ impl ToolRegistry {
         })
     }
 
-    /// Creates a catalog, which a gateway needs to run the tools. `number` is its version in
+    /// Creates a catalog, which a gateway needs to run the tools. `version` is its version in
     /// records; increase it for each.
-    pub fn to_catalog(&self, number: u64) -> Catalog {
+    pub fn to_catalog(&self, version: u64) -> Catalog {
         let offer = |entry: &Arc<CatalogEntry>| Offer {
             item: CatalogItem::Tool(Arc::clone(&entry.tool)),
             executor: Arc::clone(&entry.executor),
@@ -142,7 +142,7 @@ impl ToolRegistry {
         let offers = self.tools.iter().map(offer).collect();
         let listing = SourceListing { offers, ..SourceListing::default() };
         let shelf = SourceCatalog::new_starting(self.source.clone(), "library", SourceTrust::Full);
-        Catalog::from_sources(number, vec![Arc::new(shelf.with_listing(&Org::default(), listing))])
+        Catalog::from_sources(version, vec![Arc::new(shelf.with_listing(&Org::default(), listing))])
     }
 
     /// Returns the number of tools.

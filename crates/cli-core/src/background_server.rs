@@ -45,17 +45,17 @@ impl ServerRequirements {
     /// Creates the requirements from this process's configuration and environment.
     pub fn from_config(
         configuration: Option<PathBuf>,
-        reading: &LoadReport,
-        all: &Environment,
+        report: &LoadReport,
+        environment: &Environment,
     ) -> Self {
         let hash = |name: String| {
             let mut hasher = DefaultHasher::new();
-            all.get(&name).hash(&mut hasher);
+            environment.get(&name).hash(&mut hasher);
             (name, hasher.finish())
         };
         // Variables of Toolkeep set flags, and the server has its own flags.
         let others =
-            reading.variable_names().into_iter().filter(|name| !name.starts_with("TOOLKEEP_"));
+            report.variable_names().into_iter().filter(|name| !name.starts_with("TOOLKEEP_"));
         let variables = others.map(hash).collect();
         Self { configuration, variable_hashes: variables }
     }

@@ -93,9 +93,9 @@ impl<'a> CommandContext<'a> {
     /// # Errors
     /// Returns an error if the current directory no longer exists.
     pub fn new(
-        common: GlobalArgs,
+        args: GlobalArgs,
         origin: CommandOrigin,
-        wiring: &'a dyn ServerLauncher,
+        launcher: &'a dyn ServerLauncher,
     ) -> Result<Self, CommandError> {
         let folder = std::env::current_dir().map_err(|error| {
             CommandError::new(
@@ -105,14 +105,8 @@ impl<'a> CommandContext<'a> {
         })?;
         let environment = Arc::new(Environment::from_process());
         let location =
-            ConfigDiscovery::find_file(common.config.clone(), (&folder, origin), &environment);
-        Ok(Self {
-            global_args: common,
-            current_dir: folder,
-            location,
-            environment,
-            launcher: wiring,
-        })
+            ConfigDiscovery::find_file(args.config.clone(), (&folder, origin), &environment);
+        Ok(Self { global_args: args, current_dir: folder, location, environment, launcher })
     }
 
     /// The absolute path of the configuration file.
@@ -193,8 +187,8 @@ impl<'a> CommandContext<'a> {
         Some((data, url))
     }
 
-    /// Creates the transport to the server at `url`. A key is `abroad` if the server is not that of
-    /// the local data directory.
+    /// Creates the transport to the server at `url`. `is_foreign` means that it
+    /// is not the server of the local data directory.
     fn http_transport(
         &self,
         url: &str,

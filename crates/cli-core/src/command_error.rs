@@ -129,20 +129,20 @@ impl CommandError {
     }
 
     /// Creates an error from configuration errors.
-    pub fn from_config_errors(faults: ConfigErrors) -> Self {
-        Self::from_config_review(faults, ConfigReview::default())
+    pub fn from_config_errors(errors: ConfigErrors) -> Self {
+        Self::from_config_review(errors, ConfigReview::default())
     }
 
     /// Creates an error from configuration errors and the findings of a review.
-    pub fn from_config_review(faults: ConfigErrors, review: ConfigReview) -> Self {
+    pub fn from_config_review(errors: ConfigErrors, review: ConfigReview) -> Self {
         let ConfigReview { left_out, warnings } = review;
-        let count = faults.0.len() + left_out.len();
+        let count = errors.0.len() + left_out.len();
         let (count, word) = if count == 0 { (warnings.len(), "warning") } else { (count, "error") };
         let message = format!("{count} {} in the configuration", pluralize(count, word));
         let mut failure = Self::from_error_code(ErrorCode::InvalidConfig.as_str(), message);
         let message_text = failure.0.as_mut();
         (message_text.config_errors, message_text.left_out, message_text.warnings) =
-            (Some(faults), left_out, warnings);
+            (Some(errors), left_out, warnings);
         failure
     }
 
@@ -208,10 +208,10 @@ impl fmt::Display for CommandError {
 impl std::error::Error for CommandError {}
 
 /// Formats a problem, with its advice on a separate line.
-pub fn format_problem(before: &str, problem: &Problem) -> String {
+pub fn format_problem(prefix: &str, problem: &Problem) -> String {
     let Problem { location: place, message, help: fix } = problem;
     let fix = fix.as_ref().map(|fix| format!("\n  help: {fix}")).unwrap_or_default();
-    sanitize_text(&format!("{before}{place}: {message}{fix}"))
+    sanitize_text(&format!("{prefix}{place}: {message}{fix}"))
 }
 
 /// Returns the word in singular or plural form.

@@ -202,8 +202,8 @@ impl DataDir {
         )
     }
 
-    pub(crate) fn io_error(&self, what: &str, error: &io::Error) -> CommandError {
-        let message = format!("the data directory `{}` {what}: {error}", self.path.display());
+    pub(crate) fn io_error(&self, problem: &str, error: &io::Error) -> CommandError {
+        let message = format!("the data directory `{}` {problem}: {error}", self.path.display());
         let failure = CommandError::new(ExitStatus::ServerUnavailable, message);
         self.with_full_disk_notice(failure.with_help("choose another directory with `--data DIR`"))
     }

@@ -20,9 +20,9 @@ const LOG_VARIABLE: &str = "TOOLKEEP_LOG";
 const LEVEL_NAMES: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Initializes logging. A server logs its activity; other commands log only errors. A server in the
-/// `background` logs to a file of its data directory.
-pub fn init_logging((server, background): (bool, Option<&Path>), context: &CommandContext<'_>) {
-    let usual = if server { "info" } else { "error,intake=off" };
+/// `log_file` logs to a file of its data directory.
+pub fn init_logging((is_server, log_file): (bool, Option<&Path>), context: &CommandContext<'_>) {
+    let usual = if is_server { "info" } else { "error,intake=off" };
     let asked = context.environment.get(LOG_VARIABLE).unwrap_or(usual);
     let (filter, fault) = match parse_filter(asked) {
         Ok(filter) => (filter, None),
@@ -32,7 +32,7 @@ pub fn init_logging((server, background): (bool, Option<&Path>), context: &Comma
         OutputFormat::Json | OutputFormat::Yaml => LogFormat::Json,
         OutputFormat::Text | OutputFormat::Table => LogFormat::Text,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log_writer(background));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log_writer(log_file));
     // An existing logger, as in a test, stays active.
     let _there = match context.global_args.log_format.unwrap_or(of_output) {
         LogFormat::Json => log.json().try_init(),

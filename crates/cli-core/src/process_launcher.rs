@@ -1,4 +1,4 @@
-//! The way this binary runs itself to start child processes.
+//! Launcher that starts child processes through this binary.
 
 use sandbox::process::ProcessLauncher;
 

@@ -27,9 +27,9 @@ pub struct RestClient {
 }
 
 impl RestClient {
-    /// Creates a client that sends requests over `door` with `key`.
-    pub fn new(door: Arc<dyn ServerTransport>, key: Option<Secret>) -> Self {
-        Self { transport: door, key }
+    /// Creates a client that sends requests over `transport` with `key`.
+    pub fn new(transport: Arc<dyn ServerTransport>, key: Option<Secret>) -> Self {
+        Self { transport, key }
     }
 
     /// Returns a client of the same server with another key.
@@ -191,12 +191,12 @@ pub struct RequestPath(url::Url);
 
 impl RequestPath {
     /// Builds a path from a fixed prefix and user-supplied segments.
-    pub fn from_segments(fixed: &str, typed: &[&str]) -> Self {
+    pub fn from_segments(prefix: &str, segments: &[&str]) -> Self {
         // Only path and query are used; a URL needs the rest.
         let mut url = base_url();
-        url.set_path(fixed);
+        url.set_path(prefix);
         if let Ok(mut parts) = url.path_segments_mut() {
-            parts.extend(typed);
+            parts.extend(segments);
         }
         Self(url)
     }

@@ -1,4 +1,4 @@
-//! The connection of a command to a server, and the waiting for its sources.
+//! Connection of a command to a server, and waiting for the server's sources.
 
 use std::pin::pin;
 use std::time::Duration;

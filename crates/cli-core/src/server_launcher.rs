@@ -1,4 +1,4 @@
-//! The port through which commands start a server, which the application implements.
+//! Port through which commands start a server. The application implements it.
 
 use std::any::Any;
 use std::fmt;
@@ -142,23 +142,23 @@ impl LaunchOptions {
     /// # Errors
     /// Returns the errors if no part of the configuration is usable.
     pub fn new(
-        setting: LoadOptions,
-        reading: LoadReport,
-        held: Arc<DataDirLock>,
+        options: LoadOptions,
+        report: LoadReport,
+        lock: Arc<DataDirLock>,
         stop: CancellationToken,
     ) -> Result<Self, CommandError> {
-        let Some(config) = reading.config.clone() else {
-            return Err(CommandError::from_config_errors(reading.errors));
+        let Some(config) = report.config.clone() else {
+            return Err(CommandError::from_config_errors(report.errors));
         };
-        let faults = reading.errors.clone();
+        let faults = report.errors.clone();
         let (beside, open) = (ListenerAddresses::default(), None);
         let (listen, make_keys, accept_clock) = (false, false, false);
         Ok(Self {
             config,
             config_errors: faults,
-            load_options: setting,
-            reading,
-            data_dir_lock: held,
+            load_options: options,
+            reading: report,
+            data_dir_lock: lock,
             listens: listen,
             waits_for_sources: false,
             extra_listeners: beside,

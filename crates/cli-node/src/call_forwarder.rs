@@ -78,7 +78,7 @@ impl CallForwarder {
         let rejection = self.0.registry.load().check_call(&asked.tool_name, &asked.input).err();
         if let Some(error) = rejection {
             let shown: String = asked.tool_name.chars().take(128).collect();
-            tracing::info!(tool = shown.escape_debug().to_string(), why = error, "call refused");
+            tracing::info!(tool = shown.escape_debug().to_string(), why = error, "call rejected");
             return Ok(FunctionResult { error, ..FunctionResult::default() });
         }
         let within = asked.timeout.unwrap_or(MAX_CALL_DURATION).min(MAX_CALL_DURATION);
@@ -153,9 +153,12 @@ async fn forward_events(
 fn runtime_error(status: Status) -> Status {
     tracing::warn!(%status, "the runtime did not respond");
     match status.code() {
-        Code::DeadlineExceeded => Status::deadline_exceeded("the node's runtime took too long"),
-        Code::Unavailable => Status::unavailable("the node's runtime gave no answer"),
-        code => Status::new(code, "the node's runtime gave no answer"),
+        Code::DeadlineExceeded => Status::deadline_exceeded(
+            "the node's runtime did not respond in \
+            time",
+        ),
+        Code::Unavailable => Status::unavailable("the node's runtime returned no response"),
+        code => Status::new(code, "the node's runtime returned no response"),
     }
 }
 

@@ -92,7 +92,7 @@ async fn reload_registry(path: &Path, forwarder: &CallForwarder, node: &Node) {
     match FunctionRegistry::from_file(path) {
         Ok(registry) => {
             let tools = registry.allowed_tools();
-            tracing::info!(tools = tools.len(), "registry taken");
+            tracing::info!(tools = tools.len(), "registry applied");
             forwarder.set_registry(registry);
             node.replace_tools(tools).await;
         }

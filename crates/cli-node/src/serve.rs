@@ -118,7 +118,7 @@ impl NodeServeArgs {
         });
         let mut tools = named.describe_tools().await?;
         if tools.is_empty() {
-            ui.print_note("no such tool at the moment; it is looked up again every second");
+            ui.print_note("the tool does not exist; checking again every second");
         }
         let options = match &self.socket {
             Some(path) => {

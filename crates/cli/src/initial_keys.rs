@@ -17,9 +17,9 @@ use tool::{Org, WallTime};
 const FIRST_START_KEY: &str = "installation/first_start";
 
 /// The record event for an owner key that was revoked because another one replaced it.
-pub fn revocation_event(at: WallTime, key: &str) -> AuditEventRecord {
+pub fn revocation_event(time: WallTime, key: &str) -> AuditEventRecord {
     AuditEventRecord {
-        recorded_at: at,
+        recorded_at: time,
         org: Org::default(),
         kind: "key_revoked".to_owned(),
         changed_by: None,
@@ -42,14 +42,14 @@ fn new_key(key: FirstKey, id: KeyId) -> NewKey {
     }
 }
 
-/// Creates `owner.key` and `agent.key` on the first start, or missing ones if `anew` is set. An
-/// existing file is never changed. A new owner key replaces the one whose file is missing,
-/// which is revoked.
+/// Creates `owner.key` and `agent.key` on the first start, and missing ones if
+/// `recreates_missing` is set. An existing file is never changed. A new owner key replaces the one
+/// whose file is missing, which is revoked.
 ///
 /// # Errors
 /// Returns an error if the store or the directory cannot be written, or without randomness.
 pub async fn create_initial_keys(
-    held: &DataDirLock,
+    lock: &DataDirLock,
     keys: &KeyStore,
     now: WallTime,
     recreates_missing: bool,
@@ -60,19 +60,19 @@ pub async fn create_initial_keys(
     };
     // The marker is written last: an interrupted first start is repeated.
     let done = store.get_value(FIRST_START_KEY).await.map_err(told)?.is_some();
-    upgrade_owner_key(held, keys, now).await?;
+    upgrade_owner_key(lock, keys, now).await?;
     let mut changes = KeyChanges::default();
     if done && !recreates_missing {
         return Ok(changes);
     }
     for key in FirstKey::ALL {
-        if !held.dir().key_file(key).exists() {
-            create_key(held, key, keys, now).await?;
+        if !lock.dir().key_file(key).exists() {
+            create_key(lock, key, keys, now).await?;
             changes.made.push(key);
         }
     }
     if changes.made.contains(&FirstKey::Owner) {
-        changes.revoked = revoke_replaced_owners(held, keys, now).await?;
+        changes.revoked = revoke_replaced_owners(lock, keys, now).await?;
     }
     if !done {
         let mark = Bytes::from(now.to_string());
@@ -91,14 +91,14 @@ pub async fn create_initial_keys(
 /// # Errors
 /// As [`create_initial_keys`].
 pub async fn recover_keys(
-    held: &DataDirLock,
+    lock: &DataDirLock,
     keys: &KeyStore,
     now: WallTime,
 ) -> Result<KeyChanges, CommandError> {
     let mut set_aside = Vec::new();
     for key in FirstKey::ALL {
-        if held.dir().key_state(&keys.key_ring(), key, now) == KeyState::Invalid {
-            let (path, aside) = (held.dir().key_file(key), invalid_key_file(held.dir(), key));
+        if lock.dir().key_state(&keys.key_ring(), key, now) == KeyState::Invalid {
+            let (path, aside) = (lock.dir().key_file(key), invalid_key_file(lock.dir(), key));
             fs::rename(&path, &aside).map_err(|error| {
                 let message =
                     format!("cannot rename the invalid key `{}`: {error}", path.display());
@@ -107,9 +107,9 @@ pub async fn recover_keys(
             set_aside.push(aside);
         }
     }
-    let mut changes = create_initial_keys(held, keys, now, true).await?;
+    let mut changes = create_initial_keys(lock, keys, now, true).await?;
     changes.set_aside = set_aside;
-    changes.revoked.extend(revoke_replaced_owners(held, keys, now).await?);
+    changes.revoked.extend(revoke_replaced_owners(lock, keys, now).await?);
     Ok(changes)
 }
 

@@ -120,7 +120,7 @@ enum RootCommand {
 }
 
 /// Runs the command line `args`, the program's name first.
-pub fn main(wiring: &dyn ServerLauncher, args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main(launcher: &dyn ServerLauncher, args: impl Iterator<Item = OsString>) -> ExitCode {
     // A server is idle most of the time, with many threads that use little memory.
     let _as_ever = host::memory::set_huge_pages(false);
     // The first installed provider is used, and this is the first.
@@ -135,7 +135,7 @@ pub fn main(wiring: &dyn ServerLauncher, args: impl Iterator<Item = OsString>) -
         }
     };
     let mut ui = Printer::new(line.common.output);
-    let ended = run_command(line, wiring, &mut ui);
+    let ended = run_command(line, launcher, &mut ui);
     let exit = ended.unwrap_or_else(|failure| {
         ui.print_error(&failure);
         failure.exit_status()

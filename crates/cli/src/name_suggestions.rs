@@ -41,28 +41,28 @@ pub(crate) const SOURCE_NAMES: NameList = NameList {
 pub(crate) async fn with_name_suggestion(
     kind: NameList,
     client: &RestClient,
-    word: &str,
-    failure: CommandError,
+    typed_name: &str,
+    error: CommandError,
 ) -> CommandError {
-    if !failure.is_without_help(kind.not_found_code) {
-        return failure;
+    if !error.is_without_help(kind.not_found_code) {
+        return error;
     }
-    if let Some(fix) = pending_definition_help(kind, client, word).await {
-        return failure.with_help(fix);
+    if let Some(fix) = pending_definition_help(kind, client, typed_name).await {
+        return error.with_help(fix);
     }
     let listed =
         client.get_json(&RequestPath::from_segments(kind.path, &[])).await.unwrap_or_default();
     let all = listed.get(kind.list_key).and_then(Value::as_array).into_iter().flatten();
     let names: Vec<_> = all.filter_map(|one| one.get("name")?.as_str()).collect();
-    if let Some(own) = builtin_name(kind, word) {
+    if let Some(own) = builtin_name(kind, typed_name) {
         let sources = client
             .get_json(&RequestPath::from_segments("/v1/sources", &[]))
             .await
             .unwrap_or_default();
-        return failure.with_help(missing_builtin_help(own, &sources));
+        return error.with_help(missing_builtin_help(own, &sources));
     }
     let shows = format!("run `{}` to see all names", kind.command);
-    failure.with_help(match find_nearest_name(word, names.iter().copied()) {
+    error.with_help(match find_nearest_name(typed_name, names.iter().copied()) {
         Some(near) => format!("did you mean `{}`? {shows}", cli_core::printer::sanitize_text(near)),
         None => shows,
     })

@@ -87,17 +87,17 @@ impl StoreCommand {
 }
 
 /// Returns the file with the MACs of a data directory's store.
-pub fn mac_file(data: &DataDir, key: &CheckpointSigningKey) -> MacFile {
-    MacFile { path: data.row_macs(), secret: key.to_hex() }
+pub fn mac_file(data_dir: &DataDir, key: &CheckpointSigningKey) -> MacFile {
+    MacFile { path: data_dir.row_macs(), secret: key.to_hex() }
 }
 
 /// Returns the rejected rows of a data directory. Works beside a running server.
-pub fn rejected_rows(data: &DataDir) -> Result<Vec<RejectedRow>, CommandError> {
-    let (Some(key), true) = (data.read_record_key()?, data.store_file().exists()) else {
+pub fn rejected_rows(data_dir: &DataDir) -> Result<Vec<RejectedRow>, CommandError> {
+    let (Some(key), true) = (data_dir.read_record_key()?, data_dir.store_file().exists()) else {
         return Ok(Vec::new());
     };
     let check = || {
-        SqliteStore::check_rows(data.store_file(), &mac_file(data, &key))
+        SqliteStore::check_rows(data_dir.store_file(), &mac_file(data_dir, &key))
             .map_err(|error| store_error(&error))
     };
     let mut rows = check()?;

@@ -186,7 +186,7 @@ impl<'a> ConfigValue<'a> {
         if let NodeKind::Scalar(scalar) = &self.node.kind { Some(&scalar.text) } else { None }
     }
 
-    /// Those of `keys` that have a value in this mapping.
+    /// Returns those of `keys` that have a value in this mapping.
     pub(crate) fn present_keys<'k>(self, keys: &[&'k str]) -> Vec<&'k str> {
         keys.iter().copied().filter(|key| self.has_member(key)).collect()
     }

@@ -1,4 +1,4 @@
-//! Finds the configuration file where no flag and no variable names one.
+//! Discovery of the configuration file when no flag and no variable names one.
 //!
 //! The file can start programs. A person who runs a command in a folder means the file of that folder. A program can run
 //! `toolkeep mcp` in any folder, such as a cloned repository. Its file is only read after a person has trusted it.
@@ -38,12 +38,12 @@ pub struct ConfigDiscovery {
 impl ConfigDiscovery {
     /// Finds the named file, else the file in the current folder, else the one in the user's configuration folder.
     pub fn find_file(
-        named: Option<PathBuf>,
+        named_file: Option<PathBuf>,
         (folder, origin): (&Path, CommandOrigin),
         environment: &Environment,
     ) -> Self {
-        if named.is_some() {
-            return Self { file: named, is_named: true, untrusted_file: None };
+        if named_file.is_some() {
+            return Self { file: named_file, is_named: true, untrusted_file: None };
         }
         let local = Some(folder.join(CONFIG_FILE_NAME)).filter(|file| file.is_file());
         let is_allowed =

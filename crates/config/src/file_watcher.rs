@@ -27,16 +27,17 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The newest state of the file: a valid configuration, or all its errors. The receiver keeps the last valid one.
 pub type ConfigUpdate = Arc<Result<Config, ConfigErrors>>;
 
-/// Spawns the task that publishes changes after the `first` load, until `stop`. Without a file it publishes nothing.
+/// Spawns the task that publishes changes after the `initial` load, until `stop`. Without a file it
+/// publishes nothing.
 pub fn spawn_watcher(
     options: LoadOptions,
-    first: &LoadReport,
+    initial: &LoadReport,
     tasks: &TaskTracker,
     stop: CancellationToken,
 ) -> watch::Receiver<ConfigUpdate> {
-    let (sender, receiver) = watch::channel(Arc::new(first.clone().into_valid_config()));
+    let (sender, receiver) = watch::channel(Arc::new(initial.clone().into_valid_config()));
     if options.file.is_some() {
-        let watcher = ConfigWatcher { options, files: first.files.clone(), sender };
+        let watcher = ConfigWatcher { options, files: initial.files.clone(), sender };
         tasks.spawn(watcher.run_until(stop));
     }
     receiver

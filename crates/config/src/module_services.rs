@@ -1,4 +1,4 @@
-//! Spec 0's environment variables, such as `MODULE_SERVICES`, read as sources and lists.
+//! Environment variables of the module API, such as `MODULE_SERVICES`, read as sources and lists.
 //!
 //! The file wins: a variable replaces neither a source nor a list of the file. An invalid module is dropped, and the
 //! others stay.

@@ -69,7 +69,7 @@ limits: { calls: none, calls_per_key: 0 }
             "2:1 unknown key `lissten` = did you mean `listen`?",
             "6:11 expected `true` or `false`, found `maybe`",
             "7:5 unknown key `trsut` = did you mean `trust`?",
-            "8:11 the name `b b` holds ' '; allowed are letters, digits, `_`, `.` and `-`",
+            "8:11 the name `b b` contains ' '; allowed are letters, digits, `_`, `.` and `-`",
             "9:13 invalid HTTP URL `ftp://x` = write it as `http://HOST:PORT` or `https://HOST`",
             "10:5 the source has no name = add `name: …`",
             "10:32 expected a list, found a string = write a list: `[one, two]`, or each item on its own line after `- `",
@@ -93,7 +93,7 @@ fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
         ),
         (
             "version: 1\npolicy:\n  rules: [{ name: a, effect: hold, time: { days: [sat], zone: Europe/Berlim } }]\n",
-            "3:63 `Europe/Berlim` is no time zone = use one such as `Europe/Berlin`",
+            "3:63 unknown time zone `Europe/Berlim` = use an IANA name such as `Europe/Berlin`",
         ),
     ] {
         assert_eq!(load_errors(text), [messages], "{text}");
@@ -103,7 +103,13 @@ fn what_is_typed_otherwise_than_it_is_meant_is_told_with_the_fix() {
     let cel = load_errors(
         "version: 1\npolicy: { rules: [{ name: a, effect: deny, when: \"a &&& 'b'\" }] }\n",
     );
-    assert!(cel[0].contains("cannot be read: column ") && !cel[0].contains('\\'), "{cel:?}");
+    assert!(
+        cel[0].contains(
+            "cannot parse the condition: \
+        column "
+        ) && !cel[0].contains('\\'),
+        "{cel:?}"
+    );
 }
 
 #[test]

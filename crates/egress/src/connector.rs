@@ -1,6 +1,5 @@
-//! Opens one connection: resolves the host, checks every address, dials a checked address, verifies
-//! the peer address, then performs the TLS handshake for the host name. Any other order is open to
-//! DNS rebinding.
+//! Opens one connection in an order that prevents DNS rebinding: resolve the host, check every
+//! address, dial, verify the peer address, perform the TLS handshake.
 
 use std::fmt;
 use std::io;
@@ -161,12 +160,18 @@ impl Connector {
             Host::Ipv6(address) => Ok(vec![IpAddr::V6(*address)]),
         };
         let found =
-            found.map_err(|error| unreachable(format!("its host cannot be looked up: {error}")))?;
+            found.map_err(|error| unreachable(format!("its host cannot be resolved: {error}")))?;
         if found.is_empty() {
             return Err(unreachable("its host has no address".to_owned()));
         }
         if found.len() > MAX_ADDRESSES {
-            return Err(blocked_error(url, format!("its host has over {MAX_ADDRESSES} addresses")));
+            return Err(blocked_error(
+                url,
+                format!(
+                    "its host has more than {MAX_ADDRESSES} \
+                addresses"
+                ),
+            ));
         }
         for address in &found {
             check_address(trust, *address, origin.ip_literal().is_some(), url)?;
@@ -202,7 +207,7 @@ impl Connector {
                 Ok(Ok(_)) => {
                     return Err(blocked_error(
                         url,
-                        "another address answered than the one that was checked",
+                        "the connection reached another address than the validated one",
                     ));
                 }
                 Ok(Err(error)) => last_error = Some(error),
@@ -224,9 +229,7 @@ fn tls_error(url: RedactedUrl, error: &io::Error) -> EgressError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let reason = match inner {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            format!(
-                "its certificate is not trusted: {why}; a private authority must be added to the roots"
-            )
+            format!("its certificate is not trusted: {why}; add a private CA to the trusted roots")
         }
         Some(other) => other.to_string(),
         None => error.to_string(),

@@ -120,7 +120,7 @@ pub enum EgressError {
         dispatch: DispatchState,
     },
     /// The TLS handshake failed.
-    #[error("`{url}`: no secure connection: {reason}")]
+    #[error("`{url}`: TLS failed: {reason}")]
     Tls {
         /// The redacted URL.
         url: RedactedUrl,
@@ -130,7 +130,8 @@ pub enum EgressError {
         dispatch: DispatchState,
     },
     /// A phase of the request exceeded its time limit.
-    #[error("`{url}`: waited {}.{:03} s for {phase}", timeout.as_secs(), timeout.subsec_millis())]
+    #[error("`{url}`: timed out after {}.{:03} s waiting for \
+        {phase}", timeout.as_secs(), timeout.subsec_millis())]
     TimedOut {
         /// The redacted URL.
         url: RedactedUrl,
@@ -143,7 +144,8 @@ pub enum EgressError {
     },
     /// The response exceeds the size limit.
     #[error(
-        "`{url}`: the response is over {limit} bytes; ask for less, or raise the limit of its source"
+        "`{url}`: the response is larger than {limit} bytes; request less, or raise the limit of \
+         its source"
     )]
     TooLarge {
         /// The redacted URL.

@@ -147,15 +147,15 @@ impl EgressClient {
     pub fn validate_url(&self, trust: &UrlTrust, url: &str) -> Result<Uri, EgressError> {
         let origin = self.0.url_policy.validate_url(trust, url)?;
         let invalid_uri =
-            || blocked_error(&RedactedUrl::from_text(url), "it cannot be written as a request");
+            || blocked_error(&RedactedUrl::from_text(url), "it cannot be encoded as a request");
         let parsed = url::Url::parse(url).map_err(|_| invalid_uri())?;
         let path_and_query = &parsed[url::Position::BeforePath..url::Position::AfterQuery];
         format!("{origin}{path_and_query}").parse().map_err(|_| invalid_uri())
     }
 
-    /// Sends one request with an absolute URI and returns when the response head has arrived,
-    /// whatever its status. Redirects are not followed. Retries only if a pooled connection was
-    /// closed before any byte was sent.
+    /// Sends one request with an absolute URI and returns the response head, with any status.
+    /// Redirects are not followed. Retries only if a pooled connection was closed before any byte
+    /// was sent.
     ///
     /// # Errors
     /// [`EgressError`]; its `dispatch()` says whether the server may have received the request.
@@ -237,7 +237,7 @@ impl EgressClient {
                 None => return Ok(response),
             }
         }
-        let why = format!("there are over {} redirects on the way there", policy.max_redirects);
+        let why = format!("there are more than {} redirects", policy.max_redirects);
         Err(blocked_error(&RedactedUrl::from_uri(&hop.uri), why).mark_maybe_sent())
     }
 
@@ -267,7 +267,7 @@ impl EgressClient {
         limit: Duration,
     ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug + use<>, EgressError> {
         if !origin.is_https() {
-            let message = format!("`{origin}` is to be reached over TLS and is no `https`");
+            let message = format!("`{origin}` requires TLS but does not use `https`");
             return Err(EgressError::InvalidOptions(message));
         }
         let trust = UrlTrust::Configured { origin: origin.clone() };

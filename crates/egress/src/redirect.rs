@@ -80,14 +80,14 @@ impl RedirectRequest {
         if current_origin.is_https() && !origin.is_https() {
             return Err(blocked_error(
                 &redacted_target,
-                "a redirect leads there from https, and it is not encrypted",
+                "a redirect from https leads to a URL without TLS",
             )
             .mark_maybe_sent());
         }
         let uri = target_url
             .as_str()
             .parse()
-            .map_err(|_| invalid_redirect("it redirects to what cannot be asked"))?;
+            .map_err(|_| invalid_redirect("it redirects to a URL that cannot be requested"))?;
         let mut next = Self { uri, ..self.clone() };
         if becomes_get {
             next.method = Method::GET;
@@ -96,7 +96,7 @@ impl RedirectRequest {
         }
         if origin != *current_origin {
             if !matches!(next.method, Method::GET | Method::HEAD) || !next.body.is_empty() {
-                let why = "a redirect would send the request's body there, to another origin";
+                let why = "a redirect would send the request body to another origin";
                 return Err(blocked_error(&redacted_target, why).mark_maybe_sent());
             }
             next.trust = UrlTrust::UpstreamResponse;

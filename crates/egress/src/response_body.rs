@@ -139,7 +139,7 @@ impl BodyReader {
                 Err(size_error) => self.fail_reading(size_error),
             },
             Some(Err(error)) => {
-                let reason = format!("the response broke off: {error}");
+                let reason = format!("the response ended early: {error}");
                 let url = self.url.clone();
                 self.fail_reading(EgressError::Protocol {
                     url,

@@ -19,7 +19,7 @@ impl ServiceAddress {
     pub fn parse(base_url: &str) -> Result<Self, String> {
         let origin = Origin::parse(base_url).map_err(|error| error.to_string())?;
         if base_url.contains(['?', '#']) {
-            return Err("it has a query or a fragment; write it without".to_owned());
+            return Err("it has a query or a fragment; remove it".to_owned());
         }
         Ok(Self { base_url: base_url.trim_end_matches('/').to_owned(), origin })
     }

@@ -32,7 +32,7 @@ impl TrustStore {
         if self.uses_system_roots {
             let system_roots = rustls_native_certs::load_native_certs();
             for error in &system_roots.errors {
-                tracing::warn!(%error, "some of the host's certificate authorities cannot be read");
+                tracing::warn!(%error, "cannot read some of the system's CA certificates");
             }
             store.add_parsable_certificates(system_roots.certs);
         }
@@ -42,7 +42,10 @@ impl TrustStore {
         for certificate in &self.extra_roots {
             let added = store.add(certificate.clone());
             added.map_err(|error| {
-                EgressError::InvalidOptions(format!("an extra root certificate is unfit: {error}"))
+                EgressError::InvalidOptions(format!(
+                    "an extra root certificate is invalid: \
+                    {error}"
+                ))
             })?;
         }
         // Named explicitly, so that it does not depend on the provider that the process installed.

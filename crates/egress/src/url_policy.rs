@@ -40,7 +40,7 @@ const PRIVATE_SUFFIXES: [&str; 16] = [
 /// An API key would be sent in plaintext to another machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`http://{0}` is beyond this machine: over plain http everyone on the way could read the key"
+    "`http://{0}` is not on this machine: over plain http, others in the network could read the key"
 )]
 pub struct PlaintextKeyError(String);
 
@@ -79,13 +79,13 @@ impl Origin {
             }
         };
         if !url.username().is_empty() || url.password().is_some() {
-            let why = "it carries a user or password; take them out, and give them as a credential";
+            let why = "it contains a user name or password; remove them, and configure a \
+                credential";
             return Err(blocked_error(redacted, why));
         }
         let host = url.host().ok_or_else(|| blocked_error(redacted, "it has no host"))?.to_owned();
         let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port =
-            port.ok_or_else(|| blocked_error(redacted, "it has no port that can be called"))?;
+        let port = port.ok_or_else(|| blocked_error(redacted, "it has no valid port"))?;
         let authority = match url.port() {
             Some(port) => format!("{host}:{port}"),
             None => host.to_string(),
@@ -196,8 +196,7 @@ impl UrlPolicy {
         match trust {
             UrlTrust::Configured { origin: configured_origin } if *configured_origin == origin => {}
             UrlTrust::Configured { origin: pinned } => {
-                let why =
-                    format!("this source may call `{pinned}` only, as its configuration says");
+                let why = format!("this source may only call `{pinned}`, as configured");
                 return Err(blocked_error(&redacted, why));
             }
             UrlTrust::CallArgument | UrlTrust::UpstreamResponse => {
@@ -213,7 +212,7 @@ impl UrlPolicy {
     fn check_untrusted(&self, origin: &Origin, redacted: &RedactedUrl) -> Result<(), EgressError> {
         if !self.allowed_ports.contains(&origin.port()) {
             let why = format!(
-                "port {} is not among the allowed: {:?}",
+                "port {} is not allowed; allowed are {:?}",
                 origin.port(),
                 self.allowed_ports
             );
@@ -252,18 +251,18 @@ pub(super) fn check_address(
     let violation = if is_literal {
         format!("its address is {name}")
     } else {
-        "its name leads to an address that is not public".to_owned()
+        "its name resolves to an address that is not public".to_owned()
     };
     Err(blocked_error(
         redacted,
-        format!("{violation}; only a source in the configuration may be there"),
+        format!("{violation}; only a source in the configuration may use it"),
     ))
 }
 
 fn parse_url(url: &str) -> Result<(Url, RedactedUrl), EgressError> {
     let redacted = RedactedUrl::from_text(url);
     if url.len() > MAX_URL_BYTES {
-        return Err(blocked_error(&redacted, format!("it is over {MAX_URL_BYTES} bytes")));
+        return Err(blocked_error(&redacted, format!("it is longer than {MAX_URL_BYTES} bytes")));
     }
     match Url::parse(url) {
         Ok(parsed) => Ok((parsed, redacted)),
@@ -281,12 +280,14 @@ fn check_public_name(host: &str) -> Result<(), String> {
         || !host.bytes().all(is_allowed_byte)
         || host.split('.').any(|label| !(1..=63).contains(&label.len()))
     {
-        return Err("its host is not a name that can be looked up".to_owned());
+        return Err("its host is not a valid DNS name".to_owned());
     }
     let has_suffix =
         |end: &str| host == end || host.strip_suffix(end).is_some_and(|front| front.ends_with('.'));
     if !host.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| has_suffix(end)) {
-        return Err("its host is a name of a private network; only a source in the configuration may be there".to_owned());
+        return Err("its host is a name of a private network; only a source in the configuration \
+            may use it"
+            .to_owned());
     }
     Ok(())
 }
@@ -304,10 +305,10 @@ fn host_matches(pattern: &str, host: &str) -> bool {
     }
 }
 
-pub(super) fn blocked_error(shown: &RedactedUrl, why: impl Into<String>) -> EgressError {
+pub(super) fn blocked_error(url: &RedactedUrl, reason: impl Into<String>) -> EgressError {
     EgressError::Blocked {
-        url: shown.clone(),
-        reason: why.into(),
+        url: url.clone(),
+        reason: reason.into(),
         dispatch: DispatchState::NotSent,
     }
 }
@@ -337,8 +338,8 @@ mod tests {
         for (url, words) in [
             ("example.org", "it is not a URL"),
             ("ftp://example.org/", "scheme `ftp`"),
-            ("http://u@example.org/", "user or password"),
-            ("http://:p@example.org/", "user or password"),
+            ("http://u@example.org/", "user name or password"),
+            ("http://:p@example.org/", "user name or password"),
             ("http://example.org:22/", "port 22"),
             ("http://example.org:0/", "no port"),
             ("http://localhost/", "private network"),

@@ -21,7 +21,7 @@ pub struct AliasMap {
 }
 
 impl AliasMap {
-    /// Every name is its own alias, as `names=native` asks.
+    /// Creates aliases that equal the names, for the option `names=native`.
     pub fn with_native_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         let mut map = Self::default();
         for name in names {
@@ -75,11 +75,11 @@ impl AliasMap {
         map
     }
 
-    /// Returns whether the names that `has` accepts would have other aliases without the remaining
-    /// names. Aliases must not reveal tools that are hidden from the caller.
-    pub fn depends_on_hidden(&self, has: impl Fn(&str) -> bool) -> bool {
+    /// Returns whether the names that `is_visible` accepts would have other aliases without the
+    /// remaining names. Aliases must not reveal tools that are hidden from the caller.
+    pub fn depends_on_hidden(&self, is_visible: impl Fn(&str) -> bool) -> bool {
         let alone = |(wish, wishing): &(Arc<str>, Vec<Arc<str>>)| {
-            !has(wish) && wishing.iter().filter(|name| has(name)).count() == 1
+            !is_visible(wish) && wishing.iter().filter(|name| is_visible(name)).count() == 1
         };
         self.has_rehashed_alias || self.collisions.iter().any(alone)
     }
@@ -111,8 +111,8 @@ impl AliasMap {
     }
 }
 
-/// `wish`, cut, with a hash of `name` at its end; hashed again until it is `free`, which ends because
-/// there are fewer names than hashes.
+/// Returns `candidate`, truncated, with a hash of `name` at its end. Hashes again until `is_free`
+/// accepts the alias, which ends because there are fewer names than hashes.
 pub(crate) fn hashed_alias(name: &str, candidate: &str, is_free: impl Fn(&str) -> bool) -> String {
     let stem: String = candidate.chars().take(MAX_ALIAS_LEN - HASH_SUFFIX_LEN).collect();
     let mut hash = fnv_hash(FNV_OFFSET, name);

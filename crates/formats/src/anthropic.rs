@@ -85,7 +85,7 @@ pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
     Json::object_from([("role", &Json::encode("assistant")), ("content", &Json::array_of(&blocks))])
 }
 
-/// Of a message, or of its `content`.
+/// Parses the calls of a message, or of its `content`.
 pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     let content = match message.kind() {
         "array" => message.clone(),

@@ -18,7 +18,7 @@ pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, Schem
         Ok(mut rendered) => {
             let shown = rendered.json.as_ref().is_some_and(|json| json.get("parameters").is_some());
             if !shown {
-                let why = "a function without arguments has no schema there";
+                let why = "Gemini requires a function without arguments to have no schema";
                 rendered.losses.push(SchemaLoss::new("properties", LossKind::Rewritten, why));
             }
             return Ok(rendered);
@@ -29,7 +29,7 @@ pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, Schem
         RenderedTool::from_lowered(tool, &provider_rules::GEMINI_JSON, |description, schema| {
             function_declaration((name, description), "parametersJsonSchema", schema)
         })?;
-    let why = "Gemini's Schema cannot say it, so the whole is in `parametersJsonSchema`";
+    let why = "Gemini's Schema cannot express it, so the whole schema is in `parametersJsonSchema`";
     rendered
         .losses
         .insert(0, SchemaLoss { change: LossKind::Rewritten, reason: why, ..strict_loss });
@@ -52,12 +52,12 @@ fn function_declaration(
     Json::object_from(fields.into_iter().flatten())
 }
 
-/// The list of a request: one tool with all declarations.
+/// Merges all declarations into one tool, as the `tools` list of a request.
 pub(crate) fn merge_declarations<'a>(declarations: impl Iterator<Item = &'a Json>) -> Json {
     Json::wrapped_array("functionDeclarations", declarations)
 }
 
-/// One tool with one declaration.
+/// Wraps one declaration as one tool.
 pub(crate) fn single_declaration(declaration: &Json) -> Json {
     Json::object_from([("functionDeclarations", &Json::array_of([declaration]))])
 }

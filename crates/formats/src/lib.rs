@@ -72,7 +72,7 @@ fn strict_or_fallback(
         Err(refused) => refused,
     };
     let mut rendered = loose()?;
-    let why = "a strict schema cannot say it, so this tool is not strict";
+    let why = "a strict schema cannot express it, so this tool is not strict";
     rendered
         .losses
         .insert(0, SchemaLoss { change: LossKind::Rewritten, reason: why, ..strict_loss });
@@ -156,8 +156,8 @@ pub fn parse_calls(
     }
 }
 
-/// The message in which a model asks for `calls`, as the provider would write it: so that a conversation
-/// can go on at another one.
+/// Renders the message in which a model requests `calls`, so that a conversation can continue with
+/// another provider.
 pub fn render_calls(format: ProviderFormat, calls: &[ToolCallRequest]) -> Json {
     match format {
         ProviderFormat::OpenaiChat | ProviderFormat::OpenaiChatStrict => {

@@ -1,4 +1,5 @@
-//! Model Context Protocol: the `Tool`, the `params` of `tools/call` and the `CallToolResult`.
+//! Format of the Model Context Protocol: the `Tool`, the `params` of `tools/call` and the
+//! `CallToolResult`.
 //!
 //! Content from an MCP server passes unchanged, including unknown fields. Only name, description
 //! and input schema, which Toolkeep decides, are replaced.
@@ -9,7 +10,7 @@ use tool::{Json, Outcome, OutcomeBody, Tool, ToolTraits};
 use crate::result_text::json_text;
 use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, required_string};
 
-/// The `Tool`, under `name`. To be computed once per catalog and name.
+/// Renders the MCP `Tool` under `name`. To be computed once per catalog and name.
 pub fn render_tool(tool: &Tool, name: &str) -> Json {
     let name = Json::encode(name);
     if tool.raw_definition.get("inputSchema").is_some() {
@@ -119,7 +120,7 @@ fn trait_hints(traits: &ToolTraits) -> Vec<(&'static str, bool)> {
     hints
 }
 
-/// Of the `params` of a `tools/call`, or of an array of such.
+/// Parses the `params` of one `tools/call`, or an array of them.
 pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     match message.kind() {
         "array" => tool_calls::parse_each(&message.elements(), "params", |params, path| {
@@ -138,7 +139,7 @@ fn parse_call(params: &Json, path: &str) -> Result<ToolCallRequest, ParseCallsEr
     Ok(ToolCallRequest { id: None, name, arguments_text: given.bytes().clone() })
 }
 
-/// An array of `params`.
+/// Renders the calls as an array of `tools/call` params.
 pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
     let params = |call: &ToolCallRequest| {
         Json::object_from([

@@ -48,7 +48,7 @@ pub(crate) fn render_calls(calls: &[ToolCallRequest]) -> Json {
     ])
 }
 
-/// Of a whole response, of its `message`, or of its `tool_calls`.
+/// Parses the calls of a whole response, of its `message`, or of its `tool_calls`.
 pub(crate) fn parse_calls(message: &Json) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     let (found, path) = match message.kind() {
         "array" => (Some(message.clone()), "tool_calls"),

@@ -4,12 +4,12 @@ use tool::{Json, Outcome, OutcomeBody};
 
 use crate::mcp;
 
-/// A string is its own text; everything else is its JSON.
+/// Returns a string as its own text, and any other value as JSON.
 pub(crate) fn json_text(value: &Json) -> String {
     value.decode::<String>().unwrap_or_else(|_| value.as_str().to_owned())
 }
 
-/// The outcome as text.
+/// Returns the outcome as text.
 pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     match &outcome.body {
         OutcomeBody::Value(value) => json_text(value),

@@ -52,7 +52,7 @@ pub(crate) fn lower_schema(
         return Err(SchemaLoss::new(
             "type",
             LossKind::ToolOmitted,
-            "the input schema is no object",
+            "the input schema is not an object",
         ));
     };
     let lowered = lower_with_rules(schema, root, &value, rules)?;

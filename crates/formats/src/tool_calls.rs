@@ -38,7 +38,7 @@ impl ToolCallRequest {
         CallArguments::parse_with_limits(self.arguments_text.clone(), limits).map_err(|error| {
             match error {
                 JsonError::WrongKind { .. } => {
-                    format!("the arguments of `{name}` are no JSON object: {error}")
+                    format!("the arguments of `{name}` are not a JSON object: {error}")
                 }
                 JsonError::TooLong { .. } | JsonError::Malformed { .. } => {
                     format!("the arguments of `{name}` are not valid JSON: {error}")
@@ -73,7 +73,7 @@ pub enum ParseCallsError {
         expected: &'static str,
     },
     /// More than [`MAX_CALLS`].
-    #[error("`{path}` has {found} calls; {MAX_CALLS} are allowed")]
+    #[error("`{path}` has {found} calls; the maximum is {MAX_CALLS}")]
     TooManyCalls {
         /// Where.
         path: String,
@@ -93,7 +93,7 @@ impl ParseCallsError {
     }
 }
 
-/// A member that must be a string.
+/// Returns a member that must be a string.
 pub(crate) fn required_string(
     object: &Json,
     key: &str,
@@ -106,7 +106,7 @@ pub(crate) fn required_string(
     })
 }
 
-/// A member that may be absent or null, and else must be a string.
+/// Returns a member that may be absent or null, and otherwise must be a string.
 pub(crate) fn optional_string(
     object: &Json,
     key: &str,
@@ -118,7 +118,7 @@ pub(crate) fn optional_string(
     }
 }
 
-/// A member that must be an object.
+/// Returns a member that must be an object.
 pub(crate) fn required_object(
     holder: &Json,
     key: &str,
@@ -143,11 +143,11 @@ pub(crate) fn require_array(list: &Json, path: &str) -> Result<Vec<Json>, ParseC
 pub(crate) fn parse_each(
     list: &[Json],
     path: &str,
-    read: impl Fn(&Json, &str) -> Result<Option<ToolCallRequest>, ParseCallsError>,
+    parse: impl Fn(&Json, &str) -> Result<Option<ToolCallRequest>, ParseCallsError>,
 ) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
     let mut calls = Vec::new();
     for (index, element) in list.iter().enumerate() {
-        calls.extend(read(element, &format!("{path}[{index}]."))?);
+        calls.extend(parse(element, &format!("{path}[{index}]."))?);
     }
     if calls.len() > MAX_CALLS {
         return Err(ParseCallsError::TooManyCalls { path: path.to_owned(), found: calls.len() });
@@ -155,7 +155,7 @@ pub(crate) fn parse_each(
     Ok(calls)
 }
 
-/// Arguments as text, whether they came as a JSON string or as the object itself. Absent, `null` and
+/// Returns the arguments as text, from a JSON string or from the object itself. Absent, `null` and
 /// empty are what models send for a tool without parameters.
 pub(crate) fn arguments_text(arguments: Option<Json>) -> Bytes {
     let none = || Json::empty_object().bytes().clone();
@@ -176,7 +176,7 @@ pub(crate) fn arguments_object(call: &ToolCallRequest) -> Json {
     }
 }
 
-/// The arguments as a JSON string.
+/// Returns the arguments as a JSON string.
 pub(crate) fn arguments_string(call: &ToolCallRequest) -> Json {
     Json::encode(&String::from_utf8_lossy(&call.arguments_text))
 }

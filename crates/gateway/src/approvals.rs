@@ -51,7 +51,7 @@ pub struct ApprovalComponents {
 }
 
 /// Message for a call whose caller's credential is no longer valid.
-pub(crate) const CREDENTIAL_ENDED: &str = "the key that made the call does not hold any more";
+pub(crate) const CREDENTIAL_ENDED: &str = "the key that made the call is no longer valid";
 
 /// Registry of all pending and completed approvals.
 #[derive(Debug)]
@@ -75,20 +75,20 @@ pub(crate) struct VersionedApproval {
 
 impl crate::Gateway {
     /// Sets the approval settings for new calls; pending calls keep their timeouts.
-    pub fn set_approval_settings(&self, patience: ApprovalSettings) {
+    pub fn set_approval_settings(&self, settings: ApprovalSettings) {
         if let Some(waits) = &self.approvals {
-            waits.index.set_limits(&patience);
-            waits.settings.store(Arc::new(patience));
+            waits.index.set_limits(&settings);
+            waits.settings.store(Arc::new(settings));
         }
     }
 }
 
 impl ApprovalRegistry {
-    pub(crate) fn new(holding: ApprovalComponents) -> Self {
-        let patience = ArcSwap::from_pointee(holding.settings.clone());
-        let index = ApprovalIndex::new(&holding.settings);
+    pub(crate) fn new(components: ApprovalComponents) -> Self {
+        let patience = ArcSwap::from_pointee(components.settings.clone());
+        let index = ApprovalIndex::new(&components.settings);
         Self {
-            components: holding,
+            components,
             settings: patience,
             index,
             schedule_changed: Notify::new(),
@@ -114,10 +114,10 @@ impl ApprovalRegistry {
             .map_err(|error| store_failure(&error))?;
         let Some(found) = found else { return Ok(None) };
         let kept = StoredApproval::decode(&found.bytes).map_err(|error| {
-            tracing::error!(%error, call = %id, "a held call cannot be read");
+            tracing::error!(%error, call = %id, "cannot read a pending call");
             CallFailure::new(
                 ErrorCode::StoreUnavailable,
-                "the held call cannot be read; call again",
+                "the pending call cannot be read; call again",
             )
         })?;
         Ok(Some(VersionedApproval { approval: kept, version: found.version }))
@@ -126,9 +126,9 @@ impl ApprovalRegistry {
     /// Writes a change of an approval; fails with a conflict if another write came first.
     pub(crate) async fn write_approval(
         &self,
-        read: VersionedApproval,
+        versioned: VersionedApproval,
     ) -> Result<VersionedApproval, StoreError> {
-        let VersionedApproval { approval: kept, version } = read;
+        let VersionedApproval { approval: kept, version } = versioned;
         let expect = WritePrecondition::Version(version);
         let version = self
             .components
@@ -138,7 +138,7 @@ impl ApprovalRegistry {
         Ok(VersionedApproval { approval: kept, version })
     }
 
-    /// Removes an approval, whatever its state.
+    /// Removes an approval in any state.
     pub(crate) async fn remove_approval(&self, id: CallId) {
         self.index.remove_entry(id);
         let name = store_key(id);
@@ -149,7 +149,7 @@ impl ApprovalRegistry {
             .put_value(&name, WritePrecondition::Version(found.version), None)
             .await;
         if let Err(error) = removed {
-            tracing::warn!(%error, call = %id, "a call that was held is not forgotten");
+            tracing::warn!(%error, call = %id, "cannot remove an ended approval");
         }
     }
 
@@ -160,9 +160,9 @@ impl ApprovalRegistry {
     }
 }
 
-/// Returns the time until `until`, or zero if it is over.
-pub(crate) fn time_until(until: MonotonicTime, now: MonotonicTime) -> Duration {
-    until.saturating_duration_since(now)
+/// Returns the time until `deadline`, or zero if it is over.
+pub(crate) fn time_until(deadline: MonotonicTime, now: MonotonicTime) -> Duration {
+    deadline.saturating_duration_since(now)
 }
 
 pub(crate) fn store_failure(error: &StoreError) -> CallFailure {

@@ -1,4 +1,4 @@
-//! Work that would block a runtime thread because its input is large.
+//! Runs work on large inputs without blocking the other tasks of a runtime thread.
 
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ const DROP_DELAY: Duration = Duration::from_secs(1);
 
 /// Drops a large value, such as data derived from a whole catalog, in the background: freeing a
 /// hundred thousand small allocations takes tens of milliseconds.
-pub fn drop_in_background<T: Send + 'static>(large: bool, what: T) {
-    let Some(runtime) = Handle::try_current().ok().filter(|_| large) else { return drop(what) };
+pub fn drop_in_background<T: Send + 'static>(is_large: bool, value: T) {
+    let Some(runtime) = Handle::try_current().ok().filter(|_| is_large) else { return drop(value) };
     let aside = runtime.clone();
     drop(runtime.spawn(async move {
         tokio::time::sleep(DROP_DELAY).await;
-        drop(aside.spawn_blocking(move || drop(what)));
+        drop(aside.spawn_blocking(move || drop(value)));
     }));
 }

@@ -155,22 +155,22 @@ impl CallRequest {
     pub fn new(
         tool: impl Into<String>,
         args: impl Into<RequestArguments>,
-        door: Interface,
+        interface: Interface,
     ) -> Self {
-        Self::for_target(CallTarget::Tool(tool.into()), args, door)
+        Self::for_target(CallTarget::Tool(tool.into()), args, interface)
     }
 
     /// Creates a plain call of any target.
     pub fn for_target(
         target: CallTarget,
         args: impl Into<RequestArguments>,
-        door: Interface,
+        interface: Interface,
     ) -> Self {
         Self {
             call_id: None,
             target,
             arguments: args.into(),
-            interface: door,
+            interface,
             caller_type: CallerType::Direct,
             parent_id: None,
             chain_index: None,

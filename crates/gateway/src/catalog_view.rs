@@ -220,12 +220,17 @@ impl CatalogView {
 impl Gateway {
     /// Returns the view of this principal in the active snapshot. A call keeps the view that it
     /// started with.
-    pub fn view_for(&self, principal: &Principal, by: CallerType) -> Arc<CatalogView> {
+    pub fn view_for(&self, principal: &Principal, caller_type: CallerType) -> Arc<CatalogView> {
         let now = self.components.current.load_snapshot();
         let at = now.policy.is_time_dependent().then(|| self.components.clock.wall_now());
-        let key = (principal.rights_class().clone(), by);
+        let key = (principal.rights_class().clone(), caller_type);
         self.views.get_or_build(&now, at, &key, |id, shared| {
-            CatalogView::new(id, &now, (&key.0, by, at.unwrap_or(WallTime(0))), (shared, None))
+            CatalogView::new(
+                id,
+                &now,
+                (&key.0, caller_type, at.unwrap_or(WallTime(0))),
+                (shared, None),
+            )
         })
     }
 }

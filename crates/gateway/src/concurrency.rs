@@ -39,10 +39,10 @@ pub(crate) struct CallPermit {
 }
 
 impl ConcurrencyLimiter {
-    pub(crate) fn new(bounds: ConcurrencyLimits) -> Self {
+    pub(crate) fn new(limits: ConcurrencyLimits) -> Self {
         let (keys, sources) = (Mutex::default(), Mutex::default());
         Self {
-            bounds,
+            bounds: limits,
             is_closed: AtomicBool::new(false),
             total: CallCounter::default(),
             keys,
@@ -64,7 +64,7 @@ impl ConcurrencyLimiter {
         }
         let busy = |what: String, bound: usize| {
             let told =
-                format!("{what} has {bound} calls running, which is its limit; try again soon");
+                format!("{what} already has {bound} running calls, the maximum; try again soon");
             CallFailure::new(ErrorCode::Busy, told)
         };
         let all = self.total.try_enter(self.bounds.total);

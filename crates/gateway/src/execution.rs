@@ -51,10 +51,10 @@ impl CallExecution {
         Self { caller, started, request, ready, cancellation: TokenCancelSignal(cancel) }
     }
 
-    pub(crate) async fn run_and_record(self, ticket: IntentReceipt) -> ExecutionResult {
+    pub(crate) async fn run_and_record(self, receipt: IntentReceipt) -> ExecutionResult {
         let clock = &self.caller.gateway.components.clock;
         let caged = OnceLock::new();
-        let stepped = self.execute_recorded(&ticket, &caged).await;
+        let stepped = self.execute_recorded(&receipt, &caged).await;
         let ended = self.sanitize_result(stepped).await;
         let elapsed = clock.monotonic_now().saturating_duration_since(self.started);
         let body = ended.1.as_ref().ok().and_then(result_body);
@@ -76,12 +76,16 @@ impl CallExecution {
             .gateway
             .components
             .ledger
-            .record_outcome(ticket, end, self.ready.entry.required_durability())
+            .record_outcome(receipt, end, self.ready.entry.required_durability())
             .await
         {
             Ok(()) => ended,
             Err(error) => {
-                tracing::error!(%error, call = %self.ready.tool_call.id, "outcome not recorded");
+                tracing::error!(
+                    %error,
+                    call = %self.ready.tool_call.id,
+                    "cannot record the outcome"
+                );
                 let told = format!("the call ran, but its outcome cannot be recorded: {error}");
                 (CallStatus::Unknown, Err(CallFailure::new(ErrorCode::RecordUnavailable, told)))
             }
@@ -96,7 +100,7 @@ impl CallExecution {
         let Some(granted) = RecordedCall::from_receipt(&self.ready.tool_call, ticket) else {
             return Err(ExecuteError::not_sent(
                 ErrorCode::Internal,
-                "the record of another call was given",
+                "the intent belongs to another call",
             ));
         };
         let limit = self.time_limit();
@@ -149,7 +153,11 @@ impl CallExecution {
         let running = executor.execute(granted, ctx);
         let mut running = pin!(AssertUnwindSafe(running).catch_unwind());
         let fault = |_| {
-            Err(ExecuteError::maybe_sent(ErrorCode::Internal, "a fault in the tool's executor"))
+            Err(ExecuteError::maybe_sent(
+                ErrorCode::Internal,
+                "an internal error of the tool's \
+                executor",
+            ))
         };
         let mut longer = false;
         let stopped = loop {
@@ -167,7 +175,8 @@ impl CallExecution {
                     break ExecuteError::maybe_sent(ErrorCode::Timeout, told);
                 }
                 () = self.cancellation.0.cancelled() => {
-                    break ExecuteError::maybe_sent(ErrorCode::Cancelled, "the caller gave the call up");
+                    break ExecuteError::maybe_sent(ErrorCode::Cancelled, "the caller cancelled the \
+                        call");
                 }
             }
         };
@@ -207,7 +216,7 @@ impl CallExecution {
                 return (if failed { CallStatus::Failed } else { CallStatus::Succeeded }, Ok(kept));
             }
             let told =
-                format!("the tool ran, but its answer has {size} bytes and {cap} are allowed");
+                format!("the tool ran, but its result has {size} bytes; the maximum is {cap}");
             return (CallStatus::Failed, Err(CallFailure::new(ErrorCode::TooLarge, told)));
         }
         let step = run_blocking_if_large(size, || sanitizer::sanitize_state(step));
@@ -242,7 +251,11 @@ impl CallExecution {
         match large.store_and_replace(artefacts.as_ref(), self.caller.principal.caller()).await {
             Ok(outcome) => Some(ExecutionState::Completed(outcome)),
             Err(error) => {
-                tracing::warn!(%error, call = %self.ready.tool_call.id, "a large answer is not kept");
+                tracing::warn!(
+                    %error,
+                    call = %self.ready.tool_call.id,
+                    "cannot store a large result"
+                );
                 None
             }
         }

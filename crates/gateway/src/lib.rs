@@ -1,4 +1,4 @@
-//! The call pipeline: one function that every call goes through, whichever interface it came by.
+//! Call pipeline: one function for every call of every interface.
 //!
 //! It finds the tool in one snapshot, validates the arguments, decides, writes the intent,
 //! executes, and writes the outcome. Only this crate calls an executor. It knows no protocol and no
@@ -135,20 +135,20 @@ pub struct Gateway {
 
 impl Gateway {
     /// Builds a gateway from its components.
-    pub fn new(parts: GatewayComponents) -> Self {
-        let limits = ConcurrencyLimiter::new(parts.options.concurrency);
-        let mac = KeyedHasher::new(&parts.mac_key);
+    pub fn new(components: GatewayComponents) -> Self {
+        let limits = ConcurrencyLimiter::new(components.options.concurrency);
+        let mac = KeyedHasher::new(&components.mac_key);
         Self {
-            views: ViewCache::with_prebuild(&parts),
+            views: ViewCache::with_prebuild(&components),
             limiter: limits,
             taint_tracker: TaintTracker::default(),
             keyed_hasher: mac,
             call_ids: CallIdGenerator::default(),
             tasks: TaskTracker::new(),
             starting: TaskTracker::new(),
-            approvals: parts.approvals.clone().map(ApprovalRegistry::new),
+            approvals: components.approvals.clone().map(ApprovalRegistry::new),
             artifacts: None,
-            components: parts,
+            components,
         }
     }
 
@@ -163,8 +163,8 @@ impl Gateway {
     /// Adds an artifact store: results that are too large become a preview and a handle instead of
     /// a failure.
     #[must_use]
-    pub fn with_artifacts(mut self, artefacts: Arc<dyn ArtifactStore>) -> Self {
-        self.artifacts = Some(artefacts);
+    pub fn with_artifacts(mut self, artifacts: Arc<dyn ArtifactStore>) -> Self {
+        self.artifacts = Some(artifacts);
         self
     }
 

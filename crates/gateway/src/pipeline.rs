@@ -178,9 +178,9 @@ impl Gateway {
         (id, reason): (CallId, &'static str),
         principal: &Principal,
         request: &CallRequest,
-        looked: EvaluatedCall,
+        evaluated: EvaluatedCall,
     ) -> Result<Box<ReadyCall>, CallFailure> {
-        let EvaluatedCall { entry, view, arguments: args, .. } = looked;
+        let EvaluatedCall { entry, view, arguments: args, .. } = evaluated;
         let permit = self.limiter.try_acquire(
             (principal.limit_key_id(), entry.tool_key.source.as_str()),
             self.tasks.token(),
@@ -203,7 +203,7 @@ impl Gateway {
         principal: &Principal,
         request: &CallRequest,
         ready: &ReadyCall,
-        at: WallTime,
+        now: WallTime,
     ) -> impl Future<Output = Result<IntentReceipt, CallFailure>> + Send {
         let ReadyCall { tool_call: call, entry, view, reason, .. } = ready;
         let effects = &call.tool.traits.effects;
@@ -214,7 +214,7 @@ impl Gateway {
             chain_id: request.chain_index.and(call.parent_id).map(CallId::chain_id),
             chain_index: request.chain_index,
             continues_call: call.resumption.as_ref().map(|resume| resume.pending_call_id),
-            recorded_at: at,
+            recorded_at: now,
             caller: principal.caller().clone(),
             interface: request.interface,
             caller_type: request.caller_type,
@@ -237,8 +237,15 @@ impl Gateway {
             (self.components.ledger.record_intent(intent, entry.required_durability()), call.id);
         async move {
             begun.await.map_err(|error| {
-                tracing::error!(%error, call = %id, "no intent, no execution");
-                let told = format!("the call did not run, because it cannot be recorded: {error}");
+                tracing::error!(
+                    %error,
+                    call = %id,
+                    "cannot record the intent; the call was not executed"
+                );
+                let told = format!(
+                    "the call was not executed, because it cannot be recorded: \
+                    {error}"
+                );
                 CallFailure::new(ErrorCode::RecordUnavailable, told)
             })
         }
@@ -251,7 +258,7 @@ impl Gateway {
         principal: &Principal,
         request: Box<CallRequest>,
         ready: Box<ReadyCall>,
-        ticket: IntentReceipt,
+        receipt: IntentReceipt,
     ) -> ExecutionResult {
         let started = self.components.clock.monotonic_now();
         self.mark_taint(principal, &ready.view, &ready.entry, started);
@@ -259,14 +266,17 @@ impl Gateway {
         let caller = CallPrincipal { gateway: Arc::clone(self), principal: principal.clone() };
         let run = CallExecution::new(caller, started, request, ready);
         if !effects {
-            return run.run_and_record(ticket).await;
+            return run.run_and_record(receipt).await;
         }
         // Cancels when this future is dropped, that is when the caller disconnects.
         let gone = run.cancellation.0.clone().drop_guard();
-        let task = self.tasks.spawn(async move { run.run_and_record(ticket).await });
+        let task = self.tasks.spawn(async move { run.run_and_record(receipt).await });
         let ended = task.await.unwrap_or_else(|_| {
-            let failure =
-                CallFailure::new(ErrorCode::Internal, "a fault in Toolkeep ended the call");
+            let failure = CallFailure::new(
+                ErrorCode::Internal,
+                "an internal error of Toolkeep ended the \
+                    call",
+            );
             (CallStatus::Failed, Err(failure))
         });
         drop(gone.disarm());
@@ -321,6 +331,10 @@ fn unknown_tool(name: &str) -> CallFailure {
     CallFailure::new(ErrorCode::UnknownTool, format!("unknown tool `{}`", shown.escape_debug()))
 }
 
-pub(crate) fn policy_refusal(code: ErrorCode, reason: DecisionReason, why: &str) -> CallRefusal {
-    CallRefusal { failure: CallFailure::new(code, why), reason: Some(reason) }
+pub(crate) fn policy_refusal(
+    code: ErrorCode,
+    reason: DecisionReason,
+    message: &str,
+) -> CallRefusal {
+    CallRefusal { failure: CallFailure::new(code, message), reason: Some(reason) }
 }

@@ -11,11 +11,15 @@ use crate::Gateway;
 impl Gateway {
     /// Lists the plugins whose source this caller may use, each with the tools in its view. Callers
     /// who may reload plugins also get all tools, the folder and the problems of each.
-    pub fn visible_plugins(&self, who: &Principal, plugins: &dyn PluginAdmin) -> Vec<PluginStatus> {
-        let all = who.has_right(Right::SourcesRefresh);
-        let view = self.view_for(who, CallerType::Direct);
+    pub fn visible_plugins(
+        &self,
+        principal: &Principal,
+        plugins: &dyn PluginAdmin,
+    ) -> Vec<PluginStatus> {
+        let all = principal.has_right(Right::SourcesRefresh);
+        let view = self.view_for(principal, CallerType::Direct);
         let visible = |mut state: PluginStatus| {
-            if !is_visible(who, &state) {
+            if !is_visible(principal, &state) {
                 return None;
             }
             if !all {
@@ -37,23 +41,27 @@ impl Gateway {
     /// [`PluginError::NotFound`] for an unknown plugin and for one that the caller's persona hides.
     pub fn check_plugin(
         &self,
-        who: &Principal,
+        principal: &Principal,
         plugins: &dyn PluginAdmin,
         name: &str,
     ) -> Result<(), PluginError> {
         let states = plugins.list_plugins();
-        let found = states.iter().any(|state| state.name == name && is_visible(who, state));
+        let found = states.iter().any(|state| state.name == name && is_visible(principal, state));
         if found { Ok(()) } else { Err(PluginError::NotFound(name.to_owned())) }
     }
 
     /// Lists the plugins whose folder changed since it was loaded, as far as this caller may know
     /// of them. Empty without the right `sources:refresh`.
-    pub async fn changed_plugins(&self, who: &Principal, plugins: &dyn PluginAdmin) -> Vec<String> {
-        if !who.has_right(Right::SourcesRefresh) {
+    pub async fn changed_plugins(
+        &self,
+        principal: &Principal,
+        plugins: &dyn PluginAdmin,
+    ) -> Vec<String> {
+        if !principal.has_right(Right::SourcesRefresh) {
             return Vec::new();
         }
         let mut changed = plugins.list_changed().await;
-        retain_visible(who, &plugins.list_plugins(), &mut changed);
+        retain_visible(principal, &plugins.list_plugins(), &mut changed);
         changed
     }
 
@@ -65,18 +73,19 @@ impl Gateway {
     /// plugin and for one that the caller's persona hides.
     pub async fn reload_plugins(
         &self,
-        who: &Principal,
+        principal: &Principal,
         plugins: &dyn PluginAdmin,
         only: Option<&str>,
     ) -> Result<ReloadReport, CallFailure> {
-        if !who.has_right(Right::SourcesRefresh) {
+        if !principal.has_right(Right::SourcesRefresh) {
             let (right, remedy) = (Right::SourcesRefresh, Right::SourcesRefresh.remedy());
             let told = format!("the key lacks the right `{right}`; {remedy}");
             return Err(CallFailure::new(ErrorCode::Forbidden, told));
         }
         let failed = |fault: PluginError| CallFailure::new(fault.error_code(), fault.to_string());
         let mut states = plugins.list_plugins();
-        let hidden = |name: &str| states.iter().any(|it| it.name == name && !is_visible(who, it));
+        let hidden =
+            |name: &str| states.iter().any(|it| it.name == name && !is_visible(principal, it));
         if let Some(name) = only.filter(|name| hidden(name)) {
             return Err(failed(PluginError::NotFound(name.to_owned())));
         }
@@ -84,7 +93,7 @@ impl Gateway {
         // Includes added and removed plugins.
         states.extend(plugins.list_plugins());
         for names in [&mut done.reloaded, &mut done.failed] {
-            retain_visible(who, &states, names);
+            retain_visible(principal, &states, names);
         }
         Ok(done)
     }

@@ -1,4 +1,5 @@
-//! Policy questions of the pipeline about a call, explanations, and the taint that a call leaves.
+//! Policy decisions of the call pipeline, their explanations, and the taint that a call leaves on
+//! its caller.
 
 use std::borrow::Cow;
 
@@ -54,13 +55,13 @@ impl Gateway {
     /// Returns all reasons why a call needs an approval.
     pub(crate) fn approval_reasons(
         &self,
-        who: (&Principal, CallerType),
+        caller: (&Principal, CallerType),
         (entry, residual): (&CatalogEntry, &ResidualPolicy),
         args: &CallArguments,
         now: ClockReading,
     ) -> Vec<String> {
-        let taint = self.taint_tracker.peek_caller(who.0, now.mono);
-        residual.approval_reasons(&policy_request(who, entry, (args, taint), now.wall))
+        let taint = self.taint_tracker.peek_caller(caller.0, now.mono);
+        residual.approval_reasons(&policy_request(caller, entry, (args, taint), now.wall))
     }
 
     /// Explains the decision on a call in this view's snapshot; `None` if the catalog has no such
@@ -68,30 +69,30 @@ impl Gateway {
     pub fn explain_decision(
         &self,
         view: &CatalogView,
-        who: (&Principal, CallerType),
+        caller: (&Principal, CallerType),
         name: &str,
         args: &CallArguments,
     ) -> Option<DecisionExplanation> {
         let (_, entry) = view.full_catalog().find_tool(name)?;
         let now = self.components.clock.wall_now();
         Some(view.policy().explain(&policy_request(
-            who,
+            caller,
             entry,
-            (args, self.caller_taint(who.0)),
+            (args, self.caller_taint(caller.0)),
             now,
         )))
     }
 
     /// Returns the taint of this caller.
-    pub fn caller_taint(&self, principal: &Principal) -> SessionTaint {
-        self.taint_tracker.peek_caller(principal, self.components.clock.monotonic_now())
+    pub fn caller_taint(&self, caller: &Principal) -> SessionTaint {
+        self.taint_tracker.peek_caller(caller, self.components.clock.monotonic_now())
     }
 
     /// Marks the caller with the taint of this tool, from the start of the call: a failed call may
     /// reveal content too.
     pub(crate) fn mark_taint(
         &self,
-        principal: &Principal,
+        caller: &Principal,
         view: &CatalogView,
         entry: &CatalogEntry,
         now: MonotonicTime,
@@ -104,7 +105,7 @@ impl Gateway {
         let trust = trust.unwrap_or(SourceTrust::Review);
         let taint =
             SessionTaint::from_tool(&ToolFacts::from_tool(&entry.tool_key, &entry.tool), trust);
-        self.taint_tracker.mark_caller(principal, taint, now);
+        self.taint_tracker.mark_caller(caller, taint, now);
     }
 
     /// Returns the active policy.

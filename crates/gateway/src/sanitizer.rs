@@ -14,8 +14,8 @@ pub(crate) use client_channel::SanitizedChannel;
 pub(crate) use large_result::LargeResult;
 
 /// Sanitizes the result of an executor.
-pub(crate) fn sanitize_state(step: ExecutionState) -> ExecutionState {
-    match step {
+pub(crate) fn sanitize_state(state: ExecutionState) -> ExecutionState {
+    match state {
         ExecutionState::Completed(Outcome { body, is_error }) => {
             let body = match body {
                 OutcomeBody::Value(json) => OutcomeBody::Value(sanitize_json(json)),
@@ -35,15 +35,15 @@ pub(crate) fn sanitize_state(step: ExecutionState) -> ExecutionState {
 }
 
 /// Sanitizes a text of an upstream.
-pub(crate) fn sanitize_text(words: &str) -> String {
+pub(crate) fn sanitize_text(text: &str) -> String {
     // Shaped, it is a string still; should that ever be wrong, nothing of it is passed on.
-    sanitize_json(Json::encode(words)).decode().unwrap_or_else(|_| "[REDACTED]".to_owned())
+    sanitize_json(Json::encode(text)).decode().unwrap_or_else(|_| "[REDACTED]".to_owned())
 }
 
 /// Sanitizes the JSON-RPC error of an upstream.
-pub(crate) fn sanitize_rpc_error(rpc: UpstreamRpcError) -> UpstreamRpcError {
-    let message = sanitize_text(&rpc.message);
-    UpstreamRpcError { message, data: rpc.data.map(sanitize_json), ..rpc }
+pub(crate) fn sanitize_rpc_error(error: UpstreamRpcError) -> UpstreamRpcError {
+    let message = sanitize_text(&error.message);
+    UpstreamRpcError { message, data: error.data.map(sanitize_json), ..error }
 }
 
 /// Escapes invisible characters without redaction, for a person who decides on the text.

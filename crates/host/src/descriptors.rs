@@ -124,7 +124,7 @@ impl DescriptorClaim {
         match SOURCE_DESCRIPTORS_IN_USE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Self(count)),
             Err(taken) => Err(io::Error::other(format!(
-                "sources have {taken} of {most} file descriptors, and the others are kept for \
+                "sources use {taken} of {most} file descriptors, and the rest is reserved for \
                  clients; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=`), or remove sources"
             ))),
         }

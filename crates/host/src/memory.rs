@@ -11,8 +11,8 @@ use std::path::Path;
 ///
 /// # Errors
 /// Returns the system's error.
-pub fn set_huge_pages(may: bool) -> io::Result<()> {
-    let never = libc::c_ulong::from(!may);
+pub fn set_huge_pages(enabled: bool) -> io::Result<()> {
+    let never = libc::c_ulong::from(!enabled);
     // SAFETY: takes numbers only.
     let done = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, never, 0, 0, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -146,7 +146,7 @@ impl ChunkDecoder {
                     None => return Ok(false),
                     Some(line) if line.is_empty() => ChunkState::Size,
                     Some(_) => {
-                        return Err(ProtocolError::Invalid("a chunk is longer than it says"));
+                        return Err(ProtocolError::Invalid("a chunk is longer than its size"));
                     }
                 },
                 ChunkState::Size => match take_line(buffer)? {
@@ -162,10 +162,10 @@ impl ChunkDecoder {
                     Some(line) => {
                         let (size, count) = (size + line.len() + 2, count + 1);
                         if size > MAX_TRAILER_BYTES || count > MAX_TRAILER_FIELDS {
-                            return Err(ProtocolError::Invalid("what follows it is too large"));
+                            return Err(ProtocolError::Invalid("its trailers are too large"));
                         }
                         if !is_valid_trailer(&line) {
-                            return Err(ProtocolError::Invalid("what follows it is no header"));
+                            return Err(ProtocolError::Invalid("its trailers are invalid"));
                         }
                         // Trailers are of no use here.
                         ChunkState::Trailers(size, count)
@@ -189,7 +189,7 @@ impl ChunkDecoder {
         }
         self.extension_bytes += extension.len();
         if self.extension_bytes > MAX_EXTENSION_BYTES {
-            return Err(ProtocolError::Invalid("its chunks have too many extensions"));
+            return Err(ProtocolError::Invalid("its chunk extensions are too long"));
         }
         parse_hexadecimal(digits).ok_or(ProtocolError::Invalid("a chunk has no size"))
     }
@@ -213,7 +213,7 @@ fn take_line(buffer: &mut BytesMut) -> Result<Option<BytesMut>, ProtocolError> {
     let mut line = buffer.split_to(end);
     buffer.advance(1);
     if line.last() != Some(&b'\r') {
-        return Err(ProtocolError::Invalid("a line ends in half an end"));
+        return Err(ProtocolError::Invalid("a line ends without a line feed"));
     }
     line.truncate(end - 1);
     Ok(Some(line))

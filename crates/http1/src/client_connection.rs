@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
                         return Poll::Pending;
                     }
                     Ok(head) if head.is_interim() => {
-                        Err(ProtocolError::Invalid("it announces without end"))
+                        Err(ProtocolError::Invalid("it sends too many informational responses"))
                     }
                     Ok(head) => {
                         self.is_usable &= head.keeps_alive && is_flushed;
@@ -172,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
             match ready!(self.poll_read(cx)) {
                 Ok(0) => {
                     return Poll::Ready(Err(ProtocolError::Invalid(
-                        "the connection was closed before it",
+                        "the connection was closed before the response",
                     )));
                 }
                 Ok(_) => {}
@@ -200,7 +200,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
                     return Poll::Ready(None);
                 }
                 Ok(0) => {
-                    let error = ProtocolError::Invalid("the connection was closed before its end");
+                    let error = ProtocolError::Invalid(
+                        "the connection was closed before the end \
+                        of the response",
+                    );
                     return Poll::Ready(Some(self.fail_connection(error)));
                 }
                 Ok(_) => {}

@@ -12,7 +12,8 @@ const READ_RESERVE: usize = 8 << 10;
 /// Minimum free space for a read, in bytes.
 const MIN_SPARE_CAPACITY: usize = 1 << 10;
 
-/// Reads once to the end of `buffer`; `most` limits the space reserved for one read, in bytes.
+/// Reads once to the end of `buffer`; `max_reserve` limits the space reserved for one
+/// read, in bytes.
 pub(crate) fn poll_fill_buffer<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut BytesMut,

@@ -14,7 +14,10 @@ use crate::error::ProtocolError;
 /// Maximum size of a head, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The error for a larger head.
-pub(crate) const HEAD_TOO_LARGE: ProtocolError = ProtocolError::Invalid("its head is too large");
+pub(crate) const HEAD_TOO_LARGE: ProtocolError = ProtocolError::Invalid(
+    "its header section is too \
+    large",
+);
 /// Maximum number of fields of a head.
 const MAX_FIELDS: usize = 100;
 
@@ -95,12 +98,12 @@ pub(crate) fn parse_head(
             Err(_) => return Err(ProtocolError::Invalid("it is not HTTP")),
         };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = status.ok_or(ProtocolError::Invalid("it has no status"))?;
+    let status = status.ok_or(ProtocolError::Invalid("it has no status code code"))?;
     let is_http10 = response.version != Some(1);
     let mut fields = FramingHeaders::default();
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for field in response.headers.iter() {
-        let invalid_header = || ProtocolError::Invalid("it has a header that cannot be read");
+        let invalid_header = || ProtocolError::Invalid("it has an invalid header");
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| invalid_header())?;
         fields.observe_header(&name, field.value)?;
         let value = HeaderValue::from_bytes(field.value).map_err(|_| invalid_header())?;
@@ -143,18 +146,16 @@ impl<'h> FramingHeaders<'h> {
     fn observe_header(&mut self, name: &HeaderName, value: &'h [u8]) -> Result<(), ProtocolError> {
         if *name == header::CONTENT_LENGTH {
             let length = parse_decimal(value)
-                .ok_or(ProtocolError::Invalid("it has a length that is none"))?;
+                .ok_or(ProtocolError::Invalid("it has an invalid content length"))?;
             let previous = self.length.replace(length);
             if previous.is_some_and(|before| before != length) {
-                return Err(ProtocolError::Invalid("it has two lengths"));
+                return Err(ProtocolError::Invalid("it has two content lengths"));
             }
             self.length_text = previous.is_none().then_some(value);
         } else if *name == header::TRANSFER_ENCODING {
             // The request asked for no other coding, and a repeated `chunked` is invalid.
             if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(ProtocolError::Invalid(
-                    "it has a transfer coding that nobody asked for",
-                ));
+                return Err(ProtocolError::Invalid("it has an unsupported transfer coding"));
             }
             self.is_chunked = true;
         } else if *name == header::CONNECTION {

@@ -47,21 +47,26 @@ enum BodyEvent {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, T> ServerConnection<S, T> {
-    /// Writes one response. `second` since 1970 is its date; `is_last` adds `connection: close`.
+    /// Writes one response. `unix_second` since 1970 is its date; `is_last` adds `connection:
+    /// close`.
     ///
     /// # Errors
     /// Fails if the peer disconnected, or if the body failed.
     pub async fn write_response<B: Body<Data = Bytes>>(
         &mut self,
         response: Response<B>,
-        second: u64,
+        unix_second: u64,
         is_last: bool,
     ) -> io::Result<()> {
         let (parts, body) = response.into_parts();
         self.write_buffer.clear();
         self.write_buffer.shrink_to(MAX_RETAINED_CAPACITY);
         write_head(&mut self.write_buffer, parts.status, &parts.headers);
-        write_field(&mut self.write_buffer, "date", self.date_header.text_at(second).as_bytes());
+        write_field(
+            &mut self.write_buffer,
+            "date",
+            self.date_header.text_at(unix_second).as_bytes(),
+        );
         if is_last {
             write_field(&mut self.write_buffer, "connection", b"close");
         }

@@ -106,7 +106,8 @@ impl KeyRecord {
     pub fn name_problem(&self) -> Option<Problem> {
         let fault = validate_name(&self.subject, MAX_TEXT_BYTES).err()?;
         let message = format!("the subject `{}` {fault}", self.subject.escape_debug());
-        let fix = "the key still holds; create another one with a plain subject and revoke it";
+        let fix = "the key is still valid; create another one with a valid subject and revoke this \
+            one";
         Some(Problem::new(self.store_key(), message).with_help(fix))
     }
 
@@ -122,13 +123,13 @@ impl KeyRecord {
     /// If it is unreadable, or belongs to another key.
     pub fn parse_record(name: &str, text: &[u8]) -> Result<Self, Problem> {
         let record: Self = serde_json::from_slice(text).map_err(|error| {
-            Problem::new(name, format!("the key's record cannot be read: {error}"))
-                .with_help("revoke the key and make a new one")
+            Problem::new(name, format!("cannot parse the key's record: {error}"))
+                .with_help("revoke the key and create a new one")
         })?;
         if record.store_key() == name {
             return Ok(record);
         }
-        Err(Problem::new(name, format!("the record is that of the key `{}`", record.id)))
+        Err(Problem::new(name, format!("the record belongs to the key `{}`", record.id)))
     }
 }
 
@@ -194,14 +195,14 @@ impl NewKey {
             level: PermissionLevel::Owner,
             rights: Right::ALL.iter().copied().collect(),
             is_agent: false,
-            label: "made on first start".to_owned(),
+            label: "created on first start".to_owned(),
             ..Self::for_user(id, "owner")
         }
     }
 
     /// Requests the second key of an installation: for the owner's agent, which approves nothing.
     pub fn for_agent(id: KeyId) -> Self {
-        Self { label: "made on first start".to_owned(), ..Self::for_user(id, "agent") }
+        Self { label: "created on first start".to_owned(), ..Self::for_user(id, "agent") }
     }
 
     /// Checks that `creator` may create this key: it can grant only what it has.

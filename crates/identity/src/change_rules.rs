@@ -9,17 +9,18 @@ use crate::{KeyRecord, KeyRing, Principal, Right, RoleRecord};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The caller lacks a right that the role grants.
-    #[error("your own key lacks the right `{0}`, so no role of yours can give it")]
+    #[error("your own key lacks the right `{0}`, so it cannot grant it to a role")]
     MissingRight(Right),
     /// The caller's own key has the role.
-    #[error("your own key has the role `{0}`, so that only an owner may change it")]
+    #[error("your own key has the role `{0}`, so only an owner can change it")]
     OwnRole(String),
     /// The role was revoked.
-    #[error("the role `{0}` was revoked, so that only an owner may set it again")]
+    #[error("the role `{0}` was revoked, so only an owner can set it again")]
     RoleRevoked(String),
     /// The new cap exceeds the caller's level.
     #[error(
-        "your own level is `{own_level}`, so you cannot lift the role's cap to `{requested_cap}`"
+        "your own level is `{own_level}`, so you cannot raise the role's maximum level to \
+         `{requested_cap}`"
     )]
     CapAboveLevel {
         /// Level of the caller.
@@ -38,19 +39,23 @@ pub enum ChangeError {
 }
 
 impl KeyRing {
-    /// Checks that `by` may replace the role of this name.
+    /// Checks that `principal` may replace the role of this name.
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn check_role_update(&self, role: &RoleRecord, by: &Principal) -> Result<(), ChangeError> {
-        self.check_role_change(&role.name, by)?;
+    pub fn check_role_update(
+        &self,
+        role: &RoleRecord,
+        principal: &Principal,
+    ) -> Result<(), ChangeError> {
+        self.check_role_change(&role.name, principal)?;
         let before = self.directory().find_role(&role.name);
         // Checks the rights before and after: removing a cap grants rights too.
         let rights = before.into_iter().flat_map(|role| &role.rights).chain(&role.rights);
-        if let Some(right) = rights.into_iter().find(|right| !by.has_right(**right)) {
+        if let Some(right) = rights.into_iter().find(|right| !principal.has_right(**right)) {
             return Err(ChangeError::MissingRight(*right));
         }
-        if by.is_owner() {
+        if principal.is_owner() {
             return Ok(());
         }
         if self.directory().has_unusable_role(std::slice::from_ref(&role.name)) {
@@ -58,33 +63,41 @@ impl KeyRing {
         }
         let cap = |role: &RoleRecord| role.max_level.unwrap_or(PermissionLevel::Owner);
         let lifted = before.is_some_and(|before| cap(role) > cap(before));
-        if lifted && cap(role) > by.level() {
+        if lifted && cap(role) > principal.level() {
             return Err(ChangeError::CapAboveLevel {
-                own_level: by.level(),
+                own_level: principal.level(),
                 requested_cap: cap(role),
             });
         }
         Ok(())
     }
 
-    /// Checks that `by` may revoke the role.
+    /// Checks that `principal` may revoke the role.
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn check_role_revocation(&self, name: &str, by: &Principal) -> Result<(), ChangeError> {
-        self.check_role_change(name, by)
+    pub fn check_role_revocation(
+        &self,
+        name: &str,
+        principal: &Principal,
+    ) -> Result<(), ChangeError> {
+        self.check_role_change(name, principal)
     }
 
-    /// Checks that `by` may change the persona.
+    /// Checks that `principal` may change the persona.
     ///
     /// # Errors
     /// [`ChangeError::HigherKeyAffected`].
-    pub fn check_persona_change(&self, name: &str, by: &Principal) -> Result<(), ChangeError> {
+    pub fn check_persona_change(
+        &self,
+        name: &str,
+        principal: &Principal,
+    ) -> Result<(), ChangeError> {
         let has = |key: &KeyRecord| {
             let own = key.persona.as_ref();
             own.is_some_and(|own| own.name == name && own.allowed_modules.is_none())
         };
-        self.check_no_higher_key(by, ("persona", name), has)
+        self.check_no_higher_key(principal, ("persona", name), has)
     }
 
     fn check_role_change(&self, name: &str, by: &Principal) -> Result<(), ChangeError> {

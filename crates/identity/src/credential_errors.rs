@@ -91,7 +91,7 @@ impl fmt::Display for CredentialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
             CredentialErrorKind::Missing => "no credential; send `Authorization: Bearer KEY`",
-            _ => "the credential is not valid here: unknown, expired or revoked",
+            _ => "the credential is invalid: unknown, expired or revoked",
         })
     }
 }
@@ -108,7 +108,7 @@ impl std::error::Error for CredentialError {}
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyIssueError {
     /// The id has characters that a key cannot contain.
-    #[error("`{}` is no key id; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
+    #[error("invalid key ID `{}`; use 1 to 32 lower-case letters and digits", .0.escape_debug())]
     InvalidId(String),
     /// A text is empty, too long, or has invisible or confusable characters.
     #[error("the {what} {fault}")]
@@ -128,21 +128,21 @@ pub enum KeyIssueError {
     },
     /// The subject exists, and the caller may not act for it.
     #[error(
-        "the subject `{}` exists already; a key for it needs the right `act_as` or an owner's key",
+        "the subject `{}` already exists; a key for it needs the right `act_as` or an owner's key",
         .0.escape_debug()
     )]
     SubjectExists(String),
     /// A delegated key is requested for a subject that has keys but is not a user.
-    #[error("there is no user `{}` to act for", .0.escape_debug())]
+    #[error("no user `{}` to act for", .0.escape_debug())]
     UnknownUser(String),
     /// Only an owner's own key can create a key of level `owner`.
-    #[error("only an owner's own key creates a key of the level `owner`")]
+    #[error("only an owner's own key can create a key of the level `owner`")]
     OwnerRequired,
     /// The action is not allowed for delegated keys.
     #[error("a delegated key cannot {0}; use the key that it was delegated from")]
     NotForDelegatedKeys(&'static str),
     /// A list is too long.
-    #[error("{found} {what} are too many; {limit} are allowed")]
+    #[error("{found} {what} are too many; the maximum is {limit}")]
     TooMany {
         /// Kind of list items.
         what: &'static str,
@@ -152,10 +152,13 @@ pub enum KeyIssueError {
         limit: usize,
     },
     /// The right is never granted to an agent's key.
-    #[error("a key marked `agent` cannot carry the right `{0}`; make a key for a person")]
+    #[error("an agent's key cannot have the right `{0}`; create a key for a person")]
     AgentRight(Right),
     /// The requested level exceeds the creator's.
-    #[error("your own level is `{own_level}`, so the key's cannot be `{requested_level}`")]
+    #[error(
+        "your own level is `{own_level}`, so the key cannot have the level \
+        `{requested_level}`"
+    )]
     LevelExceeded {
         /// Level of the creator.
         own_level: PermissionLevel,
@@ -171,39 +174,39 @@ pub enum KeyIssueError {
         requested_org: Org,
     },
     /// The creator lacks the right.
-    #[error("your own key lacks the right `{0}`, so it cannot give it")]
+    #[error("your own key lacks the right `{0}`, so it cannot grant it")]
     MissingRight(Right),
     /// The creator lacks the role.
-    #[error("your own key lacks the role `{0}`, so it cannot give it")]
+    #[error("your own key lacks the role `{0}`, so it cannot grant it")]
     MissingRole(String),
     /// The creator's persona does not allow the module.
-    #[error("your persona does not allow the module `{0}`, so your key cannot give it")]
+    #[error("your persona does not allow the module `{0}`, so your key cannot grant it")]
     ModuleNotAllowed(String),
     /// A list of modules is required, because the creator's persona has one.
-    #[error("your own persona is limited to some modules; name those that the key may use")]
+    #[error("your own persona is limited to some modules; list those that the key may use")]
     ModulesRequired,
     /// An agent requested a key for a person.
-    #[error("an agent cannot make a key for a person; mark the key as `agent`")]
+    #[error("an agent cannot create a key for a person; mark the key as `agent`")]
     PersonKeyByAgent,
     /// The delegation chain is too long.
-    #[error("the key went through {0} hands already; a key may go through no more")]
+    #[error("the key was already delegated {0} times, the maximum")]
     DelegationTooDeep(usize),
     /// A tool pattern is invalid.
-    #[error("`{0}` cannot be a pattern of tools; use 1 to 256 printable characters")]
+    #[error("invalid tool pattern `{0}`; use 1 to 256 printable characters")]
     InvalidPattern(String),
     /// The creator lacks the right `act_as`.
     #[error("your key lacks the right `act_as`, so it cannot act on behalf of `{}`", .0.escape_debug())]
     MissingActAs(String),
     /// A node invitation cannot be delegated or created directly.
     #[error(
-        "an invitation of a node cannot be handed on or made by hand; use `toolkeep node invite ID`"
+        "a node invitation cannot be delegated or created directly; run `toolkeep node invite ID`"
     )]
     Invitation,
     /// The key would outlive its parent key.
-    #[error("your own key ends before the one it would make; ask for less time")]
+    #[error("your own key expires before the new one would; use a shorter lifetime")]
     OutlivesParent,
     /// The requested expiry time is in the past.
-    #[error("the key would have expired already")]
+    #[error("the expiry time is in the past")]
     AlreadyExpired,
 }
 

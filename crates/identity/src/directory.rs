@@ -303,7 +303,7 @@ fn parse_record<T: DeserializeOwned>(
 }
 
 fn unreadable_record(key: &str, error: &serde_json::Error) -> Problem {
-    Problem::new(key, format!("the record cannot be read: {error}"))
+    Problem::new(key, format!("cannot parse the record: {error}"))
 }
 
 fn insert_or_mark_unreadable<T>(

@@ -32,14 +32,14 @@ pub(crate) trait RecordsById {
 /// applies to the last.
 pub(crate) fn resolve_rights(
     record: &KeyRecord,
-    all: &dyn RecordsById,
+    records: &dyn RecordsById,
     directory: &Directory,
 ) -> EffectiveRights {
     let own = own_rights(record, directory);
     let Some(hand) = record.delegations.last() else { return own };
     let before = record.delegations.len() - 1;
     // The parent's chain is this chain without its last link, so that recursion ends.
-    let parent = all.find_record(&hand.delegated_by).filter(|parent| {
+    let parent = records.find_record(&hand.delegated_by).filter(|parent| {
         before < MAX_DELEGATION_DEPTH
             && record.delegations.get(..before) == Some(parent.delegations.as_slice())
     });
@@ -49,7 +49,7 @@ pub(crate) fn resolve_rights(
             ..own
         };
     };
-    let above = resolve_rights(parent, all, directory);
+    let above = resolve_rights(parent, records, directory);
     if parent.subject == record.subject || hand.is_created_key {
         return intersect_rights(own, above);
     }

@@ -241,8 +241,8 @@ impl KeyRing {
     }
 
     /// Iterates over the records of all keys delegated from this first one.
-    pub fn delegated_from(&self, first: &str) -> impl Iterator<Item = &KeyRecord> {
-        let ids = self.delegated_ids.get(first).into_iter().flatten();
+    pub fn delegated_from(&self, root_id: &str) -> impl Iterator<Item = &KeyRecord> {
+        let ids = self.delegated_ids.get(root_id).into_iter().flatten();
         ids.filter_map(|id| self.find_record(id))
     }
 

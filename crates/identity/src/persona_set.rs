@@ -39,7 +39,7 @@ impl PersonaSet {
                 }
                 Ok(_) => problems.push(Problem::new(key, "the persona has another name")),
                 Err(error) => {
-                    let message = format!("the persona cannot be read: {error}");
+                    let message = format!("cannot parse the persona: {error}");
                     problems.push(Problem::new(key, message));
                 }
             }

@@ -37,8 +37,8 @@ pub(crate) struct CallerIdentity<'a> {
 
 impl Principal {
     /// Creates the principal of a record, once its secret was verified.
-    pub(crate) fn from_key(record: &KeyRecord, standing: EffectiveRights) -> Self {
-        let EffectiveRights { attributes: facts, actors, expires_at: until, .. } = standing;
+    pub(crate) fn from_key(record: &KeyRecord, rights: EffectiveRights) -> Self {
+        let EffectiveRights { attributes: facts, actors, expires_at: until, .. } = rights;
         let root = record.delegations.first().map(|delegation| delegation.delegated_by.as_str());
         let (subject, key) = (record.subject.as_str(), record.id.as_str());
         let who = CallerIdentity {
@@ -81,18 +81,18 @@ impl Principal {
         Self::new(who, class)
     }
 
-    pub(crate) fn new(who: CallerIdentity<'_>, rights: RightsClass) -> Self {
+    pub(crate) fn new(identity: CallerIdentity<'_>, rights: RightsClass) -> Self {
         let caller = Caller {
             org: rights.org().clone(),
-            subject: who.subject.to_owned(),
-            key_id: who.key_id.to_owned(),
+            subject: identity.subject.to_owned(),
+            key_id: identity.key_id.to_owned(),
             level: rights.level(),
             is_agent: rights.is_agent(),
-            actors: who.actors,
-            root_key_id: who.root.map(str::to_owned),
+            actors: identity.actors,
+            root_key_id: identity.root.map(str::to_owned),
         };
-        let creator = who.creator.map(str::to_owned);
-        Self(Arc::new(PrincipalState { caller, rights, creator, expires_at: who.expires_at }))
+        let creator = identity.creator.map(str::to_owned);
+        Self(Arc::new(PrincipalState { caller, rights, creator, expires_at: identity.expires_at }))
     }
 
     /// Returns the same identity with other rights.
@@ -195,11 +195,11 @@ impl Principal {
     /// Returns the principal with a lower level, at its own request (`?permission=` of the module
     /// API). A higher level changes nothing.
     #[must_use]
-    pub fn with_max_level(&self, to: PermissionLevel) -> Self {
-        if to >= self.level() {
+    pub fn with_max_level(&self, max_level: PermissionLevel) -> Self {
+        if max_level >= self.level() {
             return self.clone();
         }
-        let facts = RightsAttributes { level: to, ..self.0.rights.attributes().clone() };
+        let facts = RightsAttributes { level: max_level, ..self.0.rights.attributes().clone() };
         self.with_attributes(facts)
     }
 

@@ -81,11 +81,11 @@ impl Right {
     /// Returns a remedy for a missing right, for every interface.
     pub fn remedy(self) -> String {
         if self.is_allowed_for_agents() {
-            format!("use owner.key, or a key made with `toolkeep key create --right {self}`")
+            format!("use owner.key, or a key created with `toolkeep key create --right {self}`")
         } else {
             format!(
-                "use owner.key, or a person's key made with `toolkeep key create --person --right {self}`; \
-                 an agent's key never has it"
+                "use owner.key, or a person's key created with `toolkeep key create --person \
+                 --right {self}`; an agent's key cannot have it"
             )
         }
     }

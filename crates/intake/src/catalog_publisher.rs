@@ -1,4 +1,5 @@
-//! The configured sources in order, and the only writer of the merged catalog.
+//! Publisher of the merged catalog: holds the configured sources in order, and is the only writer
+//! of the catalog.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,14 +51,14 @@ struct SourceTable {
 pub(crate) struct PreparedSource(RunningSource);
 
 impl PreparedSource {
-    pub(crate) fn new(sourced: &ConfiguredSource) -> (Self, RefreshChannels) {
-        let (running, wires) = new_running_source(sourced);
+    pub(crate) fn new(configured: &ConfiguredSource) -> (Self, RefreshChannels) {
+        let (running, wires) = new_running_source(configured);
         (Self(running), wires)
     }
 
     /// Sets its first listing.
-    pub(crate) fn set_listed(&mut self, shelf: SourceCatalog) {
-        self.0.source_catalog = Arc::new(shelf);
+    pub(crate) fn set_listed(&mut self, source_catalog: SourceCatalog) {
+        self.0.source_catalog = Arc::new(source_catalog);
     }
 }
 
@@ -87,13 +88,13 @@ impl CatalogPublisher {
         org: Org,
         pins: Option<Arc<PinRegistry>>,
         current: Arc<CurrentSnapshot<Policy>>,
-        numbers: watch::Sender<u64>,
+        versions: watch::Sender<u64>,
     ) -> Self {
         Self {
             org,
             source_table: Mutex::default(),
             current_snapshot: current,
-            versions: numbers,
+            versions,
             pin_registry: pins,
         }
     }
@@ -103,26 +104,26 @@ impl CatalogPublisher {
     }
 
     /// Returns true if a source would replace one with another configuration.
-    pub(crate) fn would_replace(&self, sourced: &ConfiguredSource) -> bool {
+    pub(crate) fn would_replace(&self, configured: &ConfiguredSource) -> bool {
         let sources = self.lock_table();
-        let there = sources.running.get(sourced.source.name());
-        there.is_some_and(|running| running.fingerprint != sourced.fingerprint)
+        let there = sources.running.get(configured.source.name());
+        there.is_some_and(|running| running.fingerprint != configured.fingerprint)
     }
 
     /// Sets the sources and returns those to start. The `prepared` ones have already started.
-    /// Dropping the `asked` sender of removed sources ends their tasks. Of two sources with one
+    /// Dropping the refresh sender of removed sources ends their tasks. Of two sources with one
     /// name the first is used; configuration rejects that before. A given policy becomes active at
     /// the same moment.
     pub(crate) fn set_sources(
         &self,
-        wanted: Vec<ConfiguredSource>,
+        configured: Vec<ConfiguredSource>,
         mut prepared: HashMap<SourceName, PreparedSource>,
-        rules: Option<&Policy>,
+        policy: Option<&Policy>,
     ) -> Vec<(ConfiguredSource, RefreshChannels)> {
         let mut sources = self.lock_table();
         let mut old = std::mem::take(&mut *sources);
         let mut start = Vec::new();
-        for sourced in wanted {
+        for sourced in configured {
             let name = sourced.source.name().clone();
             if sources.running.contains_key(&name) {
                 continue;
@@ -145,31 +146,31 @@ impl CatalogPublisher {
             sources.order.push(name.clone());
             sources.running.insert(name, running);
         }
-        self.publish_with(&mut sources, rules);
+        self.publish_with(&mut sources, policy);
         start
     }
 
     /// Adds a source unless it exists unchanged; returns it to be started.
     pub(crate) fn add_source(
         &self,
-        sourced: ConfiguredSource,
+        configured: ConfiguredSource,
     ) -> Option<(ConfiguredSource, RefreshChannels)> {
         let mut sources = self.lock_table();
-        let name = sourced.source.name().clone();
+        let name = configured.source.name().clone();
         let there = sources.running.get(&name);
-        if there.is_some_and(|running| running.fingerprint == sourced.fingerprint) {
+        if there.is_some_and(|running| running.fingerprint == configured.fingerprint) {
             return None;
         }
         if there.is_none() {
             sources.order.push(name.clone());
         }
-        let (running, wires) = new_running_source(&sourced);
+        let (running, wires) = new_running_source(&configured);
         sources.running.insert(name, running);
         self.publish_catalog(&mut sources);
-        Some((sourced, wires))
+        Some((configured, wires))
     }
 
-    /// Removes a source; dropping its `asked` sender ends its task.
+    /// Removes a source; dropping its refresh sender ends its task.
     pub(crate) fn remove_source(&self, name: &SourceName) {
         let mut sources = self.lock_table();
         if sources.running.remove(name).is_some() {
@@ -181,8 +182,12 @@ impl CatalogPublisher {
     /// Publishes a source catalog, unless its source was removed or restarted meanwhile. Resolves
     /// when the catalog has it: immediately, or batched with others. An unchanged source catalog
     /// publishes nothing.
-    pub(crate) async fn publish_source(&self, shelf: SourceCatalog, of: &watch::Sender<u64>) {
-        let Some(before) = self.replace_source_catalog(shelf, of) else { return };
+    pub(crate) async fn publish_source(
+        &self,
+        source_catalog: SourceCatalog,
+        completed: &watch::Sender<u64>,
+    ) {
+        let Some(before) = self.replace_source_catalog(source_catalog, completed) else { return };
         let mut numbers = self.versions.subscribe();
         if timeout(BATCH_WINDOW, numbers.wait_for(|_| self.catalog_version() > before))
             .await
@@ -237,10 +242,10 @@ impl CatalogPublisher {
     }
 
     /// Sets the policy; the catalog stays.
-    pub(crate) fn set_policy(&self, rules: &Policy) {
+    pub(crate) fn set_policy(&self, policy: &Policy) {
         // Runs under the lock, so that subscribers of a version find it.
         let _sources = self.lock_table();
-        self.versions.send_replace(self.current_snapshot.update_snapshot(None, Some(rules)));
+        self.versions.send_replace(self.current_snapshot.update_snapshot(None, Some(policy)));
     }
 
     /// Returns the version of the current catalog.

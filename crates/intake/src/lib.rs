@@ -94,20 +94,20 @@ impl SourceSupervisor {
     pub fn start_sources(
         org: Org,
         sources: Vec<ConfiguredSource>,
-        times: SupervisorTimeouts,
+        timeouts: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::start_inner((org, None), sources, times, clock)
+        Self::start_inner((org, None), sources, timeouts, clock)
     }
 
     /// Starts listing `sources` with pins, which decide which definitions are callable.
     pub fn start_with_pins(
         (org, pins): (Org, Arc<PinRegistry>),
         sources: Vec<ConfiguredSource>,
-        times: SupervisorTimeouts,
+        timeouts: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::start_inner((org, Some(pins)), sources, times, clock)
+        Self::start_inner((org, Some(pins)), sources, timeouts, clock)
     }
 
     fn start_inner(
@@ -161,15 +161,19 @@ impl SourceSupervisor {
 
     /// Applies a new configuration and its policy in one step: sources are removed with the old
     /// policy, and added with the new one.
-    pub fn set_sources_and_policy(&self, sources: Vec<ConfiguredSource>, rules: &Policy) {
-        self.spawn_source_tasks(self.publisher.set_sources(sources, HashMap::new(), Some(rules)));
+    pub fn set_sources_and_policy(&self, sources: Vec<ConfiguredSource>, policy: &Policy) {
+        self.spawn_source_tasks(self.publisher.set_sources(sources, HashMap::new(), Some(policy)));
     }
 
     /// Applies a new configuration and policy after replaced sources that are [listed
     /// locally](tool::Source::is_listed_locally) have been listed; until then the old ones serve under the
     /// old policy. A source that is not listed within five seconds replaces the old one without
     /// tools.
-    pub async fn replace_sources_and_policy(&self, sources: Vec<ConfiguredSource>, rules: &Policy) {
+    pub async fn replace_sources_and_policy(
+        &self,
+        sources: Vec<ConfiguredSource>,
+        policy: &Policy,
+    ) {
         let replaces = |new: &&ConfiguredSource| {
             new.source.is_listed_locally() && self.publisher.would_replace(new)
         };
@@ -180,7 +184,7 @@ impl SourceSupervisor {
             tasks.push(supervised);
             (name, prepared)
         });
-        let new = self.publisher.set_sources(sources, prepared.collect(), Some(rules));
+        let new = self.publisher.set_sources(sources, prepared.collect(), Some(policy));
         for supervised in tasks {
             drop(self.tasks.spawn(supervised.run_task()));
         }
@@ -212,8 +216,8 @@ impl SourceSupervisor {
     }
 
     /// Sets the policy; the sources stay.
-    pub fn set_policy(&self, rules: &Policy) {
-        self.publisher.set_policy(rules);
+    pub fn set_policy(&self, policy: &Policy) {
+        self.publisher.set_policy(policy);
     }
 
     /// Adds a source after the others, or replaces one of the same name.

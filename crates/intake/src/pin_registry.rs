@@ -63,8 +63,11 @@ impl PinRegistry {
     }
 
     /// Updates pins from a listing. Call before [`PinRegistry::apply_pins`].
-    pub(crate) async fn update_from_listing(&self, shelf: &mut SourceCatalog) -> PinUpdateStatus {
-        let source = shelf.source.clone();
+    pub(crate) async fn update_from_listing(
+        &self,
+        source_catalog: &mut SourceCatalog,
+    ) -> PinUpdateStatus {
+        let source = source_catalog.source.clone();
         let loads = join_all(
             (0..ROWS_PER_SOURCE).map(|shard| self.pin_store.ensure_loaded(&source, shard)),
         )
@@ -72,15 +75,16 @@ impl PinRegistry {
         let mut trouble = loads.into_iter().find_map(Result::err);
         let first = trouble.is_none() && !self.pin_store.has_pins(&source);
         let mut sights: BTreeMap<usize, Vec<(ToolName, ObservedDefinition)>> = BTreeMap::new();
-        for definition in shelf.observed_definitions() {
+        for definition in source_catalog.observed_definitions() {
             let (name, digest, ..) = definition;
             if !self.is_active_definition(&source, name, digest) {
-                let sight = observed_definition(definition, shelf.trust, self.clock.wall_now());
+                let sight =
+                    observed_definition(definition, source_catalog.trust, self.clock.wall_now());
                 sights.entry(shard_index(name)).or_default().push((name.clone(), sight));
             }
         }
-        let gone = if shelf.state == SourceState::Current {
-            self.missing_active_pins(shelf)
+        let gone = if source_catalog.state == SourceState::Current {
+            self.missing_active_pins(source_catalog)
         } else {
             BTreeMap::new()
         };
@@ -90,7 +94,7 @@ impl PinRegistry {
         let writes = shards.into_iter().map(|shard| {
             let seen = sights.get(&shard).map_or(&[][..], Vec::as_slice);
             let lost = gone.get(&shard).map_or(&[][..], Vec::as_slice);
-            let trust = shelf.trust;
+            let trust = source_catalog.trust;
             let step = move |pins: &mut BTreeMap<ToolName, Pin>| {
                 apply_observations(pins, (seen, lost), (trust, first))
             };
@@ -104,20 +108,21 @@ impl PinRegistry {
         }
         self.record_changes(&source, changes);
         let Some(error) = trouble else { return PinUpdateStatus::Complete };
-        tracing::warn!(source = %source, %error, "pins cannot be kept");
-        if shelf.trust != SourceTrust::Full {
-            let told = format!("pins cannot be kept, so that new tools are not active: {error}");
-            let fix = "`toolkeep doctor` looks at the store; it is tried again by itself";
-            shelf.problems.push(Problem::new(source.to_string(), told).with_help(fix));
+        tracing::warn!(source = %source, %error, "cannot store pins");
+        if source_catalog.trust != SourceTrust::Full {
+            let told = format!("cannot store pins, so new tools are not active: {error}");
+            let fix = "run `toolkeep doctor` to check the store; the write is retried \
+                automatically";
+            source_catalog.problems.push(Problem::new(source.to_string(), told).with_help(fix));
         }
         PinUpdateStatus::RetryNeeded
     }
 
     /// Applies the pins to a source catalog. Never blocks.
-    pub(crate) fn apply_pins(&self, shelf: &mut SourceCatalog) {
-        let (source, trust) = (shelf.source.clone(), shelf.trust);
+    pub(crate) fn apply_pins(&self, source_catalog: &mut SourceCatalog) {
+        let (source, trust) = (source_catalog.source.clone(), source_catalog.trust);
         self.pin_store.with_pins(&source, |pins| {
-            shelf
+            source_catalog
                 .apply_pins(|name, definition| pin::is_callable(pins.get(name), trust, definition));
         });
     }
@@ -191,7 +196,7 @@ impl PinRegistry {
             for event in events.into_iter().chain(summary) {
                 let event = AuditEventRecord { source: Some(source.clone()), ..event };
                 if let Err(error) = self.audit_log.record_event(&event) {
-                    tracing::error!(%error, source = %source, "a pin's change is not on record");
+                    tracing::error!(%error, source = %source, "cannot record a change of a pin");
                     return;
                 }
             }

@@ -117,12 +117,14 @@ impl SourceTask {
         let limit = self.configured.source.list_timeout().unwrap_or(self.timeouts.list_timeout);
         match timeout(limit, listing).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => {
-                Err(self
-                    .source_error(SourceErrorKind::Crashed, "a fault in the source's code".into()))
-            }
+            Ok(Err(_)) => Err(self.source_error(
+                SourceErrorKind::Crashed,
+                "an internal error of the \
+                        source"
+                    .into(),
+            )),
             Err(_) => {
-                let said = format!("no listing within {} s", limit.as_secs());
+                let said = format!("no tool list within {} s", limit.as_secs());
                 Err(self.source_error(SourceErrorKind::TimedOut, said))
             }
         }
@@ -141,7 +143,7 @@ impl SourceTask {
 
     fn source_error(&self, kind: SourceErrorKind, message: String) -> SourceError {
         let problem = Problem::new(self.configured.source.name().to_string(), message)
-            .with_help("look at the source's own log; it is tried again by itself");
+            .with_help("see the source's own log; the refresh is retried automatically");
         SourceError { kind, problem }
     }
 
@@ -160,7 +162,7 @@ impl SourceTask {
                 if log.record_success() {
                     tracing::info!(source = %name, tools, problems, "source listed");
                 } else {
-                    tracing::debug!(source = %name, tools, problems, "source listed again");
+                    tracing::debug!(source = %name, tools, problems, "source can be listed again");
                 }
                 log_new_problems(name, &shelf.problems, &known);
                 shelf
@@ -170,13 +172,24 @@ impl SourceTask {
                 // It is retried for ever, and logged ever more rarely.
                 match log.record_failure() {
                     LogDecision::Log { since_last: 0 } => {
-                        tracing::warn!(source = %name, %error, kept, "source not listed");
+                        tracing::warn!(source = %name, %error, kept, "cannot list the source");
                     }
                     LogDecision::Log { since_last } => {
-                        tracing::warn!(source = %name, %error, kept, failures = since_last + 1, "source still not listed");
+                        tracing::warn!(
+                            source = %name,
+                            %error,
+                            kept,
+                            failures = since_last + 1,
+                            "the source still cannot be listed"
+                        );
                     }
                     LogDecision::Skip => {
-                        tracing::debug!(source = %name, %error, kept, "source still not listed");
+                        tracing::debug!(
+                            source = %name,
+                            %error,
+                            kept,
+                            "the source still cannot be listed"
+                        );
                     }
                 }
                 shelf.with_failure(&error, self.clock.wall_now())
@@ -195,8 +208,8 @@ impl SourceTask {
         tokio::task::spawn_blocking(compile).await.unwrap_or(last)
     }
 
-    /// Waits until the next listing is due; `false` if the source was removed. `seen` is the known
-    /// revision, if a change of it triggers a listing.
+    /// Waits until the next listing is due; `false` if the source was removed. A change of
+    /// `known_revision` triggers a listing, if it is given.
     async fn wait_for_next_listing(
         &mut self,
         known_revision: Option<SourceRevision>,
@@ -264,6 +277,6 @@ fn log_new_problems(source: &SourceName, problems: &[Problem], known: &[Problem]
         tracing::error!(%source, place = problem.location, fix, "{}", problem.message);
     }
     if more > 0 {
-        tracing::error!(%source, more, "more problems: `toolkeep source list` shows them");
+        tracing::error!(%source, more, "more problems; run `toolkeep source list` to see them");
     }
 }

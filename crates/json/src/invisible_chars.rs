@@ -1,4 +1,4 @@
-//! Escaping of invisible characters.
+//! Escaping of invisible Unicode characters in JSON text.
 //!
 //! Foreign text goes to models, terminals and logs. Invisible characters can carry instructions to
 //! a model, reverse a line or move a cursor. They become `\u{200b}`, in letters; all other bytes

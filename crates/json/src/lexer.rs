@@ -29,12 +29,12 @@ pub(super) struct RawKey<'t> {
 }
 
 impl RawKey<'_> {
-    /// Returns true if it is the key `wanted`.
-    pub(super) fn matches_key(&self, wanted: &str) -> bool {
+    /// Returns true if it is the key `expected`.
+    pub(super) fn matches_key(&self, expected: &str) -> bool {
         if self.has_escapes {
-            return unescape(self.content).is_some_and(|key| *key == *wanted);
+            return unescape(self.content).is_some_and(|key| *key == *expected);
         }
-        self.content == wanted
+        self.content == expected
     }
 }
 
@@ -103,11 +103,11 @@ fn find_escape(text: &str) -> usize {
 }
 
 /// Skips whitespace and returns the position after it.
-pub(super) fn skip_whitespace(text: &[u8], mut at: usize) -> usize {
-    while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-        at += 1;
+pub(super) fn skip_whitespace(text: &[u8], mut position: usize) -> usize {
+    while matches!(text.get(position), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+        position += 1;
     }
-    at
+    position
 }
 
 /// Returns the position after the string that begins at `at`, and whether it has escapes.
@@ -141,16 +141,16 @@ const SHORT_STRING_BYTES: usize = 64;
 /// Number of consecutive other bytes after which eight are searched at a time.
 const BYTEWISE_RUN: usize = 16;
 
-/// Returns the position after the value that begins at `at`.
-pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
-    match text.get(at) {
-        Some(b'"') => skip_string(text, at).0,
-        Some(b'{') => skip_nested(text, at, (b'{', b'}')),
-        Some(b'[') => skip_nested(text, at, (b'[', b']')),
+/// Returns the position after the value that begins at `position`.
+pub(super) fn skip_value(text: &[u8], position: usize) -> usize {
+    match text.get(position) {
+        Some(b'"') => skip_string(text, position).0,
+        Some(b'{') => skip_nested(text, position, (b'{', b'}')),
+        Some(b'[') => skip_nested(text, position, (b'[', b']')),
         _ => {
             let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
-            let rest = text.get(at..).unwrap_or_default();
-            at + rest.iter().position(ends).unwrap_or(rest.len())
+            let rest = text.get(position..).unwrap_or_default();
+            position + rest.iter().position(ends).unwrap_or(rest.len())
         }
     }
 }

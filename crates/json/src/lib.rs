@@ -73,7 +73,7 @@ impl JsonLimits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// The text is longer than the limit.
-    #[error("the JSON text has {size} bytes, {limit} are allowed")]
+    #[error("the JSON text has {size} bytes; the maximum is {limit}")]
     TooLong {
         /// Size received in bytes.
         size: usize,

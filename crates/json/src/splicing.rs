@@ -190,8 +190,8 @@ impl Json {
     /// Returns a part of this text as a value that shares its bytes. A part of another text is
     /// copied.
     #[must_use]
-    pub fn slice_of(&self, look: JsonRef<'_>) -> Self {
-        let (part, whole) = (look.as_str(), self.as_str());
+    pub fn slice_of(&self, value: JsonRef<'_>) -> Self {
+        let (part, whole) = (value.as_str(), self.as_str());
         let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
         let inside = start.checked_add(part.len()).is_some_and(|end| end <= whole.len());
         if inside { self.slice_ref(part) } else { Self(ByteString::from(part)) }

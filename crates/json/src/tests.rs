@@ -21,7 +21,7 @@ fn says_what_is_wrong_and_where() {
     assert_eq!(refused("1 2"), "trailing characters at line 1 column 3");
     assert!(refused(r#""\ud800""#).contains("hex escape"));
     assert!(refused(r#""\udc00""#).contains("surrogate"));
-    assert_eq!(refused(&"1".repeat(65)), "the JSON text has 65 bytes, 64 are allowed");
+    assert_eq!(refused(&"1".repeat(65)), "the JSON text has 65 bytes; the maximum is 64");
     assert!(matches!(Json::parse(vec![b'"', 0xff, b'"'], SMALL), Err(JsonError::Malformed { .. })));
 }
 

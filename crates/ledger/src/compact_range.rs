@@ -28,15 +28,15 @@ fn subtree_level(at: u64, end: u64) -> u32 {
 }
 
 impl CompactRange {
-    /// Creates an empty range at leaf `begin`.
-    pub(crate) fn empty_at(begin: u64) -> Self {
-        Self { first_leaf: begin, end_leaf: begin, subtrees: Vec::new() }
+    /// Creates an empty range at leaf `start`.
+    pub(crate) fn empty_at(start: u64) -> Self {
+        Self { first_leaf: start, end_leaf: start, subtrees: Vec::new() }
     }
 
-    /// Creates the range from `begin` to `end` with these subtree roots; `None` if their number is
+    /// Creates the range from `start` to `end` with these subtree roots; `None` if their number is
     /// wrong.
-    pub(crate) fn from_hashes(begin: u64, end: u64, hashes: &[Sha256Hash]) -> Option<Self> {
-        let mut run = Self::empty_at(begin);
+    pub(crate) fn from_hashes(start: u64, end: u64, hashes: &[Sha256Hash]) -> Option<Self> {
+        let mut run = Self::empty_at(start);
         for hash in hashes {
             if run.end_leaf >= end {
                 return None;
@@ -88,12 +88,12 @@ impl CompactRange {
         true
     }
 
-    /// Root of the tree over the leaves from `from` to `to`, if whole subtrees cover exactly that
+    /// Returns the root over the leaves from `start` to `end`, if whole subtrees cover exactly that
     /// range.
-    pub(crate) fn subrange_root(&self, from: u64, to: u64) -> Option<Sha256Hash> {
-        let inside = self.subtrees.iter().filter(|node| (from..to).contains(&node.start));
+    pub(crate) fn subrange_root(&self, start: u64, end: u64) -> Option<Sha256Hash> {
+        let inside = self.subtrees.iter().filter(|node| (start..end).contains(&node.start));
         let ends = |node: &SubtreeRoot| node.start + (1 << node.level);
-        let (mut at, mut hashes) = (from, Vec::new());
+        let (mut at, mut hashes) = (start, Vec::new());
         for node in inside {
             if node.start != at {
                 return None;
@@ -101,14 +101,14 @@ impl CompactRange {
             at = ends(node);
             hashes.push(node.hash);
         }
-        if at != to {
+        if at != end {
             return None;
         }
         let last = hashes.pop()?;
         Some(hashes.iter().rev().fold(last, |right, left| node_hash(left, &right)))
     }
 
-    /// Root of the tree over the whole range.
+    /// Returns the root of the tree over the whole range.
     pub(crate) fn range_root(&self) -> Sha256Hash {
         self.subrange_root(self.first_leaf, self.end_leaf)
             .unwrap_or_else(|| crate::hash_chain::sha256(&[]))

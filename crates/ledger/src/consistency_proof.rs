@@ -29,42 +29,45 @@ pub struct ConsistencyProof {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The proof has other sizes than the checkpoints.
-    #[error("the proof is about other sizes than those of the checkpoints")]
+    #[error("the sizes in the proof differ from those of the checkpoints")]
     SizeMismatch,
     /// The checkpoints are of two records.
-    #[error("the checkpoints are of two different writers")]
+    #[error("the checkpoints belong to two different writers")]
     WriterMismatch,
     /// The computed root differs from that of the earlier checkpoint.
     #[error(
-        "the proof does not lead to the earlier checkpoint: that is of another record, or was changed"
+        "the proof does not match the earlier checkpoint, which belongs to another record or was \
+         changed"
     )]
     EarlierRootMismatch,
     /// The computed root differs from that of the later checkpoint.
     #[error(
-        "the proof does not lead to the later checkpoint: the record was written anew, or the proof was changed"
+        "the proof does not match the later checkpoint: the record was rewritten, or the proof was \
+         changed"
     )]
     LaterRootMismatch,
 }
 
 impl ConsistencyProof {
-    /// From the runs of leaves up to the smaller size and on to the larger one.
-    pub(crate) fn from_ranges(first: &CompactRange, rest: &CompactRange) -> Option<Self> {
-        let (from, to) = (first.end_leaf(), rest.end_leaf());
+    /// Builds the proof from the leaf range of the smaller tree and the range up to the larger
+    /// size.
+    pub(crate) fn from_ranges(first: &CompactRange, second: &CompactRange) -> Option<Self> {
+        let (from, to) = (first.end_leaf(), second.end_leaf());
         let mut path = Vec::new();
         if from > 0 {
             let (mut m, mut n, mut at, mut whole) = (from, to, 0, true);
             while m < n {
                 let half = n.next_power_of_two() / 2;
                 if m <= half {
-                    path.push(subtree_root(first, rest, at + half, at + n)?);
+                    path.push(subtree_root(first, second, at + half, at + n)?);
                     n = half;
                 } else {
-                    path.push(subtree_root(first, rest, at, at + half)?);
+                    path.push(subtree_root(first, second, at, at + half)?);
                     (at, m, n, whole) = (at + half, m - half, n - half, false);
                 }
             }
             if !whole {
-                path.push(subtree_root(first, rest, at, at + n)?);
+                path.push(subtree_root(first, second, at, at + n)?);
             }
         }
         path.reverse();

@@ -154,11 +154,11 @@ pub(crate) fn append_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// Reads at `at` until `into` is full or the file ends. Returns the number of bytes read.
-pub(crate) fn read_fully(file: &dyn DiskFile, at: u64, into: &mut [u8]) -> io::Result<usize> {
+/// Reads at `offset` until `buffer` is full or the file ends. Returns the number of bytes read.
+pub(crate) fn read_fully(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
-    while let Some(rest) = into.get_mut(have..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(at + have as u64, rest)? {
+    while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(offset + have as u64, rest)? {
             0 => break,
             read => have += read,
         }

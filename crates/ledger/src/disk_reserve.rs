@@ -15,7 +15,7 @@ impl SyncThread {
         if is_storage_full(error) {
             return low_space(&site.dir, estimate_free(site, reserve), reserve);
         }
-        let what = "calls with effects are refused, because they cannot be recorded surely";
+        let what = "calls with side effects are rejected, because they cannot be recorded reliably";
         let told = io_failure(what, &site.dir, error);
         LowSpaceErrors { synced_calls: told.clone(), all_calls: told }
     }
@@ -24,7 +24,7 @@ impl SyncThread {
     fn enter_low_space(state: &mut LedgerState, short: LowSpaceErrors) {
         let known = matches!(&state.mode, LedgerMode::LowSpace(old) if old.synced_calls == short.synced_calls);
         if !known {
-            tracing::error!(error = %short.synced_calls, "the record is short of room");
+            tracing::error!(error = %short.synced_calls, "the record is low on disk space");
         }
         state.mode = LedgerMode::LowSpace(short);
     }
@@ -56,7 +56,7 @@ impl SyncThread {
                     active.reserved_end = to;
                 }
                 if low {
-                    tracing::info!("the record has room again");
+                    tracing::info!("the record has enough disk space again");
                     state.mode = LedgerMode::Accepting;
                     self.inner.write_deferred(&mut state);
                 }

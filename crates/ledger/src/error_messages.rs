@@ -7,27 +7,24 @@ use tool::LedgerError;
 
 use crate::disk::is_storage_full;
 
-/// Returns the error of a failed operation in `dir`; `what` describes the failure.
-pub(crate) fn io_failure(what: &str, dir: &Path, error: &io::Error) -> LedgerError {
+/// Returns the error of a failed operation in `dir`; `action` describes the failure.
+pub(crate) fn io_failure(action: &str, dir: &Path, error: &io::Error) -> LedgerError {
     let fix = match error.kind() {
-        _ if is_storage_full(error) => {
-            "free some space there; the record goes on by itself within 5 seconds"
-        }
-        io::ErrorKind::PermissionDenied => "give the server's user the right to write there",
+        _ if is_storage_full(error) => "free some space there; recording resumes within 5 seconds",
+        io::ErrorKind::PermissionDenied => "give the server's user write permission there",
         io::ErrorKind::WouldBlock => {
-            "another process keeps its record there: stop it, or give this one a writer's name or a directory of its own"
+            "another process writes its record there: stop it, or give this server its own writer \
+             name or directory"
         }
-        io::ErrorKind::ReadOnlyFilesystem => "mount it for writing, or move the data directory",
-        io::ErrorKind::NotFound => "make the directory, or correct its path in the configuration",
-        _ => {
-            "check the disk and the system's log; the record goes on by itself when writing works again"
-        }
+        io::ErrorKind::ReadOnlyFilesystem => "mount it writable, or move the data directory",
+        io::ErrorKind::NotFound => "create the directory, or correct its path in the configuration",
+        _ => "check the disk and the system log; recording resumes as soon as writing succeeds",
     };
-    LedgerError::new(format!("{what} in `{}`: {}; {fix}", dir.display(), error_reason(error)))
+    LedgerError::new(format!("{action} in `{}`: {}; {fix}", dir.display(), error_reason(error)))
 }
 
 fn error_reason(error: &io::Error) -> String {
-    if is_storage_full(error) { "no space is left".to_owned() } else { error.to_string() }
+    if is_storage_full(error) { "no space left".to_owned() } else { error.to_string() }
 }
 
 /// Error while less disk space is free than the ledger reserves.
@@ -44,19 +41,20 @@ pub(crate) struct LowSpaceErrors {
 pub(crate) fn low_space(dir: &Path, free: u64, reserve: u64) -> LowSpaceErrors {
     let (dir, more) = (dir.display(), if free == 0 { "some" } else { "some more" });
     let room = match free {
-        0 => "no space is left".to_owned(),
+        0 => "no space left".to_owned(),
         free => format!(
-            "about {} are free, which is less than the {} that the ledger keeps in reserve",
+            "about {} are free, less than the ledger's reserve of {}",
             format_size(free),
             format_size(reserve)
         ),
     };
-    let fix = format!("free {more} space there; the record goes on by itself within 5 seconds");
+    let fix = format!("free {more} space there; recording resumes within 5 seconds");
     let effects = format!(
-        "calls with effects are refused, because they cannot be recorded surely in `{dir}`: {room}; {fix}"
+        "calls with side effects are rejected, because they cannot be recorded reliably in \
+         `{dir}`: {room}; {fix}"
     );
     let all = format!(
-        "no call can be recorded in `{dir}`: {room}, and the ledger's reserve is used up; {fix}"
+        "no call can be recorded in `{dir}`: {room}, and the ledger's reserve is exhausted; {fix}"
     );
     LowSpaceErrors { synced_calls: LedgerError::new(effects), all_calls: LedgerError::new(all) }
 }
@@ -72,7 +70,7 @@ fn format_size(bytes: u64) -> String {
 /// Returns the error of a closed ledger.
 pub(crate) fn ledger_closed(dir: &Path) -> LedgerError {
     LedgerError::new(format!(
-        "the record in `{}` is closed: the server is stopping; call again when it is back",
+        "the record in `{}` is closed: the server is stopping; call again after its restart",
         dir.display()
     ))
 }
@@ -80,7 +78,7 @@ pub(crate) fn ledger_closed(dir: &Path) -> LedgerError {
 /// Returns the error of a sync that exceeded its time limit.
 pub(crate) fn sync_timeout(dir: &Path, waited: std::time::Duration) -> LedgerError {
     LedgerError::new(format!(
-        "the disk under `{}` did not confirm a record within {} ms; check its load and its health",
+        "the disk of `{}` did not sync a record within {} ms; check its load and health",
         dir.display(),
         waited.as_millis()
     ))
@@ -89,7 +87,8 @@ pub(crate) fn sync_timeout(dir: &Path, waited: std::time::Duration) -> LedgerErr
 /// Returns the error of too many unsynced records.
 pub(crate) fn backlog_full(dir: &Path, bytes: usize) -> LedgerError {
     LedgerError::new(format!(
-        "the disk under `{}` does not keep up: {bytes} bytes of records wait for it; check its load and its health",
+        "the disk of `{}` is too slow: {bytes} bytes of records are queued; check its load and \
+         health",
         dir.display()
     ))
 }

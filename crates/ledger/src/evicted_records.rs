@@ -1,4 +1,5 @@
-//! Membership of evicted records in the active segment, which has no filter yet.
+//! Set of the records that were evicted from the index and lie in the active segment, which has no
+//! filter yet.
 //!
 //! A Bloom filter of call ids and a set of labels, in memory. Both have false positives, but no
 //! false negatives.
@@ -34,7 +35,7 @@ pub(crate) struct EvictedRecords {
 }
 
 impl EvictedRecords {
-    /// For segments of so many bytes.
+    /// Creates the set for segments of this size.
     pub(crate) fn new(segment_bytes: u64) -> Self {
         let words = usize::try_from(segment_bytes / BYTES_PER_WORD).unwrap_or(1);
         Self {
@@ -62,7 +63,7 @@ impl EvictedRecords {
         self.has_unknown_records = true;
     }
 
-    /// An entry left the index.
+    /// Adds an entry that left the index.
     pub(crate) fn add_entry(&mut self, entry: &IndexEntry) {
         if entry.position.segment_number != self.number {
             return;
@@ -100,7 +101,7 @@ impl EvictedRecords {
         })
     }
 
-    /// Whether records of the call may be among those of the segment `number`.
+    /// Returns whether the segment `number` may hold evicted records of the call.
     pub(crate) fn may_hold_call(&self, number: u32, call: CallId) -> bool {
         let all = || {
             self.filter_bits(call)
@@ -109,12 +110,12 @@ impl EvictedRecords {
         number != self.number || self.has_unknown_records || all()
     }
 
-    /// Whether records with such a label may be.
-    pub(crate) fn may_hold_label(&self, number: u32, fits: impl Fn(&SearchKey) -> bool) -> bool {
+    /// Returns whether the segment `number` may hold evicted records with a matching label.
+    pub(crate) fn may_hold_label(&self, number: u32, matches: impl Fn(&SearchKey) -> bool) -> bool {
         number != self.number
             || self.has_unknown_records
             || self.has_other_labels
-            || self.labels.iter().any(fits)
+            || self.labels.iter().any(matches)
     }
 }
 

@@ -52,14 +52,14 @@ impl FileLedger {
         let thread = std::thread::Builder::new()
             .name("ledger-sync".to_owned())
             .spawn(move || syncer.run_thread())
-            .map_err(|error| io_failure("no thread for the record can be started", dir, &error))?;
+            .map_err(|error| io_failure("cannot start the thread of the record", dir, &error))?;
         let of_filters = Arc::clone(&inner);
         let filters = std::thread::Builder::new()
             .name("ledger-filters".to_owned())
             .spawn(move || crate::filter_thread::run_filter_thread(&of_filters));
         // Without the thread, searches read whole segments.
         let filters = filters.inspect_err(
-            |error| tracing::warn!(%error, "no thread for the filters of the record can be started"),
+            |error| tracing::warn!(%error, "cannot start the thread of the record's filters"),
         );
         let (thread, filters) = (Mutex::new(Some(thread)), Mutex::new(filters.ok()));
         Ok((Self { inner, thread, filters }, recovery))
@@ -72,12 +72,12 @@ impl FileLedger {
         self.inner.filter_work.stop_thread();
         let filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner).take();
         if filters.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the record's filters ended by a fault");
+            tracing::error!("the thread of the record's filters panicked");
         }
         if let Some(thread) = thread {
             self.inner.request_close();
             if thread.join().is_err() {
-                tracing::error!("the ledger's thread ended by a fault");
+                tracing::error!("the ledger's thread panicked");
             }
         }
     }

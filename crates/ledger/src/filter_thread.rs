@@ -83,7 +83,12 @@ pub(crate) fn refresh_filters(inner: &LedgerInner) {
         if let Err(error) = refresh_filter(inner, (number, first), damaged) {
             // Searches read the segment instead. Retention may have removed it meanwhile.
             if inner.lock_index().contains_segment(number) {
-                tracing::warn!(%error, segment = number, "no filter of a segment of the record could be written; searches read the segment");
+                tracing::warn!(
+                    %error,
+                    segment = number,
+                    "cannot write the filter of a segment of the record; searches read the segment \
+                     instead"
+                );
             }
         }
     }
@@ -137,7 +142,11 @@ pub(crate) fn remove_orphans(inner: &LedgerInner) {
         if !inner.lock_index().contains_segment(number)
             && let Err(error) = site.disk.remove_file(&site.filter_paths(number).0)
         {
-            tracing::warn!(%error, segment = number, "the filter of a removed segment could not be removed");
+            tracing::warn!(
+                %error,
+                segment = number,
+                "cannot remove the filter of a removed segment"
+            );
         }
     }
 }

@@ -87,11 +87,11 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the file ends inside a record",
-            Self::InvalidLength => "the length of a record cannot be right",
-            Self::UnknownVersion => "a record has a version that this program does not know",
-            Self::UnknownKind => "a record has a kind that this program does not know",
-            Self::ChecksumMismatch => "the checksum of a record does not hold",
-            Self::InvalidSequence => "the number of a record cannot be right",
+            Self::InvalidLength => "the length of a record is invalid",
+            Self::UnknownVersion => "a record has an unknown version",
+            Self::UnknownKind => "a record has an unknown kind",
+            Self::ChecksumMismatch => "the checksum of a record does not match",
+            Self::InvalidSequence => "the number of a record is invalid",
         })
     }
 }
@@ -110,9 +110,9 @@ fn parse_kind(byte: u8) -> Option<RecordKind> {
     })
 }
 
-/// Reads `N` bytes at `at`.
-pub(crate) fn read_array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+/// Reads `N` bytes at `offset`.
+pub(crate) fn read_array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
 }
 
 /// Returns the length of the frame whose header begins `bytes`, if the header is valid.
@@ -200,8 +200,8 @@ impl FrameBuilder {
     }
 
     /// Encodes the outcome of a call.
-    pub(crate) fn outcome(call: CallId, end: &OutcomeRecord) -> Result<Self, LedgerError> {
-        Self::message_pack(RecordKind::Outcome, call, end)
+    pub(crate) fn outcome(call: CallId, record: &OutcomeRecord) -> Result<Self, LedgerError> {
+        Self::message_pack(RecordKind::Outcome, call, record)
     }
 
     /// Encodes `body` as MessagePack.
@@ -225,7 +225,7 @@ impl FrameBuilder {
     }
 
     fn check_length(mut self, written: Result<(), String>) -> Result<Self, LedgerError> {
-        written.map_err(|why| LedgerError::new(format!("a record cannot be written: {why}")))?;
+        written.map_err(|why| LedgerError::new(format!("cannot encode a record: {why}")))?;
         let length = self.bytes.len();
         match u32::try_from(length) {
             Ok(number) if length <= FRAME_HEADER_BYTES + MAX_BODY_BYTES => {
@@ -233,7 +233,8 @@ impl FrameBuilder {
             }
             _ => {
                 return Err(LedgerError::new(format!(
-                    "a record has {} bytes, {MAX_BODY_BYTES} are allowed: shorten the names in it",
+                    "a record has {} bytes; the maximum is {MAX_BODY_BYTES}: shorten the names in \
+                     it",
                     length - FRAME_HEADER_BYTES
                 )));
             }
@@ -241,7 +242,7 @@ impl FrameBuilder {
         Ok(self)
     }
 
-    /// Bytes of the frame.
+    /// Returns the size of the frame in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -255,9 +256,9 @@ impl FrameBuilder {
     }
 }
 
-/// Writes `value` at offset `at`, which must lie within `bytes`.
-pub(crate) fn write_array<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(place) = bytes.get_mut(at..at + N) {
+/// Writes `value` at offset `offset`, which must lie within `bytes`.
+pub(crate) fn write_array<const N: usize>(bytes: &mut [u8], offset: usize, value: [u8; N]) {
+    if let Some(place) = bytes.get_mut(offset..offset + N) {
         place.copy_from_slice(&value);
     }
 }

@@ -65,15 +65,15 @@ pub(crate) struct FrameReader<'f> {
 }
 
 impl<'f> FrameReader<'f> {
-    /// Reads from `from` to `end`, or to the current end of the file.
-    pub(crate) fn new(file: &'f dyn DiskFile, from: u64, end: u64) -> io::Result<Self> {
-        Self::with_legacy_tail(file, (from, end), None)
+    /// Reads from `start` to `end`, or to the current end of the file.
+    pub(crate) fn new(file: &'f dyn DiskFile, start: u64, end: u64) -> io::Result<Self> {
+        Self::with_legacy_tail(file, (start, end), None)
     }
 
     /// Reads a segment that `tail` continues.
     pub(crate) fn with_legacy_tail(
         file: &'f dyn DiskFile,
-        (from, end): (u64, u64),
+        (start, end): (u64, u64),
         tail: Option<&'f LegacyTail>,
     ) -> io::Result<Self> {
         let size = file.file_size()?;
@@ -84,7 +84,7 @@ impl<'f> FrameReader<'f> {
         Ok(Self {
             content,
             buffer: Vec::new(),
-            buffer_offset: from,
+            buffer_offset: start,
             position: 0,
             end_offset: end,
             resync_budget: MAX_RESYNC_BYTES,
@@ -134,7 +134,7 @@ impl<'f> FrameReader<'f> {
         rest(&self.buffer, self.position)
     }
 
-    /// The next frame, or the next damaged place.
+    /// Reads the next frame, or the next damaged range.
     pub(crate) fn read_next(&mut self) -> io::Result<ReadStep<'_>> {
         if self.fill_buffer(1)? == 0 {
             return Ok(ReadStep::End(self.file_position()));

@@ -65,37 +65,41 @@ impl HashChain {
     /// Restores the chain from its stored position, if the number of subtrees matches.
     pub(crate) fn from_parts(
         count: u64,
-        through: u64,
+        last_seq: u64,
         head: Sha256Hash,
         peaks: Vec<Sha256Hash>,
     ) -> Option<Self> {
         let fits = peaks.len() == count.count_ones() as usize;
-        fits.then_some(Self { count, last_seq: through, head, peaks })
+        fits.then_some(Self { count, last_seq, head, peaks })
     }
 
-    /// Head of the chain.
+    /// Returns the head of the chain.
     pub(crate) fn head(&self) -> Sha256Hash {
         self.head
     }
 
-    /// Roots of the full subtrees, largest first.
+    /// Returns the roots of the full subtrees, largest first.
     pub(crate) fn peaks(&self) -> &[Sha256Hash] {
         &self.peaks
     }
 
-    /// Before the first frame.
+    /// Creates the chain before the first frame.
     pub(crate) fn new(writer: &str) -> Self {
         let head = sha256(&[b"toolkeep ledger 2\n", writer.as_bytes()]);
         Self { count: 0, last_seq: 0, head, peaks: Vec::new() }
     }
 
     /// Resumes from a checkpoint, if it is consistent.
-    pub(crate) fn from_checkpoint(from: &LedgerCheckpoint) -> Option<Self> {
-        let peaks = from.peaks.iter().map(|peak| peak.0).collect::<Vec<_>>();
-        let chain =
-            Self { count: from.frame_count, last_seq: from.last_seq, head: from.head.0, peaks };
-        let fits = chain.peaks.len() == from.frame_count.count_ones() as usize;
-        (fits && chain.tree_root() == from.root.0).then_some(chain)
+    pub(crate) fn from_checkpoint(checkpoint: &LedgerCheckpoint) -> Option<Self> {
+        let peaks = checkpoint.peaks.iter().map(|peak| peak.0).collect::<Vec<_>>();
+        let chain = Self {
+            count: checkpoint.frame_count,
+            last_seq: checkpoint.last_seq,
+            head: checkpoint.head.0,
+            peaks,
+        };
+        let fits = chain.peaks.len() == checkpoint.frame_count.count_ones() as usize;
+        (fits && chain.tree_root() == checkpoint.root.0).then_some(chain)
     }
 
     /// Adds one frame to the chain and the tree.
@@ -113,7 +117,7 @@ impl HashChain {
         self.last_seq = seq;
     }
 
-    /// Root of the tree.
+    /// Returns the root of the tree.
     pub(crate) fn tree_root(&self) -> Sha256Hash {
         let mut peaks = self.peaks.iter().rev();
         let Some(last) = peaks.next() else { return sha256(&[]) };
@@ -121,7 +125,7 @@ impl HashChain {
     }
 
     /// Returns the current position as a checkpoint.
-    pub(crate) fn to_checkpoint(&self, writer: &str, at: WallTime) -> LedgerCheckpoint {
+    pub(crate) fn to_checkpoint(&self, writer: &str, time: WallTime) -> LedgerCheckpoint {
         LedgerCheckpoint {
             writer: writer.to_owned(),
             frame_count: self.count,
@@ -129,7 +133,7 @@ impl HashChain {
             head: Digest(self.head),
             root: Digest(self.tree_root()),
             peaks: self.peaks.iter().map(|peak| Digest(*peak)).collect(),
-            created_at: at,
+            created_at: time,
         }
     }
 

@@ -65,7 +65,7 @@ impl LedgerInner {
         options: LedgerOptions,
         next_seq: u64,
     ) -> Self {
-        let opening = LedgerError::new("the record is being opened; call again in a moment");
+        let opening = LedgerError::new("the record is being opened; try again in a moment");
         Self {
             state: Mutex::new(LedgerState::new(&options, next_seq, LedgerMode::Stopped(opening))),
             index: Mutex::new(RecordIndex::new(options.max_index_entries, options.segment_bytes)),
@@ -99,7 +99,7 @@ impl LedgerInner {
             self.state.clear_poison();
             let mut state = poisoned.into_inner();
             if !matches!(state.mode, LedgerMode::Closed) {
-                let text = "a fault in Toolkeep while a record was written; please report it";
+                let text = "an internal error of Toolkeep while writing a record; please report it";
                 state.mode = LedgerMode::Stopped(LedgerError::new(text));
             }
             state
@@ -131,17 +131,17 @@ impl LedgerInner {
         SearchKey { org, tool, caller }
     }
 
-    /// The label of a call of this caller.
+    /// Returns the search key of a call of this caller.
     pub(crate) fn search_key_of_call(&self, caller: &Caller, tool: &str) -> SearchKey {
         self.search_key(caller.org.as_str(), tool, &caller.subject)
     }
 
-    /// A number that no other process has for the segment `number`.
+    /// Returns a nonce of segment `number` that no other process has.
     pub(crate) fn segment_nonce(&self, number: u32) -> u64 {
         self.hasher.hash_one(number)
     }
 
-    /// Waits for work, `idle` at the longest. Returns whether that time passed.
+    /// Waits for work, for at most `idle`. Returns whether that time passed.
     pub(crate) fn wait_for_work(&self, idle: Duration) -> bool {
         let state = self.lock_state();
         let outcome =
@@ -167,7 +167,7 @@ impl LedgerInner {
         }
     }
 
-    /// The names that a query asks for, as hashes.
+    /// Returns the hashed names that a query requests.
     pub(crate) fn wanted_search_key(&self, query: &RecordQuery) -> WantedSearchKey {
         let hash = |name: &str| self.hasher.hash_one(name);
         WantedSearchKey {
@@ -183,17 +183,15 @@ impl LedgerInner {
         }
     }
 
-    /// Records that a signed checkpoint up to this number exists beside the segments.
-    pub(crate) fn set_signed_through(&self, through: u64) {
+    /// Records the sequence number up to which a signed checkpoint exists beside the segments.
+    pub(crate) fn set_signed_through(&self, seq: u64) {
         if let Some(progress) = &mut self.lock_state().progress {
-            progress.write_progress(WriterProgress {
-                signed_seq: through,
-                ..progress.current_progress()
-            });
+            progress
+                .write_progress(WriterProgress { signed_seq: seq, ..progress.current_progress() });
         }
     }
 
-    /// Whether the call's ticket is one of this ledger's.
+    /// Returns whether this ledger holds the receipt of a running call.
     pub(crate) fn is_running(&self, call: CallId) -> bool {
         self.lock_state().running_calls.contains_key(&call)
     }

@@ -58,7 +58,7 @@ impl LedgerOptions {
         let name = &self.writer;
         if name.is_empty() || name.len() > Self::MAX_WRITER_BYTES || !name.bytes().all(fits) {
             return Err(LedgerError::new(format!(
-                "the writer's name `{}` does not fit: 1 to {} letters, digits, `_`, `.` and `-`",
+                "invalid writer name `{}`: use 1 to {} letters, digits, `_`, `.` and `-`",
                 name.escape_debug(),
                 Self::MAX_WRITER_BYTES
             )));
@@ -75,7 +75,7 @@ impl LedgerOptions {
         for (name, value, least, most) in bounds {
             if !(least..=most).contains(&value) {
                 return Err(LedgerError::new(format!(
-                    "the record's option `{name}` is {value}; it may be {least} to {most}"
+                    "the record's option `{name}` is {value}; it must be from {least} to {most}"
                 )));
             }
         }
@@ -117,8 +117,10 @@ mod tests {
             {
                 let mut options = LedgerOptions::default();
                 set(&mut options, value);
-                let told =
-                    format!("the record's option `{name}` is {value}; it may be {least} to {most}");
+                let told = format!(
+                    "the record's option `{name}` is {value}; it must be from {least} to \
+                        {most}"
+                );
                 let refused = options.validate().err().map(|error| error.message);
                 assert_eq!(refused, (!fits).then_some(told));
             }

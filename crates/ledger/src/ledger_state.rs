@@ -112,12 +112,12 @@ impl LedgerState {
     /// leave space for its outcome and for those of all running calls.
     pub(crate) fn check_intent(
         &self,
-        need: Durability,
+        durability: Durability,
         bytes: usize,
         dir: &Path,
     ) -> Result<(), LedgerError> {
         match &self.mode {
-            LedgerMode::LowSpace(short) if need == Durability::Written => self.check_reserve(
+            LedgerMode::LowSpace(short) if durability == Durability::Written => self.check_reserve(
                 bytes as u64 + OUTCOME_RESERVE_BYTES * (self.running_calls.len() as u64 + 1),
                 short,
             ),
@@ -125,7 +125,7 @@ impl LedgerState {
         }
     }
 
-    /// Whether an outcome of so many bytes may be written now.
+    /// Checks whether an outcome of this size may be written.
     pub(crate) fn check_outcome(&self, bytes: usize, dir: &Path) -> Result<(), LedgerError> {
         match &self.mode {
             LedgerMode::LowSpace(short) => self.check_reserve(bytes as u64, short),
@@ -140,7 +140,7 @@ impl LedgerState {
         }
     }
 
-    /// Whether the sync thread has something to do before its next turn.
+    /// Returns whether the sync thread has work before its next turn.
     pub(crate) fn needs_sync(&self, options: &LedgerOptions) -> bool {
         self.is_closing
             || !self.sync_waiters.is_empty()

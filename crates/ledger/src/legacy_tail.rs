@@ -85,8 +85,8 @@ impl LegacyTailHeader {
 }
 
 /// Reads the tail file of the segments `numbers`.
-pub(crate) fn read_tail(site: &WriterDir, numbers: &[u32]) -> io::Result<LegacyTailScan> {
-    let file = match site.disk.open_file(&site.legacy_tail_path(), OpenMode::Read) {
+pub(crate) fn read_tail(writer_dir: &WriterDir, numbers: &[u32]) -> io::Result<LegacyTailScan> {
+    let file = match writer_dir.disk.open_file(&writer_dir.legacy_tail_path(), OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(LegacyTailScan::default());
         }
@@ -100,8 +100,7 @@ pub(crate) fn read_tail(site: &WriterDir, numbers: &[u32]) -> io::Result<LegacyT
         return Ok(reading);
     }
     if have != TAIL_BYTES {
-        reading.damage_reason =
-            Some(format!("it does not have the {TAIL_BYTES} bytes that it was made with"));
+        reading.damage_reason = Some(format!("it does not have the expected {TAIL_BYTES} bytes"));
     }
     let Some(head) = LegacyTailHeader::decode_header(&bytes) else {
         reading.damage_reason = Some("its head cannot be read".to_owned());
@@ -110,13 +109,13 @@ pub(crate) fn read_tail(site: &WriterDir, numbers: &[u32]) -> io::Result<LegacyT
     let body = rest(&bytes, FRAMES_OFFSET);
     let (held, next) = frames_in_order(body, head);
     if let Some(later) = find_later_frame(rest(body, held.len()), (head.segment, next)) {
-        let text = format!("its record {next} cannot be read, and record {later} stands behind it");
+        let text = format!("its record {next} is unreadable, but record {later} follows");
         reading.damage_reason = Some(text);
     }
     if held.is_empty() {
         return Ok(reading);
     }
-    match find_segment(site, numbers, head.segment)? {
+    match find_segment(writer_dir, numbers, head.segment)? {
         Some(number) => reading.tail = Some(LegacyTail { number, offset: head.from, frames: held }),
         None => reading.without_segment = Some(next - 1),
     }
@@ -181,24 +180,27 @@ fn find_segment(site: &WriterDir, numbers: &[u32], sum: u32) -> io::Result<Optio
 /// Moves the frames of the tail to their segment and removes the file. A damaged file is set aside
 /// under another name.
 pub(crate) fn migrate_tail(
-    site: &WriterDir,
-    reading: &LegacyTailScan,
+    writer_dir: &WriterDir,
+    scan: &LegacyTailScan,
     now: WallTime,
 ) -> io::Result<()> {
-    if let Some(tail) = &reading.tail {
-        let file = site.open_segment(tail.number, OpenMode::Append)?;
+    if let Some(tail) = &scan.tail {
+        let file = writer_dir.open_segment(tail.number, OpenMode::Append)?;
         complete_segment(file.as_ref(), tail)?;
         file.sync_data()?;
     }
-    let path = site.legacy_tail_path();
-    if reading.damage_reason.is_some() || reading.without_segment.is_some() {
+    let path = writer_dir.legacy_tail_path();
+    if scan.damage_reason.is_some() || scan.without_segment.is_some() {
         let copy = aside_path(&path, now, "damaged");
-        site.disk.rename_file(&path, &copy)?;
-        tracing::error!(path = %copy.display(), "the damaged tail of an older version is put aside");
+        writer_dir.disk.rename_file(&path, &copy)?;
+        tracing::error!(
+            path = %copy.display(),
+            "the damaged tail of an older version was moved aside"
+        );
     } else {
-        site.disk.remove_file(&path)?;
+        writer_dir.disk.remove_file(&path)?;
     }
-    site.disk.sync_dir(&site.dir)
+    writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 
 /// Writes the frames to the segment that it lacks or has only in part.

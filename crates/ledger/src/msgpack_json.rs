@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for AnyVisitor {
             Digest(digest).to_string()
         } else {
             let id = Uuid::from_slice(bytes);
-            id.map_err(|_| E::custom("bytes that are neither an id nor a digest"))?.to_string()
+            id.map_err(|_| E::custom("bytes that are neither an ID nor a digest"))?.to_string()
         };
         Ok(text.into())
     }

@@ -14,13 +14,13 @@ use tool::{
     LedgerError, OutcomeRecord, RefusalRecord,
 };
 
-/// Wraps `ledger` so that `hear` receives the status of each call when it ends: refused, its
-/// outcome, abandoned, or unknown if the outcome could not be written.
+/// Wraps `ledger` so that `on_completion` receives the status of each call when it ends: refused,
+/// its outcome, abandoned, or unknown if the outcome could not be written.
 pub fn observe_completions(
     ledger: Arc<dyn Ledger>,
-    hear: impl Fn(Interface, CallStatus) + Send + Sync + 'static,
+    on_completion: impl Fn(Interface, CallStatus) + Send + Sync + 'static,
 ) -> Arc<dyn Ledger> {
-    Arc::new(ObservedLedger { ledger, observer: Arc::new(hear) })
+    Arc::new(ObservedLedger { ledger, observer: Arc::new(on_completion) })
 }
 
 struct ObservedLedger {

@@ -39,21 +39,23 @@ pub fn build_consistency_proof(
     let gone = survey.last_tombstone.as_ref().map_or(0, |tomb| tomb.final_state().frame_count);
     if let Some(count) = cuts.missed_size(gone) {
         return Err(LedgerError::new(format!(
-            "the checkpoint over {count} records lies in what retention removed, and its tombstone keeps no node there: it cannot be proved any more"
+            "the checkpoint over {count} records lies in a removed segment whose tombstone has no \
+             node for it: it can no longer be proved"
         )));
     }
     survey.replay_frames(&site, &mut |_, _, frame| cuts.add_frame(frame.bytes))?;
     let ends = cuts.range.end_leaf();
     let [Some(first), Some(whole)] = cuts.ranges else {
         let text = format!(
-            "the record ends at {ends} records, before a checkpoint: its end was cut off, or an older copy was put back"
+            "the record ends at {ends} records, before a checkpoint: its end was cut off, or an \
+             older copy was restored"
         );
         return Err(LedgerError::new(text));
     };
     for (run, checkpoint) in [(&first, earlier), (&whole, later)] {
         if run.range_root() != checkpoint.root.0 {
             return Err(LedgerError::new(format!(
-                "the first {} records are not those that the checkpoint sealed",
+                "the first {} records do not match the checkpoint",
                 checkpoint.frame_count
             )));
         }
@@ -62,7 +64,8 @@ pub fn build_consistency_proof(
     let proof = rest.and_then(|rest| ConsistencyProof::from_ranges(&first, rest));
     proof.ok_or_else(|| {
         LedgerError::new(
-            "tombstones between the checkpoints are missing: `toolkeep record verify` tells which",
+            "tombstones between the checkpoints are missing; run `toolkeep record verify` for \
+             details",
         )
     })
 }

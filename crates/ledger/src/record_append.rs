@@ -1,4 +1,5 @@
-//! Writing: intents, outcomes, refusals. One lock and one write, in the caller's own thread.
+//! Appends intents, outcomes and refusals to the ledger: one lock and one write, in the caller's
+//! thread.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, TryLockError};
@@ -23,7 +24,7 @@ impl LedgerInner {
     pub(crate) fn append_frame(
         &self,
         state: &mut LedgerState,
-        draft: &mut FrameBuilder,
+        frame: &mut FrameBuilder,
         search_key: Option<SearchKey>,
     ) -> Result<(), LedgerError> {
         let seq = state.next_seq;
@@ -32,7 +33,7 @@ impl LedgerInner {
             return Err(LedgerError::new("the record has no segment to write to"));
         };
         let position = FramePosition { segment_number: active.segment_number, offset: active.size };
-        let bytes = draft.finish(seq);
+        let bytes = frame.finish(seq);
         if let Err(error) = state.write_frame(bytes) {
             return Err(self.handle_write_failure(state, &error));
         }
@@ -42,8 +43,8 @@ impl LedgerInner {
         self.lock_index().push_entry(IndexEntry {
             seq,
             position,
-            kind: draft.kind,
-            call_id: draft.call_id,
+            kind: frame.kind,
+            call_id: frame.call_id,
             search_key,
         });
         Ok(())
@@ -53,21 +54,21 @@ impl LedgerInner {
     pub(crate) fn append_intent(
         self: &Arc<Self>,
         intent: &IntentRecord,
-        need: Durability,
+        durability: Durability,
     ) -> Result<(IntentReceipt, Option<SyncConfirmation>), LedgerError> {
         let call = intent.call_id;
         let mut draft = FrameBuilder::intent(intent)?;
         let search_key = self.search_key_of_call(&intent.caller, intent.tool_key.name.as_str());
         let running_call = RunningCall { search_key, started_at: self.clock.monotonic_now() };
         let mut state = self.lock_state();
-        state.check_intent(need, draft.len(), &self.writer_dir.dir)?;
+        state.check_intent(durability, draft.len(), &self.writer_dir.dir)?;
         let waiting = state.pending_frames.len() + self.unsynced_bytes.load(Ordering::Relaxed);
         if waiting + draft.len() > self.options.max_unsynced_bytes {
             return Err(backlog_full(&self.writer_dir.dir, waiting));
         }
         if call.0.is_nil() || state.running_calls.contains_key(&call) {
             return Err(LedgerError::new(format!(
-                "the call `{call}` has an intent on record already: give each call an id of its own"
+                "the call `{call}` already has an intent on record; give each call its own ID"
             )));
         }
         state.running_calls.insert(call, running_call);
@@ -75,7 +76,7 @@ impl LedgerInner {
             state.running_calls.remove(&call);
             return Err(error);
         }
-        let confirmed = (need >= Durability::Synced).then(|| add_sync_waiter(&mut state));
+        let confirmed = (durability >= Durability::Synced).then(|| add_sync_waiter(&mut state));
         self.wake_sync_thread(&state);
         drop(state);
         let inner = Arc::clone(self);
@@ -89,13 +90,13 @@ impl LedgerInner {
     pub(crate) fn append_outcome(
         &self,
         call: CallId,
-        end: &OutcomeRecord,
-        need: Durability,
+        outcome: &OutcomeRecord,
+        durability: Durability,
     ) -> Result<Option<SyncConfirmation>, LedgerError> {
-        let draft = FrameBuilder::outcome(call, end)?;
+        let draft = FrameBuilder::outcome(call, outcome)?;
         let mut state = self.lock_state();
         self.append_outcome_frame(&mut state, draft)?;
-        let confirmed = (need == Durability::Full).then(|| add_sync_waiter(&mut state));
+        let confirmed = (durability == Durability::Full).then(|| add_sync_waiter(&mut state));
         self.wake_sync_thread(&state);
         Ok(confirmed)
     }
@@ -156,7 +157,7 @@ impl LedgerInner {
         }
     }
 
-    /// Writes a step of a held call: as an intent that need not be synced.
+    /// Appends a step of a pending approval, as an intent that need not be synced.
     pub(crate) fn append_approval_step(
         &self,
         step: &ApprovalStepRecord,
@@ -170,7 +171,7 @@ impl LedgerInner {
         Ok(())
     }
 
-    /// Notes a refusal, or counts it.
+    /// Appends a refusal, or counts it if the rate limit is exceeded.
     pub(crate) fn append_refusal(&self, refusal: &RefusalRecord) {
         let now = self.clock.monotonic_now();
         let mut state = self.lock_state();

@@ -80,7 +80,7 @@ pub(crate) struct RecordIndex {
 }
 
 impl RecordIndex {
-    /// For so many records, of segments of so many bytes.
+    /// Creates an index of at most `max` records, for segments of this size.
     pub(crate) fn new(max: usize, segment_bytes: u64) -> Self {
         Self {
             entries: VecDeque::new(),
@@ -107,30 +107,31 @@ impl RecordIndex {
         self.entries.push_back(entry);
     }
 
-    /// Updates the entries of the frames in `carried`, which were rewritten in order at `to`.
+    /// Updates the entries of the frames in `frames`, which were rewritten in order at `position`.
     pub(crate) fn relocate_frames<'b>(
         &mut self,
-        mut to: FramePosition,
-        carried: impl Iterator<Item = Frame<'b>>,
+        mut position: FramePosition,
+        frames: impl Iterator<Item = Frame<'b>>,
     ) {
         let mut index = None;
-        for frame in carried {
+        for frame in frames {
             if index.is_none() {
                 let at = self.entries.partition_point(|entry| entry.seq < frame.seq);
                 index = Some(at);
                 self.spans.retain(|span| span.first_seq < frame.seq);
-                self.spans.push(SegmentSpan { number: to.segment_number, first_seq: frame.seq });
-                self.evicted.begin_segment(to.segment_number);
+                self.spans
+                    .push(SegmentSpan { number: position.segment_number, first_seq: frame.seq });
+                self.evicted.begin_segment(position.segment_number);
             }
             // Entries have consecutive numbers, except where records were damaged.
             let entry = index.and_then(|at| self.entries.get_mut(at));
             if let Some(entry) = entry.filter(|entry| entry.seq == frame.seq) {
-                entry.position = to;
+                entry.position = position;
                 index = index.map(|at| at + 1);
             } else {
                 self.evicted.add_unknown();
             }
-            to.offset += frame.bytes.len() as u64;
+            position.offset += frame.bytes.len() as u64;
         }
     }
 
@@ -150,24 +151,24 @@ impl RecordIndex {
         self.spans.iter().any(|span| span.number == number)
     }
 
-    /// Returns up to `many` entries before `before`, newest first.
-    pub(crate) fn newest_before(&self, before: u64, many: usize) -> Vec<IndexEntry> {
+    /// Returns up to `max_entries` entries before `before`, newest first.
+    pub(crate) fn newest_before(&self, before: u64, max_entries: usize) -> Vec<IndexEntry> {
         let end = self.entries.partition_point(|entry| entry.seq < before);
-        self.entries.range(..end).rev().take(many).copied().collect()
+        self.entries.range(..end).rev().take(max_entries).copied().collect()
     }
 
-    /// Scans up to `many` entries before `before`, newest first. Returns those that match, and the
-    /// lowest scanned number; `None` if there are no such entries.
+    /// Scans up to `max_entries` entries before `before`, newest first. Returns those that match,
+    /// and the lowest scanned number; `None` if there are no such entries.
     pub(crate) fn scan_entries(
         &self,
         before: u64,
-        many: usize,
-        fits: impl Fn(&IndexEntry) -> bool,
+        max_entries: usize,
+        matches: impl Fn(&IndexEntry) -> bool,
     ) -> (Vec<IndexEntry>, Option<u64>) {
         let end = self.entries.partition_point(|entry| entry.seq < before);
-        let all = self.entries.range(end.saturating_sub(many)..end);
+        let all = self.entries.range(end.saturating_sub(max_entries)..end);
         let lowest = all.clone().map(|entry| entry.seq).min();
-        (all.rev().filter(|entry| fits(entry)).copied().collect(), lowest)
+        (all.rev().filter(|entry| matches(entry)).copied().collect(), lowest)
     }
 
     /// Returns the evicted records of the newest segment.
@@ -180,10 +181,10 @@ impl RecordIndex {
         self.started_at.get(&number).copied()
     }
 
-    /// Keeps when a segment was begun.
-    pub(crate) fn set_segment_started_at(&mut self, number: u32, at: WallTime) {
+    /// Caches the start time of a segment.
+    pub(crate) fn set_segment_started_at(&mut self, number: u32, started_at: WallTime) {
         if self.contains_segment(number) {
-            self.started_at.insert(number, at);
+            self.started_at.insert(number, started_at);
         }
     }
 
@@ -219,8 +220,8 @@ impl RecordIndex {
         all.map(|span| (span.number, span.first_seq, damaged(&span.number))).collect()
     }
 
-    /// The segments that hold numbers before `before`, newest first, each with the number that
-    /// the next one begins with.
+    /// Returns the segments with sequence numbers below `before`, newest first, each with the first
+    /// number of the next segment.
     pub(crate) fn spans_before(&self, before: u64) -> Vec<(SegmentSpan, u64)> {
         let ends = self.spans.iter().skip(1).map(|span| span.first_seq).chain([u64::MAX]);
         let all = self.spans.iter().copied().zip(ends).filter(|(span, _)| span.first_seq < before);

@@ -25,7 +25,7 @@ pub(crate) fn decode_record(frame: &Frame<'_>) -> Option<LedgerRecord> {
     Some(LedgerRecord { sequence: frame.seq, kind: frame.kind, call_id: frame.call_id, body })
 }
 
-/// Whether the records of a call begin with one of this kind.
+/// Returns whether a record of this kind is the first of its call.
 pub(crate) fn is_first_of_call(kind: RecordKind) -> bool {
     matches!(kind, RecordKind::Intent | RecordKind::Refusal)
 }
@@ -43,7 +43,7 @@ impl FileLedger {
             read(&inner)
         };
         let read = tokio::task::spawn_blocking(settled).await;
-        read.map_err(|_| LedgerError::new("a fault in Toolkeep while the record was read"))
+        read.map_err(|_| LedgerError::new("an internal error of Toolkeep while reading the record"))
     }
 
     async fn list_records(&self, mut query: RecordQuery) -> Result<RecordPage, LedgerError> {

@@ -77,7 +77,7 @@ pub(crate) struct RecordSegment {
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
 }
 
-/// The numbers of `writer`'s segments among `names`, in order.
+/// Returns the numbers of `writer`'s segments among `names`, in order.
 pub(crate) fn segment_numbers(names: &[String], writer: &str) -> Vec<u32> {
     let mut numbers = names
         .iter()
@@ -90,49 +90,58 @@ pub(crate) fn segment_numbers(names: &[String], writer: &str) -> Vec<u32> {
 
 /// Reads the progress of the ledger. It is read first: a running server continues to write, so the
 /// segments can contain more.
-pub(crate) fn read_progress(site: &WriterDir) -> Result<FoundProgress, LedgerError> {
-    let told = |error: io::Error| io_failure("the record cannot be read", &site.dir, &error);
-    writer_progress::read_progress(site).map_err(told)
+pub(crate) fn read_progress(writer_dir: &WriterDir) -> Result<FoundProgress, LedgerError> {
+    let told = |error: io::Error| io_failure("the record cannot be read", &writer_dir.dir, &error);
+    writer_progress::read_progress(writer_dir).map_err(told)
 }
 
 impl RecordScan {
-    /// Reads all there is of `site`'s writer.
-    pub(crate) fn scan_writer(site: &WriterDir) -> Result<Self, LedgerError> {
-        Self::scan_with_progress(site, read_progress(site)?)
+    /// Scans all files of one writer.
+    pub(crate) fn scan_writer(writer_dir: &WriterDir) -> Result<Self, LedgerError> {
+        Self::scan_with_progress(writer_dir, read_progress(writer_dir)?)
     }
 
     /// Scans the record with a progress that was read before.
     pub(crate) fn scan_with_progress(
-        site: &WriterDir,
-        found: FoundProgress,
+        writer_dir: &WriterDir,
+        progress: FoundProgress,
     ) -> Result<Self, LedgerError> {
-        let told = |error: &io::Error| io_failure("the record cannot be read", &site.dir, error);
-        let mut survey = Self { found_progress: found, ..Self::default() };
-        let names = site.disk.list_names(&site.dir).map_err(|error| told(&error))?;
-        survey.load_last_tombstone(site, &tombstone::tombstone_numbers(&names, &site.writer_name));
+        let told =
+            |error: &io::Error| io_failure("the record cannot be read", &writer_dir.dir, error);
+        let mut survey = Self { found_progress: progress, ..Self::default() };
+        let names = writer_dir.disk.list_names(&writer_dir.dir).map_err(|error| told(&error))?;
+        survey.load_last_tombstone(
+            writer_dir,
+            &tombstone::tombstone_numbers(&names, &writer_dir.writer_name),
+        );
         let gone = survey.last_tombstone.as_ref().map_or(0, |tomb| tomb.number);
         // A crash may have left the file of a removed segment beside its tombstone.
-        let mut numbers = segment_numbers(&names, &site.writer_name);
+        let mut numbers = segment_numbers(&names, &writer_dir.writer_name);
         numbers.retain(|number| *number > gone);
         survey.legacy_tail =
-            legacy_tail::read_tail(site, &numbers).map_err(|error| told(&error))?;
+            legacy_tail::read_tail(writer_dir, &numbers).map_err(|error| told(&error))?;
         let mut scans = Vec::new();
         for &number in &numbers {
-            match SegmentScan::scan_segment(site, number, survey.legacy_tail.tail.as_ref()) {
+            match SegmentScan::scan_segment(writer_dir, number, survey.legacy_tail.tail.as_ref()) {
                 Ok(scan) => scans.push(scan),
-                Err(error) => survey.mark_unreadable(site, number, &error),
+                Err(error) => survey.mark_unreadable(writer_dir, number, &error),
             }
         }
         let claim = scans.iter().map(|scan| scan.synced_through).max().unwrap_or(0);
         survey.required_seq = claim.max(survey.required_seq);
         survey.durable_seq = survey.required_seq;
-        survey.apply_progress(site, scans.iter().any(|scan| scan.has_progress));
-        survey.discard_relocated(site, &mut scans);
+        survey.apply_progress(writer_dir, scans.iter().any(|scan| scan.has_progress));
+        survey.discard_relocated(writer_dir, &mut scans);
         let (expected, number) = (survey.last_seq + 1, gone.saturating_add(1));
-        SegmentClassifier { scan: &mut survey, site, expected_seq: expected, next_segment: number }
-            .classify_all(&scans);
-        survey.check_newest_segment(site, numbers.last().copied().unwrap_or(gone));
-        survey.check_legacy_tail(site);
+        SegmentClassifier {
+            scan: &mut survey,
+            site: writer_dir,
+            expected_seq: expected,
+            next_segment: number,
+        }
+        .classify_all(&scans);
+        survey.check_newest_segment(writer_dir, numbers.last().copied().unwrap_or(gone));
+        survey.check_legacy_tail(writer_dir);
         survey.assign_checkpoints(scans);
         Ok(survey)
     }
@@ -151,7 +160,7 @@ impl RecordScan {
             FoundProgress::Absent => "is missing".to_owned(),
             FoundProgress::Damaged(why) => format!("is damaged: {why}"),
         };
-        let text = format!("{text}; whether records are missing at the end cannot be told");
+        let text = format!("{text}; it is unknown whether records are missing at the end");
         self.add_file_finding(site, &site.progress_paths().0, (DamageKind::InvalidProgress, text));
     }
 
@@ -176,7 +185,7 @@ impl RecordScan {
         }
         if newest < progress.segment_number {
             let (first, last) = (newest.saturating_add(1), progress.segment_number);
-            let text = format!("segments {first} to {last} are missing: the newest ones");
+            let text = format!("the newest segments, {first} to {last}, are missing");
             self.add_finding(
                 site,
                 &segment_name(&site.writer_name, last),
@@ -191,7 +200,8 @@ impl RecordScan {
         let path = site.legacy_tail_path();
         if let Some(damage) = self.legacy_tail.damage_reason.take() {
             let text = format!(
-                "is the tail of an older version, and {damage}: what can be read of it counts; the next start of the server puts it aside, keep that file"
+                "is the tail of an older version, and {damage}: its readable records are used; the \
+                 next start of the server moves the file aside, keep it"
             );
             self.add_file_finding(site, &path, (DamageKind::InvalidTail, text));
             self.legacy_tail.damage_reason = Some(damage);
@@ -201,7 +211,8 @@ impl RecordScan {
             self.legacy_tail.without_segment.filter(|last| *last > self.last_seq);
         if let Some(last) = self.legacy_tail.without_segment {
             let text = format!(
-                "has records up to {last} that go on from a segment that is not there; the next start of the server puts it aside, keep that file"
+                "has records up to {last} that continue a missing segment; the next start of the \
+                 server moves the file aside, keep it"
             );
             self.add_file_finding(site, &path, (DamageKind::InvalidTail, text));
         }
@@ -318,25 +329,27 @@ impl RecordScan {
         }
     }
 
-    /// Shows every frame on record, in order.
+    /// Visits every recorded frame in order.
     pub(crate) fn replay_frames(
         &self,
-        site: &WriterDir,
+        writer_dir: &WriterDir,
         visit: &mut dyn FnMut(&RecordSegment, u64, &Frame<'_>),
     ) -> Result<(), LedgerError> {
         for part in &self.segments {
-            read_segment(site, (part, self.legacy_tail.tail.as_ref()), visit).map_err(|error| {
-                io_failure(
-                    &format!("the segment `{}` cannot be read", part.name),
-                    &site.dir,
-                    &error,
-                )
-            })?;
+            read_segment(writer_dir, (part, self.legacy_tail.tail.as_ref()), visit).map_err(
+                |error| {
+                    io_failure(
+                        &format!("the segment `{}` cannot be read", part.name),
+                        &writer_dir.dir,
+                        &error,
+                    )
+                },
+            )?;
         }
         Ok(())
     }
 
-    /// The last checkpoint on record.
+    /// Returns the last recorded checkpoint.
     pub(crate) fn last_checkpoint(&self) -> Option<&LocatedCheckpoint> {
         self.segments.iter().rev().find_map(|part| part.checkpoints.last())
     }

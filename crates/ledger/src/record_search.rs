@@ -1,5 +1,5 @@
-//! Lists of records, and the records of one call: the newest by the index in memory, older ones by reading the parts of segments that
-//! can hold them.
+//! Searches of the ledger: lists of records, and the records of one call. The newest come from the
+//! index in memory, older ones from the segment parts that can hold them.
 
 mod call_search;
 mod record_conditions;
@@ -73,7 +73,7 @@ impl<'a> RecordSearch<'a> {
         )
     }
 
-    /// One page, newest first.
+    /// Returns one page of records, newest first.
     pub(crate) fn list_page(mut self) -> Result<RecordPage, LedgerError> {
         let limit = self.query.limit;
         if limit == 0 {

@@ -1,5 +1,5 @@
 //! Opening of a ledger: scans and classifies the files, truncates a torn end, and continues in a
-//! segment that begins with all frames that the previous process did not see confirmed.
+//! new segment. The segment begins with all frames that the previous process did not see confirmed.
 //!
 //! No outcome is invented. A call with an intent and no outcome, whose receipt this process does
 //! not hold, is reported as `unknown` permanently.
@@ -56,22 +56,23 @@ pub struct RecoveryReport {
     pub open_call_count: usize,
 }
 
-/// Everything but the thread.
+/// Opens the ledger without starting the sync thread.
 pub(crate) fn open_ledger(
-    site: WriterDir,
+    writer_dir: WriterDir,
     clock: Arc<dyn Clock>,
     options: LedgerOptions,
 ) -> Result<(Arc<LedgerInner>, SyncThread, RecoveryReport), LedgerError> {
     options.validate()?;
-    let told = |error: &io::Error| io_failure("the record cannot be opened", &site.dir, error);
-    site.disk.create_dir_all(&site.dir).map_err(|error| told(&error))?;
-    let lock = site.dir.join(format!("{}.lock", site.writer_name));
-    let held = site.disk.lock_file(&lock).map_err(|error| told(&error))?;
-    let survey = scan_record(&site, clock.as_ref())?;
+    let told =
+        |error: &io::Error| io_failure("the record cannot be opened", &writer_dir.dir, error);
+    writer_dir.disk.create_dir_all(&writer_dir.dir).map_err(|error| told(&error))?;
+    let lock = writer_dir.dir.join(format!("{}.lock", writer_dir.writer_name));
+    let held = writer_dir.disk.lock_file(&lock).map_err(|error| told(&error))?;
+    let survey = scan_record(&writer_dir, clock.as_ref())?;
 
     let mend = RepairPlan::from_scan(&survey);
     let last = survey.last_seq.max(survey.required_seq);
-    let inner = Arc::new(LedgerInner::new(site, clock, options, last + 1));
+    let inner = Arc::new(LedgerInner::new(writer_dir, clock, options, last + 1));
     let mut reading = RecoveryScan::new(&inner, &survey);
     survey.replay_frames(&inner.writer_dir, &mut |part, at, frame| {
         reading.visit_frame(part, at, frame);
@@ -113,8 +114,7 @@ fn scan_record(site: &WriterDir, clock: &dyn Clock) -> Result<RecordScan, Ledger
         }
         legacy_tail::migrate_tail(site, &survey.legacy_tail, clock.wall_now()).map_err(
             |error| {
-                let what =
-                    "the newest records of an older version cannot be brought to their segment";
+                let what = "cannot move the newest records of an older version to their segment";
                 io_failure(what, &site.dir, &error)
             },
         )?;

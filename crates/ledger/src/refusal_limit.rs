@@ -32,9 +32,9 @@ pub(crate) struct RefusalRateLimiter {
 }
 
 impl RefusalRateLimiter {
-    pub(crate) fn new(cap: u32) -> Self {
+    pub(crate) fn new(max_per_second: u32) -> Self {
         Self {
-            max_per_second: cap,
+            max_per_second,
             window_started: None,
             written_count: 0,
             dropped_count: 0,
@@ -60,7 +60,7 @@ impl RefusalRateLimiter {
         Some(gap)
     }
 
-    /// Whether one more may be written down.
+    /// Returns whether one more refusal may be recorded.
     pub(crate) fn try_acquire(&mut self, now: MonotonicTime) -> bool {
         if self.is_window_over(now) {
             (self.window_started, self.written_count) = (Some(now), 0);
@@ -70,11 +70,11 @@ impl RefusalRateLimiter {
         free
     }
 
-    /// Counts some that are not written down.
-    pub(crate) fn count_dropped(&mut self, many: u64, at: WallTime) {
+    /// Counts refusals that are not recorded.
+    pub(crate) fn count_dropped(&mut self, count: u64, time: WallTime) {
         if self.dropped_count == 0 {
-            self.first_dropped_at = at;
+            self.first_dropped_at = time;
         }
-        self.dropped_count += many;
+        self.dropped_count += count;
     }
 }

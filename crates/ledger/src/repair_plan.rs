@@ -1,5 +1,5 @@
-//! Recovery: repairs the files of the previous process once, before anything is written, and
-//! removes files that are not part of the ledger.
+//! Repair plan of a recovery: repairs the files of the previous process once, before anything is
+//! written. Files that are not part of the ledger are removed.
 //!
 //! The directory is synced first. A segment with relocated records may have its name, but not
 //! durably. If the older copies were truncated then, a power failure would remove both.
@@ -37,45 +37,45 @@ pub(crate) struct RepairPlan {
 }
 
 impl RepairPlan {
-    pub(crate) fn from_scan(survey: &RecordScan) -> Self {
-        let kept = survey
+    pub(crate) fn from_scan(scan: &RecordScan) -> Self {
+        let kept = scan
             .discarded
             .iter()
             .filter(|cut| cut.reason == DiscardReason::Relocated || cut.offset > 0);
         let cuts = kept.filter_map(|cut| Some((parse_segment_name(&cut.segment)?.1, cut.offset)));
         Self {
             truncations: cuts.collect(),
-            void_segments: survey.void_segments.clone(),
-            last: survey.segments.last().map(|part| (part.number, part.size_bytes)),
-            copies: survey.segments_to_copy(),
-            found_progress: survey.found_progress.clone(),
-            synced_seq: survey.durable_seq,
-            is_complete: survey.is_complete,
+            void_segments: scan.void_segments.clone(),
+            last: scan.segments.last().map(|part| (part.number, part.size_bytes)),
+            copies: scan.segments_to_copy(),
+            found_progress: scan.found_progress.clone(),
+            synced_seq: scan.durable_seq,
+            is_complete: scan.is_complete,
         }
     }
 
-    /// Creates the progress file beside the segments, up to `last`, even if earlier records are
+    /// Creates the progress file beside the segments, up to `last_seq`, even if earlier records are
     /// missing. Data that a power failure left is removed later, so not everything that exists
     /// counts.
     pub(crate) fn create_progress(
         &mut self,
-        site: &WriterDir,
+        writer_dir: &WriterDir,
         now: WallTime,
-        last: u64,
+        last_seq: u64,
     ) -> io::Result<ProgressFile> {
         let signed = match &self.found_progress {
             FoundProgress::Valid(progress) => progress.signed_seq,
             FoundProgress::Absent => 0,
             FoundProgress::Damaged(_) => {
-                let path = site.progress_paths().0;
-                site.disk.rename_file(&path, &aside_path(&path, now, "damaged"))?;
+                let path = writer_dir.progress_paths().0;
+                writer_dir.disk.rename_file(&path, &aside_path(&path, now, "damaged"))?;
                 self.found_progress = FoundProgress::Absent;
                 0
             }
         };
-        let boot = site.disk.boot_id().filter(|_| self.is_complete);
+        let boot = writer_dir.disk.boot_id().filter(|_| self.is_complete);
         let segment = self.last.map_or(0, |(number, _)| number);
-        let (written, synced) = (last, self.synced_seq);
+        let (written, synced) = (last_seq, self.synced_seq);
         let progress = WriterProgress {
             boot_id: boot,
             written_seq: written,
@@ -84,30 +84,37 @@ impl RepairPlan {
             segment_number: segment,
             is_closed: false,
         };
-        ProgressFile::create_file(site, progress)
+        ProgressFile::create_file(writer_dir, progress)
     }
 
     /// Applies the repairs and waits until they are durable. It can be repeated from the beginning.
-    pub(crate) fn apply_repairs(&mut self, site: &WriterDir, now: WallTime) -> io::Result<()> {
-        site.disk.sync_dir(&site.dir)?;
+    pub(crate) fn apply_repairs(
+        &mut self,
+        writer_dir: &WriterDir,
+        now: WallTime,
+    ) -> io::Result<()> {
+        writer_dir.disk.sync_dir(&writer_dir.dir)?;
         while let Some((number, from)) = self.copies.last().copied() {
-            let copy = copy_aside(site, number, from, now)?;
-            tracing::warn!(copy = %copy.display(), "a copy of what cannot be read of the record is kept");
+            let copy = copy_aside(writer_dir, number, from, now)?;
+            tracing::warn!(
+                copy = %copy.display(),
+                "a copy of the unreadable part of the record was saved"
+            );
             self.copies.pop();
         }
         for (number, end) in &self.truncations {
-            let file = site.open_segment(*number, OpenMode::Append)?;
+            let file = writer_dir.open_segment(*number, OpenMode::Append)?;
             truncate_file(file.as_ref(), *end)?;
             file.sync_data()?;
         }
         if let Some((last, size)) = self.last {
             // A killed process leaves its allocated space after the end.
-            let file = site.open_segment(last, OpenMode::Append)?;
+            let file = writer_dir.open_segment(last, OpenMode::Append)?;
             truncate_file(file.as_ref(), size)?;
         }
         // The highest number first: if this is interrupted, no number in between is missing.
         while let Some(number) = self.void_segments.last() {
-            void_segment(site, *number, now)?;
+            void_segment(writer_dir, *number, now)?;
             self.void_segments.pop();
         }
         Ok(())

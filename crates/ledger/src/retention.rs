@@ -69,37 +69,37 @@ enum RemovalBlocked {
 }
 
 impl FileLedger {
-    /// Removes the segments that `keep` does not retain, at most 16 per call. `signed` is the last
-    /// signed and stored checkpoint; records that it does not seal are kept. Reads each removed
-    /// segment twice, so it must not run on a latency-sensitive thread.
+    /// Removes the segments that `policy` does not retain, at most 16 per call. `signed_checkpoint`
+    /// is the last signed and stored checkpoint; records that it does not seal are kept. Reads each
+    /// removed segment twice, so it must not run on a latency-sensitive thread.
     ///
     /// # Errors
     /// Errors of the disk. The next call completes what this one began.
     pub fn apply_retention(
         &self,
-        keep: RetentionPolicy,
-        signed: &LedgerCheckpoint,
+        policy: RetentionPolicy,
+        signed_checkpoint: &LedgerCheckpoint,
         key: &CheckpointSigningKey,
     ) -> Result<RetentionReport, LedgerError> {
-        apply_retention(&self.inner, keep, signed, key)
+        apply_retention(&self.inner, policy, signed_checkpoint, key)
     }
 }
 
 pub(crate) fn apply_retention(
     inner: &LedgerInner,
-    keep: RetentionPolicy,
-    signed: &LedgerCheckpoint,
+    policy: RetentionPolicy,
+    signed_checkpoint: &LedgerCheckpoint,
     key: &CheckpointSigningKey,
 ) -> Result<RetentionReport, LedgerError> {
     let mut retained = RetentionReport::default();
-    if keep == RetentionPolicy::default() {
+    if policy == RetentionPolicy::default() {
         return Ok(retained);
     }
     for _ in 0..MAX_REMOVALS_PER_RUN {
         let there = SegmentInventory::load_inventory(inner)?;
         there.finish_removals(inner)?;
-        let Some((number, why)) = there.next_removal(inner, keep)? else { break };
-        match remove_segment(inner, (number, why), &there, (signed, key)) {
+        let Some((number, why)) = there.next_removal(inner, policy)? else { break };
+        match remove_segment(inner, (number, why), &there, (signed_checkpoint, key)) {
             Ok(tomb) => {
                 retained.removed_segments += 1;
                 retained.removed_bytes += tomb.bytes;
@@ -156,13 +156,13 @@ fn append_removal(inner: &LedgerInner, tomb: &Tombstone) -> Result<(), LedgerErr
     inner.append_frame(&mut state, &mut draft, None)
 }
 
-pub(crate) fn delete_segment_files(site: &WriterDir, number: u32) -> io::Result<()> {
-    site.disk.remove_file(&site.segment_path(number))?;
-    match site.disk.remove_file(&site.filter_paths(number).0) {
+pub(crate) fn delete_segment_files(writer_dir: &WriterDir, number: u32) -> io::Result<()> {
+    writer_dir.disk.remove_file(&writer_dir.segment_path(number))?;
+    match writer_dir.disk.remove_file(&writer_dir.filter_paths(number).0) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    site.disk.sync_dir(&site.dir)
+    writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 
 /// State of the stored segments.

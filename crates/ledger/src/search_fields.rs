@@ -1,4 +1,4 @@
-//! Record identity: the owner, tool and caller of a record, read from its body.
+//! Search fields of a record: its organisation, tool and caller, read from its body.
 
 use std::borrow::Cow;
 

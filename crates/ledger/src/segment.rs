@@ -94,8 +94,12 @@ impl WriterDir {
         self.dir.join(format!("{}.{CHECKPOINT}", self.writer_name))
     }
 
-    pub(crate) fn open_segment(&self, number: u32, how: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open_file(&self.segment_path(number), how)
+    pub(crate) fn open_segment(
+        &self,
+        number: u32,
+        mode: OpenMode,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open_file(&self.segment_path(number), mode)
     }
 }
 
@@ -110,12 +114,12 @@ pub(crate) fn parse_writer(file: &str) -> Option<&str> {
     of.or_else(beside)
 }
 
-/// The name of a segment's file.
+/// Returns the file name of a segment.
 pub(crate) fn segment_name(writer: &str, number: u32) -> String {
     format!("{writer}-{number:010}{SEGMENT_SUFFIX}")
 }
 
-/// The name of a tombstone's file.
+/// Returns the file name of a tombstone.
 pub(crate) fn tombstone_name(writer: &str, number: u32) -> String {
     format!("{writer}-{number:010}{TOMBSTONE_SUFFIX}")
 }
@@ -169,13 +173,14 @@ impl fmt::Display for SegmentHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("the file ends inside its header"),
-            Self::WrongMagic => f.write_str("the file does not begin as a segment does"),
+            Self::WrongMagic => f.write_str("the file has no segment header"),
             Self::UnknownVersion(version) => write!(
                 f,
-                "the segment has format version {version}, this program knows those up to {FORMAT_VERSION}: use a newer one"
+                "the segment has the format version {version}, but this program supports versions \
+                 up to {FORMAT_VERSION}: use a newer program"
             ),
             Self::ChecksumMismatch => {
-                f.write_str("the checksum of the segment's header does not hold")
+                f.write_str("the checksum of the segment's header does not match")
             }
         }
     }
@@ -267,17 +272,17 @@ pub(crate) struct CreatedSegment {
 /// Creates the segment that `header` describes with `frames`, and waits until it is durable. An
 /// existing file is replaced on success and unchanged on failure.
 pub(crate) fn create_segment(
-    site: &WriterDir,
+    writer_dir: &WriterDir,
     header: &SegmentHeader,
     frames: &[u8],
-    room: ReserveRequest,
+    reserve: ReserveRequest,
 ) -> io::Result<CreatedSegment> {
-    let unnamed = site.temp_path();
-    let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
-    let made = write_initial_content(file.as_ref(), header, frames, room)
+    let unnamed = writer_dir.temp_path();
+    let file = writer_dir.disk.open_file(&unnamed, OpenMode::Truncate)?;
+    let made = write_initial_content(file.as_ref(), header, frames, reserve)
         .and_then(|made| {
             file.sync_data()?;
-            site.disk.rename_file(&unnamed, &site.segment_path(header.number))?;
+            writer_dir.disk.rename_file(&unnamed, &writer_dir.segment_path(header.number))?;
             Ok(made)
         })
         .inspect_err(|_| {
@@ -285,7 +290,7 @@ pub(crate) fn create_segment(
             file.truncate_to(0).ok();
         });
     let (size, reserved_to, full) = made?;
-    site.disk.sync_dir(&site.dir)?;
+    writer_dir.disk.sync_dir(&writer_dir.dir)?;
     Ok(CreatedSegment { file, size, reserved_end: reserved_to, space_error: full })
 }
 
@@ -328,8 +333,10 @@ fn reserve_partial(file: &dyn DiskFile, size: u64, bytes: u64) -> u64 {
 
 /// Estimates how many of `bytes` are free on the disk apart from all reserves; 0 if few or unknown.
 /// Allocates nothing.
-pub(crate) fn estimate_free(site: &WriterDir, bytes: u64) -> u64 {
-    let Ok(file) = site.disk.open_file(&site.temp_path(), OpenMode::Truncate) else { return 0 };
+pub(crate) fn estimate_free(writer_dir: &WriterDir, bytes: u64) -> u64 {
+    let Ok(file) = writer_dir.disk.open_file(&writer_dir.temp_path(), OpenMode::Truncate) else {
+        return 0;
+    };
     let parts = (1..8).rev().map(|part| bytes / 8 * part).chain([bytes / 32, bytes / 128]);
     let mut parts = parts.filter(|part| *part > 0);
     let free = parts.find(|part| matches!(file.allocate_range(0, *part), Ok(true)));
@@ -337,27 +344,27 @@ pub(crate) fn estimate_free(site: &WriterDir, bytes: u64) -> u64 {
     free.unwrap_or(0)
 }
 
-/// Sets a segment aside that is no part of the record, under a name that marks it.
-pub(crate) fn void_segment(site: &WriterDir, number: u32, now: WallTime) -> io::Result<()> {
-    let path = site.segment_path(number);
-    site.disk.rename_file(&path, &aside_path(&path, now, "void"))?;
-    site.disk.sync_dir(&site.dir)
+/// Renames a segment that is not part of the record, with a suffix that marks it.
+pub(crate) fn void_segment(writer_dir: &WriterDir, number: u32, now: WallTime) -> io::Result<()> {
+    let path = writer_dir.segment_path(number);
+    writer_dir.disk.rename_file(&path, &aside_path(&path, now, "void"))?;
+    writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 
-/// Copies the bytes of a segment from `from` on to a file beside it, and waits until they are
+/// Copies the bytes of a segment from `start` on to a file beside it, and waits until they are
 /// durable.
 pub(crate) fn copy_aside(
-    site: &WriterDir,
+    writer_dir: &WriterDir,
     number: u32,
-    from: u64,
+    start: u64,
     now: WallTime,
 ) -> io::Result<PathBuf> {
-    let path = aside_path(&site.segment_path(number), now, "damaged");
+    let path = aside_path(&writer_dir.segment_path(number), now, "damaged");
     let (file, copy) = (
-        site.open_segment(number, OpenMode::Read)?,
-        site.disk.open_file(&path, OpenMode::Truncate)?,
+        writer_dir.open_segment(number, OpenMode::Read)?,
+        writer_dir.disk.open_file(&path, OpenMode::Truncate)?,
     );
-    let (mut at, mut piece) = (from, vec![0; COPY_CHUNK_BYTES]);
+    let (mut at, mut piece) = (start, vec![0; COPY_CHUNK_BYTES]);
     loop {
         let read = read_fully(file.as_ref(), at, &mut piece)?;
         if read == 0 {
@@ -367,7 +374,7 @@ pub(crate) fn copy_aside(
         at += read as u64;
     }
     copy.sync_data()?;
-    site.disk.sync_dir(&site.dir)?;
+    writer_dir.disk.sync_dir(&writer_dir.dir)?;
     Ok(path)
 }
 

@@ -93,7 +93,7 @@ impl<'k> FilterKey<'k> {
         }
     }
 
-    /// Its hash. The salt of the file keeps names from being chosen to collide.
+    /// Returns the hash of the key. The salt of the file keeps names from being chosen to collide.
     pub(crate) fn key_hash(self, salt: u64) -> u64 {
         let mut hash = Sha256::new();
         hash.update(salt.to_le_bytes());
@@ -304,7 +304,7 @@ impl SegmentFilter {
         Self { head, rows }
     }
 
-    /// The bytes of its file.
+    /// Returns the bytes of the filter's file.
     pub(crate) fn encode_file(&self) -> Vec<u8> {
         let mut bytes = self.head.encode_page();
         let head = read_array(&bytes, CHECKSUM_OFFSET).map_or(0, u32::from_le_bytes);
@@ -319,7 +319,7 @@ impl SegmentFilter {
     }
 }
 
-/// Checksum of a page of rows, valid only for its index and its file.
+/// Returns the checksum of a page of rows, which is valid only for its index and its file.
 pub(crate) fn page_checksum(head: u32, index: u32, page: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&head.to_le_bytes());

@@ -73,13 +73,13 @@ pub(crate) struct LocatedCheckpoint {
 impl SegmentScan {
     /// Scans the whole segment, and a legacy tail that continues it.
     pub(crate) fn scan_segment(
-        site: &WriterDir,
+        writer_dir: &WriterDir,
         number: u32,
         tail: Option<&LegacyTail>,
     ) -> io::Result<Self> {
-        let file = site.open_segment(number, OpenMode::Read)?;
-        let mut scan = Self::new_scan(site, number);
-        scan.check_header(&site.writer_name, SegmentHeader::read_header(file.as_ref())?);
+        let file = writer_dir.open_segment(number, OpenMode::Read)?;
+        let mut scan = Self::new_scan(writer_dir, number);
+        scan.check_header(&writer_dir.writer_name, SegmentHeader::read_header(file.as_ref())?);
         let tail = tail.filter(|tail| tail.number == number);
         let mut walk = FrameReader::with_legacy_tail(
             file.as_ref(),
@@ -88,7 +88,7 @@ impl SegmentScan {
         )?;
         loop {
             match walk.read_next()? {
-                ReadStep::Frame(at, frame) => scan.visit_frame(&site.writer_name, at, &frame),
+                ReadStep::Frame(at, frame) => scan.visit_frame(&writer_dir.writer_name, at, &frame),
                 ReadStep::Garbage { at, why } => scan.push_fault(at, ScanFaultKind::Garbage(why)),
                 ReadStep::End(size) => {
                     // A file that is cut inside its header ends before the walk begins.
@@ -182,11 +182,11 @@ impl SegmentScan {
     /// count.
     pub(crate) fn discard_from(
         &mut self,
-        site: &WriterDir,
+        writer_dir: &WriterDir,
         limit: u64,
         tail: Option<&LegacyTail>,
     ) -> io::Result<u64> {
-        let file = site.open_segment(self.number, OpenMode::Read)?;
+        let file = writer_dir.open_segment(self.number, OpenMode::Read)?;
         let tail = tail.filter(|tail| tail.number == self.number);
         let mut walk = FrameReader::with_legacy_tail(
             file.as_ref(),

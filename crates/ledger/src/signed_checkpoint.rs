@@ -36,19 +36,19 @@ const SIGNATURE_PREFIX: &str = "\u{2014} ";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
     /// The text is not a signed checkpoint.
-    #[error("this is no signed checkpoint: {0}")]
+    #[error("invalid signed checkpoint: {0}")]
     Malformed(&'static str),
     /// No signature of this key is on it.
-    #[error("no signature of the key `{0}` is on it")]
+    #[error("it has no signature of the key `{0}`")]
     Unsigned(String),
     /// The signature does not hold.
     #[error(
-        "the signature of the key `{0}` does not hold: the text was changed, or another key signed it"
+        "the signature of the key `{0}` is invalid: the text was changed, or another key signed it"
     )]
     InvalidSignature(String),
 }
 
-/// The name of a writer's key and log.
+/// Returns the name of a writer's key and log.
 pub(crate) fn key_name(installation: &str, writer: &str) -> String {
     format!("toolkeep/{installation}/{writer}")
 }
@@ -63,7 +63,7 @@ pub struct NoteCheckpoint {
 }
 
 impl CheckpointSigningKey {
-    /// The checkpoint as a signed note.
+    /// Returns the checkpoint as a signed note.
     pub fn sign_checkpoint(&self, checkpoint: &LedgerCheckpoint) -> String {
         let origin = key_name(&self.installation_id(), &checkpoint.writer);
         let text = format!(
@@ -94,32 +94,33 @@ impl VerifierKey {
         self.verify_note_up_to(note, MAX_NOTE_BYTES)
     }
 
-    /// Verifies a note of at most `most` bytes.
+    /// Verifies a note of at most `max_bytes` bytes.
     pub(crate) fn verify_note_up_to<'a>(
         &self,
         note: &'a str,
-        most: u64,
+        max_bytes: u64,
     ) -> Result<&'a str, NoteError> {
-        if note.len() as u64 > most {
+        if note.len() as u64 > max_bytes {
             return Err(NoteError::Malformed("it is too long"));
         }
         let (text, signatures) = note
             .rsplit_once("\n\n")
-            .ok_or(NoteError::Malformed("no empty line stands before signatures"))?;
+            .ok_or(NoteError::Malformed("it has no empty line before the signatures"))?;
         let text = note
             .get(..=text.len())
-            .ok_or(NoteError::Malformed("no empty line stands before signatures"))?;
+            .ok_or(NoteError::Malformed("it has no empty line before the signatures"))?;
         if !signatures.ends_with('\n') {
-            return Err(NoteError::Malformed("its last line has no end"));
+            return Err(NoteError::Malformed("its last line has no line break"));
         }
         for line in signatures.lines() {
             let line = line
                 .strip_prefix(SIGNATURE_PREFIX)
-                .ok_or(NoteError::Malformed("a signature's line is none"))?;
+                .ok_or(NoteError::Malformed("a signature line is malformed"))?;
             let (name, encoded) =
                 line.split_once(' ').ok_or(NoteError::Malformed("a signature has no name"))?;
             let bytes = BASE64.decode(encoded);
-            let bytes = bytes.map_err(|_| NoteError::Malformed("a signature is no base64"))?;
+            let bytes =
+                bytes.map_err(|_| NoteError::Malformed("a signature is not valid base64"))?;
             let Some((id, signature)) = bytes.split_at_checked(4) else {
                 return Err(NoteError::Malformed("a signature is too short"));
             };
@@ -144,7 +145,7 @@ impl VerifierKey {
         if noted.origin == self.name() {
             Ok(noted)
         } else {
-            Err(NoteError::Malformed("it is of another log"))
+            Err(NoteError::Malformed("it belongs to another log"))
         }
     }
 }
@@ -159,16 +160,16 @@ pub fn parse_unverified(note: &str) -> Result<NoteCheckpoint, NoteError> {
     let origin = lines.next().filter(|line| !line.is_empty()).ok_or(bad("it has no origin"))?;
     let writer = origin.rsplit_once('/').map(|(_, writer)| writer);
     let writer = writer.filter(|_| origin.starts_with("toolkeep/"));
-    let writer = writer.ok_or(bad("its first line is no origin of Toolkeep's"))?;
+    let writer = writer.ok_or(bad("its first line is not an origin of Toolkeep"))?;
     let count =
-        lines.next().and_then(|line| line.parse().ok()).ok_or(bad("its size is no number"))?;
+        lines.next().and_then(|line| line.parse().ok()).ok_or(bad("its size is not a number"))?;
     let root = lines.next().and_then(|line| BASE64.decode(line).ok());
-    let root = root.and_then(|root| root.try_into().ok()).ok_or(bad("its root is no hash"))?;
+    let root = root.and_then(|root| root.try_into().ok()).ok_or(bad("its root is not a hash"))?;
     let mut after = |word: &str| lines.next().and_then(|line| line.strip_prefix(word));
     let head = after("chain ").and_then(|text| text.parse::<Digest>().ok());
-    let head = head.ok_or(bad("its chain is no hash"))?;
+    let head = head.ok_or(bad("its chain is not a hash"))?;
     let through = after("through ").and_then(|text| text.parse().ok());
-    let through = through.ok_or(bad("it does not say through which record it goes"))?;
+    let through = through.ok_or(bad("it has no last record"))?;
     let at = after("at ").and_then(|text| text.parse().ok()).ok_or(bad("it has no time"))?;
     let checkpoint = LedgerCheckpoint {
         writer: writer.to_owned(),

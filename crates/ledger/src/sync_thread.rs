@@ -80,8 +80,8 @@ impl SyncThread {
         ending.is_orderly = true;
     }
 
-    /// Runs one turn. With `idle` nothing requested it, so all deferrable work is done now.
-    pub(crate) fn run_once(&mut self, idle: bool) {
+    /// Runs one turn. With `is_idle` nothing requested it, so all deferrable work is done now.
+    pub(crate) fn run_once(&mut self, is_idle: bool) {
         let inner = Arc::clone(&self.inner);
         let stopped = {
             let mut state = inner.lock_state();
@@ -91,14 +91,14 @@ impl SyncThread {
         };
         if !stopped {
             self.sync_files();
-        } else if idle || !self.waiters.is_empty() {
+        } else if is_idle || !self.waiters.is_empty() {
             self.resume_in_new_segment().ok();
         }
         self.hash_unsynced();
-        self.checkpoint_if_due(idle);
+        self.checkpoint_if_due(is_idle);
         self.maintain_reserve();
-        self.rotate_if_full(idle);
-        self.sync_progress(idle);
+        self.rotate_if_full(is_idle);
+        self.sync_progress(is_idle);
     }
 
     /// Collects the frames that were written.
@@ -160,7 +160,7 @@ impl SyncThread {
         let Some(file) = file else { return };
         self.progress_synced_at = now;
         if let Err(error) = file.sync_data() {
-            tracing::warn!(%error, "how far the record has come is not on the disk");
+            tracing::warn!(%error, "cannot write the progress file of the record");
         }
     }
 
@@ -176,7 +176,7 @@ impl SyncThread {
         match synced {
             Ok(()) => self.complete_sync(),
             Err(error) => {
-                self.stop_writing("the disk did not keep what was written", &error);
+                self.stop_writing("the disk lost written data", &error);
                 self.resume_in_new_segment().ok();
             }
         }
@@ -184,7 +184,7 @@ impl SyncThread {
 
     fn stop_writing(&self, what: &str, error: &io::Error) -> LedgerError {
         let failure = io_failure(what, &self.inner.writer_dir.dir, error);
-        tracing::error!(error = %failure, "the record has stopped");
+        tracing::error!(error = %failure, "recording has stopped");
         self.inner.lock_state().mode = LedgerMode::Stopped(failure.clone());
         failure
     }
@@ -226,7 +226,7 @@ impl SyncThread {
         }
     }
 
-    /// Syncs and seals all there is, and lets go of the directory.
+    /// Syncs and seals all records, and releases the directory.
     pub(crate) fn close_writer(&mut self) {
         self.run_once(true);
         self.run_once(true);
@@ -244,7 +244,7 @@ impl SyncThread {
                 if let Some(file) = progress.take_unsynced()
                     && let Err(error) = file.sync_data()
                 {
-                    tracing::warn!(%error, "how far the record has come is not on the disk");
+                    tracing::warn!(%error, "cannot write the progress file of the record");
                 }
             }
         }
@@ -268,7 +268,8 @@ struct ThreadExitGuard {
 impl Drop for ThreadExitGuard {
     fn drop(&mut self) {
         if !self.is_orderly {
-            let text = "the ledger's thread ended by a fault in Toolkeep: restart the server, and report it";
+            let text = "the ledger's thread ended with an internal error of Toolkeep: restart the \
+                server, and report it";
             self.inner.lock_state().mode = LedgerMode::Stopped(LedgerError::new(text));
         }
     }

@@ -92,12 +92,12 @@ impl Tombstone {
         self.final_state().frame_count.saturating_sub(self.initial_state.frame_count)
     }
 
-    /// At the segment's end.
+    /// Returns the state of the chain at the end of the segment.
     pub(crate) fn final_state(&self) -> &ChainState {
         self.states.last().unwrap_or(&self.initial_state)
     }
 
-    /// The tree's leaves before it.
+    /// Returns the range of the tree's leaves before the segment.
     pub(crate) fn range_before(&self) -> Option<CompactRange> {
         CompactRange::from_hashes(
             0,
@@ -106,22 +106,22 @@ impl Tombstone {
         )
     }
 
-    /// Visits each state of the chain and the tree, starting at `before`. Returns `None` if they
-    /// are inconsistent.
+    /// Visits each state of the chain and the tree, starting at the end of `range`. Returns `None`
+    /// if they are inconsistent.
     pub(crate) fn visit_states(
         &self,
-        run: &mut CompactRange,
+        range: &mut CompactRange,
         visit: &mut dyn FnMut(&ChainState, &CompactRange),
     ) -> Option<()> {
         let (mut count, mut through) =
             (self.initial_state.frame_count, self.initial_state.last_seq);
         for stood in &self.states {
             let part = CompactRange::from_hashes(count, stood.frame_count, &stood.subtree_roots)?;
-            if stood.last_seq < through || !run.append_range(&part) {
+            if stood.last_seq < through || !range.append_range(&part) {
                 return None;
             }
             (count, through) = (stood.frame_count, stood.last_seq);
-            visit(stood, run);
+            visit(stood, range);
         }
         Some(())
     }
@@ -137,18 +137,18 @@ impl Tombstone {
 
 /// Writes a tombstone and waits until it is durable.
 pub(crate) fn write_tombstone(
-    site: &WriterDir,
-    tomb: &Tombstone,
+    writer_dir: &WriterDir,
+    tombstone: &Tombstone,
     key: &CheckpointSigningKey,
 ) -> io::Result<()> {
-    let note = note_format::format_note(tomb, key);
-    let (path, unnamed) = site.tombstone_paths(tomb.number);
-    let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
+    let note = note_format::format_note(tombstone, key);
+    let (path, unnamed) = writer_dir.tombstone_paths(tombstone.number);
+    let file = writer_dir.disk.open_file(&unnamed, OpenMode::Truncate)?;
     let written = append_all(file.as_ref(), note.as_bytes()).and_then(|()| file.sync_data());
     // Release the space that a full disk still granted.
     written.inspect_err(|_| drop(file.truncate_to(0)))?;
-    site.disk.rename_file(&unnamed, &path)?;
-    site.disk.sync_dir(&site.dir)
+    writer_dir.disk.rename_file(&unnamed, &path)?;
+    writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 
 /// A stored tombstone with its signed note.
@@ -160,11 +160,11 @@ pub(crate) struct SignedTombstone {
 }
 
 impl SignedTombstone {
-    /// Whether one of the keys signed it.
+    /// Verifies that one of the keys signed the tombstone.
     pub(crate) fn verify_signature(&self, keys: &[VerifierKey]) -> Result<(), String> {
         let Some(key) = keys.iter().find(|key| key.name() == self.origin) else {
             return Err(format!(
-                "is signed for `{}`, and no key of that name was given",
+                "is signed for `{}`, but no key of that name was given",
                 self.origin
             ));
         };
@@ -175,24 +175,24 @@ impl SignedTombstone {
 
 /// Reads the tombstone of a segment.
 pub(crate) fn read_tombstone(
-    site: &WriterDir,
+    writer_dir: &WriterDir,
     number: u32,
 ) -> Result<SignedTombstone, LedgerError> {
-    let name = tombstone_name(&site.writer_name, number);
+    let name = tombstone_name(&writer_dir.writer_name, number);
     let told =
-        |error: &io::Error| io_failure(&format!("`{name}` cannot be read"), &site.dir, error);
-    let file = site
+        |error: &io::Error| io_failure(&format!("`{name}` cannot be read"), &writer_dir.dir, error);
+    let file = writer_dir
         .disk
-        .open_file(&site.tombstone_paths(number).0, OpenMode::Read)
+        .open_file(&writer_dir.tombstone_paths(number).0, OpenMode::Read)
         .map_err(|error| told(&error))?;
     let note = read_text(&file).map_err(|error| told(&error))?;
-    let bad = |why: &str| LedgerError::new(format!("`{name}` is no tombstone: {why}"));
+    let bad = |why: &str| LedgerError::new(format!("`{name}` is not a valid tombstone: {why}"));
     let (tomb, origin) = note_format::parse_note(&note).map_err(bad)?;
-    if tomb.writer != site.writer_name || tomb.number != number {
-        return Err(bad("it is that of another segment"));
+    if tomb.writer != writer_dir.writer_name || tomb.number != number {
+        return Err(bad("it belongs to another segment"));
     }
     if tomb.chain_after().is_none() {
-        return Err(bad("its nodes do not fit together"));
+        return Err(bad("its nodes are inconsistent"));
     }
     Ok(SignedTombstone { tombstone: tomb, origin, note })
 }
@@ -205,10 +205,10 @@ fn read_text(file: &Arc<dyn DiskFile>) -> io::Result<String> {
     let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let have = read_fully(file.as_ref(), 0, &mut bytes)?;
     bytes.truncate(have);
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text"))
 }
 
-/// The numbers of the tombstones of `writer` among `names`, in order.
+/// Returns the numbers of the tombstones of `writer` among `names`, in order.
 pub(crate) fn tombstone_numbers(names: &[String], writer: &str) -> Vec<u32> {
     let mine =
         |name: &String| parse_tombstone_name(name).filter(|(of, _)| *of == writer).map(|(_, n)| n);

@@ -1,5 +1,5 @@
-//! Retention index: checks the tombstones from first to last for their signatures and order, and
-//! restores the tree's position at each checkpoint in them.
+//! Chain of tombstones: checks their signatures and order from first to last, and restores the
+//! tree's position at each checkpoint in them.
 
 use serde::{Deserialize, Serialize};
 use tool::{LedgerError, WallTime};
@@ -49,10 +49,10 @@ pub(crate) struct TombstoneChain<'a> {
 
 impl<'a> TombstoneChain<'a> {
     /// Creates the chain. `keys` is `None` if no signer is known.
-    pub(crate) fn new(site: &'a WriterDir, keys: Option<&'a [VerifierKey]>) -> Self {
+    pub(crate) fn new(writer_dir: &'a WriterDir, keys: Option<&'a [VerifierKey]>) -> Self {
         let (gone, found) = (RemovedRecords::default(), Vec::new());
         Self {
-            site,
+            site: writer_dir,
             keys,
             removed: gone,
             findings: found,
@@ -133,20 +133,20 @@ impl<'a> TombstoneChain<'a> {
         let Tombstone { initial_state: begins, .. } = tomb;
         let same = before == (begins.frame_count, begins.last_seq, begins.chain_head)
             && self.range.subtree_hashes() == begins.subtree_roots;
-        (!same).then(|| "does not go on from the tombstone before it".to_owned())
+        (!same).then(|| "does not continue the previous tombstone".to_owned())
     }
 }
 
 /// Returns whether the tree had this state.
 pub(crate) fn state_matches(
-    stood: &ChainState,
-    run: &CompactRange,
-    kept: &LedgerCheckpoint,
+    state: &ChainState,
+    range: &CompactRange,
+    checkpoint: &LedgerCheckpoint,
 ) -> bool {
-    let peaks = kept.peaks.iter().map(|peak| peak.0);
-    stood.frame_count == kept.frame_count
-        && stood.last_seq == kept.last_seq
-        && stood.chain_head == kept.head.0
-        && run.range_root() == kept.root.0
-        && (kept.peaks.is_empty() || peaks.eq(run.subtree_hashes()))
+    let peaks = checkpoint.peaks.iter().map(|peak| peak.0);
+    state.frame_count == checkpoint.frame_count
+        && state.last_seq == checkpoint.last_seq
+        && state.chain_head == checkpoint.head.0
+        && range.range_root() == checkpoint.root.0
+        && (checkpoint.peaks.is_empty() || peaks.eq(range.subtree_hashes()))
 }

@@ -42,7 +42,10 @@ impl VerificationReport {
     /// files. A writer that rewrites the record or cuts its end off can also adapt the progress
     /// file. A power failure removes unsynced records, so the end may be missing. A killed server
     /// leaves a partial record that nobody saw acknowledged.
-    pub const LIMITS: &'static str = "an older copy put back, a record written anew as a whole, and records cut off at the very end by somebody who also changes the file that says how far the record goes, are seen only against a checkpoint that was kept elsewhere; after a loss of power, missing records that were not synced yet are not told from lost ones";
+    pub const LIMITS: &'static str = "only a checkpoint that was stored elsewhere reveals a \
+        restored older copy, a rewritten whole record, and an end that was cut off together with a \
+        change of the progress file; after a power failure, unsynced records that are missing \
+        cannot be distinguished from removed ones";
 
     /// Returns whether there is no damage. Torn ends do not count, because a crash leaves them.
     pub fn is_sound(&self) -> bool {

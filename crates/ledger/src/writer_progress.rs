@@ -89,15 +89,19 @@ impl WriterProgress {
         })
     }
 
-    /// Whether every record that was written must be there: the writer ended in order, or the system has not been
-    /// started since.
-    pub(crate) fn is_complete(&self, boot: Option<BootId>) -> bool {
-        self.is_closed || (self.boot_id.is_some() && self.boot_id == boot)
+    /// Returns whether no written record can be missing: the writer closed in order, or the system
+    /// has not restarted since.
+    pub(crate) fn is_complete(&self, boot_id: Option<BootId>) -> bool {
+        self.is_closed || (self.boot_id.is_some() && self.boot_id == boot_id)
     }
 
-    /// The last record that must be there.
-    pub(crate) fn required_seq(&self, boot: Option<BootId>) -> u64 {
-        if self.is_complete(boot) { self.written_seq.max(self.synced_seq) } else { self.synced_seq }
+    /// Returns the number of the last record that must exist.
+    pub(crate) fn required_seq(&self, boot_id: Option<BootId>) -> u64 {
+        if self.is_complete(boot_id) {
+            self.written_seq.max(self.synced_seq)
+        } else {
+            self.synced_seq
+        }
     }
 
     /// Returns the number of the last record that is known to be durable.
@@ -107,8 +111,8 @@ impl WriterProgress {
 }
 
 /// Reads the progress file of a writer.
-pub(crate) fn read_progress(site: &WriterDir) -> io::Result<FoundProgress> {
-    let file = match site.disk.open_file(&site.progress_paths().0, OpenMode::Read) {
+pub(crate) fn read_progress(writer_dir: &WriterDir) -> io::Result<FoundProgress> {
+    let file = match writer_dir.disk.open_file(&writer_dir.progress_paths().0, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundProgress::Absent),
         opened => opened?,
     };
@@ -123,8 +127,8 @@ pub(crate) fn read_progress(site: &WriterDir) -> io::Result<FoundProgress> {
         std::thread::yield_now();
     }
     Ok(FoundProgress::Damaged(match length {
-        FILE_BYTES => "its checksum does not hold".to_owned(),
-        _ => format!("it does not have the {FILE_BYTES} bytes that it is written with"),
+        FILE_BYTES => "its checksum does not match".to_owned(),
+        _ => format!("it does not have the expected {FILE_BYTES} bytes"),
     }))
 }
 
@@ -141,15 +145,18 @@ pub(crate) struct ProgressFile {
 
 impl ProgressFile {
     /// Creates the file and waits until it is durable. An existing file is replaced.
-    pub(crate) fn create_file(site: &WriterDir, progress: WriterProgress) -> io::Result<Self> {
-        let (path, unnamed) = site.progress_paths();
-        let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
+    pub(crate) fn create_file(
+        writer_dir: &WriterDir,
+        progress: WriterProgress,
+    ) -> io::Result<Self> {
+        let (path, unnamed) = writer_dir.progress_paths();
+        let file = writer_dir.disk.open_file(&unnamed, OpenMode::Truncate)?;
         append_all(file.as_ref(), &progress.encode())
             .and_then(|()| file.sync_data())
             .inspect_err(|_| drop(file.truncate_to(0)))?;
-        site.disk.rename_file(&unnamed, &path)?;
-        site.disk.sync_dir(&site.dir)?;
-        let file = site.disk.open_file(&path, OpenMode::Update)?;
+        writer_dir.disk.rename_file(&unnamed, &path)?;
+        writer_dir.disk.sync_dir(&writer_dir.dir)?;
+        let file = writer_dir.disk.open_file(&path, OpenMode::Update)?;
         Ok(Self { file, progress, is_unsynced: false, has_failed: false })
     }
 
@@ -170,7 +177,7 @@ impl ProgressFile {
         if let Err(error) = &replaced
             && !self.has_failed
         {
-            tracing::warn!(%error, "how far the record has come cannot be written beside it");
+            tracing::warn!(%error, "cannot write the progress file of the record");
         }
         self.has_failed = replaced.is_err();
     }

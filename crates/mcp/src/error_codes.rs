@@ -13,7 +13,7 @@ pub const INTERNAL_ERROR: i64 = -32_603;
 /// The resource does not exist. Used by versions before 2026-07-28; that one uses
 /// [`INVALID_PARAMS`].
 pub const RESOURCE_NOT_FOUND: i64 = -32_002;
-/// A header does not agree with the body (2026-07-28).
+/// A header does not match the body (2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32_020;
 /// The request needs a capability that the client did not declare (2026-07-28).
 pub const MISSING_CAPABILITY: i64 = -32_021;

@@ -1,5 +1,4 @@
-//! The wire format of MCP: messages are read as borrowed parts and written by splicing validated
-//! bytes.
+//! Wire format of MCP: messages are read as borrowed parts and written by splicing validated bytes.
 //!
 //! Used by the MCP endpoint and by the client of upstream servers. Unknown members pass through
 //! unchanged. This crate does no I/O and uses no clock and no task.

@@ -111,7 +111,7 @@ impl RpcMessage {
         Json::parse_and_visit(text, limits, keys, |text, found| match text.kind() {
             "object" => Self::from_members(text, found),
             "array" => {
-                let told = "batches are not taken; send one message at a time";
+                let told = "batches are not supported; send one message at a time";
                 Err(MessageError::invalid_request(None, told))
             }
             kind => Err(MessageError::invalid_request(
@@ -166,7 +166,7 @@ fn parse_response(
         (Some(result), None) if id.is_some() => Ok(result),
         (None, Some(error)) => Err(parse_error(&error)),
         _ => {
-            let told = "neither a request, a notification nor an answer";
+            let told = "neither a request, a notification nor a response";
             return Err(MessageError::invalid_request(id.as_ref(), told));
         }
     };
@@ -201,7 +201,7 @@ mod tests {
                 -32_700,
                 "the message: key `id` occurs twice at line 1 column 12",
             ),
-            ("[]", -32_600, "batches are not taken; send one message at a time"),
+            ("[]", -32_600, "batches are not supported; send one message at a time"),
             ("7", -32_600, "the message is number; expected an object"),
             (r#"{"id":1}"#, -32_600, "`jsonrpc` must be \"2.0\""),
             (
@@ -223,12 +223,12 @@ mod tests {
             (
                 r#"{"jsonrpc":"2.0","id":1}"#,
                 -32_600,
-                "neither a request, a notification nor an answer",
+                "neither a request, a notification nor a response",
             ),
             (
                 r#"{"jsonrpc":"2.0","result":{}}"#,
                 -32_600,
-                "neither a request, a notification nor an answer",
+                "neither a request, a notification nor a response",
             ),
         ] {
             let error = read(text).unwrap_err().error;

@@ -29,12 +29,12 @@ impl RequestId {
     }
 
     /// Parses an id from a part of a larger text.
-    pub(crate) fn from_json_ref(look: JsonRef<'_>) -> Option<Self> {
-        match look.kind() {
+    pub(crate) fn from_json_ref(value: JsonRef<'_>) -> Option<Self> {
+        match value.kind() {
             "string" => {
-                Some(Self(IdValue::String(Json::encode(&look.string_value()?).as_str().into())))
+                Some(Self(IdValue::String(Json::encode(&value.string_value()?).as_str().into())))
             }
-            "number" => look.as_str().trim().parse().ok().map(Self::from_number),
+            "number" => value.as_str().trim().parse().ok().map(Self::from_number),
             _ => None,
         }
     }

@@ -20,7 +20,7 @@ pub struct SseEvent {
 
 /// Error: an event exceeds the size limit. The rest of the stream cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is larger than is taken")]
+#[error("an event is too large")]
 pub struct EventTooLarge;
 
 /// Encodes a message as one event.
@@ -52,10 +52,10 @@ pub struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// Creates a decoder for events of up to `most` bytes.
-    pub fn new(most: usize) -> Self {
+    /// Creates a decoder for events of up to `max_bytes` bytes.
+    pub fn new(max_bytes: usize) -> Self {
         Self {
-            max_event_bytes: most,
+            max_event_bytes: max_bytes,
             line: Vec::new(),
             is_after_carriage_return: false,
             is_first_line: true,
@@ -74,15 +74,15 @@ impl SseDecoder {
     ///
     /// # Errors
     /// [`EventTooLarge`] if an event exceeds the limit.
-    pub fn feed_bytes(&mut self, mut part: &[u8]) -> Result<(), EventTooLarge> {
+    pub fn feed_bytes(&mut self, mut bytes: &[u8]) -> Result<(), EventTooLarge> {
         if std::mem::take(&mut self.is_after_carriage_return) {
-            part = part.strip_prefix(b"\n").unwrap_or(part);
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = part.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            let (line, rest) = part.split_at_checked(end).unwrap_or_default();
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (line, rest) = bytes.split_at_checked(end).unwrap_or_default();
             self.push_bytes(line)?;
             self.end_line();
-            part = match rest.strip_prefix(b"\r\n") {
+            bytes = match rest.strip_prefix(b"\r\n") {
                 Some(rest) => rest,
                 None if rest == b"\r" => {
                     self.is_after_carriage_return = true;
@@ -91,7 +91,7 @@ impl SseDecoder {
                 None => rest.get(1..).unwrap_or_default(),
             };
         }
-        self.push_bytes(part)
+        self.push_bytes(bytes)
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {

@@ -37,9 +37,9 @@ impl TaskStatus {
         [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
 
     /// Parses MCP's name of a state.
-    pub fn from_json(word: &Json) -> Option<Self> {
-        let word: String = word.decode().ok()?;
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    pub fn from_json(name: &Json) -> Option<Self> {
+        let name: String = name.decode().ok()?;
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
     /// Returns MCP's name of the state.
@@ -81,7 +81,7 @@ impl Task {
         let id = id.and_then(|id| id.decode::<String>().ok()).ok_or("it has no `taskId`")?;
         if id.is_empty() || id.len() > MAX_TASK_ID_BYTES {
             return Err(format!(
-                "its `taskId` has {} bytes; 1 to {MAX_TASK_ID_BYTES} are taken",
+                "its `taskId` has {} bytes; expected 1 to {MAX_TASK_ID_BYTES}",
                 id.len()
             ));
         }

@@ -1,5 +1,5 @@
-//! The operator's addresses of nodes, and the tool names that nodes may share. Independent of the
-//! code that calls nodes.
+//! Addresses of nodes as the operator configures them, and the tool names that nodes may share.
+//! Independent of the code that calls nodes.
 
 mod operator_addresses;
 mod shared_names;

@@ -1,4 +1,4 @@
-//! The operator's addresses of nodes, and the URL pattern for the others.
+//! Node addresses configured by the operator, and the URL pattern for all other nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl NodeAddresses {
         let pattern = pattern.ok_or_else(|| ResolveError::NoAddress(node.to_owned()))?;
         // An id must be one DNS label: with dots it would name a host in another zone.
         if node.contains('.') {
-            let why = "the id has a dot, so that it cannot be looked up as one name".to_owned();
+            let why = "the ID contains a dot, so it is not a single DNS label".to_owned();
             return Err(ResolveError::InvalidAddress { node: node.to_owned(), reason: why });
         }
         self.validate_url(node, &pattern.replace(NODE_ID_PLACEHOLDER, node), false)
@@ -67,8 +67,8 @@ impl NodeAddresses {
                 ("at an address that Kubernetes or the pattern gave", "use `https`".to_owned())
             };
             let why = format!(
-                "it would be called in plaintext {location}; {help} and let it join, or name it under \
-                 `nodes.insecure_ok` where the network is trusted"
+                "it would be called in plaintext {location}; {help} and let it join, or list it \
+                 under `nodes.insecure_ok` if the network is trusted"
             );
             return Err(unusable(why));
         }
@@ -158,7 +158,7 @@ mod tests {
         let pattern = Some("https://{node_id}.nodes.example".to_owned());
         let mut named = NodeAddresses { url_pattern: pattern, ..NodeAddresses::default() };
         assert_eq!(named.resolve_endpoint("n-1").unwrap(), "n-1.nodes.example:50051");
-        assert!(named.resolve_endpoint("a.b").unwrap_err().to_string().contains("has a dot"));
+        assert!(named.resolve_endpoint("a.b").unwrap_err().to_string().contains("contains a dot"));
         named.urls.insert("own".to_owned(), "http://127.0.0.1".to_owned());
         assert_eq!(named.resolve_endpoint("own").unwrap(), "127.0.0.1:50051");
         // A name that leads to the loopback in plaintext is somebody else's word.

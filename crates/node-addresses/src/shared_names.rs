@@ -16,7 +16,7 @@ impl SharedNames {
         let prefix = pattern.strip_suffix('*').unwrap_or(pattern);
         let is_valid = !pattern.is_empty() && !prefix.contains('*');
         let pattern_error =
-            || format!("`{}` is no name, nor a beginning and `*`", pattern.escape_debug());
+            || format!("`{}` is neither a name nor a prefix with `*`", pattern.escape_debug());
         if is_valid { Ok(()) } else { Err(pattern_error()) }
     }
 

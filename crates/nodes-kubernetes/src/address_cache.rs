@@ -106,10 +106,10 @@ impl AddressCache {
         }
     }
 
-    pub(super) fn mark_disconnected(&self, why: String, now: MonotonicTime) {
+    pub(super) fn mark_disconnected(&self, reason: String, now: MonotonicTime) {
         let mut state = self.lock_state();
         let since = state.disconnected.as_ref().map_or(now, |(since, _)| *since);
-        state.disconnected = Some((since, why));
+        state.disconnected = Some((since, reason));
     }
 
     pub(super) fn disconnected_since(&self) -> Option<(MonotonicTime, String)> {
@@ -136,7 +136,7 @@ impl CacheState {
         if self.nodes.len() >= MAX_KUBERNETES_NODES {
             tracing::warn!(
                 node = node.metadata.name,
-                "left out: over {MAX_KUBERNETES_NODES} Kubernetes nodes"
+                "omitted: more than {MAX_KUBERNETES_NODES} Kubernetes nodes"
             );
             return;
         }

@@ -102,11 +102,11 @@ impl KubernetesLocator {
         if let Some((since, why)) = disconnected
             && self.clock.monotonic_now().saturating_duration_since(since) > STALE_TTL
         {
-            return Err(unusable(format!("Kubernetes does not answer: {why}")));
+            return Err(unusable(format!("Kubernetes is unavailable: {why}")));
         }
         let address = match lookup {
             AddressLookup::NotLoaded => {
-                return Err(unusable("Kubernetes has not answered yet".to_owned()));
+                return Err(unusable("Kubernetes has not responded yet".to_owned()));
             }
             AddressLookup::Invalidated => {
                 return Err(unusable(
@@ -116,7 +116,7 @@ impl KubernetesLocator {
             AddressLookup::NotFound => return Err(ResolveError::NoNodeLabel(node.to_owned())),
             AddressLookup::Ambiguous => {
                 return Err(unusable(format!(
-                    "several Kubernetes nodes carry the label `{NODE_ID_LABEL}={node}`"
+                    "several Kubernetes nodes have the label `{NODE_ID_LABEL}={node}`"
                 )));
             }
             AddressLookup::NoAddress => {

@@ -59,7 +59,7 @@ impl KubernetesLocator {
             }
         }
         Err(format!(
-            "it has over {} nodes with the label `{NODE_ID_LABEL}`",
+            "it has more than {} nodes with the label `{NODE_ID_LABEL}`",
             PAGE_NODES * MAX_PAGES
         ))
     }
@@ -91,7 +91,7 @@ impl KubernetesLocator {
                 }
             }
             if buffer.len() > MAX_LINE_BYTES {
-                return Err(format!("one of its nodes is over {MAX_LINE_BYTES} bytes"));
+                return Err(format!("one of its nodes is larger than {MAX_LINE_BYTES} bytes"));
             }
         }
         Ok(WatchEnd::TimedOut)
@@ -134,7 +134,7 @@ impl KubernetesLocator {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Bytes::new());
-        let request = request.map_err(|_| "the token is no line of text".to_owned())?;
+        let request = request.map_err(|_| "the token is not a single line of text".to_owned())?;
         let limits = RequestLimits {
             connect_timeout: REQUEST_TIMEOUT,
             header_timeout: REQUEST_TIMEOUT,
@@ -174,11 +174,11 @@ fn check_status(response: EgressResponse) -> Result<EgressResponse, String> {
         StatusCode::FORBIDDEN => "; its service account must be allowed to list and watch nodes",
         _ => "",
     };
-    Err(format!("the API server answers {status}{help}"))
+    Err(format!("the API server returned {status}{help}"))
 }
 
 fn parse_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("cannot parse its response: {error}"))
 }
 
 fn truncate_escaped(text: &str) -> String {

@@ -24,7 +24,7 @@ pub(super) fn to_bson_document(members: Map<String, Value>) -> Result<Document, 
     let mut document = Document::new();
     for (key, value) in members {
         if key.contains('\0') {
-            return Err("a key holds the character NUL, which MongoDB cannot keep".to_owned());
+            return Err("a key contains a NUL character, which MongoDB does not support".to_owned());
         }
         document.insert(key, to_bson(value)?);
     }
@@ -54,13 +54,13 @@ pub(super) fn from_bson(value: &Bson) -> Result<Value, String> {
         Bson::Int64(value) => Value::from(*value),
         Bson::Double(value) => {
             let number = Number::from_f64(*value);
-            Value::Number(number.ok_or("it holds a number without an end")?)
+            Value::Number(number.ok_or("it contains an infinite number or NaN")?)
         }
         Bson::Array(elements) => {
             Value::Array(elements.iter().map(from_bson).collect::<Result<_, _>>()?)
         }
         Bson::Document(document) => Value::Object(from_bson_document(document)?),
-        other => return Err(format!("it holds a value of type {:?}", other.element_type())),
+        other => return Err(format!("it contains a value of type {:?}", other.element_type())),
     })
 }
 

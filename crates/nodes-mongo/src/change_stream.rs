@@ -77,7 +77,7 @@ impl MongoChangeFeed {
                         Ok(Some(RecordChange::Updated(row)))
                     }
                     Err(why) => {
-                        tracing::warn!(why, "a changed document is no tool of this registry");
+                        tracing::warn!(why, "a changed document is not a tool of this registry");
                         Ok(id
                             .and_then(|id| keys_by_id.get(&id).cloned())
                             .map(RecordChange::Invalidated))
@@ -87,7 +87,7 @@ impl MongoChangeFeed {
             // An unknown document needs no event.
             Delete => Ok(id.and_then(|id| keys_by_id.remove(&id)).map(RecordChange::Invalidated)),
             _ => Err(StoreError::Unavailable(
-                "MongoDB: the collection of tools was changed as a whole".to_owned(),
+                "MongoDB: the collection of tools was dropped or renamed".to_owned(),
             )),
         }
     }

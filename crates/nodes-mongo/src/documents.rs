@@ -23,7 +23,7 @@ fn read_integer(document: &Document, key: &str) -> Result<u64, String> {
 fn json_to_document(json: &Json) -> Result<Document, String> {
     match json.to_value() {
         Value::Object(members) => to_bson_document(members),
-        _ => Err("it is no object".to_owned()),
+        _ => Err("it is not an object".to_owned()),
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn normalize_tool(tool: NodeTool) -> Result<NodeTool, String> {
 /// Converts the registry record of a tool to its document.
 pub(super) fn encode_tool(bytes: &Bytes, version: Version) -> Result<Document, StoreError> {
     let invalid_record =
-        |why: String| StoreError::Unavailable(format!("MongoDB cannot keep this: {why}"));
+        |why: String| StoreError::Unavailable(format!("MongoDB cannot store this: {why}"));
     let json = Json::parse(bytes.clone(), JsonLimits::DOCUMENT)
         .map_err(|e| invalid_record(e.to_string()))?;
     let Tool { id, sequence, tool } = json.decode().map_err(|e| invalid_record(e.to_string()))?;
@@ -61,7 +61,7 @@ pub(super) fn encode_tool(bytes: &Bytes, version: Version) -> Result<Document, S
 /// Converts the document of a tool to its registry record.
 pub(super) fn decode_tool(source: &Document) -> Result<VersionedValue, String> {
     let text = |key: &str| {
-        source.get_str(key).map(str::to_owned).map_err(|_| format!("it has no text `{key}`"))
+        source.get_str(key).map(str::to_owned).map_err(|_| format!("it has no string `{key}`"))
     };
     let part = |key: &str| match source.get(key) {
         Some(Bson::Document(document)) => Ok(Json::encode(&from_bson_document(document)?)),
@@ -74,7 +74,7 @@ pub(super) fn decode_tool(source: &Document) -> Result<VersionedValue, String> {
         metadata: part("metadata")?,
         description: text("description")?,
     };
-    let id = source.get_object_id("_id").map_err(|_| "it has an id of another kind")?.to_hex();
+    let id = source.get_object_id("_id").map_err(|_| "its `_id` has another type")?.to_hex();
     let (sequence, version) =
         (read_integer(source, "created")?, Version(read_integer(source, "version")?));
     let key = tool_key(&tool.node_id, &tool.name);

@@ -17,7 +17,7 @@ pub(super) async fn run_with_timeout<T>(
 ) -> Result<Result<T, Error>, StoreError> {
     let timeout_error = || {
         StoreError::Unavailable(format!(
-            "MongoDB: no answer within {} s",
+            "MongoDB: no response within {} s",
             OPERATION_TIMEOUT.as_secs()
         ))
     };

@@ -1,4 +1,4 @@
-//! The registry store in a MongoDB that several servers share. Tools are stored in
+//! Registry store in a MongoDB database that several servers share. Tools are stored in
 //! `cluster_local_tools` as the cluster tools have them; owners and nodes in a collection beside
 //! it.
 //!
@@ -61,12 +61,11 @@ impl MongoRegistryStore {
     /// # Errors
     /// [`StoreError::Unavailable`] if the URL is invalid; the error does not repeat it.
     pub async fn from_url(url: &Secret) -> Result<Self, StoreError> {
-        let invalid_url = |why: &str| {
-            StoreError::Unavailable(format!("the URL of the MongoDB cannot be used: {why}"))
-        };
+        let invalid_url =
+            |why: &str| StoreError::Unavailable(format!("invalid MongoDB URL: {why}"));
         if url.expose().starts_with("mongodb+srv:") {
             return Err(invalid_url(
-                "it asks for a look-up of servers; name them, as `mongodb://HOST:PORT`",
+                "DNS seed lists are not supported; list the servers, as `mongodb://HOST:PORT`",
             ));
         }
         let options = ClientOptions::parse(url.expose()).await;
@@ -85,8 +84,12 @@ impl MongoRegistryStore {
             Some(SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Primary));
         let database =
             options.default_database.clone().unwrap_or_else(|| DEFAULT_DATABASE.to_owned());
-        let client =
-            Client::with_options(options).map_err(|_| invalid_url("its options contradict"))?;
+        let client = Client::with_options(options).map_err(|_| {
+            invalid_url(
+                "its options contradict each \
+                other",
+            )
+        })?;
         let database = client.database(&database);
         Ok(Self {
             tools: database.collection(TOOLS_COLLECTION),
@@ -105,8 +108,8 @@ impl MongoRegistryStore {
             match run_with_timeout(self.tools.create_index(model)).await? {
                 Ok(_) => Ok(()),
                 Err(error) if is_duplicate(&error) => Err(StoreError::Unavailable(format!(
-                    "`{TOOLS_COLLECTION}` has a tool twice under one name and node, so that it cannot be made \
-                     unique; remove one of the two"
+                    "`{TOOLS_COLLECTION}` has two tools with the same name and node, so the unique \
+                     index cannot be created; remove one of them"
                 ))),
                 Err(error) => Err(to_store_error(&error)),
             }
@@ -131,7 +134,7 @@ impl MongoRegistryStore {
                     let value = counted.get_i64("value").ok().and_then(|n| u64::try_from(n).ok());
                     let invalid_counter = || {
                         StoreError::Unavailable(format!(
-                            "the counter in `{RECORDS_COLLECTION}` is no number"
+                            "the counter in `{RECORDS_COLLECTION}` is not a number"
                         ))
                     };
                     return value.map(Version).ok_or_else(invalid_counter);
@@ -141,9 +144,7 @@ impl MongoRegistryStore {
                 Err(error) => return Err(to_store_error(&error)),
             }
         }
-        Err(StoreError::Unavailable(format!(
-            "the counter in `{RECORDS_COLLECTION}` cannot be made"
-        )))
+        Err(StoreError::Unavailable(format!("cannot create the counter in `{RECORDS_COLLECTION}`")))
     }
 
     async fn read_all(&self) -> Result<Vec<VersionedValue>, StoreError> {
@@ -181,7 +182,7 @@ impl MongoRegistryStore {
                 name,
                 node,
                 why,
-                "a document of `{TOOLS_COLLECTION}` is no tool of this registry"
+                "a document of `{TOOLS_COLLECTION}` is not a tool of this registry"
             );
         });
         let row = row.ok()?;
@@ -267,7 +268,7 @@ impl MongoRegistryStore {
 
 fn check_row_count(rows: &[VersionedValue], max_rows: usize) -> Result<(), StoreError> {
     let limit_error =
-        || StoreError::Unavailable(format!("the MongoDB has over {max_rows} records of nodes"));
+        || StoreError::Unavailable(format!("MongoDB has more than {max_rows} node records"));
     (rows.len() <= max_rows).then_some(()).ok_or_else(limit_error)
 }
 

@@ -105,8 +105,8 @@ impl CertificateAuthority {
         node_id: &str,
         (public_key, proof): (&[u8], &[u8]),
     ) -> Result<(), CertificateAuthorityError> {
-        let message = "invalid proof: sign the node's id and the public key with the \
-                    private key, P-256 and SHA-256";
+        let message = "invalid proof: sign the node's ID and the public key with the private key \
+            (P-256, SHA-256)";
         let is_proved = tls::verify_proof(node_id, public_key, proof);
         if is_proved { Ok(()) } else { Err(CertificateAuthorityError::InvalidRequest(message)) }
     }

@@ -1,5 +1,5 @@
-//! The certificates that were issued to nodes. Only the newest certificate of a node is accepted,
-//! as long as neither it nor the API key that requested it is revoked.
+//! Index of the certificates issued to nodes. Only the newest certificate of a node is accepted, as
+//! long as neither it nor the API key that requested it is revoked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -52,16 +52,16 @@ impl CertificateRecord {
     /// Adds a certificate, which replaces the previous ones.
     pub(crate) fn add_certificate(
         &mut self,
-        signed: &IssuedCertificate,
-        (public, key_id): (&[u8], Option<&str>),
+        certificate: &IssuedCertificate,
+        (public_key, key_id): (&[u8], Option<&str>),
         now: WallTime,
     ) {
         self.entries.push(CertificateEntry {
-            serial: signed.serial.clone(),
-            fingerprint: signed.fingerprint.clone(),
-            public_key_digest: sha256_hex(public),
+            serial: certificate.serial.clone(),
+            fingerprint: certificate.fingerprint.clone(),
+            public_key_digest: sha256_hex(public_key),
             issued_at: now,
-            expires_at: signed.expires_at,
+            expires_at: certificate.expires_at,
             key_id: key_id.map(str::to_owned),
             revoked_at: None,
         });
@@ -157,12 +157,11 @@ impl CertificateIndex {
     pub(crate) fn check_node(&self, node: &str) -> Result<(), String> {
         let record = self.get_record(node).map(|(record, _)| record);
         if record.as_ref().is_some_and(CertificateRecord::is_revoked) {
-            return Err("its certificate was revoked; let it join again".to_owned());
+            return Err("its certificate was revoked; it must join again".to_owned());
         }
         let key = record.as_ref().and_then(|record| record.newest_entry()?.key_id.as_deref());
         if key.is_some_and(|key| self.has_key_ended(key)) {
-            let message =
-                "the key that its certificate was issued with was revoked; let it join again";
+            let message = "the key that issued its certificate was revoked; it must join again";
             return Err(message.to_owned());
         }
         Ok(())
@@ -190,7 +189,8 @@ impl CertificateIndex {
     /// signature of the authority is sufficient: it joined before certificates were stored, or at
     /// another server.
     ///
-    /// # Errors The reason for the rejection.
+    /// # Errors
+    /// The reason for the rejection.
     pub(crate) fn check_certificate(&self, node: &str, certificate: &[u8]) -> Result<(), String> {
         self.check_node(node)?;
         let Some((record, _)) = self.get_record(node) else { return Ok(()) };

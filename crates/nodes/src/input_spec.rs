@@ -154,7 +154,12 @@ fn convert_field(
                 let (items, _) = convert_field(one, &place, depth + 1, warnings);
                 (json!({ "type": "array", "items": items }), false)
             }
-            _ => any("a list has to name one type, that of its elements".to_owned(), warnings),
+            _ => any(
+                "a list must contain exactly one type, that of its \
+                elements"
+                    .to_owned(),
+                warnings,
+            ),
         },
         Value::Null => (json!({}), false),
         Value::Bool(_) | Value::Number(_) => any(format!("`{spec}` is not a type"), warnings),

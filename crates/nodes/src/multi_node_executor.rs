@@ -62,14 +62,14 @@ pub(crate) fn not_on_node(node: &str) -> ExecuteError {
 }
 
 impl MultiNodeExecutor {
-    pub(crate) fn new(nodes: Vec<String>, shared: &Arc<RegistryContext>) -> Self {
+    pub(crate) fn new(nodes: Vec<String>, registry: &Arc<RegistryContext>) -> Self {
         let candidate_for = |node| CandidateNode {
-            executor: NodeExecutor { node, context: Arc::clone(shared) },
+            executor: NodeExecutor { node, context: Arc::clone(registry) },
             running_calls: AtomicUsize::new(0),
         };
         Self {
             candidates: nodes.into_iter().map(candidate_for).collect(),
-            context: Arc::clone(shared),
+            context: Arc::clone(registry),
         }
     }
 
@@ -84,7 +84,7 @@ impl MultiNodeExecutor {
             return self.run_on(place, call, ctx).await;
         }
         let mut last_error =
-            ExecuteError::not_sent(ErrorCode::UpstreamLost, "no node of the tool takes calls");
+            ExecuteError::not_sent(ErrorCode::UpstreamLost, "no node of the tool accepts calls");
         for place in self.ordered_candidates() {
             match self.run_on(place, call, ctx).await {
                 Err(error) if may_fail_over(call, &error) && !ctx.cancel.is_cancelled() => {

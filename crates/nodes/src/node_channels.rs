@@ -172,7 +172,7 @@ impl NodeChannels {
                 let stream = dial_node(&egress, &origin, tls, &revocation).await;
                 // The caller learns only that the node is unreachable.
                 let log_error =
-                    |error: &EgressError| tracing::warn!(%node, %error, "node not reached");
+                    |error: &EgressError| tracing::warn!(%node, %error, "cannot reach a node");
                 stream.inspect_err(log_error).map_err(io::Error::other)
             })
         }))
@@ -185,8 +185,7 @@ impl NodeChannels {
     ) -> Result<(Arc<ClientConfig>, ServerName<'static>), ResolveError> {
         let unusable =
             |why: String| ResolveError::InvalidAddress { node: node.to_owned(), reason: why };
-        let no_authority =
-            || unusable("this server has no authority for nodes; use `http`".to_owned());
+        let no_authority = || unusable("this server has no node authority; use `http`".to_owned());
         let tls = self.client_tls.get().ok_or_else(no_authority)?;
         let name = proto::tls::node_server_name(node);
         Ok((Arc::clone(tls), name.map_err(|error| unusable(error.to_string()))?))

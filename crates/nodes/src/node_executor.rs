@@ -35,7 +35,7 @@ impl NodeExecutor {
             |message: String| ExecuteError::not_sent(ErrorCode::UpstreamLost, message);
         if self.context.heartbeat_state(&self.node) == Some(HeartbeatState::Draining) {
             return Err(not_sent_error(format!(
-                "the node `{}` is ending and takes no calls",
+                "the node `{}` is stopping and accepts no calls",
                 self.node
             )));
         }
@@ -55,7 +55,7 @@ impl NodeExecutor {
             },
             // Dropping the request resets its stream, which tells the node.
             () = ctx.cancel.cancelled() => {
-                Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was given up"))
+                Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was cancelled"))
             }
         }
     }
@@ -145,7 +145,7 @@ async fn read_call_events(
             None => {}
         }
     }
-    Err(Status::unavailable("its answer broke off before the result"))
+    Err(Status::unavailable("its response ended before the result"))
 }
 
 impl Executor for NodeExecutor {

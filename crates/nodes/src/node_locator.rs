@@ -1,4 +1,4 @@
-//! The port that finds addresses of nodes which the configuration does not list.
+//! Port that finds the addresses of nodes that the configuration does not list.
 
 use std::fmt;
 

@@ -55,9 +55,9 @@ pub struct NodeSource {
 }
 
 impl NodeSource {
-    pub(crate) fn new(node: &str, shared: Arc<RegistryContext>) -> Result<Self, NameError> {
+    pub(crate) fn new(node: &str, registry: Arc<RegistryContext>) -> Result<Self, NameError> {
         let name = source_name(node)?;
-        Ok(Self { name, node: node.to_owned(), context: shared })
+        Ok(Self { name, node: node.to_owned(), context: registry })
     }
 
     fn build_listing(&self) -> SourceListing {
@@ -68,13 +68,13 @@ impl NodeSource {
             listing.stale_since = Some(since);
             listing
                 .problems
-                .push(Problem::new("the registry of nodes", why).with_help(
+                .push(Problem::new("the node registry", why).with_help(
                     "no action is needed: it is reloaded as soon as the store responds",
                 ));
         }
         for tool in &tools {
             if let Err(fault) = self.context.check_name_use(tool) {
-                let help = "have the node register the tool under another name, or share it";
+                let help = "register the tool under another name on the node, or share it";
                 listing
                     .problems
                     .push(Problem::new(tool.name.clone(), fault.to_string()).with_help(help));
@@ -91,8 +91,10 @@ impl NodeSource {
                 }
             };
             listing.problems.extend(warnings.into_iter().map(|what| {
-                Problem::new(format!("{}: input_spec", tool.name), what)
-                    .with_help("name one of string, integer, number, boolean, object, array, or write JSON Schema")
+                Problem::new(format!("{}: input_spec", tool.name), what).with_help(
+                    "use one of string, integer, number, boolean, object, array, or \
+                        write JSON Schema",
+                )
             }));
             let (node, shared) = (self.node.clone(), Arc::clone(&self.context));
             let executor = Arc::new(NodeExecutor { node, context: shared });

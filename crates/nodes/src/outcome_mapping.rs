@@ -36,7 +36,7 @@ pub(crate) fn to_execute_error(node: &str, status: &Status) -> ExecuteError {
     if is_timeout
         || status.code() == tonic::Code::Cancelled && status.message() == "Timeout expired"
     {
-        let told = format!("the node `{node}` did not answer in time");
+        let told = format!("the node `{node}` did not respond in time");
         return ExecuteError::maybe_sent(ErrorCode::Timeout, told);
     }
     let has_cause = std::error::Error::source(status).is_some();

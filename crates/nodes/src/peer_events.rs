@@ -139,7 +139,7 @@ impl PersistentNodeRegistry {
         let mut backoff = BACKOFF_MIN;
         loop {
             if let Err(error) = self.receive_messages(bus, signer, server_id, &mut backoff).await {
-                tracing::debug!(%error, "events of other servers cannot be received");
+                tracing::debug!(%error, "cannot receive the events of other servers");
             }
             tokio::time::sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -204,7 +204,7 @@ async fn load_or_create_key(keep: &dyn RegistryStore) -> Result<Vec<u8>, StoreEr
             Err(error) => return Err(error),
         }
     }
-    Err(StoreError::Unavailable("the signing key of events cannot be created".to_owned()))
+    Err(StoreError::Unavailable("cannot create the signing key of events".to_owned()))
 }
 
 /// Signs messages: a MAC of 32 bytes, then the message.

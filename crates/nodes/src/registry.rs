@@ -149,7 +149,7 @@ impl PersistentNodeRegistry {
     /// certificate. A configured address of a node takes precedence.
     pub async fn accept_nodes(&self, listener: TcpListener) {
         let Some(tls) = self.context.channels.client_tls() else {
-            tracing::error!("this server has no authority for nodes: none can connect");
+            tracing::error!("this server has no node authority, so no node can connect");
             return std::future::pending().await;
         };
         Arc::clone(&self.context.channels.reverse_connections).accept_nodes(listener, tls).await;
@@ -170,7 +170,7 @@ impl PersistentNodeRegistry {
                 return Some(Arc::clone(source));
             }
             let source = NodeSource::new(&node, Arc::clone(&self.context));
-            let source = source.map_err(|error| tracing::warn!(node, %error, "node left out"));
+            let source = source.map_err(|error| tracing::warn!(node, %error, "node omitted"));
             let source = Arc::new(source.ok()?);
             sources.insert(node, Arc::clone(&source));
             Some(source)
@@ -179,7 +179,13 @@ impl PersistentNodeRegistry {
     }
 
     fn require_authority(&self) -> Result<&CertificateAuthority, NodeError> {
-        let no_authority = || NodeError::Unavailable("this server signs for no nodes".to_owned());
+        let no_authority = || {
+            NodeError::Unavailable(
+                "this server does not sign node \
+            certificates"
+                    .to_owned(),
+            )
+        };
         self.authority.get().ok_or_else(no_authority)
     }
 }

@@ -92,7 +92,7 @@ impl ReverseConnections {
         // Under the lock, so that a later revocation closes the connection.
         self.certificates.check_certificate(node, certificate)?;
         if connections.len() >= MAX_NODES && !connections.contains_key(node) {
-            return Err(format!("{MAX_NODES} nodes are connected already"));
+            return Err(format!("{MAX_NODES} nodes are already connected, the maximum"));
         }
         if let Some(old) = connections.remove(node) {
             self.supersede_connection(node, &mut new, old);
@@ -161,7 +161,7 @@ impl ReverseConnections {
         stream.set_nodelay(true)?;
         let (node, stream) = accept_greeting(stream, tls).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
-        let shown = shown.ok_or_else(|| io::Error::other("it showed no certificate"))?;
+        let shown = shown.ok_or_else(|| io::Error::other("it presented no certificate"))?;
         let certificate = shown.as_ref().to_vec();
         let revocation = Revocation::default();
         let channel = single_use_channel(Box::new(RevocableStream::new(stream, &revocation)));

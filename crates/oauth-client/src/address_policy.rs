@@ -19,18 +19,18 @@ impl AddressPolicy {
     ///
     /// A source on loopback may run where it cannot reach other ports of this machine, such as in a
     /// container. Those are allowed only if the operator says so.
-    pub(super) fn new(named: Vec<Origin>, any_loopback_port: bool) -> Self {
-        Self { operator_origins: named, allows_any_loopback_port: any_loopback_port }
+    pub(super) fn new(configured: Vec<Origin>, any_loopback_port: bool) -> Self {
+        Self { operator_origins: configured, allows_any_loopback_port: any_loopback_port }
     }
 
-    /// Returns the trust class of `url`, which `whose` named.
+    /// Returns the trust class of `url`, which `named_by` names.
     ///
     /// # Errors
     /// A [`TokenError`] if the URL is invalid or not HTTPS.
     pub(super) fn classify_url(&self, url: &str, named_by: &str) -> Result<UrlTrust, TokenError> {
         let bad = |why: String| {
             TokenError::blocked(format!(
-                "{named_by} names `{}`, which is not asked: {why}",
+                "{named_by} names the URL `{}`, which was rejected: {why}",
                 escape_and_truncate(url, 200)
             ))
         };
@@ -41,7 +41,7 @@ impl AddressPolicy {
             return Ok(UrlTrust::Configured { origin });
         }
         if !origin.is_https() {
-            return Err(bad("it is not https".to_owned()));
+            return Err(bad("it does not use https".to_owned()));
         }
         Ok(UrlTrust::UpstreamResponse)
     }
@@ -82,7 +82,8 @@ fn trimmed_path(url: &Url) -> &str {
     url.path().trim_end_matches('/')
 }
 
-/// Returns the well-known URL with the path appended, and with `root` also the one without.
+/// Returns the well-known URL with the path appended, and with `includes_root` also the one
+/// without.
 fn well_known_urls(url: &Url, word: &str, includes_root: bool) -> Vec<String> {
     let mut candidate = url.clone();
     candidate.set_query(None);

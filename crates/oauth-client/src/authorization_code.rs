@@ -1,5 +1,5 @@
-//! A person's consent: OAuth's authorization code with PKCE. The person opens an address, the
-//! authorization server sends the person's browser back, and what it brings is exchanged for tokens.
+//! OAuth authorization code flow with PKCE. A person opens the login URL, and the code in the
+//! browser's redirect is exchanged for tokens.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -60,12 +60,12 @@ impl TokenProvider {
     async fn begin_login(&self, redirect: &str) -> Result<String, TokenError> {
         if self.settings.grant_type != GrantType::AuthorizationCode {
             return Err(TokenError::request_refused(
-                "logs in by itself, with the credential in the configuration",
+                "uses the credential in the configuration and needs no login",
             ));
         }
         if !is_loopback_redirect(redirect) {
             return Err(TokenError::request_refused(
-                "can send nobody back but to `http://127.0.0.1:PORT/…`",
+                "supports only redirects to `http://127.0.0.1:PORT/…`",
             ));
         }
         self.load_stored().await?;
@@ -116,28 +116,26 @@ impl TokenProvider {
     fn login_page(&self, known: &DiscoveredServer) -> Result<Url, TokenError> {
         if !known.server.supports_pkce() {
             let message =
-                "has an authorization server without PKCE (S256), so nobody is sent there";
+                "has an authorization server without PKCE (S256), so the login was not started";
             return Err(TokenError::blocked(message));
         }
         let Some(page) = known.server.authorization_endpoint.as_deref() else {
-            return Err(TokenError::malformed(
-                "has an authorization server where nobody can log in",
-            )
-            .with_help("use `grant: client_credentials`"));
+            return Err(TokenError::malformed("has an authorization server without a login page")
+                .with_help("use `grant: client_credentials`"));
         };
         self.http_client.address_policy.check_browser_url(page)?;
         self.check_pinned_issuer(known)?;
         if !known.server.has_one_origin() && !self.has_configured_issuer() {
             let message = format!(
-                "has the authorization server `{}`, whose login page and token endpoint are of \
-                 different origins: nobody is sent there",
+                "has the authorization server `{}`, whose login page and token endpoint have \
+                 different origins, so the login was not started",
                 escape_and_truncate(&known.server.issuer, 200)
             );
-            let fix = "where that is right, write the authorization server as `issuer`";
+            let fix = "if this is correct, set `issuer` to the authorization server";
             return Err(TokenError::blocked(message).with_help(fix));
         }
         Url::parse(page).map_err(|_| {
-            TokenError::malformed("has an authorization server with no usable address")
+            TokenError::malformed("has an authorization server whose login page is not a valid URL")
         })
     }
 
@@ -151,8 +149,7 @@ impl TokenProvider {
         if self.has_configured_issuer() {
             return Ok(redirect.to_owned());
         }
-        let unfit =
-            |_| TokenError::request_refused("is given an address to come back to that is none");
+        let unfit = |_| TokenError::request_refused("got an invalid redirect URL");
         let mut own_redirect = Url::parse(redirect).map_err(unfit)?;
         let hash = digest::digest(&digest::SHA256, known.server.issuer.as_bytes());
         let short_hash = hash.as_ref().get(..ISSUER_HASH_BYTES).unwrap_or_default();
@@ -179,13 +176,13 @@ impl TokenProvider {
     }
 
     async fn finish_login(&self, answer: &str) -> Result<(), TokenError> {
-        let closed = || TokenError::request_refused("asks for no token any more");
+        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
         let _turn = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
         let no_match = || {
-            let message =
-                "expects no such answer: it was used already, is too old, or is another's";
+            let message = "has no login that matches this redirect: it was already used, has \
+                expired or belongs to another login";
             TokenError::request_refused(message)
-                .with_help(format!("run `toolkeep source login {}` anew", self.settings.source))
+                .with_help(format!("run `toolkeep source login {}` again", self.settings.source))
         };
         let (path, parameters) = parse_answer(answer).ok_or_else(no_match)?;
         let state = parameters.get("state").map(|state| state.as_bytes()).unwrap_or_default();
@@ -200,12 +197,13 @@ impl TokenProvider {
             || is_wrong_path
         {
             let message = format!(
-                "got an answer that does not say that it is of `{}`: it is not used",
+                "ignored the redirect, because it does not identify the issuer `{}`",
                 escape_and_truncate(&server.issuer, 200)
             );
-            return Err(
-                TokenError::blocked(message).with_help("log in anew, and ask who runs the server")
-            );
+            return Err(TokenError::blocked(message).with_help(
+                "log in again; if the error persists, ask \
+                    the server's operator",
+            ));
         }
         if let Some(error) = parameters.get("error") {
             return Err(consent_refused(error, parameters.get("error_description")));
@@ -283,7 +281,7 @@ fn is_loopback_redirect(redirect: &str) -> bool {
 fn random_token() -> Result<String, TokenError> {
     let mut bytes = [0; 32];
     rand::fill(&mut bytes)
-        .map_err(|_| TokenError::request_refused("gets no random bytes from the system"))?;
+        .map_err(|_| TokenError::request_refused("cannot get random bytes from the system"))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
@@ -328,7 +326,10 @@ fn parse_answer(answer: &str) -> Option<(Option<&str>, AnswerParameters<'_>)> {
 /// The error of an answer with `error` in place of a code.
 fn consent_refused(error: &str, description: Option<&Cow<'_, str>>) -> TokenError {
     let description = description.map(|why| escape_and_truncate(why, 200)).unwrap_or_default();
-    let message =
-        format!("was not given consent: {} {description}", escape_and_truncate(error, 60));
+    let message = format!(
+        "was denied access by the authorization server: {} \
+            {description}",
+        escape_and_truncate(error, 60)
+    );
     TokenError::request_refused(message.trim_end().to_owned())
 }

@@ -55,20 +55,23 @@ impl OAuthClient {
                 let algorithms = server.token_endpoint_auth_signing_alg_values_supported.as_deref();
                 if algorithms.is_some_and(|all| all.iter().all(|it| it != key.algorithm())) {
                     let message = format!(
-                        "has an authorization server that does not take signatures by {}",
+                        "has an authorization server that does not support {} signatures",
                         key.algorithm()
                     );
                     return Err(TokenError::request_refused(message)
-                        .with_help("register a key of another kind"));
+                        .with_help("register a key of another type"));
                 }
                 let now = now.0 / 1000;
                 // The audience is the issuer (RFC 7523bis), so that no other server can use the
                 // assertion.
                 let claims = json!({"iss": self.client_id, "sub": self.client_id, "aud": server.issuer,
                     "jti": Uuid::new_v4().to_string(), "iat": now, "exp": now + ASSERTION_LIFETIME_SECS});
-                let assertion = key
-                    .sign_jwt(&claims)
-                    .ok_or_else(|| TokenError::request_refused("has a key that cannot sign"))?;
+                let assertion = key.sign_jwt(&claims).ok_or_else(|| {
+                    TokenError::request_refused(
+                        "has a private key that cannot \
+                        create signatures",
+                    )
+                })?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 authenticated.fields.push(("client_id", self.client_id.clone()));
                 authenticated.fields.push(("client_assertion_type", kind.to_owned()));
@@ -88,7 +91,7 @@ impl OAuthClient {
         if let Some(registered_method) = &self.auth_method {
             return METHODS.into_iter().find(|it| it == registered_method).ok_or_else(|| {
                 TokenError::request_refused(
-                    "is registered with a way to prove itself that is not known here",
+                    "is registered with an unsupported client authentication method",
                 )
             });
         }
@@ -96,8 +99,11 @@ impl OAuthClient {
             return Ok("client_secret_basic");
         };
         METHODS.into_iter().find(|it| supported.iter().any(|taken| taken == it)).ok_or_else(|| {
-            TokenError::request_refused("has an authorization server that takes no client secret")
-                .with_help("give the client a private key, as the server's metadata say")
+            TokenError::request_refused(
+                "has an authorization server that does not support client \
+                secrets",
+            )
+            .with_help("use a private key, which the server's metadata requires")
         })
     }
 }
@@ -108,8 +114,12 @@ fn basic_auth_header(id: &str, secret: &Secret) -> Result<HeaderValue, TokenErro
         |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret.expose())));
     let value = HeaderValue::try_from(format!("Basic {pair}"));
-    let mut value = value
-        .map_err(|_| TokenError::request_refused("has a client secret that cannot be sent"))?;
+    let mut value = value.map_err(|_| {
+        TokenError::request_refused(
+            "has a client secret that is not a valid header \
+            value",
+        )
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -37,15 +37,15 @@ impl TokenProvider {
     /// Registers a client (RFC 7591).
     pub(super) async fn register_client(
         &self,
-        known: &DiscoveredServer,
+        server: &DiscoveredServer,
         (redirect_uri, scopes): (&str, &BTreeSet<String>),
     ) -> Result<ClientRegistration, TokenError> {
-        let Some(url) = known.server.registration_endpoint.as_deref() else {
-            let message = "has an authorization server at which no client can register itself";
-            let fix = "register one there, and write its `client_id` under `oauth`";
+        let Some(url) = server.server.registration_endpoint.as_deref() else {
+            let message = "has an authorization server without dynamic client registration";
+            let fix = "register a client there and set its `client_id` under `oauth`";
             return Err(TokenError::request_refused(message).with_help(fix));
         };
-        let supported_methods = known.server.token_endpoint_auth_methods_supported.as_deref();
+        let supported_methods = server.server.token_endpoint_auth_methods_supported.as_deref();
         let supported_methods = supported_methods.unwrap_or_default();
         let preferred_methods = ["none", "client_secret_basic", "client_secret_post"];
         let method = preferred_methods
@@ -73,14 +73,14 @@ impl TokenProvider {
             let body: Option<RegistrationErrorBody> = serde_json::from_slice(&answer.body).ok();
             let reason = body
                 .map_or_else(|| format!("HTTP {}", answer.status), RegistrationErrorBody::reason);
-            let message = format!("{} refuses: {reason}", describe_target(at));
-            let fix = "register a client there by hand, and write its `client_id` under `oauth`";
+            let message = format!("{} rejected the registration: {reason}", describe_target(at));
+            let fix = "register a client there by hand and set its `client_id` under `oauth`";
             return Err(TokenError::request_refused(message).with_help(fix));
         }
         let RegistrationResponse { client_id, client_secret, token_endpoint_auth_method } =
             parse_json(at, &answer.body).map_err(|_| {
                 TokenError::malformed(format!(
-                    "{} answers with what is no registration",
+                    "{} returned an invalid client registration",
                     describe_target(at)
                 ))
             })?;

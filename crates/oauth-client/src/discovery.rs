@@ -13,7 +13,7 @@ const MAX_SERVERS: usize = 16;
 
 /// Discovers the authorization server of a source. `hint` is the metadata URL from a challenge.
 pub(super) async fn discover_server(
-    web: &OAuthHttpClient,
+    http: &OAuthHttpClient,
     (settings, url): (&OAuthSettings, &Url),
     hint: Option<&str>,
 ) -> Result<DiscoveredServer, TokenError> {
@@ -23,17 +23,17 @@ pub(super) async fn discover_server(
         let server = AuthorizationServerMetadata::with_token_endpoint(issuer, endpoint);
         return Ok(DiscoveredServer { resource: default_resource(), default_scopes: None, server });
     }
-    let resource = fetch_resource_metadata(web, url, hint).await?;
+    let resource = fetch_resource_metadata(http, url, hint).await?;
     let (resource, scopes, named) = match resource {
         Some(ResourceMetadata { resource: name, authorization_servers, scopes_supported }) => {
             let resource = name.unwrap_or_else(default_resource);
             if !covers_url(&resource, url) {
                 let message = format!(
-                    "has metadata that are of `{}`, another resource: no token is asked for",
+                    "has metadata of another resource, `{}`, so no token was requested",
                     escape_and_truncate(&resource, 200)
                 );
                 return Err(TokenError::blocked(message)
-                    .with_help("have its metadata name the address that is configured"));
+                    .with_help("correct the resource in its metadata, or configure that address"));
             }
             (resource, scopes_supported, authorization_servers)
         }
@@ -43,7 +43,7 @@ pub(super) async fn discover_server(
     let server = match select_issuer(settings, named)? {
         Some(issuer) => {
             let same = |said: &str| said == issuer;
-            fetch_server_metadata(web, &issuer, same)
+            fetch_server_metadata(http, &issuer, same)
                 .await?
                 .ok_or_else(|| no_metadata_error(&issuer))?
         }
@@ -52,11 +52,11 @@ pub(super) async fn discover_server(
             let origin = url.origin().ascii_serialization();
             // No issuer was named, so the metadata on its own host may name one.
             let same = |said: &str| Url::parse(said).is_ok_and(|it| it.origin() == url.origin());
-            let found = fetch_server_metadata(web, &origin, same).await?;
+            let found = fetch_server_metadata(http, &origin, same).await?;
             found.unwrap_or_else(|| AuthorizationServerMetadata::with_default_endpoints(&origin))
         }
         None => {
-            return Err(TokenError::malformed("names no authorization server that can be used"));
+            return Err(TokenError::malformed("names no usable authorization server"));
         }
     };
     Ok(DiscoveredServer { resource, default_scopes: scopes, server })
@@ -85,7 +85,7 @@ async fn fetch_resource_metadata(
         let found = web.get_json(at).await?;
         return found.map(Some).ok_or_else(|| {
             TokenError::malformed(format!(
-                "says that its metadata are at `{}`, where nothing is",
+                "points to its metadata at `{}`, but there is nothing there",
                 escape_and_truncate(hint, 200)
             ))
         });
@@ -115,11 +115,12 @@ fn select_issuer(
     let named: Vec<_> =
         named_issuers.iter().take(MAX_SERVERS).map(|it| escape_and_truncate(it, 200)).collect();
     let message = format!(
-        "names `{}` as its authorization server, not `{}`, which is configured: nothing is sent there",
+        "names the authorization server `{}`, not the configured `{}`, so no request was sent \
+         there",
         named.join("`, `"),
         escape_and_truncate(configured_issuer, 200)
     );
-    Err(TokenError::blocked(message).with_help("look at `issuer`, and ask who runs the server"))
+    Err(TokenError::blocked(message).with_help("check `issuer`, or ask the server's operator"))
 }
 
 /// Fetches the metadata of an authorization server, or returns `None` if it has none.
@@ -134,7 +135,7 @@ async fn fetch_server_metadata(
             escape_and_truncate(issuer, 200)
         ))
     };
-    let url = Url::parse(issuer).map_err(|_| bad("which is no URL"))?;
+    let url = Url::parse(issuer).map_err(|_| bad("which is not a valid URL"))?;
     for place in address_policy::server_metadata_urls(&url) {
         let what = "the metadata of the authorization server";
         let at = RequestTarget { url: &place, role: what, named_by: "the server" };
@@ -142,9 +143,9 @@ async fn fetch_server_metadata(
         // RFC 8414 3.3 requires this check: otherwise one server could impersonate another.
         if !is_same_issuer(&server.issuer) {
             let other = escape_and_truncate(&server.issuer, 200);
-            let why = format!("whose metadata are those of `{other}`: they are not used");
+            let why = format!("whose metadata belongs to `{other}` and was ignored");
             let fault = TokenError { kind: tool::source::SourceErrorKind::Blocked, ..bad(&why) };
-            return Err(fault.with_help("ask who runs the authorization server"));
+            return Err(fault.with_help("ask the operator of the authorization server"));
         }
         return Ok(Some(server));
     }

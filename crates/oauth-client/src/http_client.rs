@@ -44,40 +44,41 @@ impl OAuthHttpClient {
     /// Fetches a JSON document, or returns `None` if there is none.
     pub(super) async fn get_json<T: DeserializeOwned>(
         &self,
-        at: RequestTarget<'_>,
+        target: RequestTarget<'_>,
     ) -> Result<Option<T>, TokenError> {
-        let answer = self.send_in_time(at, Method::GET, (HeaderMap::new(), Bytes::new())).await?;
+        let answer =
+            self.send_in_time(target, Method::GET, (HeaderMap::new(), Bytes::new())).await?;
         if answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS {
             return Ok(None);
         }
         if !answer.status.is_success() {
-            return Err(status_error(at, answer.status));
+            return Err(status_error(target, answer.status));
         }
-        parse_json(at, &answer.body).map(Some)
+        parse_json(target, &answer.body).map(Some)
     }
 
     /// Sends a form with POST.
     pub(super) async fn post_form(
         &self,
-        at: RequestTarget<'_>,
+        target: RequestTarget<'_>,
         mut headers: HeaderMap,
         fields: &[(&str, String)],
     ) -> Result<OAuthHttpResponse, TokenError> {
         let body = encode_form(fields);
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, kind);
-        self.send_in_time(at, Method::POST, (headers, body)).await
+        self.send_in_time(target, Method::POST, (headers, body)).await
     }
 
     /// Sends JSON with POST.
     pub(super) async fn post_json(
         &self,
-        at: RequestTarget<'_>,
+        target: RequestTarget<'_>,
         body: &serde_json::Value,
     ) -> Result<OAuthHttpResponse, TokenError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.send_in_time(at, Method::POST, (headers, Bytes::from(body.to_string()))).await
+        self.send_in_time(target, Method::POST, (headers, Bytes::from(body.to_string()))).await
     }
 
     async fn send_in_time(
@@ -104,7 +105,14 @@ impl OAuthHttpClient {
     ) -> Result<OAuthHttpResponse, TokenError> {
         let class = self.address_policy.classify_url(at.url, at.named_by)?;
         let failed = |error| {
-            TokenError::unreachable(&format!("{} cannot be asked", describe_target(at)), &error)
+            TokenError::unreachable(
+                &format!(
+                    "cannot send a request to \
+                {}",
+                    describe_target(at)
+                ),
+                &error,
+            )
         };
         let uri = self.egress.validate_url(&class, at.url).map_err(failed)?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -137,25 +145,25 @@ fn encode_form(fields: &[(&str, String)]) -> Bytes {
 }
 
 /// Describes a target without its query, which may contain a secret.
-pub(super) fn describe_target(at: RequestTarget<'_>) -> String {
-    let url = at.url.split_once('?').map_or(at.url, |(url, _)| url);
-    format!("{} `{}`", at.role, escape_and_truncate(url, 200))
+pub(super) fn describe_target(target: RequestTarget<'_>) -> String {
+    let url = target.url.split_once('?').map_or(target.url, |(url, _)| url);
+    format!("{} `{}`", target.role, escape_and_truncate(url, 200))
 }
 
 fn status_error(at: RequestTarget<'_>, status: StatusCode) -> TokenError {
-    TokenError::request_refused(format!("{} answers with HTTP {status}", describe_target(at)))
+    TokenError::request_refused(format!("{} returned HTTP {status}", describe_target(at)))
 }
 
 /// Parses the JSON of a response.
 pub(super) fn parse_json<T: DeserializeOwned>(
-    at: RequestTarget<'_>,
+    target: RequestTarget<'_>,
     body: &[u8],
 ) -> Result<T, TokenError> {
     serde_json::from_slice(body).map_err(|error| {
         let why = escape_and_truncate(&error.to_string(), 200);
         TokenError::malformed(format!(
-            "{} answers with what cannot be used: {why}",
-            describe_target(at)
+            "{} returned an invalid response: {why}",
+            describe_target(target)
         ))
     })
 }

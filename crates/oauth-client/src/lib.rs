@@ -147,13 +147,13 @@ impl OAuthSettings {
                 Problem::new(place, error.to_string()).with_help("write it as `https://HOST/PATH`")
             })?;
             if !origin.is_https() && !origin.is_loopback() {
-                let why = "tokens and secrets go over https only, but for this machine itself";
+                let why = "tokens and secrets are sent only over https, or to this machine";
                 return Err(Problem::new(place, why).with_help("write it with `https://`"));
             }
             origins.push(origin);
         }
         let url = Url::parse(&self.source_url)
-            .map_err(|error| Problem::new("url", error.to_string()).with_help("mend it"))?;
+            .map_err(|error| Problem::new("url", error.to_string()).with_help("correct it"))?;
         Ok((url, origins))
     }
 }

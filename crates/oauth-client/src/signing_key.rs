@@ -34,14 +34,14 @@ impl SigningKey {
     /// Describes the fault without any part of the key.
     pub fn from_pem(pem: &str) -> Result<Self, &'static str> {
         const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
-        const NO_PEM: &str = "it holds no `-----BEGIN PRIVATE KEY-----` with its end";
+        const NO_PEM: &str = "it has no `-----BEGIN PRIVATE KEY-----` block";
         if pem.len() > MAX_PEM_BYTES {
-            return Err("it is over 64 KiB");
+            return Err("it is larger than 64 KiB");
         }
         let (_, rest) = pem.split_once(BEGIN).ok_or(NO_PEM)?;
         let (body, _) = rest.split_once("-----END PRIVATE KEY-----").ok_or(NO_PEM)?;
         let body: String = body.split_ascii_whitespace().collect();
-        let der = STANDARD.decode(body).map_err(|_| "what stands in it is not base64")?;
+        let der = STANDARD.decode(body).map_err(|_| "its content is not valid base64")?;
         let ecdsa = |algorithm, name| {
             let key = EcdsaKeyPair::from_pkcs8(algorithm, &der).ok()?;
             Some(Self { algorithm: name, key_pair: SigningKeyPair::Ecdsa(key) })
@@ -58,7 +58,7 @@ impl SigningKey {
             .or_else(|| ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING, "ES384"))
             .or_else(ed25519)
             .or_else(rsa)
-            .ok_or("it is no key of P-256, P-384, Ed25519 or RSA in PKCS#8")
+            .ok_or("it is not a P-256, P-384, Ed25519 or RSA key in PKCS#8")
     }
 
     /// Returns the JOSE name of the algorithm.

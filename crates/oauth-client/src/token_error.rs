@@ -30,8 +30,8 @@ impl TokenError {
     }
 
     /// Creates the error for a login that is required.
-    pub(super) fn login_required(source: &SourceName, why: &str) -> Self {
-        Self::new(SourceErrorKind::ErrorReply, ErrorCode::CredentialMissing, why)
+    pub(super) fn login_required(source: &SourceName, reason: &str) -> Self {
+        Self::new(SourceErrorKind::ErrorReply, ErrorCode::CredentialMissing, reason)
             .with_help(format!("run `toolkeep source login {source}`"))
     }
 
@@ -57,12 +57,15 @@ impl TokenError {
 
     /// Creates the error for an unavailable store.
     pub(super) fn store_failed(error: &tool::StoreError) -> Self {
-        let message = format!("has its credentials in a store that does not answer: {error}");
+        let message = format!(
+            "cannot read its credentials, because the store is unavailable: \
+            {error}"
+        );
         Self::new(SourceErrorKind::ErrorReply, ErrorCode::StoreUnavailable, message)
     }
 
-    /// Creates the error for a failed request to `what`.
-    pub(super) fn unreachable(what: &str, error: &EgressError) -> Self {
+    /// Creates the error for a failed request to `target`.
+    pub(super) fn unreachable(target: &str, error: &EgressError) -> Self {
         let kind = match error {
             EgressError::Blocked { .. } => SourceErrorKind::Blocked,
             EgressError::TimedOut { .. } => SourceErrorKind::TimedOut,
@@ -78,11 +81,11 @@ impl TokenError {
         } else {
             ErrorCode::UpstreamFailed
         };
-        Self::new(kind, code, format!("{what}: {}", escape_and_truncate(&error.to_string(), 300)))
+        Self::new(kind, code, format!("{target}: {}", escape_and_truncate(&error.to_string(), 300)))
     }
 
-    /// Converts the error to a problem at `place`.
-    pub(super) fn into_problem(self, place: &str) -> Problem {
-        Problem { location: place.to_owned(), message: self.message, help: self.help }
+    /// Converts the error to a problem at `location`.
+    pub(super) fn into_problem(self, location: &str) -> Problem {
+        Problem { location: location.to_owned(), message: self.message, help: self.help }
     }
 }

@@ -80,16 +80,19 @@ impl TokenProvider {
     ///
     /// # Errors
     /// A [`Problem`] if a URL cannot be used.
-    pub fn new(settings: OAuthSettings, means: OAuthDependencies) -> Result<Arc<Self>, Problem> {
+    pub fn new(
+        settings: OAuthSettings,
+        dependencies: OAuthDependencies,
+    ) -> Result<Arc<Self>, Problem> {
         let (url, named) = settings.validate_urls()?;
         let web = OAuthHttpClient {
-            egress: means.egress.with_separate_pool(),
+            egress: dependencies.egress.with_separate_pool(),
             address_policy: AddressPolicy::new(named, settings.any_loopback_port),
         };
         Ok(Arc::new(Self {
             settings,
             source_url: url,
-            dependencies: means,
+            dependencies,
             http_client: web,
             auth_required: AtomicBool::new(false),
             renewal_lock: Arc::new(Semaphore::new(1)),
@@ -118,19 +121,19 @@ impl TokenProvider {
     }
 
     /// Returns a problem if the source works but lacks consent to some scopes.
-    pub fn scope_problem(&self, place: &str) -> Option<Problem> {
+    pub fn scope_problem(&self, location: &str) -> Option<Problem> {
         if self.settings.grant_type == GrantType::ClientCredentials {
             return None;
         }
         let missing_scopes =
             self.lock_state().missing_scopes.iter().cloned().collect::<Vec<_>>().join(" ");
         (!missing_scopes.is_empty())
-            .then(|| self.missing_scopes_error(&missing_scopes).into_problem(place))
+            .then(|| self.missing_scopes_error(&missing_scopes).into_problem(location))
     }
 
     fn missing_scopes_error(&self, missing_scopes: &str) -> TokenError {
         let why = format!(
-            "needs a person's consent to more: `{}`",
+            "needs a person's consent to more scopes: `{}`",
             escape_and_truncate(missing_scopes, 300)
         );
         TokenError::login_required(&self.settings.source, &why)
@@ -143,9 +146,9 @@ impl TokenProvider {
             return TokenError::login_required(source, why);
         }
         let fault =
-            TokenError::login_required(source, &format!("{why}, or another credential (HTTP 401)"));
+            TokenError::login_required(source, &format!("{why} or another credential (HTTP 401)"));
         let login = fault.help.clone().unwrap_or_default();
-        fault.with_help(format!("{login}, or give the credential it wants in `headers`"))
+        fault.with_help(format!("{login}, or set the required credential in `headers`"))
     }
 
     /// Returns the token to send, or `None` if none was required yet.
@@ -163,7 +166,11 @@ impl TokenProvider {
         match (self.obtain_token(None).await, usable_token) {
             // The old token is still valid, so a failed renewal is not an error yet.
             (Err(fault), Some(token)) => {
-                tracing::debug!(source = %self.settings.source, fault = %fault.message, "a token is not renewed yet");
+                tracing::debug!(
+                    source = %self.settings.source,
+                    fault = %fault.message,
+                    "cannot renew a token yet"
+                );
                 Ok(Some(token))
             }
             (renewed, _) => renewed,
@@ -179,8 +186,8 @@ impl TokenProvider {
         }
     }
 
-    /// Handles a request that was rejected with token `used`. Resolves if the request may be
-    /// repeated; the server did nothing.
+    /// Handles a request that was rejected with `used_token`. Resolves if the request may
+    /// be repeated; the server did nothing.
     ///
     /// # Errors
     /// A [`TokenError`] if repeating the request is useless.
@@ -252,8 +259,8 @@ impl TokenProvider {
             {
                 let wanted = escape_and_truncate(&missing_scopes.join(" "), 300);
                 let message =
-                    format!("wants `{wanted}`, which is not among its `scopes` (HTTP 403)");
-                let fix = "add it to `scopes`, where the server should have that right";
+                    format!("requires the scope `{wanted}`, which is not in `scopes` (HTTP 403)");
+                let fix = "add it to `scopes` if the server may have this right";
                 return Err(TokenError::request_refused(message).with_help(fix));
             }
             let has_new_scope =
@@ -264,9 +271,10 @@ impl TokenProvider {
             {
                 let wanted = escape_and_truncate(&missing_scopes.join(" "), 300);
                 let message = format!(
-                    "refuses the request for want of `{wanted}`, which was asked for (HTTP 403)"
+                    "rejected the request: it requires the scope `{wanted}`, which was requested \
+                     but not granted (HTTP 403)"
                 );
-                let fix = "ask who runs it which rights the account has";
+                let fix = "ask its operator which rights the account has";
                 return Err(TokenError::request_refused(message).with_help(fix));
             }
             state.missing_scopes.extend(missing_scopes.iter().cloned());
@@ -284,30 +292,31 @@ impl TokenProvider {
 
     /// Verifies that the configured client may be shown to this authorization server: the
     /// configured one, or the first that it was shown to.
-    pub(super) fn check_pinned_issuer(&self, known: &DiscoveredServer) -> Result<(), TokenError> {
-        let issuer = &known.server.issuer;
+    pub(super) fn check_pinned_issuer(&self, server: &DiscoveredServer) -> Result<(), TokenError> {
+        let issuer = &server.server.issuer;
         let pinned = self.lock_state().stored.as_ref().map(|kept| kept.issuer.clone());
         let other_issuer = pinned.filter(|pinned| pinned != issuer);
         let other = other_issuer.filter(|_| self.settings.client.is_some());
         let Some(pinned) = other.filter(|_| !self.has_configured_issuer()) else { return Ok(()) };
         let message = format!(
-            "has the authorization server `{}` now, not `{}`: the client's credential is not sent there",
+            "now names the authorization server `{}` instead of `{}`, so the client's credential \
+             was not sent there",
             escape_and_truncate(issuer, 200),
             escape_and_truncate(&pinned, 200)
         );
-        let fix = "where that is right, write it as `issuer`, with the client that it knows";
+        let fix = "if this is correct, set `issuer` to it, and register the client there";
         Err(TokenError::blocked(message).with_help(fix))
     }
 
     /// Verifies the authorization server, and stores it as the first. Called before the client's
     /// credential is sent.
-    pub(super) async fn pin_issuer(&self, known: &DiscoveredServer) -> Result<(), TokenError> {
-        self.check_pinned_issuer(known)?;
+    pub(super) async fn pin_issuer(&self, server: &DiscoveredServer) -> Result<(), TokenError> {
+        self.check_pinned_issuer(server)?;
         let first = self.settings.client.is_some() && self.lock_state().stored.is_none();
         if first && !self.has_configured_issuer() {
             self.store_credentials(StoredCredentials::new(
                 &self.settings.source_url,
-                &known.server.issuer,
+                &server.server.issuer,
             ))
             .await;
         }
@@ -317,18 +326,18 @@ impl TokenProvider {
     /// Returns the client for this authorization server, if one is known.
     pub(super) fn client_for(
         &self,
-        known: &DiscoveredServer,
+        server: &DiscoveredServer,
         redirect: Option<&str>,
     ) -> Option<OAuthClient> {
         if let Some(registered) = &self.settings.client {
             let (id, proof) = (registered.client_id.clone(), registered.auth.clone());
             return Some(OAuthClient { client_id: id, auth: proof, auth_method: None });
         }
-        if let Some(document) = self.metadata_document_client(known) {
+        if let Some(document) = self.metadata_document_client(server) {
             return Some(document);
         }
         let state = self.lock_state();
-        let kept = state.stored.as_ref().filter(|kept| kept.issuer == known.server.issuer)?;
+        let kept = state.stored.as_ref().filter(|kept| kept.issuer == server.server.issuer)?;
         let client = kept.registration.as_ref();
         let client =
             client.filter(|it| redirect.is_none_or(|redirect| redirect == it.redirect_uri));
@@ -363,10 +372,10 @@ impl TokenState {
     pub(super) fn scopes_to_request(
         &self,
         settings: &OAuthSettings,
-        known: &DiscoveredServer,
+        server: &DiscoveredServer,
     ) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = if settings.scopes.is_empty() {
-            let first = self.challenge_scopes.as_ref().or(known.default_scopes.as_ref());
+            let first = self.challenge_scopes.as_ref().or(server.default_scopes.as_ref());
             first.into_iter().flatten().cloned().collect()
         } else {
             settings.scopes.iter().cloned().collect()
@@ -381,9 +390,9 @@ fn rejected_token_error(state: &TokenState) -> TokenError {
     let issuer = state.server.as_ref().map(|known| known.server.issuer.clone());
     let issuer = issuer.or_else(|| Some(state.stored.as_ref()?.issuer.clone()));
     let issuer = escape_and_truncate(&issuer.unwrap_or_default(), 200);
-    let message = format!("refuses the token that `{issuer}` has just given for it (HTTP 401)");
+    let message = format!("rejected a new token from `{issuer}` (HTTP 401)");
     TokenError::request_refused(message)
-        .with_help("ask who runs it which audience, scopes and client it wants")
+        .with_help("ask its operator which audience, scopes and client it requires")
 }
 
 impl fmt::Debug for TokenProvider {

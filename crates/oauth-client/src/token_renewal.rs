@@ -18,13 +18,13 @@ use super::token_request::{IssuedTokens, TokenRequestError, request_token};
 use super::{AccessToken, GrantType, TokenError};
 
 impl TokenProvider {
-    /// Returns a token other than `refused`, renewed if necessary, or `None` if none is required
-    /// yet.
+    /// Returns a token of another generation than the rejected one, renewed if necessary, or
+    /// `None` if none is required yet.
     pub(super) async fn obtain_token(
         self: &Arc<Self>,
         rejected_generation: Option<u64>,
     ) -> Result<Option<Arc<AccessToken>>, TokenError> {
-        let closed = || TokenError::request_refused("asks for no token any more");
+        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
         let permit = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
         if let Some(token) = self.current_token_except(rejected_generation) {
             return Ok(Some(token));
@@ -133,8 +133,8 @@ impl TokenProvider {
         self.pin_issuer(&known).await?;
         let issuer = &known.server.issuer;
         let Some(client) = self.client_for(&known, None) else {
-            return Err(TokenError::request_refused("has no client to ask for tokens as")
-                .with_help("write its `client_id`"));
+            return Err(TokenError::request_refused("has no client ID to request tokens with")
+                .with_help("set `client_id`"));
         };
         let scopes = self.lock_state().scopes_to_request(&self.settings, &known);
         let mut grant = vec![("grant_type", "client_credentials".to_owned())];
@@ -215,27 +215,27 @@ impl TokenProvider {
     /// Stores the issued tokens.
     pub(super) async fn store_grant(
         &self,
-        kept: StoredCredentials,
-        given: &IssuedTokens,
+        credentials: StoredCredentials,
+        tokens: &IssuedTokens,
         now: WallTime,
     ) {
         let open = |secret: &Secret| secret.expose().to_owned();
-        let refresh = given.refresh_token.as_ref().map(open).or(kept.refresh_token);
-        let (access, expires) = (Some(open(&given.access_token)), given.expires_at(now));
+        let refresh = tokens.refresh_token.as_ref().map(open).or(credentials.refresh_token);
+        let (access, expires) = (Some(open(&tokens.access_token)), tokens.expires_at(now));
         self.store_credentials(StoredCredentials {
             refresh_token: refresh,
             access_token: access,
             expires_at: expires,
-            ..kept
+            ..credentials
         })
         .await;
     }
 
     /// Stores the credentials. If the store is unavailable, only the next process lacks its token.
-    pub(super) async fn store_credentials(&self, kept: StoredCredentials) {
+    pub(super) async fn store_credentials(&self, credentials: StoredCredentials) {
         let expected_version = {
             let mut state = self.lock_state();
-            state.stored = Some(kept.clone());
+            state.stored = Some(credentials.clone());
             state.store_version
         };
         let Some(store) = &self.dependencies.store else { return };
@@ -243,12 +243,12 @@ impl TokenProvider {
         match stored_credentials::save_credentials(
             store.as_ref(),
             source,
-            (Some(&kept), expected_version),
+            (Some(&credentials), expected_version),
         )
         .await
         {
             Ok(version) => self.lock_state().store_version = version,
-            Err(error) => tracing::warn!(source = %source, %error, "credentials are not kept"),
+            Err(error) => tracing::warn!(source = %source, %error, "cannot store credentials"),
         }
     }
 
@@ -258,7 +258,7 @@ impl TokenProvider {
         grant_response: &IssuedTokens,
         requested_scopes: BTreeSet<String>,
     ) -> Result<Arc<AccessToken>, TokenError> {
-        let unfit = || TokenError::malformed("was given a token that cannot be sent");
+        let unfit = || TokenError::malformed("got a token that is not a valid header value");
         let mut state = self.lock_state();
         state.token_count += 1;
         let token = AccessToken::new(

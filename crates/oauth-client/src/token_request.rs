@@ -34,7 +34,7 @@ pub struct AccessToken {
 
 impl AccessToken {
     /// Creates a token, or returns `None` if it cannot be sent in a header (RFC 6750 2.1).
-    pub(super) fn new(text: &str, number: u64, life: Option<Duration>) -> Option<Self> {
+    pub(super) fn new(text: &str, generation: u64, lifetime: Option<Duration>) -> Option<Self> {
         let fits = |text: &str| {
             (1..=MAX_TOKEN_BYTES).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_graphic())
@@ -43,16 +43,11 @@ impl AccessToken {
             HeaderValue::try_from(format!("Bearer {}", Some(text).filter(|it| fits(it))?)).ok()?;
         header.set_sensitive(true);
         let now = Instant::now();
-        let ends = life.map(|life| {
-            let life = life.min(MAX_LIFETIME);
-            (now + life.saturating_sub(RENEWAL_MARGIN.min(life / 10)), now + life)
+        let ends = lifetime.map(|lifetime| {
+            let lifetime = lifetime.min(MAX_LIFETIME);
+            (now + lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / 10)), now + lifetime)
         });
-        Some(Self {
-            header,
-            generation: number,
-            lifetime: ends,
-            was_accepted: AtomicBool::new(false),
-        })
+        Some(Self { header, generation, lifetime: ends, was_accepted: AtomicBool::new(false) })
     }
 
     /// Returns the `Authorization` header.
@@ -154,39 +149,39 @@ fn deserialize_seconds<'de, D: Deserializer<'de>>(
 
 /// Requests a token with these form fields of the grant.
 pub(super) async fn request_token(
-    web: &OAuthHttpClient,
-    known: &DiscoveredServer,
+    http: &OAuthHttpClient,
+    server: &DiscoveredServer,
     (client, now): (&OAuthClient, WallTime),
     grant: Vec<(&'static str, String)>,
 ) -> Result<IssuedTokens, TokenRequestError> {
-    let Some(url) = known.server.token_endpoint.as_deref() else {
+    let Some(url) = server.server.token_endpoint.as_deref() else {
         return Err(
             TokenError::malformed("has an authorization server without a token endpoint").into()
         );
     };
     let at =
         RequestTarget { url, role: "the token endpoint", named_by: "the authorization server" };
-    let mut signed = client.authenticate_request(&known.server, now)?;
+    let mut signed = client.authenticate_request(&server.server, now)?;
     signed.fields.extend(grant);
-    signed.fields.push(("resource", known.resource.clone()));
-    let answer = web.post_form(at, signed.headers, &signed.fields).await?;
+    signed.fields.push(("resource", server.resource.clone()));
+    let answer = http.post_form(at, signed.headers, &signed.fields).await?;
     if !answer.status.is_success() {
         let Ok(error) = serde_json::from_slice::<TokenErrorBody>(&answer.body) else {
-            let message = format!("{} answers with HTTP {}", describe_target(at), answer.status);
+            let message = format!("{} returned HTTP {}", describe_target(at), answer.status);
             return Err(TokenError::request_refused(message).into());
         };
         return Err(to_request_error(at, &error));
     }
     // The response may contain a token, so error messages never quote it.
     let unfit =
-        |why: &str| TokenError::malformed(format!("{} answers with {why}", describe_target(at)));
+        |why: &str| TokenError::malformed(format!("{} returned {why}", describe_target(at)));
     let response: TokenResponseBody =
-        serde_json::from_slice(&answer.body).map_err(|_| unfit("what is no answer of OAuth"))?;
+        serde_json::from_slice(&answer.body).map_err(|_| unfit("an invalid OAuth response"))?;
     if !response.token_type.is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
-        return Err(unfit("a token of another type than `Bearer`").into());
+        return Err(unfit("a token whose type is not `Bearer`").into());
     }
     let access = response.access_token.filter(|token| AccessToken::new(token, 0, None).is_some());
-    let access = access.ok_or_else(|| unfit("a token that cannot be sent"))?;
+    let access = access.ok_or_else(|| unfit("a token that is not a valid header value"))?;
     let refresh =
         response.refresh_token.filter(|token| (1..=MAX_TOKEN_BYTES).contains(&token.len()));
     let life = response.expires_in.map(Duration::from_secs);
@@ -208,15 +203,15 @@ fn to_request_error(at: RequestTarget<'_>, body: &TokenErrorBody) -> TokenReques
         .unwrap_or_default();
     let why = if why.is_empty() { why } else { format!(": {why}") };
     let fault = TokenError::request_refused(format!(
-        "{} refuses: `{error_code}`{why}",
+        "{} rejected the request: `{error_code}`{why}",
         describe_target(at)
     ));
     match body.error.as_str() {
         "invalid_grant" => TokenRequestError::InvalidGrant(fault),
-        "invalid_client" | "unauthorized_client" => TokenRequestError::Other(
-            fault.with_help("look at the client's id and its secret or key"),
-        ),
-        "invalid_scope" => TokenRequestError::Other(fault.with_help("look at `scopes`")),
+        "invalid_client" | "unauthorized_client" => {
+            TokenRequestError::Other(fault.with_help("check the client's ID and its secret or key"))
+        }
+        "invalid_scope" => TokenRequestError::Other(fault.with_help("check `scopes`")),
         _ => TokenRequestError::Other(fault),
     }
 }

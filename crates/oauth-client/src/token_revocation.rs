@@ -17,7 +17,7 @@ const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 impl TokenProvider {
     /// Forgets the tokens of the source and revokes them. Returns whether there were any.
     pub(super) async fn log_out(&self) -> Result<bool, TokenError> {
-        let closed = || TokenError::request_refused("asks for no token any more");
+        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
         let _turn = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
         self.load_stored().await?;
         let (stored, store_version) = {
@@ -46,7 +46,10 @@ impl TokenProvider {
         };
         let Some(stored) = stored.filter(has_tokens) else { return Ok(false) };
         if timeout(REVOCATION_TIMEOUT, self.revoke_tokens(&stored)).await.is_err() {
-            tracing::info!(source = %self.settings.source, "its tokens were forgotten here, and not revoked");
+            tracing::info!(
+                source = %self.settings.source,
+                "its tokens were deleted here, but not revoked at the authorization server"
+            );
         }
         Ok(true)
     }

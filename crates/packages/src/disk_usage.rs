@@ -72,8 +72,8 @@ impl DiskUsage {
         let name = org.to_string();
         let limit_error = |whose: &str, limit: u64, used: u64, key: &str| {
             ToolPackageError::LimitReached(format!(
-                "the package takes {bytes} bytes unpacked, and packages of {whose} take {used} of \
-                 {limit}; remove entries, or raise `tool_packages.{key}`"
+                "the package needs {bytes} bytes unpacked, but packages of {whose} use {used} of \
+                 {limit}; delete entries, or raise `tool_packages.{key}`"
             ))
         };
         self.update_totals(|used| {
@@ -104,7 +104,7 @@ impl DiskSpaceClaim {
         self.claimed_bytes
     }
 
-    /// Keeps the claim after the package has its entry.
+    /// Keeps the claimed space after the package has its entry.
     pub(crate) fn commit(mut self) {
         self.claimed_bytes = 0;
     }
@@ -116,7 +116,7 @@ impl Drop for DiskSpaceClaim {
     }
 }
 
-/// Bytes of a folder and all in it, in whole blocks. Blocks.
+/// Measures the disk usage of a folder with all its contents, in whole blocks. Blocks.
 pub(crate) fn measure_dir(folder: &Path) -> io::Result<u64> {
     let mut bytes = BLOCK_SIZE;
     for entry in fs::read_dir(folder)? {

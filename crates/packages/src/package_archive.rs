@@ -35,7 +35,7 @@ pub(crate) struct UnpackedPackage {
 }
 
 impl UnpackedPackage {
-    /// Keeps the unpacked folder when this is dropped.
+    /// Keeps the unpacked folder, which is otherwise removed on drop.
     pub(crate) fn commit(mut self) {
         self.is_committed = true;
     }
@@ -52,21 +52,21 @@ impl Drop for UnpackedPackage {
 /// Removes the folder of an unpacked package.
 pub(crate) fn remove_package_dir(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
-        tracing::debug!(path = %path.display(), %error, "what came out of a package stays");
+        tracing::debug!(path = %path.display(), %error, "cannot remove an unpacked package");
     }
 }
 
-/// Unpacks it below `home`. Blocks.
+/// Unpacks a package below `packages_dir`. Blocks.
 pub(crate) fn unpack_package(
-    home: &Path,
+    packages_dir: &Path,
     package: &Bytes,
 ) -> Result<UnpackedPackage, ToolPackageError> {
     let unavailable = |error: std::io::Error| {
         ToolPackageError::Unavailable(format!("the folder for packages: {error}"))
     };
     let name = uuid::Uuid::new_v4().simple().to_string();
-    let path = home.join(&name);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(unavailable)?;
+    let path = packages_dir.join(&name);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(packages_dir).map_err(unavailable)?;
     fs::DirBuilder::new().mode(0o700).create(&path).map_err(unavailable)?;
     let mut unpacked = UnpackedPackage {
         dir_name: name,
@@ -102,7 +102,7 @@ fn extract_and_validate(path: &Path, package: &Bytes) -> Result<Map<String, Valu
     let mut fields =
         package_entry::parse_fields(&spec).map_err(|why| format!("`spec.json`: {why}"))?;
     let manual = root.read_file(outer.join("tool.md"), MAX_MANUAL_BYTES).map_err(message)?;
-    let manual = String::from_utf8(manual).map_err(|_| "`tool.md` is no UTF-8".to_owned())?;
+    let manual = String::from_utf8(manual).map_err(|_| "`tool.md` is not UTF-8".to_owned())?;
     fields.entry(MANUAL_FIELD).or_insert_with(|| json!(manual));
     let code = archive_reader::unpack_all(
         &root,
@@ -126,15 +126,15 @@ fn extract_and_validate(path: &Path, package: &Bytes) -> Result<Map<String, Valu
 fn check_code_layout(runtime: &str, code: &[String]) -> Result<(), String> {
     match runtime {
         "python" if !code.iter().any(|name| name == "code/function.py") => {
-            Err("`tool.zip` has no `code/function.py`, which a tool in Python is".to_owned())
+            Err("`tool.zip` has no `code/function.py`, which a Python tool needs".to_owned())
         }
         "binary" if code.iter().filter(|name| name.starts_with("code/")).count() != 1 => {
-            Err("`tool.zip` has not one file in `code/`, which a binary tool is".to_owned())
+            Err("`tool.zip` must have exactly one file in `code/` for a binary tool".to_owned())
         }
         "" | "python" | "binary" => Ok(()),
         other => {
             let other: String = other.chars().take(40).flat_map(char::escape_debug).collect();
-            Err(format!("`{RUNTIME_FIELD}` is `{other}`, and neither `python` nor `binary`"))
+            Err(format!("`{RUNTIME_FIELD}` must be `python` or `binary`, not `{other}`"))
         }
     }
 }

@@ -57,7 +57,7 @@ fn invalid_entry(why: impl Into<String>) -> ToolPackageError {
 /// Parses the known fields of an object; ignores all others.
 pub(crate) fn parse_fields(object: &Json) -> Result<Map<String, Value>, ToolPackageError> {
     let Value::Object(mut given) = object.to_value() else {
-        return Err(invalid_entry(format!("an entry is an object, and this is {}", object.kind())));
+        return Err(invalid_entry(format!("an entry must be an object, not {}", object.kind())));
     };
     if let Some(plural) = given.remove(API_SPEC_ALIAS) {
         given.entry("tool_api_spec").or_insert(plural);
@@ -66,19 +66,19 @@ pub(crate) fn parse_fields(object: &Json) -> Result<Map<String, Value>, ToolPack
     for (name, holds) in FIELDS {
         let Some(value) = given.remove(name).filter(|value| !value.is_null()) else { continue };
         let (is_valid, wanted) = match holds {
-            StringField => (value.is_string(), "text"),
-            StringList => (is_string_list(&value), "list of texts"),
-            Object => (value.is_object(), "object"),
+            StringField => (value.is_string(), "a string"),
+            StringList => (is_string_list(&value), "a list of strings"),
+            Object => (value.is_object(), "an object"),
         };
         if !is_valid {
-            return Err(invalid_entry(format!("`{name}` is no {wanted}")));
+            return Err(invalid_entry(format!("`{name}` must be {wanted}")));
         }
         fields.insert(name.to_owned(), value);
     }
     if fields.get(CREDENTIALS_FIELD).and_then(Value::as_object).is_some_and(|it| !it.is_empty()) {
         return Err(invalid_entry(format!(
-            "`{CREDENTIALS_FIELD}` must be empty: entries are read by everyone; credentials belong into the \
-             configuration"
+            "`{CREDENTIALS_FIELD}` must be empty: everyone can read entries; put credentials into \
+             the configuration"
         )));
     }
     if let Some(id) = fields.get(ID_FIELD).and_then(Value::as_str) {
@@ -105,7 +105,7 @@ fn validate_id(id: &str) -> Result<(), ToolPackageError> {
     Ok(())
 }
 
-/// An entry with all its fields, and its id.
+/// Completes an entry with all its fields and returns it with its id.
 pub(crate) fn complete_entry(
     mut fields: Map<String, Value>,
 ) -> Result<(String, Map<String, Value>), ToolPackageError> {
@@ -157,14 +157,14 @@ mod tests {
     fn what_does_not_fit_is_told_by_its_field() {
         let long = "x".repeat(MAX_ENTRY_BYTES);
         for (entry, told) in [
-            (json!([]), "an entry is an object"),
+            (json!([]), "an entry must be an object"),
             (json!({}), "`tool_id` is 1 to 128"),
             (json!({ "tool_id": "../x" }), "`tool_id` is 1 to 128"),
             (json!({ "tool_id": "upload" }), "`tool_id` is 1 to 128"),
-            (json!({ "tool_id": 5 }), "`tool_id` is no text"),
-            (json!({ "tool_id": "t", "tool_tags": "a" }), "`tool_tags` is no list of texts"),
-            (json!({ "tool_id": "t", "tool_tags": [1] }), "`tool_tags` is no list of texts"),
-            (json!({ "tool_id": "t", "tool_settings": [] }), "`tool_settings` is no object"),
+            (json!({ "tool_id": 5 }), "`tool_id` must be a string"),
+            (json!({ "tool_id": "t", "tool_tags": "a" }), "`tool_tags` must be a list of strings"),
+            (json!({ "tool_id": "t", "tool_tags": [1] }), "`tool_tags` must be a list of strings"),
+            (json!({ "tool_id": "t", "tool_settings": [] }), "`tool_settings` must be an object"),
             (
                 json!({ "tool_id": "t", "default_tool_usage_credentials": { "key": "hunter2" } }),
                 "`default_tool_usage_credentials` must be empty",

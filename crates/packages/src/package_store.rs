@@ -51,15 +51,15 @@ pub struct PackageStore {
 }
 
 impl PackageStore {
-    /// Opens the registry with entries in `store` and packages below `home`, which the first
-    /// package creates. Incomplete packages of an earlier process are removed.
+    /// Opens the registry with entries in `store` and packages below `packages_dir`, which the
+    /// first package creates. Incomplete packages of an earlier process are removed.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn open(store: Arc<dyn Store>, home: &Path) -> Result<Self, StoreError> {
+    pub async fn open(store: Arc<dyn Store>, packages_dir: &Path) -> Result<Self, StoreError> {
         let packages = Self {
             entry_store: store,
-            packages_dir: home.to_owned(),
+            packages_dir: packages_dir.to_owned(),
             unpack_permits: Arc::new(Semaphore::new(MAX_PARALLEL_UNPACKS)),
             limits: PackageLimits::default(),
             disk_usage: Arc::default(),
@@ -67,13 +67,14 @@ impl PackageStore {
         let rows = packages.scan_entries(STORE_PREFIX, usize::MAX).await?;
         let stored_packages: Vec<StoredPackage> =
             rows.iter().filter_map(StoredPackage::from_row).collect();
-        let (home, usage) = (packages.packages_dir.clone(), Arc::clone(&packages.disk_usage));
+        let (packages_dir, usage) =
+            (packages.packages_dir.clone(), Arc::clone(&packages.disk_usage));
         let cleanup = tokio::task::spawn_blocking(move || {
             for it in &stored_packages {
-                usage.add_bytes(&it.org_id, it.measure_bytes(&home));
+                usage.add_bytes(&it.org_id, it.measure_bytes(&packages_dir));
             }
             remove_orphaned_dirs(
-                &home,
+                &packages_dir,
                 &stored_packages.into_iter().map(|it| it.dir_name).collect(),
             );
         });
@@ -142,7 +143,7 @@ impl PackageStore {
             .len();
         if entry_count >= MAX_ENTRIES_PER_ORG {
             return Err(ToolPackageError::LimitReached(format!(
-                "there are {MAX_ENTRIES_PER_ORG} entries already"
+                "there are already {MAX_ENTRIES_PER_ORG} entries, the maximum"
             )));
         }
         let (package, bytes) = package.map(|(name, claim)| (name, claim.claimed_bytes())).unzip();
@@ -172,7 +173,7 @@ impl PackageStore {
             })
             .await
             .unwrap_or_else(|_| {
-                Err(ToolPackageError::Unavailable("the package was given up".to_owned()))
+                Err(ToolPackageError::Unavailable("the upload was cancelled".to_owned()))
             });
         let unpacked = unpacked?;
         let claim = self.disk_usage.claim_space(self.limits, org, unpacked.disk_bytes)?;
@@ -180,7 +181,7 @@ impl PackageStore {
         let id = self.insert_entry(org, unpacked.fields.clone(), package).await?;
         unpacked.commit();
         claim.commit();
-        tracing::info!(tool = id, "a package came into the catalogue");
+        tracing::info!(tool = id, "package added to the catalogue");
         Ok(id)
     }
 
@@ -192,7 +193,7 @@ impl PackageStore {
     ) -> Result<(), ToolPackageError> {
         let changes = package_entry::parse_fields(changes)?;
         if changes.get(package_entry::ID_FIELD).is_some_and(|other| other != id) {
-            let message = "`tool_id` stays; make another entry and remove this one";
+            let message = "`tool_id` cannot be changed; create another entry and delete this one";
             return Err(ToolPackageError::Invalid(message.to_owned()));
         }
         for _ in 0..MAX_WRITE_ATTEMPTS {
@@ -296,7 +297,7 @@ fn store_unavailable(error: &StoreError) -> ToolPackageError {
 }
 
 fn write_conflict() -> ToolPackageError {
-    ToolPackageError::Unavailable("the entry is changed by others all the time".to_owned())
+    ToolPackageError::Unavailable("the entry has too many concurrent changes".to_owned())
 }
 
 /// A folder's name as this crate makes them: one part, and no step up.

@@ -1,4 +1,4 @@
-//! Access of a plugin: requested by the manifest, granted by the operator, and effective.
+//! Access rights of a plugin: requested by the manifest, granted by the operator, and effective.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl RequestedAccess {
         let known = ["files", "network", "memory_mb", "processes"];
         for key in fields.keys().filter(|key| !known.contains(&key.as_str())) {
             errors.push_error(format!(
-                "`{}` is none of {}",
+                "unknown value `{}`; use one of {}",
                 crate::manifest::escape_for_message(key),
                 known.join(", ")
             ));
@@ -128,23 +128,23 @@ impl EffectiveAccess {
         if let Some(files) = needs.files {
             let given = !grant.readable_dirs.is_empty() || grant.writable_dir.is_some();
             if files == FileAccess::Write && grant.writable_dir.is_none() {
-                let message = "it needs a folder to write, and none is granted";
+                let message = "it needs a writable folder, but none is granted";
                 return Err((message.to_owned(), format!("{write} write: FOLDER }} }} }}`")));
             }
             if !given {
-                let told = "it needs folders to read, and none is granted";
+                let told = "it needs readable folders, but none are granted";
                 return Err((told.to_owned(), format!("{write} read: [FOLDER] }} }} }}`")));
             }
         }
         if !needs.network_hosts.is_empty() && grant.allowed_hosts.is_empty() {
             let hosts = crate::manifest::escape_for_message(&needs.network_hosts.join(", "));
-            let told = format!("it needs the network ({hosts}), and none is granted");
+            let told = format!("it needs network access ({hosts}), but none is granted");
             return Err((told, format!("{write} network: [HOST] }} }} }}`")));
         }
         let most = grant.max_memory_mib.unwrap_or(DEFAULT_LIMITS.0);
         let memory = needs.memory_mib.unwrap_or(DEFAULT_LIMITS.0.min(most));
         if memory > most {
-            let told = format!("it needs {memory} MiB of memory, and {most} are granted");
+            let told = format!("it needs {memory} MiB of memory, but only {most} MiB are granted");
             return Err((told, format!("{write} memory: {memory}MiB }} }} }}`")));
         }
         Ok(Self::from_grant(needs, grant, memory))
@@ -215,16 +215,16 @@ mod tests {
             EffectiveAccess::resolve(needs, grant, "web").unwrap_err()
         };
         let (message, fix) = told(&needs(None, &["docs.rs"]), &AccessGrant::default());
-        assert_eq!(message, "it needs the network (docs.rs), and none is granted");
+        assert_eq!(message, "it needs network access (docs.rs), but none is granted");
         assert_eq!(fix, "write it under `plugins: { grants: { web: { network: [HOST] } } }`");
         let (message, _) = told(&needs(Some(FileAccess::Read), &[]), &AccessGrant::default());
-        assert_eq!(message, "it needs folders to read, and none is granted");
+        assert_eq!(message, "it needs readable folders, but none are granted");
         let read = AccessGrant { readable_dirs: vec!["/r".into()], ..AccessGrant::default() };
         let (message, _) = told(&needs(Some(FileAccess::Write), &[]), &read);
-        assert_eq!(message, "it needs a folder to write, and none is granted");
+        assert_eq!(message, "it needs a writable folder, but none is granted");
         let much = RequestedAccess { memory_mib: Some(4_000), ..RequestedAccess::default() };
         let (message, _) = told(&much, &AccessGrant::default());
-        assert_eq!(message, "it needs 4000 MiB of memory, and 1024 are granted");
+        assert_eq!(message, "it needs 4000 MiB of memory, but only 1024 MiB are granted");
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub struct PluginCheck {
     pub problems: Vec<Problem>,
 }
 
-/// Folders that cannot be read: a server finds no plugin there. Blocks.
+/// Reports folders that cannot be read, in which a server finds no plugin. Blocks.
 pub fn unreadable_folders(folders: &[PathBuf]) -> Vec<Problem> {
     let problem = |folder: &PathBuf| {
         let error = std::fs::read_dir(folder).err()?;
-        let message = format!("the folder of plugins cannot be read: {error}");
+        let message = format!("cannot read the plugin folder: {error}");
         let fix = "create it, or correct `plugins.folders` in the configuration";
         Some(Problem::new(folder.display().to_string(), message).with_help(fix))
     };

@@ -69,7 +69,7 @@ pub async fn test_examples(
     let content = content.map_err(|error| error.to_string())?;
     let text = content
         .file_content(MANIFEST_FILE)
-        .ok_or_else(|| format!("there is no {manifest_path}"))?;
+        .ok_or_else(|| format!("the file {manifest_path} does not exist"))?;
     let manifest =
         PluginManifest::parse_manifest(text, &manifest_path).map_err(|error| error.to_string())?;
     let builder = plugin_registry::new_builder(config).await.map_err(|error| error.to_string())?;
@@ -116,11 +116,11 @@ impl ExampleRunner<'_> {
             ExampleRunner::Process(host) => {
                 let process = host.running_process().await.map_err(|error| error.message)?;
                 let started = process.start_call(tool, input);
-                let begun = started.map_err(|_| "its process takes no call".to_owned())?;
+                let begun = started.map_err(|_| "its process accepts no call".to_owned())?;
                 Ok(begun
                     .result
                     .await
-                    .unwrap_or(PluginCallResult::ProcessLost("it is gone".to_owned())))
+                    .unwrap_or(PluginCallResult::ProcessLost("it no longer exists".to_owned())))
             }
             ExampleRunner::Server(session) => match session.server.call_for_test(tool, input).await
             {
@@ -140,12 +140,13 @@ async fn check_example(
     let schema =
         jsonschema::validator_for(&declared.input_schema).map_err(|error| error.to_string())?;
     if let Err(error) = schema.validate(&example.input) {
-        return Err(format!("the input does not fit the parameters: {error}"));
+        return Err(format!("the input does not match the parameters: {error}"));
     }
     let input = Json::encode(&example.input);
     let answer =
         tokio::time::timeout(EXAMPLE_TIMEOUT, by.run_example(&declared.name, &input)).await;
-    let answer = answer.map_err(|_| format!("no answer within {} s", EXAMPLE_TIMEOUT.as_secs()))?;
+    let answer =
+        answer.map_err(|_| format!("no response within {} s", EXAMPLE_TIMEOUT.as_secs()))?;
     match (answer?, &example.expected_error) {
         (PluginCallResult::ToolFailed(words), Some(error)) if words.contains(error.as_str()) => {
             Ok(())
@@ -153,11 +154,11 @@ async fn check_example(
         (PluginCallResult::ToolFailed(words), _) => Err(format!("it failed: {words}")),
         (PluginCallResult::ProcessLost(why), _) => Err(format!("its process ended: {why}")),
         (PluginCallResult::Value(value), Some(error)) => {
-            Err(format!("it should fail with `{error}`, and answers {}", value.as_str()))
+            Err(format!("expected the error `{error}`, got {}", value.as_str()))
         }
         (PluginCallResult::Value(value), None) => match &example.expected_output {
             Some(wanted) if !contains_json(wanted, &value.to_value()) => {
-                Err(format!("it should answer {wanted}, and answers {}", value.as_str()))
+                Err(format!("expected {wanted}, got {}", value.as_str()))
             }
             _ => Ok(()),
         },

@@ -100,8 +100,7 @@ impl PluginManifest {
         let error =
             |errors: String| ManifestError { place: manifest_path.to_owned(), faults: errors };
         let json = Json::parse(text.to_vec(), JsonLimits::DEFINITION);
-        let json =
-            json.map_err(|fault| error(format!("it is no JSON that can be used: {fault}")))?;
+        let json = json.map_err(|fault| error(format!("it is not valid JSON: {fault}")))?;
         let value = json.to_value();
         let Some(fields) = value.as_object() else {
             return Err(error("it must be an object".to_owned()));
@@ -122,7 +121,7 @@ impl PluginManifest {
         content: &FolderContent,
         manifest_path: &str,
     ) -> Result<Self, Problem> {
-        let missing = || Problem::new(manifest_path, "the manifest is not there");
+        let missing = || Problem::new(manifest_path, "the manifest does not exist");
         let text = content.file_content(MANIFEST_FILE).ok_or_else(missing)?;
         Self::parse_manifest(text, manifest_path)
             .map_err(|error| Problem::new(manifest_path, error.to_string()))
@@ -149,7 +148,7 @@ impl PluginManifest {
         };
         if tools.len() > MAX_TOOLS {
             errors.push_error(format!(
-                "'tools' has {} entries, {MAX_TOOLS} are allowed",
+                "'tools' has {} entries; the maximum is {MAX_TOOLS}",
                 tools.len()
             ));
         }
@@ -160,8 +159,7 @@ impl PluginManifest {
         }
         check_duplicates(&declared, errors);
         let unknown = fields.keys().filter(|key| !KNOWN_FIELDS.contains(&key.as_str()));
-        let remarks =
-            unknown.map(|key| format!("the key `{}` means nothing here", escape_for_message(key)));
+        let remarks = unknown.map(|key| format!("unknown key `{}`", escape_for_message(key)));
         let remarks = remarks.take(10).collect();
         let empty = Map::new();
         let settings_schema =
@@ -182,7 +180,7 @@ impl PluginManifest {
 }
 
 /// Rule for plugin names, for messages.
-const NAME_RULE: &str = "small letters, digits and `_`, beginning with a letter, 60 at most";
+const NAME_RULE: &str = "at most 60 lower-case letters, digits and `_`, beginning with a letter";
 
 pub(crate) fn is_plugin_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -192,7 +190,7 @@ pub(crate) fn is_plugin_name(name: &str) -> bool {
 }
 
 /// Rule for MCP tool names, for messages.
-const MCP_NAME_RULE: &str = "letters, digits, `_`, `-` and `.`, 60 at most";
+const MCP_NAME_RULE: &str = "at most 60 letters, digits, `_`, `-` and `.`";
 
 fn is_mcp_tool_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -209,9 +207,7 @@ fn check_schema_version(version: Option<&Value>, errors: &mut FieldErrors) {
         Some(Value::String(text)) if text == "1" || text.starts_with("1.") => {}
         Some(other) => {
             let other = escape_for_message(&other.to_string());
-            errors.push_error(format!(
-                "'schema_version' {other} is not known; this version reads \"1.0\""
-            ));
+            errors.push_error(format!("'schema_version' {other} is not supported; use \"1.0\""));
         }
     }
 }
@@ -226,7 +222,7 @@ fn parse_kind(fields: &Map<String, Value>, errors: &mut FieldErrors) -> Option<P
     };
     match kind {
         "python" if command() => {
-            errors.push_error("'command' belongs to the kinds command and mcp");
+            errors.push_error("'command' is only for the kinds command and mcp");
             None
         }
         "python" => Some(PluginRuntime::Python),
@@ -259,7 +255,7 @@ fn check_duplicates(tools: &[PluginToolDeclaration], errors: &mut FieldErrors) {
     for (index, tool) in tools.iter().enumerate() {
         if tools.iter().take(index).any(|other| other.name == tool.name) {
             errors.push_error(format!(
-                "Tool {index}: there is a tool `{}` already",
+                "Tool {index}: the tool `{}` already exists",
                 escape_for_message(&tool.name)
             ));
         }

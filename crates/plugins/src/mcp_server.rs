@@ -1,4 +1,4 @@
-//! MCP servers that are plugins, and their lifetime.
+//! MCP servers that run as plugins, and their lifetime.
 //!
 //! The session is that of any server over pipes; folder and cage are this crate's.
 
@@ -21,14 +21,18 @@ pub(crate) struct ServerLifetime {
 }
 
 impl ServerLifetime {
-    /// Keeps `copy`, from which the server runs, until the server has ended.
-    pub(crate) fn new(builder: &VersionBuilder, server: Arc<McpSource>, copy: FolderCopy) -> Self {
+    /// Keeps `folder_copy`, from which the server runs, until the server has ended.
+    pub(crate) fn new(
+        builder: &VersionBuilder,
+        server: Arc<McpSource>,
+        folder_copy: FolderCopy,
+    ) -> Self {
         let end = builder.cancellation.child_token();
         let (over, closing_server) = (end.clone(), Arc::clone(&server));
         let closing = async move {
             over.cancelled().await;
             closing_server.shut_down().await;
-            drop(copy);
+            drop(folder_copy);
         };
         drop(builder.tasks.spawn_on(closing, &builder.runtime));
         Self { server, _end: end.drop_guard() }
@@ -43,8 +47,8 @@ pub(crate) struct PluginMcpExecutor {
 }
 
 impl PluginMcpExecutor {
-    pub(crate) fn new(inner: Arc<dyn Executor>, session: Arc<ServerLifetime>) -> Self {
-        Self { inner, _session: session }
+    pub(crate) fn new(inner: Arc<dyn Executor>, server: Arc<ServerLifetime>) -> Self {
+        Self { inner, _session: server }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn to_json_schema(parameters: &Map<String, Value>, errors: &mut Field
     }
     if parameters.len() > MAX_PARAMETERS {
         errors.push_error(format!(
-            "'parameters' has {} entries, {MAX_PARAMETERS} are allowed",
+            "'parameters' has {} entries; the maximum is {MAX_PARAMETERS}",
             parameters.len()
         ));
     }
@@ -71,7 +71,8 @@ pub(crate) fn to_property_schema(
             property.insert("type".to_owned(), Value::from(word));
         }
         _ => errors.push_error(format!(
-            "parameter `{}`: 'type' {} is none of string, integer, number, boolean, array, object, any",
+            "parameter `{}`: unknown 'type' {}; use one of string, integer, number, boolean, \
+             array, object, any",
             escape_for_message(name),
             escape_for_message(&word.to_string())
         )),

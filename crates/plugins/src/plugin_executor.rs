@@ -36,11 +36,11 @@ impl PluginExecutor {
             .start_call(&self.tool_name, call.call().arguments.as_json())
             .map_err(|why| match why {
                 StartCallError::Busy => {
-                    let told = format!("the plugin `{plugin}` has too many calls at once");
+                    let told = format!("the plugin `{plugin}` has too many concurrent calls");
                     ExecuteError::not_sent(ErrorCode::Busy, told)
                 }
                 StartCallError::Ended(why) => {
-                    let told = format!("the plugin `{plugin}` ended: {why}");
+                    let told = format!("the process of the plugin `{plugin}` ended: {why}");
                     ExecuteError::not_sent(ErrorCode::UpstreamLost, told)
                 }
             })?;
@@ -64,10 +64,10 @@ impl PluginExecutor {
                 () = ctx.cancel.cancelled() => {
                     let late = self.supervisor.clock().monotonic_now() >= ctx.deadline;
                     return Err(if late {
-                        let told = format!("the plugin `{plugin}` did not answer in time");
+                        let told = format!("the plugin `{plugin}` did not respond in time");
                         ExecuteError::maybe_sent(ErrorCode::Timeout, told)
                     } else {
-                        ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was given up")
+                        ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was cancelled")
                     });
                 }
             }
@@ -88,13 +88,16 @@ impl PluginExecutor {
                 Ok(ExecutionState::Completed(Outcome::tool_failure(&words)))
             }
             Some(PluginCallResult::ProcessLost(why)) => Err(self.process_lost_error(&why)),
-            None => Err(self.process_lost_error("it is gone")),
+            None => Err(self.process_lost_error("it no longer exists")),
         }
     }
 
     fn process_lost_error(&self, why: &str) -> ExecuteError {
-        let message =
-            format!("the plugin `{}` ended during the call: {why}", self.supervisor.plugin_name());
+        let message = format!(
+            "the process of the process of the plugin `{}` ended during the call: \
+                {why}",
+            self.supervisor.plugin_name()
+        );
         ExecuteError::maybe_sent(ErrorCode::UpstreamLost, message)
     }
 }
@@ -122,7 +125,7 @@ impl Drop for RunningCallGuard {
             if process.is_in_flight(number) {
                 tracing::warn!(
                     plugin = host_of.plugin_name(),
-                    "a call goes on after it was given up: its process gets no more calls"
+                    "a call continues after its cancellation; its process gets no more calls"
                 );
                 host_of.retire(&process);
             }

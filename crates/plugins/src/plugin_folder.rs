@@ -36,10 +36,10 @@ pub enum FolderError {
     #[error("{0}")]
     TooLarge(String),
     /// Users other than the owner can write to the folder.
-    #[error("any user of this machine may change `{0}`; run `chmod o-w` on it")]
+    #[error("`{0}` is writable by other users of this machine; run `chmod o-w` on it")]
     WorldWritable(String),
     /// The copy cannot be made.
-    #[error("its copy cannot be made: {0}")]
+    #[error("it cannot be copied: {0}")]
     CopyFailed(String),
 }
 
@@ -285,7 +285,11 @@ impl FolderCopy {
 impl Drop for FolderCopy {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::debug!(path = %self.path.display(), %error, "a copy of a plugin stays");
+            tracing::debug!(
+                path = %self.path.display(),
+                %error,
+                "cannot remove a copy of a plugin"
+            );
         }
     }
 }
@@ -366,8 +370,10 @@ mod tests {
             let seen = FolderFingerprint::scan_folder(folder.path(), now).unwrap();
             let told = FolderContent::read_folder(folder.path()).unwrap_err().to_string();
             let named = at(path).display().to_string();
-            let fix =
-                format!("any user of this machine may change `{named}`; run `chmod o-w` on it");
+            let fix = format!(
+                "`{named}` is writable by other users of this machine; run `chmod o-w` on \
+                    it"
+            );
             assert_eq!(told, fix);
             // The control: what its owner and group alone may change is read, and that it is so now is seen.
             mode(path, good);

@@ -130,14 +130,17 @@ impl SharedProcessState {
         let mut state = self.lock_state();
         state.stray_lines += 1;
         if state.stray_lines > MAX_STRAY_LINES {
-            return Err(format!("it wrote more than {MAX_STRAY_LINES} lines that answer nothing"));
+            return Err(format!(
+                "it wrote more than {MAX_STRAY_LINES} lines that are not \
+                responses"
+            ));
         }
         Ok(())
     }
 }
 
 impl PluginProcess {
-    /// Starts a call: sends the line of `head` and the arguments.
+    /// Starts a call: sends a line with its number, the tool and the arguments.
     pub(crate) fn start_call(
         &self,
         tool: &str,
@@ -256,7 +259,7 @@ impl OutputReader {
                     Ok(None) => break None,
                     Err(why) => break Some(why),
                 },
-                () = self.end.cancelled() => break Some("it was ended".to_owned()),
+                () = self.end.cancelled() => break Some("it was stopped".to_owned()),
             }
         };
         let why = match broken {
@@ -271,7 +274,7 @@ impl OutputReader {
         let how = match tokio::time::timeout(EXIT_WAIT, self.child.wait_ended()).await {
             Err(_) => "it closed its output".to_owned(),
             Ok(_) if self.child.exceeded_memory_limit() => {
-                "it took more memory than it may".to_owned()
+                "it exceeded its memory limit".to_owned()
             }
             Ok(ChildExit::Code(code)) => format!("exit status {code}"),
             Ok(ChildExit::Signal(number)) => format!("signal {number}"),
@@ -315,9 +318,7 @@ fn check_result(answer: Result<Bytes, String>) -> PluginCallResult {
     match answer {
         Ok(bytes) => match Json::parse(bytes, JsonLimits::DOCUMENT) {
             Ok(json) => PluginCallResult::Value(json),
-            Err(error) => {
-                PluginCallResult::ToolFailed(format!("the answer cannot be used: {error}"))
-            }
+            Err(error) => PluginCallResult::ToolFailed(format!("invalid response: {error}")),
         },
         Err(mut words) => {
             words.truncate(words.floor_char_boundary(MAX_ERROR_BYTES));
@@ -334,7 +335,7 @@ fn with_stderr_tail(how: &str, tail: &OutputTail) -> String {
     let from = words.char_indices().rev().nth(STDERR_TAIL_CHARS).map_or(0, |(at, _)| at);
     match words.get(from..).unwrap_or_default() {
         "" => how.to_owned(),
-        last => format!("{how}; its last words: {}", last.escape_debug()),
+        last => format!("{how}; its last output: {}", last.escape_debug()),
     }
 }
 

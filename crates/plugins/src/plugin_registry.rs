@@ -120,7 +120,7 @@ impl PluginRegistry {
         );
     }
 
-    /// Looks for new folders and gone ones, for ever.
+    /// Watches for new and removed folders; never returns.
     pub async fn watch_folders(&self) {
         loop {
             self.scan_folders().await;
@@ -150,7 +150,7 @@ impl PluginRegistry {
             self.retry_rejected();
         }
         for source in removed {
-            tracing::info!(folder = %source.folder().display(), "a plugin is gone");
+            tracing::info!(folder = %source.folder().display(), "a plugin was removed");
             source.stop_source();
         }
         if has_changed {
@@ -196,7 +196,7 @@ impl PluginRegistry {
                     state.plugins.insert(folder.clone(), PluginEntry { source, missed_scans: 0 });
                 }
                 Err(error) => {
-                    tracing::debug!(folder = %folder.display(), %error, "no name for a plugin");
+                    tracing::debug!(folder = %folder.display(), %error, "invalid plugin name");
                 }
             }
         }
@@ -208,7 +208,7 @@ impl PluginRegistry {
         self.plugin_set_version.subscribe()
     }
 
-    /// The plugins as sources.
+    /// Returns the plugins as sources.
     pub fn sources(&self) -> Vec<Arc<PluginSource>> {
         self.shared_state
             .lock_state()
@@ -312,7 +312,7 @@ impl PluginRegistry {
             Ok(Err(PluginSettingsError::WriteFailed(why))) => {
                 return Err(PluginError::Unavailable(why));
             }
-            Err(_) => return Err(PluginError::Unavailable("it was given up".to_owned())),
+            Err(_) => return Err(PluginError::Unavailable("it was cancelled".to_owned())),
         }
         let _looked = source.request_scan().await;
         source.effective_settings().ok_or_else(missing)
@@ -330,9 +330,9 @@ impl PluginRegistry {
 }
 
 /// Creates the builder of plugin versions, and probes the sandbox of this machine.
-pub(crate) async fn new_builder(means: PluginRuntimeConfig) -> io::Result<VersionBuilder> {
-    let path = means.copies_dir.clone();
-    let tier = select_sandbox_tier(&means).await;
+pub(crate) async fn new_builder(config: PluginRuntimeConfig) -> io::Result<VersionBuilder> {
+    let path = config.copies_dir.clone();
+    let tier = select_sandbox_tier(&config).await;
     // Without namespaces, processes started by root run as another user, who cannot access root's
     // folders.
     let passed = tier == Ok(SandboxLevel::NoNamespaces) && rustix::process::geteuid().is_root();
@@ -340,9 +340,9 @@ pub(crate) async fn new_builder(means: PluginRuntimeConfig) -> io::Result<Versio
         if passed { CopyStore::open_in_temp_dir(&path) } else { CopyStore::open_empty(&path) }
     };
     let copies = tokio::task::spawn_blocking(open).await;
-    let copies = copies.map_err(|_| io::Error::other("it was given up"))??;
+    let copies = copies.map_err(|_| io::Error::other("it was cancelled"))??;
     Ok(VersionBuilder {
-        config: means,
+        config,
         copy_store: copies,
         sandbox_tier: tier,
         runtime: tokio::runtime::Handle::current(),
@@ -351,7 +351,7 @@ pub(crate) async fn new_builder(means: PluginRuntimeConfig) -> io::Result<Versio
     })
 }
 
-/// Folders with a manifest, immediately in the given ones, in their order. Blocks.
+/// Finds the folders with a manifest directly below the given ones, in their order. Blocks.
 pub(crate) fn find_plugin_folders(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in folders {

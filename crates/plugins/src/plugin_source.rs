@@ -81,12 +81,12 @@ impl PluginSource {
     pub(crate) fn new(
         folder: &Path,
         builder: Arc<VersionBuilder>,
-        names: Arc<dyn PluginAuthority>,
+        authority: Arc<dyn PluginAuthority>,
     ) -> Result<Self, NameError> {
         let part = folder.file_name().unwrap_or_default().to_string_lossy();
         SourceName::new(&part)?;
         let name = SourceName::new(format!("{PLUGIN_SOURCE_PREFIX}{part}"))?;
-        Ok(Self::from_parts(name, folder, (builder, names)))
+        Ok(Self::from_parts(name, folder, (builder, authority)))
     }
 
     fn from_parts(
@@ -113,9 +113,9 @@ impl PluginSource {
     pub(crate) fn for_tool_file(
         name: SourceName,
         folder: &Path,
-        parts: (Arc<VersionBuilder>, Arc<dyn PluginAuthority>),
+        builder_and_authority: (Arc<VersionBuilder>, Arc<dyn PluginAuthority>),
     ) -> Self {
-        Self::from_parts(name, folder, parts)
+        Self::from_parts(name, folder, builder_and_authority)
     }
 
     /// Sets the synthetic manifest. Returns whether it is the first one.

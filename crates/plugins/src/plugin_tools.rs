@@ -89,12 +89,12 @@ pub fn list_plugins_outcome(call: &ToolCall, visible: Vec<PluginStatus>) -> Outc
 }
 
 /// Returns the result of `reload_plugins`.
-pub fn reload_plugins_outcome(done: &ReloadReport) -> Outcome {
-    let count = done.reloaded.len();
+pub fn reload_plugins_outcome(report: &ReloadReport) -> Outcome {
+    let count = report.reloaded.len();
     let many = if count == 1 { "" } else { "s" };
-    let failed = match done.failed.as_slice() {
+    let failed = match report.failed.as_slice() {
         [] => String::new(),
-        names => format!("; not taken: {}", names.join(", ")),
+        names => format!("; not reloaded: {}", names.join(", ")),
     };
     let message = format!("Reloaded {count} plugin{many}{failed}");
     let body = json!({"status": "success", "reloaded": count, "message": message});

@@ -38,10 +38,10 @@ const SANDBOX_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Reason why an MCP server that needs the network is not started.
 const NETWORK_UNAVAILABLE: &str =
-    "it needs the network, and a sandboxed MCP server has no access to it";
+    "it needs network access, which a sandboxed MCP server does not have";
 /// Advice for plugins that cannot be attached here.
 const SEPARATE_SOURCE_HELP: &str =
-    "write the server as a source of its own: `sources: [{ name: NAME, mcp: { command: … } }]`";
+    "configure the server as a separate source: `sources: [{ name: NAME, mcp: { command: … } }]`";
 
 /// Builder of plugin versions.
 #[derive(Debug)]
@@ -97,12 +97,12 @@ impl VersionBuilder {
             plan.settings.effective_values(&plan.manifest.settings_schema);
         plan.problems.extend(setting_errors.into_iter().map(|error| {
             Problem::new(manifest_path, format!("the settings: {error}"))
-                .with_help("the default counts until it is mended")
+                .with_help("the default is used until it is corrected")
         }));
         let backend = if plan.is_enabled() {
             self.start_backend(&mut plan, content, grant, &Value::Object(values)).await
         } else {
-            plan.disable_tools("the plugin is switched off");
+            plan.disable_tools("the plugin is disabled");
             None
         };
         Self::finish_version(plan, content.digest, grant, backend)
@@ -200,7 +200,7 @@ impl VersionBuilder {
                     .python_path
                     .clone()
                     .or_else(|| dependencies::find_program("python3", allowed));
-                let python = python.ok_or("there is no python3 on this machine")?;
+                let python = python.ok_or("python3 is not installed")?;
                 let flags = ["-I", "-B", "-u", "-c", WORKER_SOURCE].map(str::to_owned);
                 std::iter::once(python.display().to_string()).chain(flags).collect()
             }

@@ -59,19 +59,18 @@ impl PluginSettings {
         let told = |message: String| Self {
             problems: vec![
                 Problem::new(path.display().to_string(), message)
-                    .with_help("mend or remove the file; until then the defaults count"),
+                    .with_help("correct or remove the file; until then the defaults are used"),
             ],
             ..Self::default()
         };
         let text = match read_text(&path) {
             Ok(None) => return Self::default(),
             Ok(Some(text)) => text,
-            Err(error) => return told(format!("the settings cannot be read: {error}")),
+            Err(error) => return told(format!("cannot read the settings: {error}")),
         };
         let read = Json::parse(text.clone(), JsonLimits::DEFINITION).map_err(|e| e.to_string());
         let read = read.and_then(|json| Self::parse_settings(&json.to_value()));
-        let read =
-            read.unwrap_or_else(|error| told(format!("the settings cannot be used: {error}")));
+        let read = read.unwrap_or_else(|error| told(format!("cannot parse the settings: {error}")));
         Self { source_text: Some(text), ..read }
     }
 
@@ -79,7 +78,12 @@ impl PluginSettings {
         let fields = value.as_object().ok_or("they must be an object")?;
         let known = ["enabled", "tool_overrides", "custom_config"];
         if let Some(key) = fields.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(format!("`{}` is none of {}", escape_for_message(key), known.join(", ")));
+            return Err(format!(
+                "unknown value `{}`; use one of \
+                {}",
+                escape_for_message(key),
+                known.join(", ")
+            ));
         }
         let mut errors = FieldErrors::default();
         let enabled = fields.get("enabled").filter(|value| !value.is_null());
@@ -126,12 +130,12 @@ impl PluginSettings {
             }
         }
         for name in self.custom_values.keys().filter(|name| !schema.contains_key(*name)) {
-            problems.push(format!("`{}` is no setting of this plugin", escape_for_message(name)));
+            problems.push(format!("unknown setting `{}`", escape_for_message(name)));
         }
         (values, problems)
     }
 
-    /// The whole as JSON.
+    /// Returns the complete settings as JSON.
     pub(crate) fn to_json(&self, values: &Map<String, Value>) -> Json {
         let overrides: Map<String, Value> = self
             .tool_overrides
@@ -151,7 +155,7 @@ fn check_value(name: &str, field: &Map<String, Value>, value: &Value) -> Result<
     let mut errors = FieldErrors::default();
     let schema = parameter_schema::to_property_schema(name, field, &mut errors);
     let schema = jsonschema::validator_for(&schema).map_err(|error| {
-        format!("`{}`: its schema cannot be used: {error}", escape_for_message(name))
+        format!("`{}`: its schema is invalid: {error}", escape_for_message(name))
     })?;
     match schema.validate(value) {
         Ok(()) => Ok(()),
@@ -259,10 +263,7 @@ mod tests {
         {
             let settings = read(bad);
             assert_eq!((settings.enabled, settings.problems.len()), (None, 1), "{bad}");
-            assert!(
-                settings.problems[0].message.starts_with("the settings cannot be used"),
-                "{bad}"
-            );
+            assert!(settings.problems[0].message.starts_with("cannot parse the settings"), "{bad}");
         }
         assert_eq!(read("{}").problems, []);
     }

@@ -145,7 +145,8 @@ pub fn create_plugin(
     template: PluginTemplate,
 ) -> io::Result<Vec<PathBuf>> {
     if !is_plugin_name(name) {
-        let message = "a plugin's name is small letters, digits and `_`, beginning with a letter";
+        let message = "a plugin's name must consist of lower-case letters, digits and `_`, \
+            beginning with a letter";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let started =

@@ -1,5 +1,5 @@
-//! Code beside a tool file (the research registry's kinds `python` and `cpp`), run like the code of
-//! a plugin.
+//! Host for the code beside a tool file (the research registry's kinds `python` and `cpp`), run
+//! like the code of a plugin.
 //!
 //! The tool file replaces the manifest; folder, versions, sandbox and process are those of a
 //! plugin. It is not listed as a plugin: its tools belong to the tool file.
@@ -100,7 +100,7 @@ impl ToolFileCode {
                 let told = |message: String| Problem::new(self.source_name.as_str(), message);
                 let first = || refused.first().or(listing.problems.first()).cloned();
                 let why = why.map(told).or_else(first);
-                why.unwrap_or_else(|| told("its code is not run".to_owned()))
+                why.unwrap_or_else(|| told("its code is not executed".to_owned()))
             };
             found.map(|offer| Arc::clone(&offer.executor)).ok_or_else(why)
         });
@@ -113,12 +113,12 @@ impl ToolFileCode {
         }
     }
 
-    /// Resolves when the code is another than that of `seen`.
+    /// Resolves with the new revision when the code differs from that of `known_revision`.
     pub async fn wait_for_change(&self, known_revision: u64) -> u64 {
         self.source.wait_for_change(tool::SourceRevision(known_revision)).await.0
     }
 
-    /// Ends it: calls that run are answered.
+    /// Stops the source of the code; running calls are still answered.
     pub fn close(&self) {
         self.source.stop_source();
     }

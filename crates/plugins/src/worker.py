@@ -267,7 +267,7 @@ def _call(message, functions, folder):
             result = asyncio.run(_awaited(result))
         answer = {"call": number, "result": result}
     except Cancelled:
-        answer = {"call": number, "error": "the call was given up"}
+        answer = {"call": number, "error": "the call was cancelled"}
     except BaseException as error:
         answer = {"call": number, "error": _told(error, folder)}
     finally:

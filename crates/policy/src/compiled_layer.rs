@@ -1,4 +1,4 @@
-//! Compiled layers: groups expanded, conditions compiled, examples checked.
+//! Compiled policy layers: groups expanded, conditions compiled, examples checked.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -78,12 +78,15 @@ impl LayerCompiler<'_> {
         let mut names = BTreeSet::new();
         let rules = layer.rules.iter().filter_map(|rule| {
             if !names.insert(rule.name.as_str()) {
-                let told =
-                    format!("there is a rule {} already in this layer", quote_excerpt(&rule.name));
+                let told = format!(
+                    "the rule {} is already defined in this \
+                        layer",
+                    quote_excerpt(&rule.name)
+                );
                 self.diagnostics.push(PolicyDiagnostic::new(
                     rule.position,
                     told,
-                    "give it another name",
+                    "choose another name",
                 ));
             }
             self.compile_rule(rule).map(Arc::new)
@@ -120,7 +123,7 @@ impl LayerCompiler<'_> {
             if !known {
                 let told = format!("unknown category {}", quote_excerpt(text));
                 let all = PolicyDocument::CATEGORIES.join(", ");
-                let fix = format!("known are {all}; name your own in `policy.own_categories`");
+                let fix = format!("use one of {all}, or add your own to `policy.own_categories`");
                 self.diagnostics.push(PolicyDiagnostic::new(*at, told, fix));
             }
         }
@@ -151,31 +154,30 @@ impl LayerCompiler<'_> {
     fn check_examples(&mut self, rule: &CompiledRule) {
         for example in &rule.definition.examples {
             let Some(condition) = &rule.condition else {
-                let told = "an example of a rule without a condition";
+                let told = "the rule has an example but no condition";
                 self.diagnostics.push(PolicyDiagnostic::new(
                     example.position,
                     told,
-                    "say `when`, or take the example out",
+                    "add `when`, or remove the example",
                 ));
                 continue;
             };
             let given = ConditionInputs::from_example(&example.arguments, &example.facts);
             let told = match given.and_then(|given| condition.evaluate(given.cel_context())) {
                 Ok(applies) if applies == example.should_apply => continue,
-                Ok(true) => "the rule applies to this example, which says it does not".to_owned(),
+                Ok(true) => "the rule applies to this example, but `applies` is false".to_owned(),
                 Ok(false) => {
-                    "the rule does not apply to this example, which says it does".to_owned()
+                    "the rule does not apply to this example, but `applies` is true".to_owned()
                 }
                 // An evaluation error denies, so for a rule that denies it counts as applied.
                 Err(_) if example.should_apply && rule.definition.effect == RuleEffect::Deny => {
                     continue;
                 }
                 Err(fault) => {
-                    format!("the condition cannot be worked out on this example: {}", fault.0)
+                    format!("the condition cannot be evaluated for this example: {}", fault.0)
                 }
             };
-            let fix =
-                "change the condition or the example; ask for what may be missing with `has(…)`";
+            let fix = "change the condition or the example; test optional values with `has(…)`";
             self.diagnostics.push(PolicyDiagnostic::new(example.position, told, fix));
         }
     }
@@ -186,37 +188,37 @@ impl CompiledLayer {
     /// their order affects only the reported reason.
     pub(crate) fn hiding_reason(
         &self,
-        seen: &ClassifiedTool<'_>,
+        classified: &ClassifiedTool<'_>,
         now: WallTime,
-        seeded: InjectedFault,
+        injected_fault: InjectedFault,
     ) -> Option<DecisionReason> {
-        let (traits, tool) = (seen.tool.traits, &self.definition);
+        let (traits, tool) = (classified.tool.traits, &self.definition);
         let in_category =
             |wanted: &HashSet<String>| traits.categories.iter().any(|c| wanted.contains(c));
-        let rescued = seeded == InjectedFault::AllowBeatsDeny
-            && self.allow.as_ref().is_some_and(|allow| allow.matches_tool(seen));
+        let rescued = injected_fault == InjectedFault::AllowBeatsDeny
+            && self.allow.as_ref().is_some_and(|allow| allow.matches_tool(classified));
         let allow = self.allow.as_ref().filter(|_| {
-            seeded != InjectedFault::EmptyAllowIsAll
+            injected_fault != InjectedFault::EmptyAllowIsAll
                 || tool.allow.as_ref().is_some_and(|list| !list.is_empty())
         });
-        if self.deny.matches_tool(seen) && !rescued {
+        if self.deny.matches_tool(classified) && !rescued {
             Some(DecisionReason::DenyRule)
-        } else if allow.is_some_and(|allow| !allow.matches_tool(seen)) {
+        } else if allow.is_some_and(|allow| !allow.matches_tool(classified)) {
             Some(DecisionReason::NotAllowed)
         } else if self.safety_limit.is_some_and(|limit| traits.safety > limit) {
             Some(DecisionReason::SafetyLimit)
         } else if self.categories.as_ref().is_some_and(|wanted| !in_category(wanted)) {
             Some(DecisionReason::Category)
-        } else if tool.is_read_only && seen.group_mask & GROUP_WRITE != 0 {
+        } else if tool.is_read_only && classified.group_mask & GROUP_WRITE != 0 {
             Some(DecisionReason::ReadOnly)
-        } else if tool.denies_network && seen.group_mask & GROUP_WEB != 0 {
+        } else if tool.denies_network && classified.group_mask & GROUP_WEB != 0 {
             Some(DecisionReason::NoWeb)
         } else if let Some(permissions) = &self.permissions {
             permissions
-                .hiding_reason(seen, in_category(&permissions.categories))
-                .or_else(|| self.rule_hiding_reason(seen, now))
+                .hiding_reason(classified, in_category(&permissions.categories))
+                .or_else(|| self.rule_hiding_reason(classified, now))
         } else {
-            self.rule_hiding_reason(seen, now)
+            self.rule_hiding_reason(classified, now)
         }
     }
 
@@ -231,9 +233,9 @@ impl CompiledLayer {
     /// Iterates over the rules that must be evaluated for each call of a tool.
     pub(crate) fn deferred_rules<'a>(
         &'a self,
-        seen: &'a ClassifiedTool<'_>,
+        classified: &'a ClassifiedTool<'_>,
     ) -> impl Iterator<Item = &'a Arc<CompiledRule>> {
-        self.rules.iter().filter(|rule| !rule.is_visibility_rule() && rule.applies_to(seen))
+        self.rules.iter().filter(|rule| !rule.is_visibility_rule() && rule.applies_to(classified))
     }
 }
 
@@ -264,8 +266,8 @@ impl CompiledRule {
         self.definition.effect == RuleEffect::Deny && self.condition.is_none()
     }
 
-    pub(crate) fn applies_to(&self, seen: &ClassifiedTool<'_>) -> bool {
-        self.tools.as_ref().is_none_or(|tools| tools.matches_tool(seen))
+    pub(crate) fn applies_to(&self, classified: &ClassifiedTool<'_>) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.matches_tool(classified))
     }
 
     pub(crate) fn is_active_at(&self, now: WallTime) -> bool {
@@ -273,8 +275,8 @@ impl CompiledRule {
     }
 
     /// Returns true if the rule hides a tool now.
-    pub(crate) fn hides_tool(&self, seen: &ClassifiedTool<'_>, now: WallTime) -> bool {
-        self.is_visibility_rule() && self.applies_to(seen) && self.is_active_at(now)
+    pub(crate) fn hides_tool(&self, classified: &ClassifiedTool<'_>, now: WallTime) -> bool {
+        self.is_visibility_rule() && self.applies_to(classified) && self.is_active_at(now)
     }
 
     /// Returns the next time at which its visibility effect may change.

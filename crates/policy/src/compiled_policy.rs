@@ -38,35 +38,35 @@ impl Policy {
     ///
     /// # Errors
     /// All diagnostics of the document.
-    pub fn new(rules: PolicyDocument) -> Result<Self, Vec<PolicyDiagnostic>> {
+    pub fn new(document: PolicyDocument) -> Result<Self, Vec<PolicyDiagnostic>> {
         let mut slips = Vec::new();
-        let groups = ToolGroups::from_document(&rules.groups, &mut slips);
-        let own_categories = rules.own_categories.as_slice();
+        let groups = ToolGroups::from_document(&document.groups, &mut slips);
+        let own_categories = document.own_categories.as_slice();
         let mut reading = LayerCompiler { groups: &groups, own_categories, diagnostics: slips };
-        let global = reading.compile_layer(&rules.global);
+        let global = reading.compile_layer(&document.global);
         let mut all = |layers: &BTreeMap<String, PolicyLayer>| -> BTreeMap<String, CompiledLayer> {
             let ready =
                 layers.iter().map(|(name, layer)| (name.clone(), reading.compile_layer(layer)));
             ready.collect()
         };
-        let (orgs, roles) = (all(&rules.orgs), all(&rules.roles));
-        let (personas, tasks) = (all(&rules.personas), all(&rules.task_layers));
+        let (orgs, roles) = (all(&document.orgs), all(&document.roles));
+        let (personas, tasks) = (all(&document.personas), all(&document.task_layers));
         let mut slips = reading.diagnostics;
         if let Some(role) =
-            rules.default_role.as_ref().filter(|role| !roles.contains_key(&role.text))
+            document.default_role.as_ref().filter(|role| !roles.contains_key(&role.text))
         {
             let told = format!("unknown role {}", quote_excerpt(&role.text));
-            slips.push(PolicyDiagnostic::new(role.position, told, "say it in `policy.roles`"));
+            slips.push(PolicyDiagnostic::new(role.position, told, "define it in `policy.roles`"));
         }
-        check_list_lengths(&rules, &mut slips);
+        check_list_lengths(&document, &mut slips);
         if !slips.is_empty() {
             slips.sort_by_key(|slip| (slip.position.line, slip.position.column));
             return Err(slips);
         }
-        let digest = rules.digest();
+        let digest = document.digest();
         let times = false;
         let parts = CompiledPolicy {
-            document: rules,
+            document,
             digest,
             groups,
             global,
@@ -108,10 +108,10 @@ impl Policy {
     pub fn for_class<'a>(
         &'a self,
         rights: &'a RightsClass,
-        by: CallerType,
+        caller_type: CallerType,
         now: WallTime,
     ) -> EffectivePolicy<'a> {
-        EffectivePolicy::new(&self.0, rights, by, now)
+        EffectivePolicy::new(&self.0, rights, caller_type, now)
     }
 
     /// Returns true if any rule hides tools by time; only then do admissions expire.
@@ -125,8 +125,9 @@ impl Policy {
     }
 
     /// Returns true if callers may declare a task of this type.
-    pub fn is_known_task_type(&self, word: &str) -> bool {
-        PolicyDocument::OFFLINE_TASK_TYPES.contains(&word) || self.0.tasks.contains_key(word)
+    pub fn is_known_task_type(&self, task_type: &str) -> bool {
+        PolicyDocument::OFFLINE_TASK_TYPES.contains(&task_type)
+            || self.0.tasks.contains_key(task_type)
     }
 
     /// Iterates over the known task types.
@@ -246,12 +247,11 @@ fn check_list_lengths(rules: &PolicyDocument, slips: &mut Vec<PolicyDiagnostic>)
         let longest = pattern_lists(layer).map(<[ToolPattern]>::len).max().unwrap_or_default();
         let most = longest.max(layer.rules.len());
         if most > MAX_LIST_RULES {
-            let told = format!("{name}: these are {most} rules; {MAX_LIST_RULES} are allowed");
-            slips.push(PolicyDiagnostic::new(
-                layer.position,
-                told,
-                "`*` stands for many names at once",
-            ));
+            let told = format!(
+                "{name}: {most} patterns are too many; the maximum is \
+                {MAX_LIST_RULES}"
+            );
+            slips.push(PolicyDiagnostic::new(layer.position, told, "combine names with `*`"));
         }
     }
 }

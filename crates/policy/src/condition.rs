@@ -44,17 +44,19 @@ impl RuleCondition {
         let bad = |message: String, fix: &str| Err((message, fix.to_owned()));
         let length = text.chars().count();
         if length > MAX_CONDITION_CHARS {
-            let told =
-                format!("the condition has {length} characters; {MAX_CONDITION_CHARS} are allowed");
-            return bad(told, "make two rules of it");
+            let told = format!(
+                "the condition has {length} characters; the maximum is \
+                    {MAX_CONDITION_CHARS}"
+            );
+            return bad(told, "split it into two rules");
         }
         if bracket_depth(text) > MAX_BRACKET_DEPTH {
             let told = format!("the condition nests deeper than {MAX_BRACKET_DEPTH} brackets");
-            return bad(told, "make two rules of it");
+            return bad(told, "split it into two rules");
         }
         let program = Program::compile(text).map_err(|error| {
             let told =
-                format!("the condition cannot be read: {}", parser_message(&error.to_string()));
+                format!("cannot parse the condition: {}", parser_message(&error.to_string()));
             (told, "write it in CEL, such as `args.path.startsWith('/srv/')`".to_owned())
         })?;
         CostEstimator::check_cost(program.expression())?;
@@ -69,7 +71,11 @@ impl RuleCondition {
     pub(crate) fn evaluate(&self, context: &Context<'_, '_>) -> Result<bool, EvaluationError> {
         match self.program.execute(context) {
             Ok(Value::Bool(holds)) => Ok(holds),
-            Ok(_) => Err(EvaluationError("the condition is neither true nor false".to_owned())),
+            Ok(_) => Err(EvaluationError(
+                "the condition does not evaluate to true or \
+                false"
+                    .to_owned(),
+            )),
             Err(error) => {
                 // An error may quote all arguments.
                 let told: String = error.to_string().chars().take(200).collect();

@@ -70,7 +70,7 @@ fn decide_without_call(residual: &ResidualPolicy) -> PolicyDecision {
 impl ResidualPolicy {
     /// Returns all reasons why this call needs an approval, sorted: reason codes of the tool, and
     /// each rule by name and content hash. An approval covers these reasons and no others.
-    pub fn approval_reasons(&self, asking: &PolicyRequest<'_>) -> Vec<String> {
+    pub fn approval_reasons(&self, request: &PolicyRequest<'_>) -> Vec<String> {
         let mut holds: Vec<_> =
             self.tool_approval_reasons.iter().map(|it| it.as_str().to_owned()).collect();
         let rules = self
@@ -81,9 +81,9 @@ impl ResidualPolicy {
         for (later, rule) in
             rules.filter(|(_, rule)| rule.definition.effect == RuleEffect::RequireApproval)
         {
-            let applies = rule.is_active_at(asking.now)
+            let applies = rule.is_active_at(request.now)
                 && rule.condition.as_ref().is_none_or(|condition| {
-                    let given = given.get_or_insert_with(|| later.build_inputs(asking));
+                    let given = given.get_or_insert_with(|| later.build_inputs(request));
                     // An evaluation error denies the call and is not a matter of approval.
                     given
                         .as_ref()
@@ -98,14 +98,14 @@ impl ResidualPolicy {
         holds
     }
 
-    pub(crate) fn decide_traced(&self, asking: &PolicyRequest<'_>) -> TracedDecision {
+    pub(crate) fn decide_traced(&self, request: &PolicyRequest<'_>) -> TracedDecision {
         match &self.deferred {
             None => TracedDecision {
                 decision: decide_without_call(self),
                 rule: None,
                 evaluation_error: None,
             },
-            Some(later) => later.decide_call(self, asking),
+            Some(later) => later.decide_call(self, request),
         }
     }
 }
@@ -130,7 +130,7 @@ impl DeferredChecks {
     pub(crate) fn new(
         rules: Vec<Arc<CompiledRule>>,
         paths: Vec<Vec<String>>,
-        no_approvals: bool,
+        denies_approvals: bool,
     ) -> Self {
         let mut named =
             rules.iter().filter_map(|rule| Some(&rule.condition.as_ref()?.referenced_fields));
@@ -140,7 +140,7 @@ impl DeferredChecks {
             all.merge_with(wants);
             Some(all)
         });
-        Self { rules, combined_fields: wants, allowed_paths: paths, denies_approvals: no_approvals }
+        Self { rules, combined_fields: wants, allowed_paths: paths, denies_approvals }
     }
 
     /// Builds the variables that its conditions reference.
@@ -164,11 +164,11 @@ impl DeferredChecks {
     /// Returns the path of a call that is outside one of the lists, and that list.
     pub(crate) fn find_path_outside<'a>(
         &self,
-        asking: &PolicyRequest<'a>,
+        request: &PolicyRequest<'a>,
     ) -> Option<(PathViolation<'a>, &[String])> {
-        let base = asking.tool.traits.base_folders.as_deref();
+        let base = request.tool.traits.base_folders.as_deref();
         self.allowed_paths.iter().find_map(|allowed| {
-            path_check::check_paths(asking.arguments, allowed, base)
+            path_check::check_paths(request.arguments, allowed, base)
                 .map(|outside| (outside, allowed.as_slice()))
         })
     }

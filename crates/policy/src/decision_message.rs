@@ -14,13 +14,13 @@ impl ResidualPolicy {
     /// Returns the reason of this decision as a message, with what the caller can do about it.
     pub fn decision_message(
         &self,
-        asking: &PolicyRequest<'_>,
+        request: &PolicyRequest<'_>,
         reason: DecisionReason,
     ) -> Cow<'static, str> {
         let later = self.deferred.as_deref();
         let told = match reason {
             DecisionReason::Path | DecisionReason::NoPath => {
-                later.and_then(|later| path_message(later, asking))
+                later.and_then(|later| path_message(later, request))
             }
             _ => None,
         };
@@ -33,15 +33,15 @@ fn path_message(later: &DeferredChecks, asking: &PolicyRequest<'_>) -> Option<St
     let folders = list_folders(allowed);
     let Some(path) = outside.path else {
         if outside.reason == DecisionReason::Path {
-            return Some("the arguments are too long to be searched for paths".to_owned());
+            return Some("the arguments are too long to check their paths".to_owned());
         }
         let name = asking.tool.name.escape_debug();
-        return Some(format!("`{name}` was called without a path; give a path beneath {folders}"));
+        return Some(format!("`{name}` was called without a path; pass a path below {folders}"));
     };
     let which = if allowed.len() == 1 { "path" } else { "paths" };
     let shown: String = path.chars().take(MAX_PATH_CHARS).flat_map(char::escape_debug).collect();
-    let fix = if path.starts_with('/') { "" } else { "; give a whole path" };
-    Some(format!("`{shown}` is not beneath {folders}, the allowed {which}{fix}"))
+    let fix = if path.starts_with('/') { "" } else { "; pass an absolute path" };
+    Some(format!("`{shown}` is not below {folders}, the allowed {which}{fix}"))
 }
 
 fn list_folders(folders: &[String]) -> String {

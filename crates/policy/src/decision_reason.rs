@@ -25,37 +25,37 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Allowed = "allowed", "nothing stands against it";
-    Caution = "caution", "allowed, and to be watched";
-    Feature = "feature", "a feature flag that is off takes the tool away";
+    Allowed = "allowed", "allowed";
+    Caution = "caution", "allowed with caution";
+    Feature = "feature", "a disabled feature flag removes the tool";
     OrgNotListed = "org_not_listed", "the organisation has no list of allowed tools";
-    UnknownRole = "unknown_role", "the policy knows roles, and not this one";
-    NoRole = "no_role", "the caller has no role, and needs one";
-    ReadOnly = "read_only", "only tools without effects are left";
-    NoWeb = "no_web", "only tools that do not reach the network are left";
+    UnknownRole = "unknown_role", "the policy does not define this role";
+    NoRole = "no_role", "the caller needs a role and has none";
+    ReadOnly = "read_only", "only tools without side effects are allowed";
+    NoWeb = "no_web", "only tools that do not use the network are allowed";
     Forbidden = "forbidden", "the role forbids the tool";
-    RoleCategory = "role_category", "the role has none of the tool's categories";
+    RoleCategory = "role_category", "the role allows none of the tool's categories";
     WebAccess = "web_access", "the role has no web access";
     Rule = "rule", "a rule denies it";
-    RuleFault = "rule_fault", "a rule's condition could not be worked out, so the call is denied";
-    RuleHold = "rule_hold", "a rule wants an approval";
+    RuleFault = "rule_fault", "a rule's condition could not be evaluated, so the call is denied";
+    RuleHold = "rule_hold", "a rule requires an approval";
     SourceApproval = "source_approval", "the tool's source requires an approval (`requires_approval` of the tool, or in `permissions` of its file)";
     NetworkApproval = "network_approval", "the tool uses the permission `network`, which needs an approval (`policy.permissions.network.requires_approval`)";
     FilesystemApproval = "filesystem_approval", "the tool uses the permission `filesystem`, which needs an approval (`policy.permissions.filesystem.requires_approval`)";
     ShellApproval = "shell_approval", "the tool uses the permission `shell`, which needs an approval (`policy.permissions.shell.requires_approval`)";
     ComputeApproval = "compute_approval", "the tool uses the permission `compute`, which needs an approval (`policy.permissions.compute.requires_approval`)";
-    Path = "path", "a path is not beneath the allowed ones";
-    NoPath = "no_path", "only some paths are allowed, and the call names no path";
-    NoApprovals = "no_approvals", "the call needs an approval, and approvals are switched off";
-    Unknown = "unknown", "there is no such tool";
+    Path = "path", "a path is not below an allowed path";
+    NoPath = "no_path", "only some paths are allowed, but the call has no path";
+    NoApprovals = "no_approvals", "the call needs an approval, but approvals are disabled";
+    Unknown = "unknown", "unknown tool";
     OtherOrg = "other_org", "the tool belongs to another organisation";
     DenyRule = "deny_rule", "a deny rule names the tool";
     NotAllowed = "not_allowed", "an allow list does not name the tool";
     Level = "level", "the caller's permission level is too low";
-    PersonaModules = "persona_modules", "the persona does not have the tool's source";
-    SafetyLimit = "safety_limit", "the tool is above the safety limit";
+    PersonaModules = "persona_modules", "the persona does not allow the tool's source";
+    SafetyLimit = "safety_limit", "the tool exceeds the safety limit";
     Category = "category", "the tool is in none of the allowed categories";
-    CallerType = "caller_type", "the tool may not be called in this way";
+    CallerType = "caller_type", "the tool does not allow this type of caller";
     Dangerous = "dangerous", "the tool is dangerous and needs an approval";
     Destructive = "destructive", "the tool is destructive and needs an approval";
 }

@@ -51,18 +51,18 @@ pub struct PolicyDiagnostic {
 
 impl PolicyDiagnostic {
     pub(crate) fn new(
-        at: FilePosition,
+        position: FilePosition,
         message: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self { position: at, message: message.into(), help: fix.into() }
+        Self { position, message: message.into(), help: fix.into() }
     }
 }
 
 /// Quotes an operator's text in an error: truncated and escaped.
-pub(crate) fn quote_excerpt(word: &str) -> String {
+pub(crate) fn quote_excerpt(text: &str) -> String {
     const MOST: usize = 60;
-    let cut: String = word.chars().take(MOST).collect();
-    let more = if cut.len() < word.len() { "…" } else { "" };
+    let cut: String = text.chars().take(MOST).collect();
+    let more = if cut.len() < text.len() { "…" } else { "" };
     format!("`{}{more}`", cut.escape_debug())
 }

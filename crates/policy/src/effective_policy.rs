@@ -77,26 +77,26 @@ pub(crate) enum InjectedFault {
 
 impl<'a> EffectivePolicy<'a> {
     pub(crate) fn new(
-        parts: &'a CompiledPolicy,
+        policy: &'a CompiledPolicy,
         rights: &'a RightsClass,
-        by: CallerType,
+        caller_type: CallerType,
         now: WallTime,
     ) -> Self {
-        Self::with_injected_fault((parts, InjectedFault::None), rights, by, now)
+        Self::with_injected_fault((policy, InjectedFault::None), rights, caller_type, now)
     }
 
     pub(crate) fn with_injected_fault(
-        (parts, seeded): (&'a CompiledPolicy, InjectedFault),
+        (policy, injected_fault): (&'a CompiledPolicy, InjectedFault),
         rights: &'a RightsClass,
-        by: CallerType,
+        caller_type: CallerType,
         now: WallTime,
     ) -> Self {
         let mut lens = Self {
-            compiled: parts,
-            caller_type: by,
+            compiled: policy,
+            caller_type,
             now,
             checks: Vec::new(),
-            injected_fault: seeded,
+            injected_fault,
             name_prefix: "",
         };
         lens.add_global_checks();
@@ -249,9 +249,9 @@ impl<'a> EffectivePolicy<'a> {
     /// Finds the layer that hides a tool, and the reason.
     pub(crate) fn find_hiding_check(
         &self,
-        seen: &ClassifiedTool<'_>,
+        classified: &ClassifiedTool<'_>,
     ) -> Option<(&LayerCheck<'a>, DecisionReason)> {
-        self.checks.iter().find_map(|gate| Some((gate, self.run_check(&gate.check, seen)?)))
+        self.checks.iter().find_map(|gate| Some((gate, self.run_check(&gate.check, classified)?)))
     }
 
     fn run_check(
@@ -301,21 +301,21 @@ impl<'a> EffectivePolicy<'a> {
         }
     }
 
-    pub(crate) fn residual_of(&self, seen: &ClassifiedTool<'_>) -> ResidualPolicy {
-        let traits = seen.tool.traits;
+    pub(crate) fn residual_of(&self, classified: &ClassifiedTool<'_>) -> ResidualPolicy {
+        let traits = classified.tool.traits;
         let dangerous =
             (traits.safety == SafetyLevel::Dangerous).then_some(DecisionReason::Dangerous);
         let destructive = traits.is_destructive.then_some(DecisionReason::Destructive);
         let source = traits.requires_approval.then_some(DecisionReason::SourceApproval);
         let own = [dangerous, destructive, source].into_iter().flatten();
-        let holds: Vec<_> = own.chain(self.scope_approval_reasons(seen)).collect();
+        let holds: Vec<_> = own.chain(self.scope_approval_reasons(classified)).collect();
         let hold = holds.first().copied();
         let layers = self.checks.iter().filter_map(|gate| match gate.check {
             VisibilityCheck::Layer(layer) => Some(layer),
             _ => None,
         });
         let rules: Vec<_> =
-            layers.flat_map(|layer| layer.deferred_rules(seen)).map(Arc::clone).collect();
+            layers.flat_map(|layer| layer.deferred_rules(classified)).map(Arc::clone).collect();
         let filesystem = self.compiled.document.scopes.get(&AccessScope::Filesystem);
         let paths = filesystem.and_then(|rule| rule.allowed_paths.as_deref());
         let paths = paths.filter(|_| traits.scopes.contains(&AccessScope::Filesystem));

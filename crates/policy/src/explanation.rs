@@ -59,20 +59,20 @@ impl DecisionExplanation {
 
 impl Policy {
     /// Explains the decision on a call.
-    pub fn explain(&self, asking: &PolicyRequest<'_>) -> DecisionExplanation {
-        let lens = self.for_class(asking.rights, asking.caller_type, asking.now);
-        let seen = ClassifiedTool::from_facts(asking.tool);
+    pub fn explain(&self, request: &PolicyRequest<'_>) -> DecisionExplanation {
+        let lens = self.for_class(request.rights, request.caller_type, request.now);
+        let seen = ClassifiedTool::from_facts(request.tool);
         if let Some((gate, reason)) = lens.find_hiding_check(&seen) {
-            return self.hidden(gate, reason, (&seen, asking));
+            return self.hidden(gate, reason, (&seen, request));
         }
         let residual = lens.residual_of(&seen);
-        let verdict = residual.decide_traced(asking);
+        let verdict = residual.decide_traced(request);
         let mut told = match verdict.decision {
             PolicyDecision::Allow(reason) => DecisionExplanation::new("allow", reason),
             PolicyDecision::RequireApproval(reason) => DecisionExplanation::new("hold", reason),
             PolicyDecision::Deny(reason) => DecisionExplanation::new("deny", reason),
         };
-        told.reason_text = residual.decision_message(asking, told.reason);
+        told.reason_text = residual.decision_message(request, told.reason);
         if let Some(rule) = &verdict.rule {
             let of_rule = |gate: &&LayerCheck<'_>| match gate.check {
                 VisibilityCheck::Layer(layer) => {

@@ -1,4 +1,4 @@
-//! Authorisation of calls, in two stages of one decision.
+//! Authorisation of calls in two stages: the visibility of a tool, then the decision on each call.
 //!
 //! [`EffectivePolicy::admit_tool`] decides for a rights class whether a tool is hidden or visible
 //! with a residual; the result is cached in the view. [`decide_call`] evaluates the residual for

@@ -318,8 +318,8 @@ fn unknown_names_in_the_rules_are_errors() {
             "unknown role `nobody`",
         ),
         (groups(&[("mine", &["group:none"])]), "unknown group `none`"),
-        (groups(&[("a", &["group:b"]), ("b", &["group:a"])]), "holds itself"),
-        (groups(&[("web", &["x"])]), "there is a group `web` already"),
+        (groups(&[("a", &["group:b"]), ("b", &["group:a"])]), "contains itself"),
+        (groups(&[("web", &["x"])]), "the group `web` is already defined"),
     ] {
         let slips = Policy::new(rules).unwrap_err();
         assert!(slips.iter().any(|slip| slip.message.contains(told)), "{told}: {slips:?}");
@@ -472,10 +472,18 @@ fn examples_are_tried_when_the_rules_are_read() {
         assert_eq!((slips.len(), slips[0].position.line), (1, 9));
         slips[0].message.clone()
     };
-    assert!(told(prod, json!({ "env": "prod" }), json!({}), false).contains("says it does not"));
-    assert!(told(prod, json!({ "env": "test" }), json!({}), true).contains("says it does"));
-    assert!(told(prod, json!({}), json!({}), false).contains("cannot be worked out"));
-    assert!(told("via == 'x'", json!({}), json!({ "nobody": 1 }), false).contains("no variable"));
+    assert!(told(prod, json!({ "env": "prod" }), json!({}), false).contains(
+        "but `applies` is \
+        false"
+    ));
+    assert!(told(prod, json!({ "env": "test" }), json!({}), true).contains(
+        "but `applies` is \
+        true"
+    ));
+    assert!(told(prod, json!({}), json!({}), false).contains("cannot be evaluated"));
+    assert!(
+        told("via == 'x'", json!({}), json!({ "nobody": 1 }), false).contains("unknown variable")
+    );
     let night = "now.hour >= 22";
     let facts = json!({ "now": "2026-11-22T22:30:00Z" });
     assert!(read(night, vec![example(json!({}), facts, true)]).is_ok());

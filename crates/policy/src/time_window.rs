@@ -110,7 +110,7 @@ impl TimeWindow {
         let until = parse_optional_time(TimeWindowField::Until, text.until).map_err(&mut keep).ok();
         let (since_at, until_at) = (since.flatten(), until.flatten());
         if since_at.zip(until_at).is_some_and(|(since, until)| until <= since) {
-            let told = "`until` is not after `since`, so the rule would never hold".to_owned();
+            let told = "`until` is not after `since`, so the rule would never apply".to_owned();
             keep(TimeWindowError::new(TimeWindowField::Until, told, "write a later time"));
         }
         match (zone, hours) {
@@ -199,14 +199,14 @@ fn invalid_day(at: usize, day: &str) -> TimeWindowError {
     };
     TimeWindowError::new(
         TimeWindowField::Day(at),
-        format!("`{}` is no day", day.escape_debug()),
+        format!("invalid day `{}`", day.escape_debug()),
         fix,
     )
 }
 
 fn invalid_zone(named: &str) -> TimeWindowError {
-    let message = format!("`{}` is no time zone", named.escape_debug());
-    TimeWindowError::new(TimeWindowField::Zone, message, "use one such as `Europe/Berlin`")
+    let message = format!("unknown time zone `{}`", named.escape_debug());
+    TimeWindowError::new(TimeWindowField::Zone, message, "use an IANA name such as `Europe/Berlin`")
 }
 
 fn parse_hours(text: &str) -> Result<Range<u16>, TimeWindowError> {
@@ -221,7 +221,7 @@ fn parse_hours(text: &str) -> Result<Range<u16>, TimeWindowError> {
     let both = text.split_once('-').and_then(|(from, to)| Some(one(from)?..one(to)?));
     let span = both.filter(|span| span.start < MINUTES_PER_DAY && span.start != span.end);
     span.ok_or_else(|| {
-        let message = format!("`{}` are no hours", text.escape_debug());
+        let message = format!("invalid hours `{}`", text.escape_debug());
         let fix = "use a span such as `09:00-17:30` or `22:00-06:00`";
         TimeWindowError::new(TimeWindowField::Hours, message, fix)
     })
@@ -233,7 +233,7 @@ fn parse_optional_time(
 ) -> Result<Option<WallTime>, TimeWindowError> {
     let Some(text) = text else { return Ok(None) };
     parse_rfc3339(text).map(Some).ok_or_else(|| {
-        let message = format!("`{}` is no time", text.escape_debug());
+        let message = format!("invalid time `{}`", text.escape_debug());
         TimeWindowError::new(part, message, "use one such as `2026-12-24T18:00:00Z`")
     })
 }
@@ -324,19 +324,19 @@ mod tests {
     fn what_cannot_be_meant_is_refused() {
         let none = TimeWindowSpec::default();
         for (text, told) in [
-            (TimeWindowSpec { days: &["monday"], ..none }, "is no day"),
-            (TimeWindowSpec { hours: Some("9-17"), ..none }, "are no hours"),
-            (TimeWindowSpec { hours: Some("09:00-24:01"), ..none }, "are no hours"),
-            (TimeWindowSpec { hours: Some("09:00-09:00"), ..none }, "are no hours"),
-            (TimeWindowSpec { zone: Some("Mars/Base"), ..none }, "is no time zone"),
-            (TimeWindowSpec { since: Some("tomorrow"), ..none }, "is no time"),
+            (TimeWindowSpec { days: &["monday"], ..none }, "invalid day"),
+            (TimeWindowSpec { hours: Some("9-17"), ..none }, "invalid hours"),
+            (TimeWindowSpec { hours: Some("09:00-24:01"), ..none }, "invalid hours"),
+            (TimeWindowSpec { hours: Some("09:00-09:00"), ..none }, "invalid hours"),
+            (TimeWindowSpec { zone: Some("Mars/Base"), ..none }, "unknown time zone"),
+            (TimeWindowSpec { since: Some("tomorrow"), ..none }, "invalid time"),
             (
                 TimeWindowSpec {
                     since: Some("2026-01-02T00:00:00Z"),
                     until: Some("2026-01-01T00:00:00Z"),
                     ..none
                 },
-                "never hold",
+                "never apply",
             ),
         ] {
             let faults = TimeWindow::parse_window(text).unwrap_err();

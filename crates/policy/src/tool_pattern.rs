@@ -51,7 +51,7 @@ impl ToolPattern {
         let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c) || star(c);
         if !(1..=MAX_PATTERN_CHARS).contains(&name.len()) || !name.chars().all(fits) {
             return Err(format!(
-                "{} is no pattern: use a tool's name, `*` for any characters, `source:NAME`, or \
+                "invalid pattern {}: use a tool's name, `*` for any characters, `source:NAME`, or \
                  `group:NAME`",
                 quote_excerpt(&text)
             ));
@@ -61,8 +61,8 @@ impl ToolPattern {
 
     /// Sets the position in the file.
     #[must_use]
-    pub fn with_position(self, at: FilePosition) -> Self {
-        Self { position: at, ..self }
+    pub fn with_position(self, position: FilePosition) -> Self {
+        Self { position, ..self }
     }
 
     /// Returns the position in the file.
@@ -164,7 +164,7 @@ mod tests {
             &long,
         ] {
             let told = ToolPattern::new(slip).unwrap_err();
-            assert!(told.contains("is no pattern") && told.len() < 200, "{told}");
+            assert!(told.contains("invalid pattern") && told.len() < 200, "{told}");
         }
         for good in ["a.b", "*", "source:*", "source:a.b", "group:web", "A_b-*.c", &longest] {
             assert!(ToolPattern::new(good).is_ok(), "{good}");

@@ -47,11 +47,11 @@ impl ToolSelector {
     }
 
     /// Returns true if a pattern matches the tool.
-    pub(crate) fn matches_tool(&self, seen: &ClassifiedTool<'_>) -> bool {
-        let source = seen.tool.source;
-        self.group_mask & seen.group_mask != 0
-            || self.matches_name(seen.tool.name)
-            || seen.qualified_name.as_deref().is_some_and(|name| self.matches_name(name))
+    pub(crate) fn matches_tool(&self, classified: &ClassifiedTool<'_>) -> bool {
+        let source = classified.tool.source;
+        self.group_mask & classified.group_mask != 0
+            || self.matches_name(classified.tool.name)
+            || classified.qualified_name.as_deref().is_some_and(|name| self.matches_name(name))
             || (!self.sources.is_empty() && self.sources.contains(source))
             || self.source_globs.iter().any(|pattern| glob_matches(pattern, source))
     }
@@ -83,33 +83,37 @@ pub(crate) struct ToolGroups {
 impl ToolGroups {
     /// Reads the operator's groups, in addition to the built-in ones.
     pub(crate) fn from_document(
-        own: &BTreeMap<String, ToolGroup>,
-        slips: &mut Vec<PolicyDiagnostic>,
+        declared: &BTreeMap<String, ToolGroup>,
+        diagnostics: &mut Vec<PolicyDiagnostic>,
     ) -> Self {
-        let groups = own.iter().map(|(name, group)| (name.clone(), group.members.clone()));
+        let groups = declared.iter().map(|(name, group)| (name.clone(), group.members.clone()));
         let groups = Self { operator_groups: groups.collect() };
-        for (name, group) in own {
+        for (name, group) in declared {
             if tool_groups::find_builtin_group(name).is_some() {
-                let told = format!("there is a group {} already", quote_excerpt(name));
-                slips.push(PolicyDiagnostic::new(group.position, told, "give it another name"));
+                let told = format!("the group {} is already defined", quote_excerpt(name));
+                diagnostics.push(PolicyDiagnostic::new(
+                    group.position,
+                    told,
+                    "choose another name",
+                ));
             }
             if ToolPattern::new(format!("group:{name}")).is_err() {
-                let told = format!("{} is no name of a group", quote_excerpt(name));
-                slips.push(PolicyDiagnostic::new(
+                let told = format!("invalid group name {}", quote_excerpt(name));
+                diagnostics.push(PolicyDiagnostic::new(
                     group.position,
                     told,
                     "use letters, digits, `_`, `.` and `-`",
                 ));
             }
             if groups.contains_group(name, name) {
-                let told = format!("the group {} holds itself", quote_excerpt(name));
-                slips.push(PolicyDiagnostic::new(
+                let told = format!("the group {} contains itself", quote_excerpt(name));
+                diagnostics.push(PolicyDiagnostic::new(
                     group.position,
                     told,
-                    "take one of the groups out",
+                    "remove one of the groups",
                 ));
             }
-            groups.report_unknown_groups(&group.members, slips);
+            groups.report_unknown_groups(&group.members, diagnostics);
         }
         groups
     }
@@ -118,7 +122,7 @@ impl ToolGroups {
     pub(crate) fn report_unknown_groups(
         &self,
         patterns: &[ToolPattern],
-        slips: &mut Vec<PolicyDiagnostic>,
+        diagnostics: &mut Vec<PolicyDiagnostic>,
     ) {
         for pattern in patterns {
             if let PatternTarget::Group(name) = pattern.target()
@@ -128,10 +132,10 @@ impl ToolGroups {
                 let all = tool_groups::BUILTIN_GROUPS.iter().map(|group| group.name).chain(own);
                 let known = all.collect::<Vec<_>>().join(", ");
                 let told = format!("unknown group {}", quote_excerpt(name));
-                slips.push(PolicyDiagnostic::new(
+                diagnostics.push(PolicyDiagnostic::new(
                     pattern.position(),
                     told,
-                    format!("known are {known}"),
+                    format!("use one of {known}"),
                 ));
             }
         }
@@ -165,10 +169,10 @@ impl ToolGroups {
     pub(crate) fn find_matching<'p>(
         &self,
         patterns: &'p [ToolPattern],
-        seen: &ClassifiedTool<'_>,
+        classified: &ClassifiedTool<'_>,
     ) -> Option<&'p ToolPattern> {
         patterns.iter().find(|pattern| {
-            self.compile_patterns(std::slice::from_ref(*pattern)).matches_tool(seen)
+            self.compile_patterns(std::slice::from_ref(*pattern)).matches_tool(classified)
         })
     }
 

@@ -39,7 +39,7 @@ impl Programs {
             };
         }
         let pending = stored.program.pending_calls();
-        let why = "it was cancelled by its caller".to_owned();
+        let why = "its caller cancelled it".to_owned();
         stored.program.finish_program(
             self.dependencies.clock.wall_now(),
             ProgramStatus::Cancelled,

@@ -92,9 +92,9 @@ pub struct Programs {
 
 impl Programs {
     /// Creates a runner without running programs.
-    pub fn new(parts: ProgramDependencies) -> Self {
+    pub fn new(dependencies: ProgramDependencies) -> Self {
         Self {
-            dependencies: parts,
+            dependencies,
             function_cache: FunctionTableCache::default(),
             quota: Mutex::default(),
             read_permits: Semaphore::new(MAX_CONCURRENT_READS),
@@ -123,21 +123,21 @@ impl Programs {
     pub async fn start_program(
         &self,
         (principal, id, interface): (&Principal, CallId, Interface),
-        begin: ProgramRequest,
+        request: ProgramRequest,
         context: ParentCall<'_>,
     ) -> Result<Value, CallFailure> {
         let gateway = self.live_gateway()?;
-        let steps = begin.steps.clone();
+        let steps = request.steps.clone();
         let program = ProgramState::new(
             (principal, id, interface),
-            begin,
+            request,
             self.dependencies.clock.wall_now(),
         );
         let claim = self
             .claim_for_check(&ProgramKey::for_caller(principal.caller(), id), false)
             .filter(|claim| claim.start_running(&program));
         let claim = claim.ok_or_else(|| {
-            CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` runs already"))
+            CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` is already running"))
         })?;
         let segment = run_segment::RunSegment::new(
             self,
@@ -160,18 +160,18 @@ impl Programs {
     pub async fn plan_program(
         &self,
         (principal, id, interface): (&Principal, CallId, Interface),
-        begin: ProgramRequest,
+        request: ProgramRequest,
         context: ParentCall<'_>,
     ) -> Result<Value, CallFailure> {
         let (gateway, cancellation) = (self.live_gateway()?, CancellationToken::new());
         let segment =
             run_segment::RunSegment::new(self, (gateway, principal), context, cancellation);
-        let steps = begin.steps.clone();
+        let steps = request.steps.clone();
         segment
             .dry_run(
                 &ProgramState::new(
                     (principal, id, interface),
-                    begin,
+                    request,
                     self.dependencies.clock.wall_now(),
                 ),
                 &steps,
@@ -260,7 +260,7 @@ impl Programs {
 }
 
 fn already_ended(id: CallId) -> CallFailure {
-    CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` has ended already"))
+    CallFailure::new(ErrorCode::Conflict, format!("the program `{id}` has already ended"))
 }
 
 #[cfg(test)]

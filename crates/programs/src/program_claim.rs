@@ -19,19 +19,19 @@ impl Programs {
     /// replaces one of a background check. `None` if another task holds it.
     pub(crate) fn claim_for_check(
         &self,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
         is_explicit_resume: bool,
     ) -> Option<ProgramClaim<'_>> {
-        let claim = self.lock_index().claim_for_check(row, is_explicit_resume)?;
+        let claim = self.lock_index().claim_for_check(program_key, is_explicit_resume)?;
         Some(ProgramClaim { programs: self, claim })
     }
 
     /// Claims a program to end it, and replaces the claim of a check.
     pub(crate) fn claim_for_end(
         &self,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
     ) -> Result<ProgramClaim<'_>, ClaimConflict> {
-        let claim = self.lock_index().claim_for_end(row)?;
+        let claim = self.lock_index().claim_for_end(program_key)?;
         Ok(ProgramClaim { programs: self, claim })
     }
 }
@@ -53,11 +53,12 @@ impl ProgramClaim<'_> {
     }
 
     /// Publishes the state of a program and releases its claim in one step, so that no reader waits
-    /// for a program that appears to run but has ended. `waited` are its previous pending calls.
-    pub(crate) fn publish_and_release(&self, stored: &StoredProgram, waited: &[CallId]) {
+    /// for a program that appears to run but has ended. `pending_calls` are its previous pending
+    /// calls.
+    pub(crate) fn publish_and_release(&self, stored: &StoredProgram, pending_calls: &[CallId]) {
         {
             let mut index = self.programs.lock_index();
-            index.record_progress(stored, waited);
+            index.record_progress(stored, pending_calls);
             index.release_claim(&self.claim);
         }
         if stored.program.state == ProgramStatus::PendingApproval {

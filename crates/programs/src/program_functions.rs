@@ -101,7 +101,7 @@ impl FunctionTable {
         Self { by_name: all, signatures_text: OnceLock::new() }
     }
 
-    /// By function name, or by the tool's own.
+    /// Finds a function by its Python name or by the tool's own name.
     pub(crate) fn find_function(&self, name: &str) -> Option<&ScriptFunction> {
         self.by_name.get(name).or_else(|| self.by_name.get(&python_identifier(name))).filter(
             |function| {
@@ -138,7 +138,7 @@ impl FunctionTable {
             }
             match chained().count() - shown {
                 0 => text,
-                more => format!("{text}\nand {more} more, which get_chainable_tools lists"),
+                more => format!("{text}\nand {more} more; call get_chainable_tools to list them"),
             }
         })
     }

@@ -67,9 +67,9 @@ impl ProgramHead {
 
     pub(crate) async fn load(
         store: &dyn Store,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
     ) -> Result<Option<Self>, CallFailure> {
-        let found = store.get_value(&row.head_key()).await;
+        let found = store.get_value(&program_key.head_key()).await;
         let found = found.map_err(|error| program_store::store_unavailable(&error))?;
         Ok(found.and_then(|found| parse_head(&found.key, &found.bytes)))
     }
@@ -111,7 +111,7 @@ impl ProgramHead {
 
 fn parse_head(key: &str, bytes: &[u8]) -> Option<ProgramHead> {
     let head = serde_json::from_slice(bytes);
-    head.inspect_err(|error| tracing::error!(%error, key, "the head of a program cannot be read"))
+    head.inspect_err(|error| tracing::error!(%error, key, "cannot parse the head of a program"))
         .ok()
 }
 

@@ -122,25 +122,25 @@ impl ProgramIndex {
     /// Adds an unfinished program with its pending calls.
     pub(crate) fn add_unfinished(
         &mut self,
-        row: ProgramKey,
+        program_key: ProgramKey,
         state: ProgramStatus,
-        waits_for: &[CallId],
+        pending_calls: &[CallId],
     ) {
         if state == ProgramStatus::Running {
-            self.interrupted.insert(row);
+            self.interrupted.insert(program_key);
             return;
         }
-        for call in waits_for {
-            self.by_pending_call.insert(*call, row.clone());
+        for call in pending_calls {
+            self.by_pending_call.insert(*call, program_key.clone());
         }
     }
 
     /// Removes a program and the calls it was pending on.
-    pub(crate) fn remove_unfinished(&mut self, row: &ProgramKey, waited: &[CallId]) {
-        for call in waited {
+    pub(crate) fn remove_unfinished(&mut self, program_key: &ProgramKey, pending_calls: &[CallId]) {
+        for call in pending_calls {
             self.by_pending_call.remove(call);
         }
-        self.interrupted.remove(row);
+        self.interrupted.remove(program_key);
     }
 
     /// Returns the program that is pending on this call.
@@ -157,22 +157,25 @@ impl ProgramIndex {
     /// `None` if another task holds it.
     pub(crate) fn claim_for_check(
         &mut self,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
         is_explicit_resume: bool,
     ) -> Option<ClaimToken> {
-        match self.claims.get(row).map(|it| &it.purpose) {
+        match self.claims.get(program_key).map(|it| &it.purpose) {
             None => {}
             Some(ClaimPurpose::Check) if is_explicit_resume => {}
             Some(_) => return None,
         }
-        Some(self.insert_claim(row, ClaimPurpose::Check))
+        Some(self.insert_claim(program_key, ClaimPurpose::Check))
     }
 
     /// Claims a program to end it, and replaces the claim of a check.
-    pub(crate) fn claim_for_end(&mut self, row: &ProgramKey) -> Result<ClaimToken, ClaimConflict> {
-        match self.claims.get(row) {
+    pub(crate) fn claim_for_end(
+        &mut self,
+        program_key: &ProgramKey,
+    ) -> Result<ClaimToken, ClaimConflict> {
+        match self.claims.get(program_key) {
             None | Some(ClaimEntry { purpose: ClaimPurpose::Check, .. }) => {
-                Ok(self.insert_claim(row, ClaimPurpose::End))
+                Ok(self.insert_claim(program_key, ClaimPurpose::End))
             }
             Some(ClaimEntry { purpose: does, cancellation: own, released: over, .. }) => {
                 let (own, over) = (own.clone(), over.clone());
@@ -225,11 +228,15 @@ impl ProgramIndex {
     }
 
     /// Returns the snapshot of a program that runs in this process, taken at its start.
-    pub(crate) fn running_snapshot(&self, row: &ProgramKey) -> Option<Arc<ProgramSnapshot>> {
-        self.claims.get(row)?.running_snapshot().cloned()
+    pub(crate) fn running_snapshot(
+        &self,
+        program_key: &ProgramKey,
+    ) -> Option<Arc<ProgramSnapshot>> {
+        self.claims.get(program_key)?.running_snapshot().cloned()
     }
 
-    /// All of this caller that run here, as they began.
+    /// Returns the programs of this caller that run in this process, as snapshots taken at their
+    /// start.
     pub(crate) fn running_programs(&self, caller: &Caller) -> Vec<(CallId, Arc<ProgramSnapshot>)> {
         let owned =
             self.claims.iter().filter(|(row, _)| **row == ProgramKey::for_caller(caller, row.id));
@@ -262,13 +269,13 @@ impl ProgramIndex {
         }
     }
 
-    /// Records a program that has ended or waits. `waited` are its previous pending calls.
-    pub(crate) fn record_progress(&mut self, stored: &StoredProgram, waited: &[CallId]) {
+    /// Records a program that has ended or waits. `pending_calls` are its previous pending calls.
+    pub(crate) fn record_progress(&mut self, stored: &StoredProgram, pending_calls: &[CallId]) {
         self.notify_watchers(&stored.program);
         if !stored.is_stored() {
             return self.recent_programs.push_program(stored);
         }
-        self.remove_unfinished(&stored.program_key(), waited);
+        self.remove_unfinished(&stored.program_key(), pending_calls);
         if !stored.program.has_ended() {
             self.add_unfinished(
                 stored.program_key(),

@@ -173,14 +173,17 @@ fn choose_evictions(
 
 fn quota_exceeded((unfinished, bytes): (usize, usize), bounds: QuotaLimits) -> CallFailure {
     let message = if unfinished > bounds.max_programs {
-        format!("{} programs of this key have not ended, which is its limit", bounds.max_programs)
+        format!("this key already has {} unfinished programs, the maximum", bounds.max_programs)
     } else {
         let (has, may) = (bytes >> 20, bounds.max_bytes >> 20);
-        format!("the programs of this key would take {has} MiB, and {may} MiB can be stored")
+        format!(
+            "the programs of this key would need {has} MiB of storage; the maximum is {may} \
+            MiB"
+        )
     };
     CallFailure::new(
         ErrorCode::RateLimited,
-        format!("{message}; have their calls decided, or cancel some"),
+        format!("{message}; decide on their pending calls, or cancel some"),
     )
 }
 

@@ -198,7 +198,7 @@ pub(crate) struct ProgramState {
 impl ProgramState {
     pub(crate) fn new(
         (principal, id, interface): (&Principal, CallId, Interface),
-        begin: ProgramRequest,
+        request: ProgramRequest,
         created: WallTime,
     ) -> Self {
         let RequestRestrictions { is_read_only: read_only, denies_network: no_web, task_type } =
@@ -210,7 +210,7 @@ impl ProgramState {
             execution_mode: mode,
             parallel_mutations,
             max_calls: most_calls,
-        } = begin;
+        } = request;
         Self {
             id,
             caller: principal.caller().clone(),
@@ -259,18 +259,18 @@ impl ProgramState {
         }
     }
 
-    pub(crate) fn wait_for_approval(&mut self, at: Checkpoint) {
+    pub(crate) fn wait_for_approval(&mut self, checkpoint: Checkpoint) {
         self.state = ProgramStatus::PendingApproval;
-        self.checkpoint = Some(at);
+        self.checkpoint = Some(checkpoint);
     }
 
     /// Pauses the program for its caller, because approvals for these tools expired.
-    pub(crate) fn pause_program(&mut self, at: Checkpoint, tools: &[String]) {
+    pub(crate) fn pause_program(&mut self, checkpoint: Checkpoint, tools: &[String]) {
         self.state = ProgramStatus::Paused;
-        self.checkpoint = Some(at);
+        self.checkpoint = Some(checkpoint);
         let tools = tools.join("`, `");
         self.error = Some(format!(
-            "nobody decided about `{tools}` in time: resume the program to ask for it again"
+            "the approval of `{tools}` expired: resume the program to request it again"
         ));
     }
 
@@ -303,9 +303,8 @@ impl ProgramState {
         self.state = ProgramStatus::Failed;
         self.result = None;
         self.observation = None;
-        self.error = Some(format!(
-            "it came to its end, but to {bytes} bytes, which is too much to be stored"
-        ));
+        self.error =
+            Some(format!("it completed, but its result of {bytes} bytes is too large to store"));
     }
 
     /// Removes the entry of a call that was never made.
@@ -332,16 +331,16 @@ impl ProgramState {
         &mut self,
         tool: &str,
         (call, success): (CallId, Option<bool>),
-        ms: u64,
+        elapsed_ms: u64,
     ) {
         if let Some(known) = self.calls.iter_mut().find(|it| it.call == call) {
             known.success = success;
-            known.elapsed_ms += ms;
+            known.elapsed_ms += elapsed_ms;
             return;
         }
         let index = self.calls.len();
         let tool = tool.to_owned();
-        self.calls.push(ProgramCall { index, tool, call, success, elapsed_ms: ms });
+        self.calls.push(ProgramCall { index, tool, call, success, elapsed_ms });
     }
 }
 

@@ -47,7 +47,7 @@ impl ProgramKey {
     }
 }
 
-/// A caller as one word of a row's name.
+/// Hashes a caller to one path segment of a row key.
 pub(crate) fn hash_owner(caller: &Caller) -> Arc<str> {
     let Caller { org, subject, key_id: key, .. } = caller;
     let hash = catalog::canonical_json::arguments_digest(&Json::encode(&(org, key, subject)));
@@ -66,7 +66,7 @@ pub(crate) struct StoredProgram {
 }
 
 impl StoredProgram {
-    /// One that has no row yet: most never need one.
+    /// Creates a program without a row, since most programs never need one.
     pub(crate) fn new(program: ProgramState) -> Self {
         Self { program, version: None, head: None }
     }
@@ -77,14 +77,14 @@ impl StoredProgram {
 
     pub(crate) async fn load(
         store: &dyn Store,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
     ) -> Result<Option<Self>, CallFailure> {
-        let Some(found) = get_row(store, &row.state_key()).await? else { return Ok(None) };
+        let Some(found) = get_row(store, &program_key.state_key()).await? else { return Ok(None) };
         let program = serde_json::from_slice(&found.bytes).map_err(|error| {
-            tracing::error!(%error, program = %row.id, "a program cannot be read");
-            CallFailure::new(ErrorCode::StoreUnavailable, "the program cannot be read")
+            tracing::error!(%error, program = %program_key.id, "cannot parse a program");
+            CallFailure::new(ErrorCode::StoreUnavailable, "cannot parse the program")
         })?;
-        let head = get_row(store, &row.head_key()).await?;
+        let head = get_row(store, &program_key.head_key()).await?;
         let head = head.map(|it| (it.version, serde_json::from_slice(&it.bytes).ok()));
         Ok(Some(Self { program, version: Some(found.version), head }))
     }
@@ -160,9 +160,12 @@ impl StoredProgram {
     }
 }
 
-/// Whether the state of a program was written.
-pub(crate) async fn has_state(store: &dyn Store, row: &ProgramKey) -> Result<bool, CallFailure> {
-    Ok(get_row(store, &row.state_key()).await?.is_some())
+/// Returns whether the state of a program was written.
+pub(crate) async fn has_state(
+    store: &dyn Store,
+    program_key: &ProgramKey,
+) -> Result<bool, CallFailure> {
+    Ok(get_row(store, &program_key.state_key()).await?.is_some())
 }
 
 async fn get_row(store: &dyn Store, key: &str) -> Result<Option<VersionedValue>, CallFailure> {
@@ -170,8 +173,11 @@ async fn get_row(store: &dyn Store, key: &str) -> Result<Option<VersionedValue>,
 }
 
 /// Deletes the rows of a program. After a concurrent write, the next purge deletes them.
-pub(crate) async fn delete_program(store: &dyn Store, row: &ProgramKey) -> Result<(), CallFailure> {
-    for key in [row.state_key(), row.head_key()] {
+pub(crate) async fn delete_program(
+    store: &dyn Store,
+    program_key: &ProgramKey,
+) -> Result<(), CallFailure> {
+    for key in [program_key.state_key(), program_key.head_key()] {
         let Some(found) = get_row(store, &key).await? else { continue };
         match store.put_value(&key, WritePrecondition::Version(found.version), None).await {
             Ok(_) => {}
@@ -192,7 +198,7 @@ pub(crate) fn store_unavailable(error: &StoreError) -> CallFailure {
         StoreError::Conflict { .. } => ErrorCode::Conflict,
         StoreError::Unavailable(_) => ErrorCode::StoreUnavailable,
     };
-    CallFailure::new(code, format!("the program is not kept: {error}"))
+    CallFailure::new(code, format!("cannot store the program: {error}"))
 }
 
 /// Migrates programs of older versions from one row to two. A program that cannot be read is logged
@@ -208,7 +214,7 @@ pub(crate) async fn migrate_rows(store: &dyn Store) -> Result<(), CallFailure> {
         let program: ProgramState = match serde_json::from_slice(&found.bytes) {
             Ok(program) => program,
             Err(error) => {
-                tracing::error!(%error, found.key, "a program cannot be read");
+                tracing::error!(%error, found.key, "cannot parse a program");
                 continue;
             }
         };

@@ -25,7 +25,7 @@ const PROGRAM_TOOLS: &[(&str, ProgramTool)] = &[
     ("get_chainable_tools", ProgramTool::ListFunctions),
 ];
 
-/// The tools, over `programs`.
+/// Creates the tools that run and manage programs.
 pub fn program_tools(programs: &Arc<Programs>) -> Vec<BuiltinTool> {
     let made = |(name, does): &(&str, ProgramTool)| {
         Some(ToolFamily::Programs.registry().find_tool(name)?.with_executor(PrincipalPort(

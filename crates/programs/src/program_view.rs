@@ -33,8 +33,8 @@ pub(crate) fn full_view(program: &ProgramState) -> Value {
 }
 
 /// Reduces a view to the fields that a model needs; the program's own view has the others.
-pub(crate) fn model_view(mut shown: Value) -> Value {
-    let Some(all) = shown.as_object_mut() else { return shown };
+pub(crate) fn model_view(mut view: Value) -> Value {
+    let Some(all) = view.as_object_mut() else { return view };
     let needed = |key: &str, value: &Value| match key {
         "program" | "status" | "result" | "tools_called" => true,
         "error" | "printed" | "pending" | "observation" => {
@@ -47,13 +47,13 @@ pub(crate) fn model_view(mut shown: Value) -> Value {
     if all.get("result").is_some_and(|it| !it.is_null()) {
         all.remove("observation");
     }
-    shown
+    view
 }
 
 /// Reduces a view to one list entry.
-pub(crate) fn summarize_view(shown: &Value) -> Value {
+pub(crate) fn summarize_view(view: &Value) -> Value {
     let keys = ["program", "status", "created", "pending"];
-    keys.into_iter().filter_map(|key| Some((key.to_owned(), shown.get(key)?.clone()))).collect()
+    keys.into_iter().filter_map(|key| Some((key.to_owned(), view.get(key)?.clone()))).collect()
 }
 
 /// Returns one list entry.

@@ -27,7 +27,7 @@ const RESUME_SCAN_INTERVAL: Duration = Duration::from_mins(2);
 const PURGE_INTERVAL: Duration = Duration::from_hours(1);
 /// Error of a program whose caller may not make calls any more.
 pub(crate) const CREDENTIAL_REVOKED: &str =
-    "the caller's credential was revoked or has expired: the program makes no more calls";
+    "the caller's credential was revoked or has expired, so the program makes no more calls";
 
 impl Programs {
     /// Restores the index after a restart from the head rows. Returns the number of unfinished
@@ -119,7 +119,7 @@ impl Programs {
                 }
                 _ = purge_timer.tick() => {
                     if let Err(failure) = self.expire_and_purge().await {
-                        tracing::warn!("old programs are not forgotten: {}", failure.message);
+                        tracing::warn!("cannot remove old programs: {}", failure.message);
                     }
                 }
             }
@@ -135,7 +135,7 @@ impl Programs {
     /// Resumes a program in a separate task; `None` if tasks are shut down.
     pub(crate) fn spawn_resume(
         self: &Arc<Self>,
-        row: ProgramKey,
+        program_key: ProgramKey,
         principal: Option<Principal>,
         is_explicit_resume: bool,
     ) -> Option<JoinHandle<()>> {
@@ -144,10 +144,11 @@ impl Programs {
         }
         let programs = Arc::clone(self);
         Some(self.tasks.spawn(async move {
-            let id = row.id;
-            if let Err(failure) = programs.resume_program(&row, principal, is_explicit_resume).await
+            let id = program_key.id;
+            if let Err(failure) =
+                programs.resume_program(&program_key, principal, is_explicit_resume).await
             {
-                tracing::warn!(program = %id, "a program does not go on: {}", failure.message);
+                tracing::warn!(program = %id, "a program did not resume: {}", failure.message);
             }
         }))
     }
@@ -188,7 +189,7 @@ impl Programs {
     /// credential that is not stored here is the `presented` one, until it expires.
     pub(crate) fn current_caller(
         &self,
-        (caller, narrowing): (&Caller, &RequestRestrictions),
+        (caller, restrictions): (&Caller, &RequestRestrictions),
         presented: Option<&Principal>,
     ) -> CredentialStatus {
         let now = self.dependencies.clock.wall_now();
@@ -203,7 +204,9 @@ impl Programs {
                 }
                 (other, _) => return other,
             };
-        CredentialStatus::Valid(current.with_max_level(caller.level).with_restrictions(narrowing))
+        CredentialStatus::Valid(
+            current.with_max_level(caller.level).with_restrictions(restrictions),
+        )
     }
 
     /// Runs the next segment if its pending calls are settled. Its state is read only then.
@@ -247,7 +250,7 @@ impl Programs {
             }
         };
         if stored.program.checkpoint.is_none() {
-            let message = "the server ended while the program ran, and where it stood is not kept";
+            let message = "the server stopped while the program ran, and its state was not stored";
             return self.end_program(&row, claim, (ProgramStatus::Unknown, message)).await;
         }
         stored.program.mark_running();
@@ -260,7 +263,7 @@ impl Programs {
             claim.publish_and_release(&result?, &waited);
             return Ok(());
         }
-        let message = "it took longer than 10 min and was ended";
+        let message = "it ran longer than 10 min and was stopped";
         self.end_program(&row, claim, (ProgramStatus::Failed, message)).await
     }
 

@@ -93,7 +93,7 @@ impl RunSegment<'_> {
                 sequential::run_script(self, &mut stored, python, &functions).await
             }
             (None, None) => {
-                Err(CallFailure::new(ErrorCode::Internal, "the interpreter began nothing").into())
+                Err(CallFailure::new(ErrorCode::Internal, "the interpreter did not start").into())
             }
         };
         self.finish_segment(stored, result, started).await
@@ -145,7 +145,10 @@ impl RunSegment<'_> {
             Ok(plan) => plan,
             Err(SegmentAbort::Failed(failure)) => return Err(failure),
             Err(_) => {
-                return Err(CallFailure::new(ErrorCode::Cancelled, "the caller gave the call up"));
+                return Err(CallFailure::new(
+                    ErrorCode::Cancelled,
+                    "the caller cancelled the call",
+                ));
             }
         };
         let view = self.gateway.view_for(self.principal, CallerType::Chain);
@@ -270,7 +273,7 @@ pub(crate) fn bind_arguments(
     let (tool, parameters) = (function.tool_name(), function.parameter_names());
     if args.len() > parameters.len() {
         let (given, most) = (args.len(), parameters.len());
-        return Err(format!("{tool}() takes at most {most} arguments, {given} were given"));
+        return Err(format!("{tool}() takes at most {most} arguments, got {given}"));
     }
     for (name, value) in parameters.iter().zip(args) {
         if kwargs.contains_key(name) {

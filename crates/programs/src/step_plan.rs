@@ -50,7 +50,7 @@ pub(crate) fn plan_waves(
     inputs: &Map<String, Value>,
 ) -> Result<WavePlan, String> {
     if steps.is_empty() || steps.len() > MAX_STEPS {
-        return Err(format!("steps: {} of them; write 1 to {MAX_STEPS}", steps.len()));
+        return Err(format!("steps: {} steps; write 1 to {MAX_STEPS}", steps.len()));
     }
     let places = step_indexes(steps)?;
     let mut made = Vec::new();
@@ -90,7 +90,8 @@ fn step_indexes(steps: &[ProgramStep]) -> Result<BTreeMap<&str, usize>, String> 
         let id = step.id.as_str();
         if !is_step_id(id) {
             return Err(format!(
-                "steps[{at}].id: `{}` is no id; write a letter or `_`, then letters, digits, `_` and `-`",
+                "steps[{at}].id: invalid ID `{}`; write a letter or `_`, then letters, digits, `_` \
+                 and `-`",
                 id.escape_debug()
             ));
         }
@@ -158,7 +159,7 @@ fn parse_template(
     text: &mut dyn FnMut(&str) -> Result<ValueTemplate, String>,
 ) -> Result<ValueTemplate, String> {
     if depth > MAX_NESTING {
-        return Err(format!("more than {MAX_NESTING} values within each other"));
+        return Err(format!("nested deeper than {MAX_NESTING} levels"));
     }
     Ok(match value {
         Value::String(it) if it.starts_with('$') => text(it)?,

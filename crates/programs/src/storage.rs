@@ -20,39 +20,40 @@ impl Programs {
     /// # Errors
     /// [`ErrorCode::Conflict`] after a concurrent write; [`ErrorCode::RateLimited`] and
     /// [`ErrorCode::TooLarge`] if the program exceeds the limits.
-    pub(crate) async fn save_program(&self, kept: &mut StoredProgram) -> Result<(), CallFailure> {
-        let mut bytes = kept.encode_state();
-        if bytes.len() > MAX_STATE_BYTES && kept.program.has_ended() {
-            kept.program.drop_result(bytes.len());
-            bytes = kept.encode_state();
+    pub(crate) async fn save_program(
+        &self,
+        program: &mut StoredProgram,
+    ) -> Result<(), CallFailure> {
+        let mut bytes = program.encode_state();
+        if bytes.len() > MAX_STATE_BYTES && program.program.has_ended() {
+            program.program.drop_result(bytes.len());
+            bytes = program.encode_state();
         }
         if bytes.len() > MAX_STATE_BYTES {
-            let message = format!(
-                "the program has {} bytes, and {MAX_STATE_BYTES} can be stored",
-                bytes.len()
-            );
+            let message =
+                format!("the program has {} bytes; the maximum is {MAX_STATE_BYTES}", bytes.len());
             return Err(CallFailure::new(ErrorCode::TooLarge, message));
         }
-        let head = ProgramHead::from_program(&kept.program, bytes.len());
+        let head = ProgramHead::from_program(&program.program, bytes.len());
         let evicted = self.lock_quota().admit_program(&head)?;
         for row in evicted {
             self.evict_program(&row).await;
         }
-        let written = kept.save(self.dependencies.store.as_ref(), (head, bytes)).await;
-        if written.is_err() && !kept.is_stored() {
-            self.lock_quota().remove_program(&kept.program.caller, kept.program.id);
+        let written = program.save(self.dependencies.store.as_ref(), (head, bytes)).await;
+        if written.is_err() && !program.is_stored() {
+            self.lock_quota().remove_program(&program.program.caller, program.program.id);
         }
         written
     }
 
-    /// The whole of a program. A few are read at once: each may have megabytes.
+    /// Loads the complete state of a program. A few are read at once: each may have megabytes.
     pub(crate) async fn load_program(
         &self,
-        row: &ProgramKey,
+        program_key: &ProgramKey,
     ) -> Result<Option<StoredProgram>, CallFailure> {
         // The semaphore is never closed.
         let _few = self.read_permits.acquire().await.ok();
-        StoredProgram::load(self.dependencies.store.as_ref(), row).await
+        StoredProgram::load(self.dependencies.store.as_ref(), program_key).await
     }
 
     /// A program of a root key that has too many: one that has ended is forgotten, one that waits for its caller
@@ -68,8 +69,8 @@ impl Programs {
                 return program_store::delete_program(self.dependencies.store.as_ref(), row).await;
             }
             if kept.program.state == ProgramStatus::Paused {
-                let why = "its key had too many programs stored, and of those that waited for their \
-                           caller it was the oldest";
+                let why = "its key had too many stored programs, and it was the oldest that waited \
+                    for its caller";
                 kept.program.finish_program(
                     self.dependencies.clock.wall_now(),
                     ProgramStatus::Expired,
@@ -90,7 +91,7 @@ impl Programs {
         };
         let evicted: Result<(), CallFailure> = evicted.await;
         if let Err(failure) = evicted {
-            tracing::warn!(program = %row.id, "an old program stays: {}", failure.message);
+            tracing::warn!(program = %row.id, "cannot remove an old program: {}", failure.message);
         }
     }
 

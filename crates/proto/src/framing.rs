@@ -16,14 +16,14 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 5;
 pub(crate) fn parse_frame_length(bytes: &[u8]) -> Result<usize, Status> {
     let Some(([compression_flag, rest @ ..], _)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()
     else {
-        return Err(Status::internal("the message has no head"));
+        return Err(Status::internal("the message has no headerer"));
     };
     if *compression_flag != 0 {
-        return Err(Status::unimplemented("the message is packed, which is not taken here"));
+        return Err(Status::unimplemented("the message is compressed, which is not supported"));
     }
     let length = usize::try_from(u32::from_be_bytes(*rest)).unwrap_or(usize::MAX);
     if length > MAX_MESSAGE_BYTES {
-        let reason = format!("the message has {length} bytes, {MAX_MESSAGE_BYTES} are allowed");
+        let reason = format!("the message has {length} bytes; the maximum is {MAX_MESSAGE_BYTES}");
         return Err(Status::out_of_range(reason));
     }
     Ok(length)

@@ -194,13 +194,14 @@ pub async fn serve_tcp(
 pub async fn serve_pinned(
     tool_service: Arc<dyn ToolService>,
     listener: TcpListener,
-    seat: &(dyn Fn() -> RuntimeAssignment + Send + Sync),
+    assign_runtime: &(dyn Fn() -> RuntimeAssignment + Send + Sync),
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (routes, health) = build_services(Arc::clone(&tool_service)).await?;
     let handlers =
         Arc::new(pinned_connections::RequestHandlers { tool_service, routes: routes.prepare() });
-    let serving = pinned_connections::serve_connections(handlers, listener, seat, stop.clone());
+    let serving =
+        pinned_connections::serve_connections(handlers, listener, assign_runtime, stop.clone());
     tokio::join!(serving, report_stopping(health, stop));
     Ok(())
 }

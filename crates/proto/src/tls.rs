@@ -58,7 +58,7 @@ pub async fn send_greeting(
     node_id: &str,
 ) -> io::Result<()> {
     if node_id.is_empty() || node_id.len() > MAX_NODE_ID_BYTES || node_id.contains('\n') {
-        let message = format!("an id has 1 to {MAX_NODE_ID_BYTES} bytes on one line");
+        let message = format!("a node ID must have 1 to {MAX_NODE_ID_BYTES} bytes on one line");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     stream.write_all(format!("{GREETING_PREFIX}{node_id}\n").as_bytes()).await?;
@@ -79,13 +79,12 @@ pub async fn accept_greeting<S: AsyncRead + AsyncWrite + Unpin>(
         match stream.read_u8().await? {
             b'\n' => break,
             byte if line.len() < GREETING_PREFIX.len() + MAX_NODE_ID_BYTES => line.push(byte),
-            _ => return Err(greeting_error("this is no greeting of a node".to_owned())),
+            _ => return Err(greeting_error("invalid greeting of a node".to_owned())),
         }
     }
     let id = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix(GREETING_PREFIX));
     let id = id.filter(|id| !id.is_empty());
-    let id =
-        id.ok_or_else(|| greeting_error("this is no greeting of a node".to_owned()))?.to_owned();
+    let id = id.ok_or_else(|| greeting_error("invalid greeting of a node".to_owned()))?.to_owned();
     let name = node_server_name(&id).map_err(|error| greeting_error(error.to_string()))?;
     let stream = TlsConnector::from(tls).connect(name, stream).await?;
     Ok((id, stream))
@@ -185,8 +184,7 @@ impl TlsIdentity {
         &self,
         acceptance: Arc<dyn CertificateAcceptance>,
     ) -> Result<Arc<ClientConfig>, TlsError> {
-        let certificate_error =
-            |error| TlsError::with_context("the certificate cannot be shown", error);
+        let certificate_error = |error| TlsError::with_context("cannot use the certificate", error);
         let authority = Arc::clone(&self.trusted_roots);
         let chain_verifier =
             WebPkiServerVerifier::builder_with_provider(authority, crypto_provider())
@@ -214,7 +212,7 @@ impl TlsIdentity {
     /// Fails if key and certificate do not match.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let certificate_error =
-            |error: rustls::Error| TlsError::with_context("the certificate cannot be shown", error);
+            |error: rustls::Error| TlsError::with_context("cannot use the certificate", error);
         let authority = Arc::clone(&self.trusted_roots);
         let client_verifier =
             WebPkiClientVerifier::builder_with_provider(authority, crypto_provider())

@@ -28,7 +28,7 @@ pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
         }
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is no regular file; a pipe, socket or device is not read",
+            "it is not a regular file; pipes, sockets and devices are not supported",
         )),
     }
 }
@@ -42,7 +42,7 @@ pub fn read_bytes(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        let told = format!("it has more than {limit} bytes");
+        let told = format!("it is larger than {limit} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
     }
     Ok(bytes)
@@ -54,7 +54,7 @@ pub fn read_bytes(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
 /// As [`read_bytes`]; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, limit: u64) -> io::Result<String> {
     String::from_utf8(read_bytes(path, limit)?)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
         let error = answer.recv_timeout(Duration::from_secs(30)).unwrap().unwrap_err();
         thread.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert!(error.to_string().contains("no regular file"), "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
 
         // The usual way waits: only then does a writer that waits for nobody find a reader.
         let (answer, thread) = opened(&path, |path| File::open(path).is_ok());

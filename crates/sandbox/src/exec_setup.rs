@@ -24,8 +24,8 @@ pub(super) struct ExecPlan {
 }
 
 /// Executes the program. Returns only on failure, with the step and the reason.
-pub(super) fn exec_program(act: &ExecPlan) -> String {
-    match setup_and_exec(act) {
+pub(super) fn exec_program(plan: &ExecPlan) -> String {
+    match setup_and_exec(plan) {
         Ok(error) => format!("its program: {error}"),
         Err(why) => why,
     }
@@ -90,7 +90,11 @@ type ExecStrings = (CString, Vec<CString>, Vec<CString>);
 
 fn to_c_strings(act: &ExecPlan) -> Result<ExecStrings, String> {
     let text = |word: &OsString| {
-        CString::new(word.clone().into_vec()).map_err(|_| "a NUL byte in the order".to_owned())
+        CString::new(word.clone().into_vec()).map_err(|_| {
+            "a NUL byte in the start \
+            message"
+                .to_owned()
+        })
     };
     let order = &act.request;
     let path = text(&order.command)?;

@@ -31,16 +31,16 @@ pub(super) struct InitContext {
 }
 
 /// Runs the init process of a full sandbox.
-pub(super) fn run_init(mut inside: InitContext) {
-    let began = set_up(&mut inside);
+pub(super) fn run_init(mut context: InitContext) {
+    let began = set_up(&mut context);
     let line = match began {
         Ok(main) => {
-            let _told = inside.status_pipe.write_all(b"running\n");
-            supervise_program(main, inside.plan.spec.limits.total_memory_bytes)
+            let _told = context.status_pipe.write_all(b"running\n");
+            supervise_program(main, context.plan.spec.limits.total_memory_bytes)
         }
         Err(why) => format!("failed {}\n", why.replace('\n', " ")),
     };
-    let _told = inside.status_pipe.write_all(line.as_bytes());
+    let _told = context.status_pipe.write_all(line.as_bytes());
     // No code of the supervisor's copy may run any more, not even its destructors.
     syscalls::exit_now(0)
 }
@@ -69,7 +69,7 @@ fn set_up(inside: &mut InitContext) -> Result<Pid, String> {
     let mut ends = [PollFd::new(&inside.lifeline, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     if with_step("its parent", rustix::event::poll(&mut ends, Some(&now)))? > 0 {
-        return Err("its supervisor is gone".to_owned());
+        return Err("its supervisor has ended".to_owned());
     }
     start_program(&inside.plan)
 }

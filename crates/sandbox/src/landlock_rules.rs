@@ -23,8 +23,8 @@ pub(super) struct LandlockScope<'a> {
 }
 
 /// Restricts this process and its future children to these paths.
-pub(super) fn restrict_process(places: &LandlockScope<'_>) -> Result<(), String> {
-    build_and_apply(places).map_err(|error| error.to_string())?.map_err(str::to_owned)
+pub(super) fn restrict_process(scope: &LandlockScope<'_>) -> Result<(), String> {
+    build_and_apply(scope).map_err(|error| error.to_string())?.map_err(str::to_owned)
 }
 
 fn build_and_apply(
@@ -69,7 +69,7 @@ fn build_and_apply(
     }
     let status = rules.restrict_self()?;
     Ok(if status.ruleset == RulesetStatus::NotEnforced {
-        Err("the kernel does not have it")
+        Err("the kernel does not support it")
     } else {
         Ok(())
     })

@@ -63,23 +63,23 @@ fn with_step<T, E: std::fmt::Display>(step: &str, result: Result<T, E>) -> Resul
     result.map_err(|error| format!("the sandbox could not be created: {step}: {error}"))
 }
 
-/// Starts `order` in the sandbox `cage`. Returns once the program runs. Errors name the refused
-/// step.
+/// Starts `request` in the sandbox `sandbox`. Returns once the program runs. Errors name the
+/// refused step.
 pub(crate) fn launch_sandbox(
-    order: ExecRequest,
-    cage: SandboxSpec,
+    request: ExecRequest,
+    sandbox: SandboxSpec,
     streams: [OwnedFd; 3],
 ) -> Result<RunningSandbox, String> {
     // Opened before the sandbox is created, since it may be out of reach afterwards.
-    let binary = match (cage.runs_own_binary, cage.opens_program_outside) {
+    let binary = match (sandbox.runs_own_binary, sandbox.opens_program_outside) {
         (true, _) => Some(with_step("this program", open_program(Path::new("/proc/self/exe")))?),
-        (false, true) => Some(with_step("its program", open_program(Path::new(&order.command)))?),
+        (false, true) => Some(with_step("its program", open_program(Path::new(&request.command)))?),
         (false, false) => None,
     };
     let mut ready = PreparedMounts::default();
     if rustix::process::geteuid().is_root() {
-        if cage.level == SandboxLevel::Full {
-            ready = with_step("its folders", prepare_mounts(&cage))?;
+        if sandbox.level == SandboxLevel::Full {
+            ready = with_step("its folders", prepare_mounts(&sandbox))?;
         }
         with_step("its user", syscalls::switch_user(idmapped_mount::NOBODY_UID))?;
         // Changing the user hides /proc/self from the process itself.
@@ -87,7 +87,7 @@ pub(crate) fn launch_sandbox(
         with_step("its user", seen)?;
     }
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let whole = cage.level == SandboxLevel::Full;
+    let whole = sandbox.level == SandboxLevel::Full;
     let (scratch, made) = if whole {
         (PathBuf::from("/tmp"), None)
     } else {
@@ -96,8 +96,8 @@ pub(crate) fn launch_sandbox(
     };
     let others = if whole { 0 } else { memory_usage::count_user_tasks(user.0) };
     let act = ExecPlan {
-        request: order,
-        spec: cage,
+        request,
+        spec: sandbox,
         program_fd: binary,
         stdio: streams,
         scratch_dir: scratch,
@@ -183,7 +183,7 @@ fn launch_without_namespaces(act: ExecPlan) -> Result<LaunchedProcess, String> {
         let error = if rustix::process::getppid() == Some(parent) {
             exec_setup::exec_program(&act)
         } else {
-            String::from("its supervisor is gone")
+            String::from("its supervisor has ended")
         };
         let _told = (&tell).write_all(error.as_bytes());
     });

@@ -1,5 +1,5 @@
-//! Child processes and their sandbox: a process with access to a few folders, no network, no
-//! privileges and resource limits. It ends together with all its descendants.
+//! Sandboxed child processes: access to a few folders, no network, no privileges, resource limits.
+//! Each process ends together with all its descendants.
 //!
 //! The supervisor of [`process`] creates the sandbox between fork and exec, in the order
 //! of `docs/design/sandbox.md`. The isolation is never weaker than requested. If the kernel
@@ -106,9 +106,9 @@ pub struct SandboxSpec {
 
 impl SandboxSpec {
     /// Creates a specification without folders and with default limits.
-    pub fn new(tier: SandboxLevel) -> Self {
+    pub fn new(level: SandboxLevel) -> Self {
         Self {
-            level: tier,
+            level,
             work_dir: None,
             readable_paths: Vec::new(),
             runs_own_binary: false,
@@ -168,9 +168,9 @@ impl SandboxSpec {
     }
 
     /// Decodes the output of [`to_args`](Self::to_args); `None` if it is malformed.
-    pub(crate) fn from_args(words: Vec<OsString>) -> Option<Self> {
-        let mut words = words.into_iter();
-        let mut number = || words.next()?.to_str()?.parse::<u64>().ok();
+    pub(crate) fn from_args(args: Vec<OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let mut number = || args.next()?.to_str()?.parse::<u64>().ok();
         let (whole, this_binary, from_outside) = (number()? == 1, number()? == 1, number()? == 1);
         let share = ResourceLimits {
             cpu_seconds: number()?,
@@ -181,12 +181,12 @@ impl SandboxSpec {
             max_tasks: number()?,
             max_descriptors: number()?,
         };
-        let work = words.next()?;
+        let work = args.next()?;
         Some(Self {
             level: if whole { SandboxLevel::Full } else { SandboxLevel::NoNamespaces },
             work_dir: (!work.is_empty())
                 .then(|| PathBuf::from(OsString::from_vec(work.into_vec()))),
-            readable_paths: words.map(PathBuf::from).collect(),
+            readable_paths: args.map(PathBuf::from).collect(),
             runs_own_binary: this_binary,
             opens_program_outside: from_outside,
             limits: share,

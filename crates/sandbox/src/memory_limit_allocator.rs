@@ -22,18 +22,26 @@ static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 pub struct LimitedAllocator<A>(pub A);
 
 /// Starts counting allocations in `counter` and returns its start value. A process that allocates
-/// over `most` further bytes exits with [`EXIT_MEMORY_LIMIT`].
+/// over `max_bytes` further bytes exits with [`EXIT_MEMORY_LIMIT`].
 ///
 /// # Errors
 /// If the program's allocator is not a [`LimitedAllocator`].
-pub fn start_counting(counter: &'static AtomicUsize, most: usize) -> Result<usize, &'static str> {
+pub fn start_counting(
+    counter: &'static AtomicUsize,
+    max_bytes: usize,
+) -> Result<usize, &'static str> {
     counter.store(COUNTER_BASE, Ordering::Relaxed);
-    MEMORY_LIMIT.store(COUNTER_BASE.saturating_add(most), Ordering::Relaxed);
+    MEMORY_LIMIT.store(COUNTER_BASE.saturating_add(max_bytes), Ordering::Relaxed);
     COUNTER.store(std::ptr::from_ref(counter).cast_mut(), Ordering::Release);
     let sample = std::hint::black_box(Box::new([0_u8; 64]));
     let counted = counter.load(Ordering::Relaxed) != COUNTER_BASE;
     drop(sample);
-    if counted { Ok(COUNTER_BASE) } else { Err("the program's allocator does not count") }
+    if counted {
+        Ok(COUNTER_BASE)
+    } else {
+        Err("the program's allocator does not count memory \
+        memory")
+    }
 }
 
 fn active_counter() -> Option<&'static AtomicUsize> {

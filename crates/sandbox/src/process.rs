@@ -1,5 +1,5 @@
-//! Child processes whose whole process tree ends with them, even if they are killed, if they fork,
-//! or if Toolkeep dies.
+//! Child processes whose whole process tree ends with them, even after a fork, SIGKILL or the death
+//! of Toolkeep.
 //!
 //! The binary runs itself a second time as a small supervisor ([`run_supervisor`]). Its standard
 //! input is one end of a socket pair; Toolkeep holds the other. The command, its environment with

@@ -1,5 +1,5 @@
-//! The root file system of a full sandbox: read-only system folders, a few devices, private
-//! `/proc`, `/etc` and `/tmp`, and the working folder under its own path.
+//! Root file system of a full sandbox: read-only system folders, a few devices, and private
+//! `/proc`, `/etc` and `/tmp`. The working folder keeps its own path.
 //!
 //! Sources are opened as handles before anything is mounted over, so no path is looked up twice.
 
@@ -70,14 +70,14 @@ pub(super) fn clone_tree(path: &Path, attributes: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Builds the root file system and enters it; no path outside it can be named any more. `held`
+/// Builds the root file system and enters it; no path outside it can be named any more. `mounts`
 /// contains the mounts prepared beforehand.
-pub(super) fn enter_root_fs(cage: &SandboxSpec, held: PreparedMounts) -> io::Result<()> {
+pub(super) fn enter_root_fs(sandbox: &SandboxSpec, mounts: PreparedMounts) -> io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
     let (pieces, links) = collect_system_mounts()?;
-    let own = collect_readable_mounts(cage, held.readable)?;
-    let work = match (&cage.work_dir, held.work) {
+    let own = collect_readable_mounts(sandbox, mounts.readable)?;
+    let work = match (&sandbox.work_dir, mounts.work) {
         (Some(_), Some(tree)) => Some(tree),
         (Some(path), None) => Some(clone_tree(path, WRITABLE_ATTRS)?),
         (None, _) => None,
@@ -102,7 +102,7 @@ pub(super) fn enter_root_fs(cage: &SandboxSpec, held: PreparedMounts) -> io::Res
         attach_mount(&piece)?;
     }
     let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    let scratch = format!("size={},nr_inodes=16k,mode=1777", cage.limits.scratch_bytes);
+    let scratch = format!("size={},nr_inodes=16k,mode=1777", sandbox.limits.scratch_bytes);
     mount_fs(Path::new("tmp"), "tmpfs", &scratch, quiet)?;
     // Refused if this process itself does not see all of its `/proc`.
     let _without = mount_fs(Path::new("proc"), "proc", "", quiet);
@@ -116,7 +116,7 @@ pub(super) fn enter_root_fs(cage: &SandboxSpec, held: PreparedMounts) -> io::Res
     for piece in own.0 {
         attach_mount(&piece)?;
     }
-    if let (Some(path), Some(tree)) = (&cage.work_dir, work) {
+    if let (Some(path), Some(tree)) = (&sandbox.work_dir, work) {
         let at = path.strip_prefix("/").unwrap_or(path).to_owned();
         attach_mount(&MountEntry { at, tree, folder: true })?;
     }

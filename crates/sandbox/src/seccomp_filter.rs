@@ -301,8 +301,8 @@ fn foreign() -> Vec<BpfProgram> {
 
 /// Installs the deny filter on this thread and its children. Without namespaces, it also denies
 /// changes of other processes' limits, priority and scheduling.
-pub(super) fn install_deny_filter(tier: SandboxLevel) -> Result<(), String> {
-    let own = (tier == SandboxLevel::NoNamespaces).then(|| u64::from(std::process::id()));
+pub(super) fn install_deny_filter(level: SandboxLevel) -> Result<(), String> {
+    let own = (level == SandboxLevel::NoNamespaces).then(|| u64::from(std::process::id()));
     for program in deny_programs(own)? {
         seccompiler::apply_filter(&program).map_err(|error| format!("{error}"))?;
     }

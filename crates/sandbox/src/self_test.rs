@@ -1,5 +1,5 @@
-//! The sandbox self-test: the binary runs itself in a sandbox and attempts what the sandbox must
-//! prevent.
+//! Self-test of the sandbox: this binary runs itself in a sandbox and attempts every access that
+//! the sandbox must prevent.
 //!
 //! Requesting isolation does not prove it. A level is offered only if every escape attempt failed
 //! and normal work inside succeeded.
@@ -84,8 +84,8 @@ impl SandboxSupport {
     }
 
     /// Returns one line on why a level is unavailable; `None` if it is available or was not tried.
-    pub fn missing_reason(&self, tier: SandboxLevel) -> Option<String> {
-        let found = match tier {
+    pub fn missing_reason(&self, level: SandboxLevel) -> Option<String> {
+        let found = match level {
             SandboxLevel::Full => &self.full,
             SandboxLevel::NoNamespaces => self.no_namespaces.as_ref()?,
         };
@@ -94,7 +94,13 @@ impl SandboxSupport {
             Ok(found) => {
                 let broken: Vec<_> =
                     found.failed_attempts().map(|trial| trial.name.as_str()).collect();
-                (!broken.is_empty()).then(|| format!("it does not hold: {}", broken.join(", ")))
+                (!broken.is_empty()).then(|| {
+                    format!(
+                        "the sandbox is not effective: \
+                    {}",
+                        broken.join(", ")
+                    )
+                })
             }
         }
     }
@@ -123,10 +129,15 @@ pub async fn detect_support(launcher: &ProcessLauncher) -> SandboxSupport {
 /// If the sandbox cannot be created; names the refused layer.
 pub async fn run_self_test(
     launcher: &ProcessLauncher,
-    tier: SandboxLevel,
+    level: SandboxLevel,
 ) -> Result<SelfTestReport, String> {
-    let outside = EscapeTargets::new().map_err(|error| format!("the attempts: {error}"))?;
-    let mut cage = SandboxSpec::new(tier).with_work_dir(outside.folder.join("work"));
+    let outside = EscapeTargets::new().map_err(|error| {
+        format!(
+            "cannot run the escape attempts: \
+        {error}"
+        )
+    })?;
+    let mut cage = SandboxSpec::new(level).with_work_dir(outside.folder.join("work"));
     cage.runs_own_binary = true;
     let spec = CommandSpec {
         command: "toolkeep".to_owned(),
@@ -145,7 +156,7 @@ pub async fn run_self_test(
         child.wait_ended().await
     };
     match tokio::time::timeout(SELF_TEST_TIMEOUT, listening).await {
-        Err(_) => Err("the attempts took too long".to_owned()),
+        Err(_) => Err("the escape attempts timed out".to_owned()),
         Ok(ChildExit::NotStarted(why)) => Err(why),
         Ok(ChildExit::Code(0)) => {
             let written = outside.folder.join(ESCAPE_FILE).exists();
@@ -159,7 +170,7 @@ pub async fn run_self_test(
                 attempts: told.lines().filter_map(parse_attempt).chain([last]).collect(),
             })
         }
-        Ok(exit) => Err(format!("the attempts ended before they were through: {exit:?}")),
+        Ok(exit) => Err(format!("the escape attempts ended early: {exit:?}")),
     }
 }
 

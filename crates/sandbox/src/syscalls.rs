@@ -32,10 +32,10 @@ fn check_result(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Runs `child` in a copy of this process, in new namespaces of `kinds` (0: none), and returns its
-/// id. The copy exits when `child` returns.
-pub(super) fn fork_into(kinds: libc::c_int, child: impl FnOnce()) -> io::Result<Pid> {
-    let flags = libc::c_long::from(kinds | libc::SIGCHLD);
+/// Runs `child` in a copy of this process, in new namespaces of `namespaces` (0: none), and returns
+/// its id. The copy exits when `child` returns.
+pub(super) fn fork_into(namespaces: libc::c_int, child: impl FnOnce()) -> io::Result<Pid> {
+    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: no memory is shared and no stack given, so this is a fork. This process has one
     // thread.
     let pid = check_result(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
@@ -52,12 +52,12 @@ pub(super) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Closes all descriptors above standard error except `kept`.
-pub(super) fn close_all_except(kept: &[RawFd]) -> io::Result<()> {
-    let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
-    kept.sort_unstable();
+/// Closes all descriptors above standard error except `keep`.
+pub(super) fn close_all_except(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    keep.sort_unstable();
     let mut from = 3;
-    for fd in kept.into_iter().chain([u32::MAX]) {
+    for fd in keep.into_iter().chain([u32::MAX]) {
         if fd > from {
             let to = if fd == u32::MAX { fd } else { fd - 1 };
             // SAFETY: the closed descriptors have no user: the caller lists all that it still
@@ -90,11 +90,11 @@ struct MountAttr {
 /// namespace.
 pub(super) fn set_mount_attributes(
     tree: BorrowedFd<'_>,
-    set: u64,
+    attributes: u64,
     userns: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let attr = MountAttr {
-        set: set | userns.map_or(0, |_| libc::MOUNT_ATTR_IDMAP),
+        set: attributes | userns.map_or(0, |_| libc::MOUNT_ATTR_IDMAP),
         clear: 0,
         propagation: 0,
         userns: userns.map_or(0, |fd| u64::try_from(fd.as_raw_fd()).unwrap_or(0)),

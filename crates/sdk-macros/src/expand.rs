@@ -6,8 +6,8 @@ use syn::Ident;
 
 use crate::parse::{InputKind, ParameterKind, ToolFunction, call_site};
 
-pub(crate) fn expand_tool(asked: &ToolFunction) -> TokenStream {
-    let ToolFunction { function, description, .. } = asked;
+pub(crate) fn expand_tool(parsed: &ToolFunction) -> TokenStream {
+    let ToolFunction { function, description, .. } = parsed;
     let (visible, ident) = (&function.vis, &function.sig.ident);
     let mut inner = function.clone();
     inner.sig.ident = Ident::new("run", ident.span());
@@ -21,9 +21,9 @@ pub(crate) fn expand_tool(asked: &ToolFunction) -> TokenStream {
     let attributes = std::mem::take(&mut inner.attrs);
     let comments = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let others = attributes.iter().filter(|attribute| !attribute.path().is_ident("doc"));
-    let (declared, made) = expand_constructor(asked);
-    let metadata = asked.metadata.iter().map(|metadata| quote! { .metadata(#metadata) });
-    let spec = asked.input_spec.iter().map(|spec| quote! { .input_spec(#spec) });
+    let (declared, made) = expand_constructor(parsed);
+    let metadata = parsed.metadata.iter().map(|metadata| quote! { .metadata(#metadata) });
+    let spec = parsed.input_spec.iter().map(|spec| quote! { .input_spec(#spec) });
     quote! {
         #(#comments)*
         #visible fn #ident() -> ::sdk::Tool {

@@ -45,7 +45,7 @@ impl ToolFunction {
         let (mut name, mut description) = (None::<LitStr>, None::<LitStr>);
         let (mut metadata, mut input_spec) = (None::<Expr>, None::<Expr>);
         syn::meta::parser(|meta| {
-            let twice = || meta.error("this is said twice");
+            let twice = || meta.error("this is given twice");
             if meta.path.is_ident("name") {
                 name.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
             } else if meta.path.is_ident("description") {
@@ -86,21 +86,19 @@ fn check_tool_name(name: &LitStr) -> Result<(), Error> {
     if (1..=128).contains(&text.len()) && text.chars().all(known) {
         return Ok(());
     }
-    Err(Error::new(name.span(), "a tool's name is 1 to 128 letters, digits, `_`, `.` and `-`"))
+    Err(Error::new(name.span(), "a tool's name must be 1 to 128 letters, digits, `_`, `.` and `-`"))
 }
 
 fn check_signature(function: &ItemFn) -> Result<(), Error> {
     let sig = &function.sig;
     let odd = [
         (sig.unsafety.map(|it| it.span()), "unsafe"),
-        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "of another language"),
+        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "with a foreign ABI"),
         (sig.generics.params.first().map(syn::spanned::Spanned::span), "generic"),
-        (sig.variadic.as_ref().map(syn::spanned::Spanned::span), "of any number of parameters"),
+        (sig.variadic.as_ref().map(syn::spanned::Spanned::span), "with variadic parameters"),
     ];
     match odd.into_iter().find_map(|(span, what)| Some((span?, what))) {
-        Some((span, what)) => {
-            Err(Error::new(span, format!("a tool is no function that is {what}")))
-        }
+        Some((span, what)) => Err(Error::new(span, format!("a tool cannot be a function {what}"))),
         None => Ok(()),
     }
 }
@@ -122,10 +120,10 @@ fn parse_parameters(function: &ItemFn) -> Result<(InputKind, Vec<ParameterKind>)
     let (mut fields, mut whole, mut passed) = (Vec::new(), None::<Type>, Vec::new());
     for argument in &function.sig.inputs {
         let FnArg::Typed(argument) = argument else {
-            return Err(Error::new(argument.span(), "a tool is no method"));
+            return Err(Error::new(argument.span(), "a tool cannot be a method"));
         };
         let Pat::Ident(pattern) = argument.pat.as_ref() else {
-            return Err(Error::new(argument.pat.span(), "a parameter of a tool has a name"));
+            return Err(Error::new(argument.pat.span(), "a parameter of a tool must have a name"));
         };
         let (name, ty) = (&pattern.ident, argument.ty.as_ref());
         if is_path_ending_with(ty, "Call") {
@@ -141,7 +139,7 @@ fn parse_parameters(function: &ItemFn) -> Result<(InputKind, Vec<ParameterKind>)
     match (whole, fields.first()) {
         (Some(_), Some((name, _, _))) => Err(Error::new(
             name.span(),
-            "`input` is the whole input; name it otherwise, or take it alone",
+            "`input` is the whole input; rename it, or make it the only parameter",
         )),
         (Some(ty), None) if is_path_ending_with(&ty, "Bytes") => Ok((InputKind::Bytes, passed)),
         (Some(ty), None) => Ok((InputKind::Single(Box::new(ty)), passed)),

@@ -1,4 +1,4 @@
-//! Serves tools written in Rust from a separate machine.
+//! SDK for nodes: serves tools written in Rust from a separate machine.
 //!
 //! ```no_run
 //! use sdk::{Node, NodeOptions, ToolSet, tool};

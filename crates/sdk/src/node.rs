@@ -1,4 +1,4 @@
-//! gRPC server for a tool set, and its registration.
+//! gRPC server of a node: serves a tool set and registers its tools.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,15 +31,15 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub enum StartError {
     /// Plaintext beyond the loopback was not allowed.
     #[error(
-        "listening on {0} in plaintext lets anyone who reaches it call the tools; let the node join \
-         and use TLS, listen on the loopback, or say that it is meant"
+        "listening on {0} in plaintext lets everyone in the network call the tools; let the node \
+         join and use TLS, listen on loopback, or allow it explicitly"
     )]
     PlaintextNotAllowed(SocketAddr),
     /// The address is in use, or does not belong to this machine.
     #[error("cannot listen: {0}")]
     BindFailed(#[from] io::Error),
     /// The node's certificate or the trusted ones cannot be read.
-    #[error("TLS: {0}; `toolkeep node join` makes the folder")]
+    #[error("TLS: {0}; `toolkeep node join` creates the folder")]
     InvalidTls(String),
     /// The server address to connect to is invalid.
     #[error("where to connect: {0}")]
@@ -119,7 +119,7 @@ impl Node {
             let made = RegistryClient::new((url, origin), key, &node_id, tools, options.beat);
             Some(Arc::new(made.map_err(StartError::InvalidRegistryUrl)?))
         } else {
-            tracing::warn!("no registry is named: no tool is registered");
+            tracing::warn!("no registry is configured, so no tool is registered");
             None
         };
         let (on, address) = open_transport(&options, &node_id).await?;
@@ -200,7 +200,7 @@ async fn open_transport(
     let address = SocketAddr::new(options.host, options.port);
     let tls = options.tls.as_deref().map(load_server_tls).transpose()?;
     if let Some(server) = &options.connect {
-        let told = "a node that connects shows its certificate: let it join".to_owned();
+        let told = "a node that connects needs a certificate: let it join".to_owned();
         let tls = tls.ok_or(StartError::InvalidServerAddress(told))?;
         let dial = new_connector(server).map_err(StartError::InvalidServerAddress)?;
         return Ok((GrpcListener::Reverse { dial, node_id: node_id.to_owned(), tls }, none));
@@ -219,10 +219,10 @@ fn bind_unix_socket(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::net::UnixStream;
     if let Ok(there) = std::fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something else is there"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file exists there"));
         }
         if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
         }
         std::fs::remove_file(path)?;
     }
@@ -234,7 +234,7 @@ fn bind_unix_socket(path: &Path) -> io::Result<UnixListener> {
 /// Creates a connector to `HOST:PORT`.
 fn new_connector(server: &str) -> Result<Arc<dyn Fn() -> ConnectFuture + Send + Sync>, String> {
     if server.contains('/') {
-        return Err(format!("`{}` is not written as HOST:PORT", server.escape_debug()));
+        return Err(format!("`{}` is not HOST:PORT", server.escape_debug()));
     }
     let origin = Origin::parse(&format!("http://{server}")).map_err(|error| error.to_string())?;
     let egress = EgressClient::new(EgressOptions::default()).map_err(|error| error.to_string())?;

@@ -123,15 +123,15 @@ impl NodeOptions {
 
     /// Sets the heartbeat interval; five seconds by default.
     #[must_use]
-    pub fn beat(mut self, every: Duration) -> Self {
-        self.beat = every;
+    pub fn beat(mut self, interval: Duration) -> Self {
+        self.beat = interval;
         self
     }
 
     /// Sets the maximum wait for running calls on shutdown; ten seconds by default.
     #[must_use]
-    pub fn grace(mut self, longest: Duration) -> Self {
-        self.grace = longest;
+    pub fn grace(mut self, max_wait: Duration) -> Self {
+        self.grace = max_wait;
         self
     }
 }

@@ -40,13 +40,13 @@ impl RegistryClient {
         key: Option<Secret>,
         node_id: &str,
         tools: Vec<ToolDefinition>,
-        every: Duration,
+        interval: Duration,
     ) -> Result<Self, String> {
         let egress =
             EgressClient::new(EgressOptions::default()).map_err(|error| error.to_string())?;
         let bearer = |key: Secret| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
-                .map_err(|_| "the key cannot be sent in a header".to_owned())?;
+                .map_err(|_| "the key is not a valid header value".to_owned())?;
             value.set_sensitive(true);
             Ok::<_, String>(value)
         };
@@ -58,7 +58,7 @@ impl RegistryClient {
             key,
             node_id: node_id.to_owned(),
             tools: Mutex::new(tools),
-            heartbeat_interval: every,
+            heartbeat_interval: interval,
             rejected: Mutex::default(),
         })
     }
@@ -190,7 +190,7 @@ impl RegistryClient {
         };
         let told: Result<_, egress::EgressError> = tokio::time::timeout(REQUEST_TIMEOUT, told)
             .await
-            .map_err(|_| "no answer in 5 s".to_owned())?;
+            .map_err(|_| "no response within 5 s".to_owned())?;
         told.map_err(|error| error.to_string())
     }
 }

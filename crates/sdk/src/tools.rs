@@ -1,4 +1,5 @@
-//! Tool with name, description, input schema and handler, and a set of tools.
+//! Tools that a node serves: name, description, input schema and handler. Also the set of these
+//! tools.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -43,7 +44,7 @@ pub enum AddToolError {
     #[error(transparent)]
     InvalidName(#[from] tool::NameError),
     /// `input_spec` or `metadata` is not an object.
-    #[error("`{0}` of a tool is a JSON object")]
+    #[error("`{0}` of a tool must be a JSON object")]
     NotAnObject(&'static str),
 }
 
@@ -95,35 +96,35 @@ impl Tool {
     /// Creates a tool in the cluster tools' form: bytes in, bytes out.
     pub fn bytes<R, E>(
         name: impl Into<String>,
-        run: impl Fn(Bytes) -> R + Send + Sync + 'static,
+        handler: impl Fn(Bytes) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output = Result<Bytes, E>> + Send + 'static,
         E: Into<Failure>,
     {
-        Self::bytes_with_call(name, move |input, _| run(input))
+        Self::bytes_with_call(name, move |input, _| handler(input))
     }
 
     /// Creates a bytes tool that reports progress or observes cancellation.
     pub fn bytes_with_call<R, E>(
         name: impl Into<String>,
-        run: impl Fn(Bytes, Call) -> R + Send + Sync + 'static,
+        handler: impl Fn(Bytes, Call) -> R + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output = Result<Bytes, E>> + Send + 'static,
         E: Into<Failure>,
     {
-        let run = move |input: Bytes, call: Call| -> HandlerFuture {
-            let running = run(input, call);
+        let handler = move |input: Bytes, call: Call| -> HandlerFuture {
+            let running = handler(input, call);
             Box::pin(async move { running.await.map_err(Into::into) })
         };
-        Self::of(name.into(), Value::Object(Map::new()), Arc::new(run))
+        Self::of(name.into(), Value::Object(Map::new()), Arc::new(handler))
     }
 
     /// Creates a tool with typed input and output. The input type defines the schema.
     pub fn typed<I, O, R, E>(
         name: impl Into<String>,
-        run: impl Fn(I) -> R + Send + Sync + 'static,
+        handler: impl Fn(I) -> R + Send + Sync + 'static,
     ) -> Self
     where
         I: DeserializeOwned + JsonSchema,
@@ -131,13 +132,13 @@ impl Tool {
         R: Future<Output = Result<O, E>> + Send + 'static,
         E: Into<Failure>,
     {
-        Self::with_call(name, move |input, _| run(input))
+        Self::with_call(name, move |input, _| handler(input))
     }
 
     /// Creates a typed tool that reports progress or observes cancellation.
     pub fn with_call<I, O, R, E>(
         name: impl Into<String>,
-        run: impl Fn(I, Call) -> R + Send + Sync + 'static,
+        handler: impl Fn(I, Call) -> R + Send + Sync + 'static,
     ) -> Self
     where
         I: DeserializeOwned + JsonSchema,
@@ -146,23 +147,23 @@ impl Tool {
         E: Into<Failure>,
     {
         let schema = schemars::schema_for!(I).to_value();
-        let run = move |input: Bytes, call: Call| -> HandlerFuture {
+        let handler = move |input: Bytes, call: Call| -> HandlerFuture {
             let read: &[u8] = if input.is_empty() { b"{}" } else { &input };
             let input: I = match serde_json::from_slice(read) {
                 Ok(input) => input,
                 Err(error) => {
-                    let told = Failure(format!("the input does not fit: {error}"));
+                    let told = Failure(format!("invalid input: {error}"));
                     return Box::pin(std::future::ready(Err(told)));
                 }
             };
-            let running = run(input, call);
+            let running = handler(input, call);
             Box::pin(async move {
                 let output = running.await.map_err(Into::into)?;
                 let text = serde_json::to_vec(&output);
                 text.map(Bytes::from).map_err(|error| Failure(format!("the output: {error}")))
             })
         };
-        Self::of(name.into(), schema, Arc::new(run))
+        Self::of(name.into(), schema, Arc::new(handler))
     }
 
     fn of(name: String, input_spec: Value, run: ToolHandler) -> Self {

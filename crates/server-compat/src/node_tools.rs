@@ -51,11 +51,11 @@ pub fn registration_routes() -> Vec<ApiRoute> {
             get(list_node_tools),
         )
         .with_reply::<Vec<NodeToolDocument>>(),
-        ApiRoute::new("get", one, "A node's tool (cluster tools)", get(show_tool))
+        ApiRoute::new("get", one, "Get a node's tool (cluster tools)", get(show_tool))
             .with_reply::<NodeToolDocument>(),
-        ApiRoute::new("put", one, "Change a node's tool (cluster tools)", put(update_tool))
+        ApiRoute::new("put", one, "Update a node's tool (cluster tools)", put(update_tool))
             .with_reply::<NodeMessageReply>(),
-        ApiRoute::new("delete", one, "Remove a node's tool (cluster tools)", delete(remove_tool))
+        ApiRoute::new("delete", one, "Delete a node's tool (cluster tools)", delete(remove_tool))
             .with_reply::<NodeMessageReply>(),
     ]
 }
@@ -117,7 +117,7 @@ struct NodeToolRequest<'a> {
 impl<'a> NodeToolRequest<'a> {
     fn from_request(state: &'a ServerState, principal: &Principal) -> Result<Self, CompatError> {
         let nodes = state.components.node_registry.as_ref().ok_or_else(|| {
-            CompatError::new(StatusCode::NOT_FOUND, "this server keeps no registry of nodes")
+            CompatError::new(StatusCode::NOT_FOUND, "this server has no registry of nodes")
         })?;
         let view = state.components.gateway.view_for(principal, CallerType::Direct);
         Ok(Self { nodes, access: node_access(principal), view })
@@ -159,7 +159,7 @@ impl<'a> NodeToolRequest<'a> {
         match (straight, turned) {
             (true, true) => Err(CompatError::new(
                 StatusCode::CONFLICT,
-                "this may be node and name or name and node, and there are both",
+                "the path is ambiguous: a tool exists for NODE/NAME and for NAME/NODE",
             )),
             (false, true) => Ok((second, first)),
             _ => Ok((first, second)),
@@ -273,7 +273,7 @@ fn optional_text(body: &Json, key: &str) -> Result<Option<String>, CompatError> 
     match body.get(key).filter(|value| value.kind() != "null") {
         None => Ok(None),
         Some(value) => value.string_value().map(|text| Some(text.into_owned())).ok_or_else(|| {
-            let message = format!("`{key}` is no text but {}", value.kind());
+            let message = format!("`{key}` must be a string, not {}", value.kind());
             CompatError::new(StatusCode::BAD_REQUEST, message)
         }),
     }

@@ -47,30 +47,30 @@ pub(crate) fn package_routes() -> Vec<ApiRoute> {
             post(upload_package),
         )
         .with_reply::<UploadPackageReply>(),
-        ApiRoute::new("get", one, "An entry of the catalogue", get(show_package))
+        ApiRoute::new("get", one, "Get an entry of the catalogue", get(show_package))
             .with_reply::<PackageEntry>(),
-        ApiRoute::new("put", one, "Change an entry of the catalogue", put(update_package))
+        ApiRoute::new("put", one, "Update an entry of the catalogue", put(update_package))
             .with_body::<PackageEntry>()
             .with_reply::<PackageMessageReply>(),
-        ApiRoute::new("delete", one, "Remove an entry of the catalogue", delete(remove_package))
+        ApiRoute::new("delete", one, "Delete an entry of the catalogue", delete(remove_package))
             .with_reply::<PackageMessageReply>(),
-        query("/catalogue/tools/query/by-type", "Entries of a type", TYPE_QUERY, get(by_type)),
-        query("/catalogue/tools/query/by-tag", "Entries with a tag", TAG_QUERY, get(list_by_tag)),
+        query("/catalogue/tools/query/by-type", "List entries by type", TYPE_QUERY, get(by_type)),
+        query("/catalogue/tools/query/by-tag", "List entries by tag", TAG_QUERY, get(list_by_tag)),
         query(
             "/catalogue/tools/query/by-keyword",
-            "Entries whose search description fits a pattern, whatever the case",
+            "List the entries whose search description matches a case-insensitive pattern",
             KEYWORD_QUERY,
             get(list_by_keyword),
         ),
         query(
             "/catalogue/tools/query/by-execution-mode",
-            "Entries of a mode",
+            "List entries by execution mode",
             MODE_QUERY,
             get(by_mode),
         ),
         query(
             "/catalogue/tools/query/by-policy-uri",
-            "Entries of a policy",
+            "List entries by policy",
             POLICY_QUERY,
             get(by_policy),
         ),
@@ -139,14 +139,14 @@ struct RegistryRequest<'a> {
 impl<'a> RegistryRequest<'a> {
     fn for_read(state: &'a ServerState, principal: &'a Principal) -> Result<Self, CompatError> {
         let entries = state.components.package_registry.as_ref().ok_or_else(|| {
-            CompatError::new(StatusCode::NOT_FOUND, "this server keeps no catalogue")
+            CompatError::new(StatusCode::NOT_FOUND, "this server has no catalogue")
         })?;
         Ok(Self { registry: entries, org: principal.org() })
     }
 
     fn for_write(state: &'a ServerState, principal: &'a Principal) -> Result<Self, CompatError> {
         if !principal.has_right(Right::NodesWrite) {
-            let message = "this key may not change the catalogue; it needs the right `nodes:write`";
+            let message = "the key lacks the right `nodes:write` to change the catalogue";
             return Err(CompatError::new(StatusCode::FORBIDDEN, message));
         }
         Self::for_read(state, principal)
@@ -162,7 +162,7 @@ impl<'a> RegistryRequest<'a> {
             let fitting = all.into_iter().filter(|entry| fits(&entry.to_value()));
             fitting.map(PackageEntry::with_visible_characters).collect()
         });
-        found.await.map_err(|_| CompatError::new(StatusCode::INTERNAL_SERVER_ERROR, "given up"))
+        found.await.map_err(|_| CompatError::new(StatusCode::INTERNAL_SERVER_ERROR, "cancelled"))
     }
 
     async fn find_by_field(self, field: &'static str, wanted: String) -> EntriesResult {
@@ -203,7 +203,7 @@ async fn upload_package(
         multipart::UPLOAD_TIMEOUT,
         state.body_budget.read_body(request.into_body(), usual, most),
     );
-    let slow = || CompatError::new(StatusCode::BAD_REQUEST, "the package did not arrive in time");
+    let slow = || CompatError::new(StatusCode::BAD_REQUEST, "the package was not received in time");
     let body = taken.await.map_err(|_| slow())??;
     let package = multipart::extract_file(&kind, &body)
         .map_err(|missing| CompatError::new(StatusCode::BAD_REQUEST, missing))?;
@@ -323,7 +323,7 @@ async fn list_by_keyword(
     let pattern =
         RegexBuilder::new(&keyword).case_insensitive(true).size_limit(MAX_REGEX_BYTES).build();
     let unread = |_| {
-        let message = "`keyword` is no regular expression, or too large a one";
+        let message = "`keyword` is not a valid regular expression, or is too large";
         CompatError::new(StatusCode::BAD_REQUEST, message)
     };
     let pattern = pattern.map_err(unread)?;

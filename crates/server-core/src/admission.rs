@@ -58,17 +58,17 @@ impl From<AdmissionError> for ApiError {
 /// # Errors
 /// [`AdmissionError`] of the first check that fails.
 pub async fn admit(
-    doors: &ServerState,
+    state: &ServerState,
     request: AdmissionRequest<'_>,
     cache: Option<&AdmissionCache>,
     now: WallTime,
 ) -> Result<Principal, AdmissionError> {
     let AdmissionRequest { headers, uri, source } = request;
-    admit_site(doors, headers, cache).map_err(AdmissionError::Site)?;
+    admit_site(state, headers, cache).map_err(AdmissionError::Site)?;
     let holder = cache.map(|cache| &cache.holder);
-    let principal = auth::principal(doors, (headers, source), holder, now).await;
+    let principal = auth::principal(state, (headers, source), holder, now).await;
     let principal = principal.map_err(AdmissionError::Credential)?;
-    request_restrictions::restrict_from_request(doors, principal, (headers, uri))
+    request_restrictions::restrict_from_request(state, principal, (headers, uri))
         .map_err(AdmissionError::Restriction)
 }
 
@@ -77,14 +77,14 @@ pub async fn admit(
 /// # Errors
 /// As [`Hosts::check`](crate::Hosts::check).
 pub fn admit_site(
-    doors: &ServerState,
+    state: &ServerState,
     headers: &HeaderMap,
     cache: Option<&AdmissionCache>,
 ) -> Result<(), ApiError> {
     if cache.is_some_and(|cache| cache.site_passed.load(Ordering::Relaxed)) {
         return Ok(());
     }
-    doors.components.allowed_hosts.check(headers)?;
+    state.components.allowed_hosts.check(headers)?;
     if let Some(cache) = cache {
         cache.site_passed.store(true, Ordering::Relaxed);
     }

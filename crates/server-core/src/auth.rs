@@ -21,18 +21,18 @@ pub use holder::Holder;
 /// [`ErrorCode::Unauthenticated`]; [`ErrorCode::Forbidden`] for a token without grants;
 /// [`ErrorCode::StoreUnavailable`] and [`ErrorCode::UpstreamLost`] if verification is impossible.
 pub async fn principal(
-    doors: &ServerState,
+    state: &ServerState,
     (headers, source): (&HeaderMap, Option<&str>),
     holder: Option<&Holder>,
     now: WallTime,
 ) -> Result<Principal, ApiError> {
-    let ServerComponents { keys, clock, .. } = &doors.components;
+    let ServerComponents { keys, clock, .. } = &state.components;
     let ring = keys.key_ring();
     if let Some(principal) = holder.and_then(|holder| holder.of(&ring, now)) {
         keys.check_not_stale(clock.as_ref())?;
         return Ok(principal);
     }
-    let principal = verified(doors, (headers, source), now).await?;
+    let principal = verified(state, (headers, source), now).await?;
     if let Some(holder) = holder {
         holder.keep(&ring, &principal);
     }
@@ -56,13 +56,12 @@ async fn verified(
     }
     let verified = ring.verify_key(presented, now).inspect(|_| mark_authenticated());
     verified.map_err(|error| {
-        tracing::info!(reason = error.reason().as_str(), "credential refused");
+        tracing::info!(reason = error.reason().as_str(), "credential rejected");
         let fault = presented.map(|_| "invalid_token");
-        let error = ApiError::new(ErrorCode::Unauthenticated, error.to_string())
-            .with_help(
-                "send `Authorization: Bearer KEY` with a key of `toolkeep key create`; where owner.key itself is \
-                 not valid, `toolkeep key recover` on the server's machine makes a new one",
-            );
+        let error = ApiError::new(ErrorCode::Unauthenticated, error.to_string()).with_help(
+            "send `Authorization: Bearer KEY` with a key from `toolkeep key create`; if \
+                 owner.key itself is invalid, run `toolkeep key recover` on the server's machine",
+        );
         issuers.with_challenge(error, source, fault)
     })
 }

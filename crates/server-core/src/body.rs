@@ -28,11 +28,15 @@ pub async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, ApiError> 
     match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) => {
-            let message_text = format!("the body has more than {limit} bytes");
+            let message_text = format!("the body is larger than {limit} bytes");
             Err(ApiError::new(ErrorCode::TooLarge, message_text))
         }
-        Ok(Err(_)) => Err(bad("the body broke off before its end".to_owned())),
-        Err(_) => Err(bad(format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs()))),
+        Ok(Err(_)) => Err(bad("the body ended early".to_owned())),
+        Err(_) => Err(bad(format!(
+            "the body was not received within {} \
+            s",
+            BODY_TIMEOUT.as_secs()
+        ))),
     }
 }
 
@@ -53,7 +57,7 @@ pub async fn read_call_body(
     let taken =
         tokio::time::timeout(BODY_TIMEOUT, state.body_budget.read_body(body, usual, most)).await;
     taken.unwrap_or_else(|_| {
-        let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+        let message = format!("the body was not received within {} s", BODY_TIMEOUT.as_secs());
         Err(ApiError::new(ErrorCode::InvalidRequest, message))
     })
 }
@@ -174,7 +178,7 @@ impl<T: DeserializeOwned> FromRequest<ServerState> for DecodedBody<T> {
 
 fn bad_body(error: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, format!("the body: {error}"))
-        .with_help("see /openapi.json for the body's shape")
+        .with_help("see /openapi.json for the schema of the body")
 }
 
 /// The decoded query parameters; the decoded types reject unknown ones.

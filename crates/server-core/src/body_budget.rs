@@ -43,42 +43,46 @@ impl BodyBudget {
     fn reserve_bytes(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
         let units = u32::try_from(bytes.div_ceil(BYTES_PER_PERMIT)).unwrap_or(u32::MAX);
         Arc::clone(&self.0).try_acquire_many_owned(units).map_err(|_| {
-            let message =
-                "others send large bodies at this moment, and there is no room for one more";
-            ApiError::new(ErrorCode::Busy, message).with_help("try again soon, or send less")
+            let message = "too many large bodies are being received";
+            ApiError::new(ErrorCode::Busy, message).with_help(
+                "try again soon, or send a smaller \
+                body",
+            )
         })
     }
 
-    /// Reads a body of at most `most` bytes. A body beyond `usual` reserves bytes from then until
-    /// its last byte is dropped.
+    /// Reads a body of at most `max_bytes` bytes. A body beyond `unbudgeted_bytes` reserves bytes
+    /// from then until its last byte is dropped.
     ///
     /// # Errors
     /// Returns an error if it is too large or incomplete, or the budget is exhausted.
     pub async fn read_body(
         &self,
         mut body: Body,
-        usual: usize,
-        most: usize,
+        unbudgeted_bytes: usize,
+        max_bytes: usize,
     ) -> Result<Bytes, ApiError> {
-        let large =
-            || ApiError::new(ErrorCode::TooLarge, format!("the body has more than {most} bytes"));
+        let large = || {
+            ApiError::new(ErrorCode::TooLarge, format!("the body is larger than {max_bytes} bytes"))
+        };
         let message = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        if message > most {
+        if message > max_bytes {
             return Err(large());
         }
-        let mut room = if message > usual { Some(self.reserve_bytes(message)?) } else { None };
+        let mut room =
+            if message > unbudgeted_bytes { Some(self.reserve_bytes(message)?) } else { None };
         let mut bytes = Vec::with_capacity(message);
         while let Some(frame) = body.frame().await {
-            let broke = "the body broke off before its end";
+            let broke = "the body ended early";
             let frame = frame.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, broke))?;
             let Ok(data) = frame.into_data() else { continue };
             let size = bytes.len() + data.len();
-            if size > most {
+            if size > max_bytes {
                 return Err(large());
             }
-            if size > usual && room.is_none() {
+            if size > unbudgeted_bytes && room.is_none() {
                 // The final size is unknown.
-                room = Some(self.reserve_bytes(most)?);
+                room = Some(self.reserve_bytes(max_bytes)?);
             }
             bytes.extend_from_slice(&data);
         }

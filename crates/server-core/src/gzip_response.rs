@@ -1,5 +1,5 @@
-//! Cached bytes for clients that accept gzip: compressed once, and sent between other bytes without
-//! compressing them again.
+//! Precompressed response bodies for clients that accept gzip: compressed once, and sent between
+//! other bytes without compressing them again.
 //!
 //! A deflate stream consists of blocks, which end where the writer chooses. The cached part is
 //! compressed up to such an end; the bytes before and after it are added as stored blocks, and the

@@ -26,16 +26,16 @@ impl Hosts {
             ApiError::new(ErrorCode::ForbiddenOrigin, "the request has no Host header")
         })?;
         let Some((name, _)) = split_authority(host) else {
-            let told = format!("the Host header `{}` is no host and port", host.escape_debug());
-            let fix = "send `HOST` or `HOST:PORT`, the port in digits, without a user part";
+            let told = format!("invalid Host header `{}`", host.escape_debug());
+            let fix = "send `HOST` or `HOST:PORT` with a numeric port and without a user name";
             return Err(ApiError::new(ErrorCode::ForbiddenOrigin, told).with_help(fix));
         };
         let known = |own: &String| own.eq_ignore_ascii_case(name);
         if !is_loopback(name) && !self.names.iter().any(known) {
-            let told = format!("this server does not answer to the host `{}`", host.escape_debug());
+            let told = format!("this server does not serve the host `{}`", host.escape_debug());
             return Err(ApiError::new(ErrorCode::ForbiddenOrigin, told).with_help(
-                "use the address it prints at start, or add the name: `serve --allowed-host NAME`, TOOLKEEP_ALLOWED_HOSTS or \
-                 `server.allowed_hosts`",
+                "use the address that the server prints at start, or allow the name: `serve \
+                 --allowed-host NAME`, TOOLKEEP_ALLOWED_HOSTS or `server.allowed_hosts`",
             ));
         }
         let Some(origin) = one(headers, &ORIGIN)? else { return Ok(()) };
@@ -47,7 +47,7 @@ impl Hosts {
         if own || self.origins.contains(&origin) {
             return Ok(());
         }
-        let told = format!("pages of `{}` may not ask this server", origin.escape_debug());
+        let told = format!("the origin `{}` is not allowed", origin.escape_debug());
         Err(ApiError::new(ErrorCode::ForbiddenOrigin, told)
             .with_help("add it to `server.allowed_origins`"))
     }
@@ -61,11 +61,21 @@ fn one<'a>(
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => value.to_str().map(Some).map_err(|_| {
-            ApiError::new(ErrorCode::ForbiddenOrigin, format!("`{name}` is not readable"))
+            ApiError::new(
+                ErrorCode::ForbiddenOrigin,
+                format!(
+                    "the header `{name}` contains \
+                invalid characters"
+                ),
+            )
         }),
-        (Some(_), Some(_)) => {
-            Err(ApiError::new(ErrorCode::ForbiddenOrigin, format!("`{name}` is given twice")))
-        }
+        (Some(_), Some(_)) => Err(ApiError::new(
+            ErrorCode::ForbiddenOrigin,
+            format!(
+                "the header `{name}` is given \
+                twice"
+            ),
+        )),
     }
 }
 

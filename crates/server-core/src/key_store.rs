@@ -52,18 +52,19 @@ pub struct KeyStore {
 }
 
 impl KeyStore {
-    /// Loads the keys from the store. `open` is the level of callers without a credential.
+    /// Loads the keys from the store. `anonymous_level` is the level of callers without a
+    /// credential.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
     pub async fn load(
         store: Arc<dyn Store>,
-        open: Option<PermissionLevel>,
+        anonymous_level: Option<PermissionLevel>,
     ) -> Result<(Self, Vec<Problem>), StoreError> {
         let keys = Self {
             store,
             ring: ArcSwap::default(),
-            anonymous_level: open,
+            anonymous_level,
             guest_sources: ArcSwapOption::empty(),
             reload_counter: AtomicU64::new(1),
             reloads: watch::Sender::new(0),
@@ -103,52 +104,52 @@ impl KeyStore {
     /// Returns an error if the request is invalid or the store is unavailable.
     pub async fn create_key(
         &self,
-        new: NewKey,
+        key: NewKey,
         now: WallTime,
     ) -> Result<(Secret, KeyRecord), ApiError> {
-        let (secret, record) = new
+        let (secret, record) = key
             .issue_key(random_bytes()?, now)
             .map_err(|fault| ApiError::new(ErrorCode::InvalidRequest, fault.to_string()))?;
         let ring = self.key_ring();
         // Ended keys do not count; they are searched only near the limit.
         if ring.len() >= MAX_KEYS && count_live(ring, now).await >= MAX_KEYS {
-            let message =
-                format!("there are {MAX_KEYS} keys already that are neither revoked nor expired");
+            let message = format!("there are already {MAX_KEYS} valid keys, the maximum");
             return Err(ApiError::new(ErrorCode::TooLarge, message)
-                .with_help("revoke keys that nobody uses: `toolkeep key list`"));
+                .with_help("revoke unused keys; run `toolkeep key list` to see them"));
         }
         self.store_record(&record, WritePrecondition::Absent).await?;
         Ok((secret, record))
     }
 
-    /// Delegates the key of `maker` with fewer permissions.
+    /// Delegates the key of `delegator` with fewer permissions.
     ///
     /// # Errors
     /// Returns an error if its credential is not a key, it lacks what is requested, too many keys
     /// were delegated from it, or the store is unavailable.
     pub async fn delegate_key(
         &self,
-        maker: &Principal,
-        hand: DelegationRequest,
+        delegator: &Principal,
+        request: DelegationRequest,
         now: WallTime,
     ) -> Result<(Secret, KeyRecord), ApiError> {
         let ring = self.key_ring();
-        let own = ring.find_record(maker.key_id()).ok_or_else(|| {
-            ApiError::new(ErrorCode::Forbidden, "only a key of this program can be handed on")
-                .with_help("ask with a key of `toolkeep key create`")
+        let own = ring.find_record(delegator.key_id()).ok_or_else(|| {
+            ApiError::new(ErrorCode::Forbidden, "only a Toolkeep API key can be delegated")
+                .with_help("use a key from `toolkeep key create`")
         })?;
-        if let Some(subject) = &hand.subject
+        if let Some(subject) = &request.subject
             && *subject != own.subject
             && ring.directory().find_user(&own.org, subject).is_none()
-            && maker.has_right(identity::Right::ActAs)
+            && delegator.has_right(identity::Right::ActAs)
         {
             let message = format!("no user `{}`", subject.escape_debug());
-            return Err(
-                ApiError::new(ErrorCode::NotFound, message).with_help("see `toolkeep user list`")
-            );
+            return Err(ApiError::new(ErrorCode::NotFound, message).with_help(
+                "run `toolkeep user list` to \
+                    see all users",
+            ));
         }
-        self.remove_ended_delegations(maker, now).await?;
-        let new = NewKey::delegate_key(Self::generate_key_id()?, (own, maker), hand, now)
+        self.remove_ended_delegations(delegator, now).await?;
+        let new = NewKey::delegate_key(Self::generate_key_id()?, (own, delegator), request, now)
             .map_err(|fault| key_error(&fault))?;
         self.create_key(new, now).await
     }
@@ -174,9 +175,9 @@ impl KeyStore {
         });
         match used.await {
             Ok(_) if first => Ok(()),
-            Ok(_) => Err(ApiError::new(ErrorCode::Forbidden, "the key is used up")),
+            Ok(_) => Err(ApiError::new(ErrorCode::Forbidden, "the one-time key was already used")),
             Err(error) if error.code() == ErrorCode::Conflict => {
-                Err(ApiError::new(ErrorCode::Forbidden, "the key is used up"))
+                Err(ApiError::new(ErrorCode::Forbidden, "the one-time key was already used"))
             }
             Err(error) => Err(error),
         }
@@ -266,17 +267,19 @@ impl KeyStore {
         self.get_or_insert_secret(name, fresh).await
     }
 
-    /// Returns a stored secret, or stores `fresh` if there is none yet.
+    /// Returns a stored secret, or stores `new_secret` if there is none yet.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
     pub async fn get_or_insert_secret(
         &self,
         name: &str,
-        fresh: String,
+        new_secret: String,
     ) -> Result<Secret, ApiError> {
-        let put =
-            self.store.put_value(name, WritePrecondition::Absent, Some(Bytes::from(fresh))).await;
+        let put = self
+            .store
+            .put_value(name, WritePrecondition::Absent, Some(Bytes::from(new_secret)))
+            .await;
         match put {
             Ok(_) | Err(StoreError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -284,7 +287,13 @@ impl KeyStore {
         let kept = self.store.get_value(name).await?;
         let text = kept.and_then(|kept| String::from_utf8(kept.bytes.to_vec()).ok());
         text.map(Secret::new).ok_or_else(|| {
-            ApiError::new(ErrorCode::StoreUnavailable, format!("`{name}` cannot be read"))
+            ApiError::new(
+                ErrorCode::StoreUnavailable,
+                format!(
+                    "the header `{name}` contains \
+                invalid characters"
+                ),
+            )
         })
     }
 }
@@ -316,8 +325,15 @@ async fn count_live(ring: Arc<KeyRing>, now: WallTime) -> usize {
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| ApiError::new(ErrorCode::Internal, format!("no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        ApiError::new(
+            ErrorCode::Internal,
+            format!(
+                "cannot get random bytes: \
+            {error}"
+            ),
+        )
+    })?;
     Ok(bytes)
 }
 

@@ -1,6 +1,5 @@
-//! The foundation that all server interfaces share: the server state, authentication, allowed hosts
-//! and origins, errors, keys and token issuers, and how routes and request bodies are declared and
-//! decoded.
+//! Shared foundation of the server interfaces: server state, authentication, allowed hosts and
+//! origins, errors, keys and token issuers. It also declares routes and decodes request bodies.
 //!
 //! It makes no authorization decision: those belong to the gateway and the policy.
 

@@ -42,14 +42,19 @@ impl Metrics {
         let (running, tools, catalog) = (Gauge::default(), Gauge::default(), Gauge::default());
         let (sources_away, ledger_up) = (Gauge::default(), Gauge::default());
         let seconds = Family::new_with_constructor(latency_histogram as fn() -> Histogram);
-        registry.register("calls", "Calls by door and how they ended", counts.metric_family());
-        let help = "Seconds from request to answer, of calls that were answered";
+        registry.register("calls", "Calls by interface and outcome", counts.metric_family());
+        let help = "Duration of calls in seconds, from request to response";
         registry.register("call_seconds", help, seconds.clone());
-        registry.register("calls_running", "Calls running now", running.clone());
+        registry.register("calls_running", "Running calls", running.clone());
         registry.register("tools", "Tools in the catalog", tools.clone());
-        registry.register("catalog_number", "Number of the catalog", catalog.clone());
-        registry.register("sources_away", "Sources that are stale or failed", sources_away.clone());
-        registry.register("ledger_up", "1 where calls can be recorded", ledger_up.clone());
+        registry.register("catalog_number", "Version of the catalog", catalog.clone());
+        registry.register("sources_away", "Stale or failed sources", sources_away.clone());
+        registry.register(
+            "ledger_up",
+            "1 if calls can be recorded, otherwise \
+            0",
+            ledger_up.clone(),
+        );
         let known = PerInterface::default();
         Self {
             registry,
@@ -73,7 +78,7 @@ pub struct GaugeValues {
     pub tools: usize,
     /// The number of the current catalog.
     pub catalog: u64,
-    /// Sources that are stale or failed.
+    /// Stale or failed sources.
     pub unavailable_sources: usize,
     /// Whether the ledger is available.
     pub is_ledger_available: bool,
@@ -81,10 +86,11 @@ pub struct GaugeValues {
 
 impl Metrics {
     /// Observes the latency of an answered call. Statuses are counted when calls are recorded.
-    pub fn observe_call(&self, door: Interface, answer: &CallResponse) {
+    pub fn observe_call(&self, interface: Interface, answer: &CallResponse) {
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
-        let of = || self.latencies.get_or_create_owned(&InterfaceLabel { door: door.as_str() });
-        match self.histograms.get_or_init(door, of) {
+        let of =
+            || self.latencies.get_or_create_owned(&InterfaceLabel { door: interface.as_str() });
+        match self.histograms.get_or_init(interface, of) {
             Some(known) => known.observe(seconds),
             None => of().observe(seconds),
         }

@@ -1,4 +1,4 @@
-//! The right of a key to act for a node.
+//! Rights of an API key to act for a node.
 
 use identity::{Principal, Right};
 use tool::Org;

@@ -40,7 +40,7 @@ pub fn pending_result(
 /// The message about a pending call, for a model or a person.
 pub fn pending_message(call: CallId, approval: &ApprovalRequest) -> String {
     if approval.is_approved {
-        return format!("call {call} was approved and goes on; its answer is not there yet");
+        return format!("call {call} was approved and is running; its result is not available yet");
     }
     format!(
         "call {call} waits for a person's approval until {}: {}. It has not run. Do not call again: it \
@@ -59,8 +59,8 @@ pub fn how_to_approve(call: CallId, approval: &ApprovalRequest) -> String {
         return command;
     }
     format!(
-        "{command} by another person with the right `approve`: nobody approves an own call. To approve it \
-         yourself, make it with an agent's key instead (`toolkeep tool call --agent`)"
+        "{command} by another person with the right `approve`: you cannot approve your own call. \
+         To approve it yourself, make it with an agent's key instead (`toolkeep tool call --agent`)"
     )
 }
 
@@ -80,7 +80,11 @@ pub fn parse_wait(text: &str) -> Result<Duration, ApiError> {
     let number = number.parse::<u64>().ok().zip(ms);
     let wait = number.and_then(|(number, ms)| number.checked_mul(ms)).map(Duration::from_millis);
     wait.filter(|wait| *wait <= MAX_WAIT).ok_or_else(|| {
-        let message = format!("the query: `wait` is a time up to {} m", MAX_WAIT.as_secs() / 60);
+        let message = format!(
+            "the query: `wait` must be a duration of at most {} \
+            m",
+            MAX_WAIT.as_secs() / 60
+        );
         ApiError::new(ErrorCode::InvalidRequest, message)
             .with_help("write it as `30s`, `500ms` or `2m`")
     })

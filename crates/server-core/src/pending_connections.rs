@@ -35,9 +35,9 @@ pub struct PendingConnection {
 }
 
 impl PendingConnections {
-    /// Creates an empty list with a maximum of `most`.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { max_pending: most.max(1), list: Mutex::default() })
+    /// Creates an empty list with a maximum of `max_connections`.
+    pub fn new(max_connections: usize) -> Arc<Self> {
+        Arc::new(Self { max_pending: max_connections.max(1), list: Mutex::default() })
     }
 
     fn with_list<T>(&self, change: impl FnOnce(&mut PendingList) -> T) -> T {

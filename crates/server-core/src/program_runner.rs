@@ -84,7 +84,7 @@ pub trait ProgramRunner: Send + Sync + fmt::Debug {
 
 /// Adds the functions of this caller to the description of the tool that runs programs.
 pub fn describe_run_program(
-    (state, who): (&ServerState, &Principal),
+    (state, principal): (&ServerState, &Principal),
     entry: &CatalogEntry,
     (format, alias): (ProviderFormat, &str),
 ) -> Option<Json> {
@@ -93,7 +93,7 @@ pub fn describe_run_program(
     {
         return None;
     }
-    let functions = state.components.programs.as_ref()?.function_descriptions(who)?;
+    let functions = state.components.programs.as_ref()?.function_descriptions(principal)?;
     let mut tool = Tool::clone(&entry.tool);
     tool.description = format!("{}\n\n{functions}", tool.description);
     formats::render_tool(format, &tool, alias).json

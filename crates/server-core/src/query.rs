@@ -1,4 +1,5 @@
-//! Query strings: reading one into a type, and errors that name the parameter and the known ones.
+//! Query string parser: decodes a query into a type. Errors name the unknown parameter and the
+//! known ones.
 
 use axum::extract::Query;
 use http::Uri;
@@ -46,9 +47,9 @@ fn rephrase_error(text: &str) -> String {
     }
     let wrong = match error {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
-            "is no whole number"
+            "is not a whole number"
         }
-        "number too large to fit in target type" => "is too large a number",
+        "number too large to fit in target type" => "is too large",
         "provided string was not `true` or `false`" => "is neither `true` nor `false`",
         other => {
             return parameter.map_or_else(
@@ -65,8 +66,8 @@ fn rephrase_error(text: &str) -> String {
 fn list_parameters(list: &str) -> String {
     let names: Vec<_> = list.split('`').skip(1).step_by(2).collect();
     match names.as_slice() {
-        [] => "there are no parameters here".to_owned(),
-        [only] => format!("the only one is `{only}`"),
+        [] => "this route has no parameters".to_owned(),
+        [only] => format!("the only parameter is `{only}`"),
         names => format!("use one of {}", names.join(", ")),
     }
 }
@@ -114,10 +115,10 @@ mod tests {
                 "who%60%2C%20expected%20%60x=1",
                 "unknown parameter `who`, expected `x`; use one of limit, cursor, open",
             ),
-            ("limit=many", "`limit` is no whole number"),
-            ("limit=-1", "`limit` is no whole number"),
-            ("limit=", "`limit` is no whole number"),
-            ("cursor=99999999999999999999999", "`cursor` is too large a number"),
+            ("limit=many", "`limit` is not a whole number"),
+            ("limit=-1", "`limit` is not a whole number"),
+            ("limit=", "`limit` is not a whole number"),
+            ("cursor=99999999999999999999999", "`cursor` is too large"),
             ("open=yes", "`open` is neither `true` nor `false`"),
             ("limit=1&limit=1", "the parameter `limit` is given twice"),
         ] {
@@ -125,9 +126,9 @@ mod tests {
         }
         let one =
             |query: &str| parse_query::<One>(&format!("/x?{query}").parse().unwrap()).unwrap_err();
-        assert_eq!(one("x=1"), "the query: unknown parameter `x`; the only one is `tag`");
+        assert_eq!(one("x=1"), "the query: unknown parameter `x`; the only parameter is `tag`");
         assert_eq!(one(""), "the query: the parameter `tag` is missing");
         let none = parse_query::<Empty>(&"/x?y=1".parse().unwrap()).unwrap_err();
-        assert_eq!(none, "the query: unknown parameter `y`; there are no parameters here");
+        assert_eq!(none, "the query: unknown parameter `y`; this route has no parameters");
     }
 }

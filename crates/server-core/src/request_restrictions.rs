@@ -90,12 +90,12 @@ pub fn restrict_from_request(
 pub fn apply_restrictions(
     state: &ServerState,
     principal: &Principal,
-    narrowing: &RequestRestrictions,
+    restrictions: &RequestRestrictions,
 ) -> Result<Principal, ApiError> {
-    if *narrowing == RequestRestrictions::default() {
+    if *restrictions == RequestRestrictions::default() {
         return Ok(principal.clone());
     }
-    if let Some(task) = &narrowing.task_type {
+    if let Some(task) = &restrictions.task_type {
         let policy = state.components.gateway.active_policy();
         if !policy.is_known_task_type(task) {
             let known: Vec<_> = policy.task_types().collect();
@@ -105,7 +105,7 @@ pub fn apply_restrictions(
                 .with_help(format!("use one of {}", known.join(", "))));
         }
     }
-    Ok(principal.with_restrictions(narrowing))
+    Ok(principal.with_restrictions(restrictions))
 }
 
 /// Removes these parameters from a URI, since the route rejects unknown ones.
@@ -151,10 +151,17 @@ fn parse_restriction(
 
 fn invalid_value(name: &str) -> ApiError {
     let fix = match name {
-        TASK_TYPE => "say one task type",
-        _ => "say `true` or `false`",
+        TASK_TYPE => "give one task type",
+        _ => "write `true` or `false`",
     };
-    ApiError::new(ErrorCode::InvalidRequest, format!("`{name}` cannot be read")).with_help(fix)
+    ApiError::new(
+        ErrorCode::InvalidRequest,
+        format!(
+            "the header `{name}` contains invalid \
+        characters"
+        ),
+    )
+    .with_help(fix)
 }
 
 #[cfg(test)]

@@ -99,13 +99,13 @@ impl ApiRoute {
 }
 
 /// The escaped and truncated client input, for error messages.
-pub fn escape_truncated(text: &str, most: usize) -> String {
-    text.chars().take(most).flat_map(char::escape_debug).collect()
+pub fn escape_truncated(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).flat_map(char::escape_debug).collect()
 }
 
 /// The error for an unknown path.
 pub fn not_found(uri: &Uri) -> ApiError {
     let path = escape_truncated(uri.path(), 200);
-    ApiError::new(ErrorCode::NotFound, format!("there is nothing at `{path}`"))
-        .with_help("see /openapi.json for what there is")
+    ApiError::new(ErrorCode::NotFound, format!("no route at `{path}`"))
+        .with_help("see /openapi.json for all routes")
 }

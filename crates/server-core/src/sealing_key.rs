@@ -26,23 +26,24 @@ impl SealingKey {
         Self(RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok())
     }
 
-    /// Seals `plain`, bound to `bound`: opening requires the same values.
-    pub fn seal_bytes(&self, bound: &[&str], plain: &[u8]) -> Option<String> {
-        let mut text = plain.to_vec();
+    /// Seals `plaintext`, bound to `context`: opening requires the same values.
+    pub fn seal_bytes(&self, context: &[&str], plaintext: &[u8]) -> Option<String> {
+        let mut text = plaintext.to_vec();
         let key = self.0.as_ref()?;
-        let nonce = key.seal_in_place_append_tag(Aad::from(encode_parts(bound)), &mut text).ok()?;
+        let nonce =
+            key.seal_in_place_append_tag(Aad::from(encode_parts(context)), &mut text).ok()?;
         text.splice(..0, nonce.as_ref().iter().copied());
         Some(URL_SAFE_NO_PAD.encode(text))
     }
 
     /// Opens a sealed text; `None` if it was not sealed by this installation, was changed, or is
     /// bound to other values.
-    pub fn open_sealed(&self, bound: &[&str], text: &str) -> Option<Vec<u8>> {
+    pub fn open_sealed(&self, context: &[&str], text: &str) -> Option<Vec<u8>> {
         let text = Some(text).filter(|text| text.len() <= MAX_SEALED_BYTES)?;
         let mut bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let aad = Aad::from(encode_parts(bound));
+        let aad = Aad::from(encode_parts(context));
         self.0.as_ref()?.open_in_place(nonce, aad, sealed).ok().map(|plain| plain.to_vec())
     }
 }

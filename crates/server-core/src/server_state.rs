@@ -106,13 +106,14 @@ pub struct StateInner {
 
 impl ServerState {
     /// Creates the state from its components.
-    pub fn new(parts: ServerComponents) -> Self {
-        let (lists, metrics) = (ToolListCache::default(), Metrics::new(&parts.call_counters));
-        let page =
-            ArcSwapOption::from(parts.pending_call_options.approval_page.clone().map(Arc::new));
+    pub fn new(components: ServerComponents) -> Self {
+        let (lists, metrics) = (ToolListCache::default(), Metrics::new(&components.call_counters));
+        let page = ArcSwapOption::from(
+            components.pending_call_options.approval_page.clone().map(Arc::new),
+        );
         let (room, streams) = (BodyBudget::default(), StreamLimits::default());
         Self(Arc::new(StateInner {
-            components: parts,
+            components,
             tool_lists: lists,
             metrics,
             body_budget: room,
@@ -156,8 +157,8 @@ impl ServerState {
     }
 
     /// Sets the trusted token issuers.
-    pub fn set_trusted_issuers(&self, trusted: Option<IssuerTrust>) {
-        self.0.components.issuers.replace(trusted);
+    pub fn set_trusted_issuers(&self, issuers: Option<IssuerTrust>) {
+        self.0.components.issuers.replace(issuers);
     }
 
     /// A weak reference, for background work that ends with the server.

@@ -43,8 +43,8 @@ struct SlowProgress {
 
 impl SteadyClock {
     /// Creates a clock over this one, without any history.
-    pub fn new(machine: Arc<dyn Clock>) -> Self {
-        Self { system_clock: machine, latest: AtomicU64::new(0), slow_progress: Mutex::default() }
+    pub fn new(system_clock: Arc<dyn Clock>) -> Self {
+        Self { system_clock, latest: AtomicU64::new(0), slow_progress: Mutex::default() }
     }
 
     /// Restores the latest time from the store.
@@ -101,7 +101,9 @@ impl SteadyClock {
             if is_behind && !was_behind {
                 tracing::warn!(
                     %machine, %latest,
-                    "the machine's clock is behind the latest time that was seen: ends are judged by that; if it was wrong, start once with `--accept-clock`"
+                    "the system clock is behind the latest stored time, which is used for \
+                     expirations instead; if the stored time is wrong, start once with \
+                     `--accept-clock`"
                 );
             }
             was_behind = is_behind;
@@ -109,7 +111,7 @@ impl SteadyClock {
             if let Err(error) = &stored
                 && !failed
             {
-                tracing::warn!(%error, "the latest time is not stored");
+                tracing::warn!(%error, "cannot store the latest time");
             }
             failed = stored.is_err();
         }

@@ -31,25 +31,30 @@ impl StreamLimits {
     ///
     /// # Errors
     /// Returns a message if its key has the maximum.
-    pub fn open_stream(&self, who: &Principal) -> Result<OpenStream, String> {
-        let key: Box<str> = format!("{}/{}", who.org().as_str(), who.limit_key_id()).into();
+    pub fn open_stream(&self, principal: &Principal) -> Result<OpenStream, String> {
+        let key: Box<str> =
+            format!("{}/{}", principal.org().as_str(), principal.limit_key_id()).into();
         let mut all = self.lock_counts();
         let count = all.entry(key.clone()).or_default();
         if *count >= MAX_STREAMS_PER_KEY {
             return Err(format!(
-                "this key has {MAX_STREAMS_PER_KEY} event streams and waiting requests open, which is its limit; close some"
+                "this key already has {MAX_STREAMS_PER_KEY} open event streams and waiting \
+                 requests, the maximum; close some"
             ));
         }
         *count += 1;
         Ok(OpenStream { streams: self.clone(), key })
     }
 
-    /// How long a request of this caller may wait, out of the requested `time`. It is zero if its
+    /// Returns how long a request of this caller may wait, at most `requested`. It is zero if its
     /// key has the maximum of streams and waiting requests: the request then returns the current
     /// state.
-    pub fn allowed_wait(&self, who: &Principal, time: Duration) -> AllowedWait {
-        let open = if time.is_zero() { None } else { self.open_stream(who).ok() };
-        AllowedWait { duration: if open.is_some() { time } else { Duration::ZERO }, _open: open }
+    pub fn allowed_wait(&self, principal: &Principal, requested: Duration) -> AllowedWait {
+        let open = if requested.is_zero() { None } else { self.open_stream(principal).ok() };
+        AllowedWait {
+            duration: if open.is_some() { requested } else { Duration::ZERO },
+            _open: open,
+        }
     }
 }
 

@@ -63,9 +63,9 @@ struct ActiveIssuers {
 
 impl TokenIssuers {
     /// Replaces the trusted issuers. The keys of an issuer with an unchanged JWKS URL are kept.
-    pub fn replace(&self, trusted: Option<IssuerTrust>) {
+    pub fn replace(&self, trust: Option<IssuerTrust>) {
         let before = self.current.load_full();
-        let inner = trusted.map(|IssuerTrust { resource, issuers, key_source: keys }| {
+        let inner = trust.map(|IssuerTrust { resource, issuers, key_source: keys }| {
             let mut scopes: Vec<String> = issuers.iter().flat_map(granted_scopes).collect();
             scopes.sort_unstable();
             scopes.dedup();
@@ -94,11 +94,11 @@ impl TokenIssuers {
         &self,
         presented: &str,
         source: Option<&str>,
-        (ring, clock): (&KeyRing, &Arc<dyn Clock>),
+        (key_ring, clock): (&KeyRing, &Arc<dyn Clock>),
     ) -> Result<Principal, ApiError> {
         let inner = self.current.load_full();
         let judged = match &inner {
-            Some(inner) => inner.verify_token(presented, source, (ring, clock)).await,
+            Some(inner) => inner.verify_token(presented, source, (key_ring, clock)).await,
             None => Err(TokenRejection::Invalid(CredentialErrorKind::UnknownIssuer.into())),
         };
         let refused = match judged {
@@ -112,21 +112,23 @@ impl TokenIssuers {
             }
             TokenRejection::Invalid(TokenVerificationError::NoGrant) => {
                 tracing::info!("token without a grant");
-                let message = "the token holds, and nothing is granted for what it says";
+                let message = "the token is valid, but no grant matches its claims";
                 let error = ApiError::new(ErrorCode::Forbidden, message)
-                    .with_help("ask for the scope that is named, or have the operator grant it");
+                    .with_help("request the named scope, or ask the operator for a grant");
                 return Err(self.with_challenge(error, source, Some("insufficient_scope")));
             }
             TokenRejection::KeysUnavailable => {
-                let told = "the keys of the token's issuer cannot be had just now";
+                let told = "the signing keys of the token's issuer are unavailable";
                 return Err(ApiError::new(ErrorCode::UpstreamLost, told)
-                    .with_help("try again in some seconds"));
+                    .with_help("try again in a few seconds"));
             }
         };
-        tracing::info!(reason = reason.as_str(), "token refused");
+        tracing::info!(reason = reason.as_str(), "token rejected");
         let told = CredentialError::new(reason).to_string();
-        let error = ApiError::new(ErrorCode::Unauthenticated, told)
-            .with_help("send `Authorization: Bearer TOKEN` with one that was made for this server");
+        let error = ApiError::new(ErrorCode::Unauthenticated, told).with_help(
+            "send `Authorization: Bearer TOKEN` with a token that was issued for this \
+                server",
+        );
         Err(self.with_challenge(error, source, Some("invalid_token")))
     }
 
@@ -135,10 +137,10 @@ impl TokenIssuers {
         &self,
         error: ApiError,
         source: Option<&str>,
-        fault: Option<&str>,
+        error_code: Option<&str>,
     ) -> ApiError {
         match self.current.load().as_deref() {
-            Some(inner) => error.with_challenge(inner.challenge_header(source, fault)),
+            Some(inner) => error.with_challenge(inner.challenge_header(source, error_code)),
             None => error,
         }
     }

@@ -43,9 +43,9 @@ pub fn page_after<'a>(
     view: &'a CatalogView,
     limit: usize,
     cursor: Option<&str>,
-    fits: impl Fn(&CatalogEntry) -> bool,
+    matches: impl Fn(&CatalogEntry) -> bool,
 ) -> Option<ToolPage<'a>> {
-    let mut tools = tools_after(view, cursor)?.filter(|entry| fits(entry));
+    let mut tools = tools_after(view, cursor)?.filter(|entry| matches(entry));
     let page: Vec<_> = tools.by_ref().take(limit).collect();
     let more = tools.next().is_some();
     let next = page.last().filter(|_| more).map(|entry| entry.name.to_string());

@@ -1,4 +1,5 @@
-//! Tool calls that wait for an approval: what the client is told and how it resumes the call.
+//! Tool calls that wait for an approval: the messages to the client, and the resumption of the
+//! call.
 //!
 //! A client's response does not approve a call, unless the operator configured the client's key to
 //! confirm calls. The record then names the client as the approver.
@@ -62,14 +63,18 @@ impl ApprovalContext {
     /// message with the address of the approval page.
     pub(crate) fn elicitation(
         &self,
-        (state, can, confirms): (&McpServerState, &ClientCapabilities, bool),
+        (state, capabilities, can_confirm): (&McpServerState, &ClientCapabilities, bool),
         (call, approval): (CallId, &ApprovalRequest),
     ) -> Option<Json> {
         let (form, url) = (json!({"mode": "form"}), json!({"mode": "url"}));
         let answers = |mode: &Value| {
-            client_capabilities::supports_request(can, ELICITATION_METHOD, &Json::encode(mode))
+            client_capabilities::supports_request(
+                capabilities,
+                ELICITATION_METHOD,
+                &Json::encode(mode),
+            )
         };
-        if confirms && answers(&form) {
+        if can_confirm && answers(&form) {
             let message = format!("{} Let call {call} run?", approval.reason);
             return Some(Json::encode(&json!({
                 "mode": "form", "message": message,
@@ -92,9 +97,10 @@ impl ApprovalContext {
     pub(crate) fn input_requests(
         &self,
         client: (&McpServerState, &ClientCapabilities, bool),
-        held: (CallId, &ApprovalRequest),
+        pending_call: (CallId, &ApprovalRequest),
     ) -> Option<Json> {
-        let question = self.resumed_call.is_none().then(|| self.elicitation(client, held))??;
+        let question =
+            self.resumed_call.is_none().then(|| self.elicitation(client, pending_call))??;
         let request = Json::encode(&json!({"method": ELICITATION_METHOD, "params": question}));
         Some(Json::object_from([(INPUT_REQUEST_KEY, &request)]))
     }
@@ -146,7 +152,11 @@ fn parse_decision(answer: &Json) -> Option<bool> {
 /// address of the approval page.
 pub(crate) async fn hold_open(
     (state, principal): (&McpServerState, &Principal),
-    (held, can, ask): (&ApprovalContext, &ClientCapabilities, Option<Arc<dyn ClientRequester>>),
+    (context, capabilities, requester): (
+        &ApprovalContext,
+        &ClientCapabilities,
+        Option<Arc<dyn ClientRequester>>,
+    ),
     answer: CallResponse,
 ) -> CallResponse {
     let Ok(ExecutionState::Pending(PendingReason::Approval(approval))) = &answer.result else {
@@ -154,16 +164,16 @@ pub(crate) async fn hold_open(
     };
     let (gateway, call) = (&state.components.gateway, answer.call_id);
     let confirms = gateway.allows_client_confirmation(principal);
-    let question = held.elicitation((state, can, confirms), (call, approval));
+    let question = context.elicitation((state, capabilities, confirms), (call, approval));
     let waiting = wait_for_result(
         state,
         principal,
         (call, state.components.pending_call_options.response_timeout),
     );
     let asking = async {
-        let Some((ask, question)) = ask.zip(question) else { return };
+        let Some((requester, question)) = requester.zip(question) else { return };
         let answered =
-            ClientRequester::send_request(ask.as_ref(), ELICITATION_METHOD, question).await;
+            ClientRequester::send_request(requester.as_ref(), ELICITATION_METHOD, question).await;
         let word = answered.ok().and_then(|answer| parse_decision(&answer)).filter(|_| confirms);
         if let Some(agrees) = word {
             gateway.confirm_as_client((principal, Interface::Mcp), call, agrees).await.ok();

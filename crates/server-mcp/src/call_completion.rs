@@ -191,7 +191,7 @@ impl CallCompletion {
             Ok(result) => return result,
             Err(state) => state,
         };
-        let message = "the tool asks for input, which this client cannot give";
+        let message = "the tool requests input, which this client does not support";
         match (state, &self.state_binding) {
             (
                 ExecutionState::Pending(PendingReason::Input { input_requests, state }),
@@ -218,7 +218,7 @@ impl CallCompletion {
                     None => encoder.encode_failure(
                         &CallFailure::new(
                             ErrorCode::Internal,
-                            "the tool's question cannot be held",
+                            "the tool's input request cannot be stored",
                         ),
                         self.is_method,
                     ),
@@ -280,10 +280,13 @@ fn missing_capability(
     });
     let method = unanswerable?;
     let Some(needed) = client_capabilities::required_capability(&method) else {
-        let message = "the tool asks for something that no client can be asked";
+        let message = "the tool requests input of a kind that no client supports";
         return Some((StatusCode::OK, RpcError::new(error_codes::INTERNAL_ERROR, message)));
     };
-    let message = format!("the tool asks through `{method}`; declare the capability `{needed}`");
+    let message = format!(
+        "the tool requests input through `{method}`; declare the capability \
+        `{needed}`"
+    );
     let empty = Json::empty_object();
     let data =
         Json::object_from([("requiredCapabilities", &Json::object_from([(needed, &empty)]))]);

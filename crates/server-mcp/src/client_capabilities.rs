@@ -30,13 +30,20 @@ pub(crate) fn required_capability(method: &str) -> Option<&'static str> {
 }
 
 /// Whether the client declared support for this request: its method and its mode.
-pub(crate) fn supports_request(can: &ClientCapabilities, method: &str, params: &Json) -> bool {
+pub(crate) fn supports_request(
+    capabilities: &ClientCapabilities,
+    method: &str,
+    params: &Json,
+) -> bool {
     match method {
-        "elicitation/create" => can.supports_elicitation && supports_mode(can, params),
-        "sampling/createMessage" => {
-            can.supports_sampling && (!uses_tools(params) || supports_sampling_tools(can))
+        "elicitation/create" => {
+            capabilities.supports_elicitation && supports_mode(capabilities, params)
         }
-        "roots/list" => can.supports_roots,
+        "sampling/createMessage" => {
+            capabilities.supports_sampling
+                && (!uses_tools(params) || supports_sampling_tools(capabilities))
+        }
+        "roots/list" => capabilities.supports_roots,
         _ => false,
     }
 }
@@ -69,8 +76,10 @@ fn supports_sampling_tools(can: &ClientCapabilities) -> bool {
 }
 
 /// Whether the client supports any request.
-pub(crate) fn supports_any_request(can: &ClientCapabilities) -> bool {
-    can.supports_elicitation || can.supports_sampling || can.supports_roots
+pub(crate) fn supports_any_request(capabilities: &ClientCapabilities) -> bool {
+    capabilities.supports_elicitation
+        || capabilities.supports_sampling
+        || capabilities.supports_roots
 }
 
 #[cfg(test)]

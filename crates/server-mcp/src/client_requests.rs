@@ -1,4 +1,4 @@
-//! Requests to a client of the handshake era while its call runs.
+//! Requests to a client of an MCP version with a handshake, while its call runs.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use server_core::body::json_limits_for;
 pub(crate) async fn handle_message(
     state: &McpServerState,
     principal: &Principal,
-    scope: &Endpoint,
+    endpoint: &Endpoint,
     headers: &HeaderMap,
     body: Bytes,
 ) -> McpResponse {
@@ -32,7 +32,7 @@ pub(crate) async fn handle_message(
         None => {
             let now = state.components.clock.wall_now();
             dispatch_message(
-                EndpointCaller { state, principal, endpoint: scope, received_at: now },
+                EndpointCaller { state, principal, endpoint, received_at: now },
                 RequestHeaders::new(headers),
                 body,
             )
@@ -163,7 +163,7 @@ fn handle_client_response(
         Some(ProtocolEra::Handshake) | None => caller.find_session(headers)?,
     };
     let Some(session) = session else {
-        let message = "an answer belongs to a session in which something was asked";
+        let message = "the response matches no session with a pending request";
         return Err(RequestError::bad_request(error_codes::INVALID_REQUEST, message));
     };
     session.runtime.resolve_client_request(response.id.as_ref(), response.result);

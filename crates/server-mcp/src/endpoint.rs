@@ -49,7 +49,9 @@ impl Endpoint {
                 Err(bad(format!("unknown names `{}`; use safe or native", word.escape_debug())))
             }
             (Self::Source(_), Some(_)) => {
-                Err(bad("a source's own endpoint has its own names; leave `names` out".to_owned()))
+                Err(bad("the endpoint of a single source always uses native names; omit \
+                    `names`"
+                    .to_owned()))
             }
         }
     }
@@ -77,7 +79,7 @@ impl Endpoint {
     ) -> Result<Option<&'v Arc<SourceCatalog>>, String> {
         let Self::Source(source) = self else { return Ok(None) };
         let shown: String = source.chars().take(128).collect();
-        let missing = || format!("there is no source `{}` here", shown.escape_debug());
+        let missing = || format!("no source `{}`", shown.escape_debug());
         view.source_catalog(source).map(Some).ok_or_else(missing)
     }
 
@@ -88,6 +90,6 @@ impl Endpoint {
 }
 
 /// Whether the source is an MCP server.
-pub(crate) fn is_mcp_source(shelf: &SourceCatalog) -> bool {
-    shelf.kind == MCP_KIND
+pub(crate) fn is_mcp_source(source_catalog: &SourceCatalog) -> bool {
+    source_catalog.kind == MCP_KIND
 }

@@ -37,7 +37,7 @@ impl EventSink {
     /// Queues a notification; it is dropped if the client is too slow.
     pub(crate) fn send_notification(&self, event: Bytes) {
         if !self.push_event(event, MAX_NOTIFICATIONS, MAX_QUEUED_BYTES) {
-            tracing::trace!("a notice was dropped");
+            tracing::trace!("notification dropped");
         }
     }
 
@@ -64,16 +64,16 @@ impl EventSink {
         true
     }
 
-    /// Moves all queued events to `into` and forwards later events to it.
-    pub(crate) fn forward_events_to(&self, into: &Arc<Self>) {
+    /// Moves all queued events to `target` and forwards later events to it.
+    pub(crate) fn forward_events_to(&self, target: &Arc<Self>) {
         let ready = {
             let mut held = self.lock_state();
-            held.forward_to = Some(Arc::clone(into));
+            held.forward_to = Some(Arc::clone(target));
             held.bytes = 0;
             std::mem::take(&mut held.queue)
         };
         for event in ready {
-            into.send_notification(event);
+            target.send_notification(event);
         }
     }
 

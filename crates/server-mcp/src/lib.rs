@@ -75,9 +75,9 @@ pub(crate) struct WeakMcpServerState(Weak<StateInner>, Weak<McpComponents>);
 
 impl McpServerState {
     /// Creates the state from the components of the server.
-    pub fn new(parts: ServerComponents) -> Self {
-        let mcp = Arc::new(McpComponents::new(&parts.installation_secret));
-        Self { server: ServerState::new(parts), mcp_components: mcp }
+    pub fn new(components: ServerComponents) -> Self {
+        let mcp = Arc::new(McpComponents::new(&components.installation_secret));
+        Self { server: ServerState::new(components), mcp_components: mcp }
     }
 
     /// Closes the streams of clients and cancels detached tasks. For the shutdown of the server;

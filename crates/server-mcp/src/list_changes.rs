@@ -64,25 +64,21 @@ pub(crate) struct ListChangeListener {
 }
 
 impl ListChangeListener {
-    pub(crate) fn new(
-        caller: EndpointCaller<'_>,
-        outlet: Arc<EventSink>,
-        kinds: ListKinds,
-    ) -> Self {
+    pub(crate) fn new(caller: EndpointCaller<'_>, sink: Arc<EventSink>, kinds: ListKinds) -> Self {
         let (principal, scope) = (caller.principal.clone(), caller.endpoint.clone());
         let seen = ListDigests::from_view(&caller.tool_view(), &scope);
         Self {
             principal,
             endpoint: scope,
-            event_sink: outlet,
+            event_sink: sink,
             kinds,
             last_digests: seen,
             subscription: None,
         }
     }
 
-    pub(crate) fn with_subscription(self, id: Json, last: Bytes) -> Self {
-        Self { subscription: Some((id, last)), ..self }
+    pub(crate) fn with_subscription(self, id: Json, final_event: Bytes) -> Self {
+        Self { subscription: Some((id, final_event)), ..self }
     }
 
     /// Sends a notification for each list that changed since the last one. Listeners of one view
@@ -132,7 +128,7 @@ impl ListChangeListener {
         if let Some((_, last)) = &self.subscription {
             // A client that does not read gets no final event.
             if !self.event_sink.send_required(last.clone()) {
-                tracing::trace!("a listener went without its last word");
+                tracing::trace!("the final event of a stream was dropped");
             }
         }
         self.event_sink.close();

@@ -94,7 +94,7 @@ pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, 
 /// Handles `resources/list` and `resources/templates/list`.
 pub(crate) fn list_resources(
     request: &RequestContext<'_>,
-    templates: bool,
+    is_template: bool,
 ) -> Result<McpResponse, RequestError> {
     let (view, source) =
         (request.caller.tool_view(), require_source_method(request, "mcp.resources.read")?);
@@ -105,9 +105,9 @@ pub(crate) fn list_resources(
         .map_err(RequestError::invalid_params)?
         .ok_or_else(|| request.method_not_found())?;
     let words =
-        if templates { ("resourceTemplates", "template") } else { ("resources", "resource") };
+        if is_template { ("resourceTemplates", "template") } else { ("resources", "resource") };
     list_page(request, words, (&view, ListKind::SourcePage(words.0, source)), |from| {
-        let all = shelf.resources.iter().filter(|resource| resource.is_template == templates);
+        let all = shelf.resources.iter().filter(|resource| resource.is_template == is_template);
         CachedList::from_page(
             all.map(|resource| (resource.uri.as_str(), resource.raw_definition.clone())),
             from,
@@ -140,7 +140,7 @@ fn list_page(
     let key = ListKey { view: view.id, list_kind: what, from: from.clone() };
     let kept = lists.get_or_build(key, || join(from.as_deref())).ok_or_else(|| {
         RequestError::invalid_params(format!(
-            "the cursor's {one} is no longer there; list from the beginning"
+            "the {one} of the cursor no longer exists; list from the beginning"
         ))
     })?;
     let mut head = encode::result_prefix(request.request_id);

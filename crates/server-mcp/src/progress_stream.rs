@@ -25,13 +25,9 @@ pub(crate) struct ProgressStream {
 }
 
 impl ProgressStream {
-    pub(crate) fn new(
-        outlet: Arc<EventSink>,
-        token: Option<Json>,
-        level: Option<LogLevel>,
-    ) -> Self {
+    pub(crate) fn new(sink: Arc<EventSink>, token: Option<Json>, level: Option<LogLevel>) -> Self {
         Self {
-            event_sink: outlet,
+            event_sink: sink,
             progress_token: token,
             min_level: level,
             last_progress: Mutex::new(f64::NEG_INFINITY),

@@ -50,7 +50,8 @@ impl EndpointCaller<'_> {
             self.received_at,
         );
         found.map(Some).ok_or_else(|| {
-            let message = "the session does not hold; begin a new one with `initialize`";
+            let message = "the session is invalid or has expired; start a new one with \
+                `initialize`";
             RequestError::new(StatusCode::NOT_FOUND, error_codes::INVALID_REQUEST, message)
         })
     }

@@ -69,18 +69,18 @@ impl RequestMeta {
 }
 
 /// Truncates and escapes client input for an error message.
-pub(crate) fn escape_truncated(word: &str) -> String {
-    word.chars().take(MAX_QUOTED_CHARS).collect::<String>().escape_debug().to_string()
+pub(crate) fn escape_truncated(text: &str) -> String {
+    text.chars().take(MAX_QUOTED_CHARS).collect::<String>().escape_debug().to_string()
 }
 
 impl<'a> RequestHeaders<'a> {
-    pub(crate) fn new(all: &'a HeaderMap) -> Self {
-        Self { map: all, cached: None }
+    pub(crate) fn new(headers: &'a HeaderMap) -> Self {
+        Self { map: headers, cached: None }
     }
 
-    /// Creates the headers with their cached values; `said` must belong to these headers.
-    pub fn with_cached(all: &'a HeaderMap, said: &'a CachedHeaderValues) -> Self {
-        Self { map: all, cached: Some(said) }
+    /// Creates the headers with their cached values; `cached` must belong to these headers.
+    pub fn with_cached(headers: &'a HeaderMap, cached: &'a CachedHeaderValues) -> Self {
+        Self { map: headers, cached: Some(cached) }
     }
 
     /// The session id of the headers; `None` if there is none.
@@ -104,10 +104,10 @@ impl<'a> RequestHeaders<'a> {
             ))
         };
         if second.is_some() {
-            return wrong("stands there twice");
+            return wrong("occurs twice");
         }
         let Ok(text) = value.to_str() else {
-            return wrong("holds characters that no header may have");
+            return wrong("contains invalid characters");
         };
         Ok(Some(text.trim()))
     }
@@ -130,28 +130,28 @@ impl<'a> RequestHeaders<'a> {
         self.check_accept(&["application/json", "text/event-stream"])
     }
 
-    /// Checks that the client accepts every media type of `wanted`.
-    pub(crate) fn check_accept(self, wanted: &[&str]) -> Result<(), RequestError> {
+    /// Checks that the client accepts every media type of `required`.
+    pub(crate) fn check_accept(self, required: &[&str]) -> Result<(), RequestError> {
         // The usual value; any other is parsed.
         let mut all = self.map.get_all(ACCEPT).iter();
         if all.next().is_some_and(|value| value == USUAL_ACCEPT) && all.next().is_none() {
             return Ok(());
         }
-        let taken = |wanted: &&str| {
+        let taken = |required: &&str| {
             let any = |part: &str| {
                 let part = media_type_essence(part);
-                let (kind, _) = wanted.split_once('/').unwrap_or_default();
-                part.eq_ignore_ascii_case(wanted)
+                let (kind, _) = required.split_once('/').unwrap_or_default();
+                part.eq_ignore_ascii_case(required)
                     || part == "*/*"
                     || part.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(kind))
             };
             let values = self.map.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
             values.flat_map(|value| value.split(',')).any(any)
         };
-        if wanted.iter().all(taken) {
+        if required.iter().all(taken) {
             return Ok(());
         }
-        let message = format!("send `Accept: {}`", wanted.join(", "));
+        let message = format!("send `Accept: {}`", required.join(", "));
         Err(RequestError::new(StatusCode::NOT_ACCEPTABLE, error_codes::INVALID_REQUEST, message))
     }
 
@@ -191,12 +191,12 @@ impl<'a> RequestHeaders<'a> {
         self,
         method: &str,
         meta: &RequestMeta,
-        named: Option<&Json>,
+        name_param: Option<&Json>,
     ) -> Result<(), RequestError> {
         self.check_equals(&METHOD_HEADER, method)?;
         // A request without a name is rejected later, by the handler of its method.
-        if let Some(named) = named.and_then(Json::string_value) {
-            self.check_equals(&NAME_HEADER, &named)?;
+        if let Some(name_param) = name_param.and_then(Json::string_value) {
+            self.check_equals(&NAME_HEADER, &name_param)?;
         }
         let capabilities = meta.capabilities.as_ref().map(Json::kind);
         if capabilities == Some("object") {
@@ -218,8 +218,8 @@ impl<'a> RequestHeaders<'a> {
         let found =
             if *name == NAME_HEADER { headers::decode_value(found) } else { Some(found.into()) };
         match found {
-            None => wrong("holds no valid Base64"),
-            Some(found) if found != wanted => wrong("does not agree with the body"),
+            None => wrong("is not valid Base64"),
+            Some(found) if found != wanted => wrong("does not match the body"),
             Some(_) => Ok(()),
         }
     }
@@ -235,7 +235,7 @@ fn missing_meta(key: &str) -> RequestError {
 fn unsupported_version(request: &str) -> RequestError {
     let supported = ProtocolVersion::ALL.map(ProtocolVersion::as_str);
     let message = format!(
-        "revision `{}` is not spoken here; use one of {}",
+        "unsupported protocol version `{}`; use one of {}",
         escape_truncated(request),
         supported.join(", ")
     );

@@ -89,10 +89,10 @@ impl RequestStates {
     pub(crate) fn seal_approval_state(
         &self,
         principal: &Principal,
-        bound: &StateBinding,
+        binding: &StateBinding,
         call: CallId,
     ) -> Option<String> {
-        let plain = [&call.0.as_bytes()[..], &bound.binding_hash()].concat();
+        let plain = [&call.0.as_bytes()[..], &binding.binding_hash()].concat();
         self.approval_key.seal_bytes(&owner_binding(principal), &plain)
     }
 
@@ -100,7 +100,7 @@ impl RequestStates {
     pub(crate) fn open_approval_state(
         &self,
         principal: &Principal,
-        bound: &StateBinding,
+        binding: &StateBinding,
         state: Option<&Json>,
     ) -> Result<Option<CallId>, RequestError> {
         let text = state.and_then(Json::string_value);
@@ -108,7 +108,7 @@ impl RequestStates {
             text.and_then(|text| self.approval_key.open_sealed(&owner_binding(principal), &text));
         let Some(plain) = plain else { return Ok(None) };
         match plain.split_first_chunk::<CALL_ID_BYTES>() {
-            Some((call, hash)) if *hash == bound.binding_hash() => {
+            Some((call, hash)) if *hash == binding.binding_hash() => {
                 Ok(Some(CallId(Uuid::from_bytes(*call))))
             }
             _ => Err(invalid_state("belongs to another call; call again without it")),
@@ -120,13 +120,17 @@ impl RequestStates {
     pub(crate) fn seal_state(
         &self,
         principal: &Principal,
-        bound: &StateBinding,
+        binding: &StateBinding,
         (call, resume): (CallId, &[u8]),
         now: WallTime,
     ) -> Option<String> {
         let until = now.0.saturating_add(u64::try_from(STATE_LIFETIME.as_millis()).ok()?);
         if resume.len() > MAX_RESUME_BYTES {
-            tracing::warn!(%call, bytes = resume.len(), "a source wants too much back");
+            tracing::warn!(
+                %call,
+                bytes = resume.len(),
+                "the request state of a source is too large"
+            );
             return None;
         }
         let mut nonce = [0; NONCE_BYTES];
@@ -137,7 +141,7 @@ impl RequestStates {
         plain.extend_from_slice(call.0.as_bytes());
         plain.extend_from_slice(&until.to_be_bytes());
         plain.extend_from_slice(&nonce);
-        plain.extend_from_slice(&bound.binding_hash());
+        plain.extend_from_slice(&binding.binding_hash());
         plain.extend_from_slice(resume);
         self.state_key.seal_bytes(&owner_binding(principal), &plain)
     }
@@ -146,7 +150,7 @@ impl RequestStates {
     pub(crate) async fn open_state(
         &self,
         caller: EndpointCaller<'_>,
-        bound: &StateBinding,
+        binding: &StateBinding,
         (state, answers): (Option<Json>, Option<Json>),
     ) -> Result<Option<CallResumption>, RequestError> {
         let given = |json: &Json| json.kind() != "null";
@@ -161,10 +165,13 @@ impl RequestStates {
         let state = require_string("requestState", Some(&state))?;
         let plain = self.state_key.open_sealed(&owner_binding(caller.principal), &state);
         let opened = plain.as_deref().and_then(OpenedState::from_bytes).ok_or_else(|| {
-            invalid_state("does not hold: it was changed, or is another's; call again without it")
+            invalid_state(
+                "is invalid: it was modified or belongs to another caller; call again \
+                without it",
+            )
         })?;
-        if opened.binding_hash != bound.binding_hash() {
-            return Err(invalid_state("belongs to another call; repeat the call as it was"));
+        if opened.binding_hash != binding.binding_hash() {
+            return Err(invalid_state("belongs to another call; repeat the original call"));
         }
         let now = caller.state.components.clock.wall_now().0;
         if opened.expires_at < now {
@@ -197,8 +204,8 @@ impl RequestStates {
         now: u64,
     ) -> Result<(), RequestError> {
         let unkept = |error: &StoreError| {
-            tracing::warn!(%error, "a `requestState` cannot be taken");
-            invalid_state("cannot be taken, because the store does not answer; try again")
+            tracing::warn!(%error, "cannot accept a `requestState`");
+            invalid_state("cannot be accepted, because the store is unavailable; try again")
         };
         if !self.is_restored.load(Ordering::Acquire) {
             self.restore_used(store).await.map_err(|error| unkept(&error))?;
@@ -270,7 +277,7 @@ fn nonce_row_key(nonce: &[u8; NONCE_BYTES]) -> String {
 }
 
 fn already_used() -> RequestError {
-    invalid_state("was used before; call again without it")
+    invalid_state("was already used; call again without it")
 }
 
 struct OpenedState<'a> {

@@ -99,9 +99,7 @@ pub(crate) async fn subscribe_resource(
     source_method(request, SUBSCRIBE_METHOD)?;
     let uri = request.require_uri()?;
     let session = request.session.as_ref().ok_or_else(|| {
-        RequestError::invalid_params(
-            "a subscription belongs to a session; begin one with `initialize`",
-        )
+        RequestError::invalid_params("a subscription needs a session; start one with `initialize`")
     })?;
     if session.runtime.is_subscribed(&uri) {
         return Ok(request.encode_result(&Json::empty_object()));
@@ -115,7 +113,7 @@ pub(crate) async fn subscribe_resource(
         return Ok(request.encode_result(&Json::empty_object()));
     }
     Err(RequestError::invalid_params(format!(
-        "a session follows at most {MAX_SUBSCRIPTIONS} resources"
+        "a session can subscribe to at most {MAX_SUBSCRIPTIONS} resources"
     )))
 }
 
@@ -165,6 +163,9 @@ pub(crate) async fn start_subscription(
     let Some(answer) = answer.filter(|answer| answer.result.is_err()) else { return Ok(Ok(task)) };
     match context.result_encoder().encode_method_result(answer) {
         Ok(failed) => Ok(Err(failed)),
-        Err(_) => Err(RequestError::internal_error("the subscription waits for something")),
+        Err(_) => Err(RequestError::internal_error(
+            "the subscription needs input, which is not \
+            supported",
+        )),
     }
 }

@@ -42,12 +42,12 @@ pub(crate) struct BodyParts {
 
 impl BodyParts {
     /// Joins prefix, shared bytes and suffix, copying only small bodies.
-    pub(crate) fn new(mut head: Vec<u8>, kept: Bytes, tail: Bytes) -> Self {
-        if kept.len() > MAX_COALESCED_BYTES {
-            return Self { parts: [head.into(), kept, tail], next: 0 };
+    pub(crate) fn new(mut head: Vec<u8>, shared: Bytes, tail: Bytes) -> Self {
+        if shared.len() > MAX_COALESCED_BYTES {
+            return Self { parts: [head.into(), shared, tail], next: 0 };
         }
-        head.reserve_exact(kept.len() + tail.len());
-        head.extend_from_slice(&kept);
+        head.reserve_exact(shared.len() + tail.len());
+        head.extend_from_slice(&shared);
         head.extend_from_slice(&tail);
         Bytes::from(head).into()
     }
@@ -102,18 +102,18 @@ impl EventStream {
     /// Creates a stream that ends when its sink is closed or, if it has a final event, after that
     /// event.
     pub(crate) fn new(
-        outlet: Arc<EventSink>,
+        sink: Arc<EventSink>,
         last: Option<AbortOnDropHandle<Option<Bytes>>>,
-        held: impl Any + Send + Sync,
+        guard: impl Any + Send + Sync,
     ) -> Self {
         let alive = Box::pin(tokio::time::sleep(KEEP_ALIVE_INTERVAL));
         Self {
-            event_sink: outlet,
+            event_sink: sink,
             final_event_task: last,
             final_event: None,
             is_finished: false,
             keep_alive_timer: alive,
-            _guards: Box::new(held),
+            _guards: Box::new(guard),
         }
     }
 

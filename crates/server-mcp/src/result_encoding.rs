@@ -90,17 +90,17 @@ impl ResultEncoder<'_> {
     }
 
     /// Encodes a failure of a method or a tool.
-    pub(crate) fn encode_failure(self, failure: &CallFailure, method: bool) -> EncodedResult {
+    pub(crate) fn encode_failure(self, failure: &CallFailure, is_method: bool) -> EncodedResult {
         // The error for an undeclared capability addresses the client itself, at every endpoint.
         let declares = |error: &UpstreamRpcError| {
             self.era == ProtocolEra::Stateless && error.code == error_codes::MISSING_CAPABILITY
         };
-        let own = |error: &&UpstreamRpcError| self.is_single_source || method || declares(error);
+        let own = |error: &&UpstreamRpcError| self.is_single_source || is_method || declares(error);
         if let Some(error) = failure.rpc_error.as_deref().filter(own) {
             let error = forward_error(self.era, error);
             return EncodedResult::error(self.id, error_status(self.era, error.code), &error);
         }
-        if !method {
+        if !is_method {
             return self.encode_error_result(failure);
         }
         let code = match failure.code {

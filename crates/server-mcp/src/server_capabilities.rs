@@ -50,7 +50,7 @@ pub(crate) fn handle_initialize(request: &RequestContext<'_>) -> Result<McpRespo
         now,
     );
     let session = session.and_then(|id| HeaderValue::try_from(id).ok());
-    let session = session.ok_or_else(|| RequestError::internal_error("no session can be begun"))?;
+    let session = session.ok_or_else(|| RequestError::internal_error("cannot start a session"))?;
     reply.headers_mut().insert(headers::SESSION_ID, session);
     Ok(reply)
 }

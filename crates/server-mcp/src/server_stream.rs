@@ -29,12 +29,12 @@ const MAX_STREAM_SUBSCRIPTIONS: usize = 256;
 pub(crate) fn open_session_stream(
     state: &McpServerState,
     principal: &Principal,
-    scope: &Endpoint,
+    endpoint: &Endpoint,
     headers: &HeaderMap,
 ) -> McpResponse {
     let now = state.components.clock.wall_now();
     let (caller, heads) = (
-        EndpointCaller { state, principal, endpoint: scope, received_at: now },
+        EndpointCaller { state, principal, endpoint, received_at: now },
         RequestHeaders::new(headers),
     );
     let session = match find_request_session(caller, heads) {
@@ -63,12 +63,12 @@ pub(crate) fn open_session_stream(
 pub(crate) fn end_session(
     state: &McpServerState,
     principal: &Principal,
-    scope: &Endpoint,
+    endpoint: &Endpoint,
     headers: &HeaderMap,
 ) -> McpResponse {
     let now = state.components.clock.wall_now();
     let (caller, heads) = (
-        EndpointCaller { state, principal, endpoint: scope, received_at: now },
+        EndpointCaller { state, principal, endpoint, received_at: now },
         RequestHeaders::new(headers),
     );
     match find_request_session(caller, heads) {
@@ -197,7 +197,7 @@ fn parse_resource_uris(wanted: &Json) -> Result<Vec<String>, RequestError> {
     uris.dedup();
     if uris.len() > MAX_STREAM_SUBSCRIPTIONS {
         return Err(RequestError::invalid_params(format!(
-            "at most {MAX_STREAM_SUBSCRIPTIONS} resources are followed at once"
+            "at most {MAX_STREAM_SUBSCRIPTIONS} resource subscriptions are allowed"
         )));
     }
     Ok(uris)

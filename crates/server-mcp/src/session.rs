@@ -1,6 +1,6 @@
-//! Sessions of the handshake era. A session id is an encrypted token that every server of the
-//! installation can open. State that needs a live connection is kept in this process only, and is
-//! bounded.
+//! Sessions of the MCP versions with a handshake. A session id is an encrypted token that every
+//! server of the installation can open. State that needs a live connection is kept in this process
+//! only, and is bounded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +91,8 @@ impl SessionStore {
     /// Creates a session and returns its id; `None` if no randomness is available.
     pub(crate) fn create_session(
         &self,
-        of: (&Principal, &Endpoint),
-        revision: ProtocolVersion,
+        owner: (&Principal, &Endpoint),
+        version: ProtocolVersion,
         declared: Option<Json>,
         now: WallTime,
     ) -> Option<String> {
@@ -102,22 +102,22 @@ impl SessionStore {
         let declared = shrink_capabilities(declared);
         let fact = SessionClaims {
             nonce,
-            revision: revision.to_string(),
+            revision: version.to_string(),
             expires_at: until,
             capabilities: declared,
         };
-        self.sealing_key.seal_bytes(&session_binding(of), Json::encode(&fact).bytes())
+        self.sealing_key.seal_bytes(&session_binding(owner), Json::encode(&fact).bytes())
     }
 
     /// Finds the session of an id; `None` if it is not valid for this principal and endpoint.
     pub(crate) fn find_session(
         &self,
-        of: (&Principal, &Endpoint),
+        owner: (&Principal, &Endpoint),
         id: &str,
         now: WallTime,
     ) -> Option<Arc<ClientSession>> {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
-        let bound = session_binding(of);
+        let bound = session_binding(owner);
         let known = self.lock_table().open.get(id).map(Arc::clone);
         if let Some(session) = known {
             session.runtime.mark_used(tick);
@@ -158,10 +158,10 @@ impl SessionStore {
     }
 
     /// The lowest log level that any session at this endpoint requested, of any caller.
-    pub(crate) fn min_log_level(&self, scope: &Endpoint) -> Option<LogLevel> {
+    pub(crate) fn min_log_level(&self, endpoint: &Endpoint) -> Option<LogLevel> {
         let known = self.lock_table();
         let here =
-            known.open.values().filter(|session| *session.binding[2] == *scope.binding_key());
+            known.open.values().filter(|session| *session.binding[2] == *endpoint.binding_key());
         here.filter_map(|session| session.runtime.log_level()).min()
     }
 

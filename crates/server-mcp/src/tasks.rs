@@ -1,5 +1,5 @@
-//! The tasks extension of 2026-07-28: calls that continue after their client received a task id,
-//! and the requests about them.
+//! The tasks extension of MCP 2026-07-28: calls that continue after their client received a task
+//! id, and the requests about them.
 //!
 //! A task is the same call, continued by this process: one intent and one outcome, even without a
 //! listener. Its result is what the call would have returned.
@@ -42,16 +42,16 @@ impl Drop for TaskReservation {
 /// Runs a call until it returns or becomes a task. In that case the response is the task, and the
 /// call continues in the background.
 pub(crate) async fn run_detachable(
-    finish: CallCompletion,
+    completion: CallCompletion,
     task: Arc<CallTask>,
     mut request: Box<CallRequest>,
 ) -> EncodedResult {
     let cancel = task.cancel.clone();
     request.task =
         Some(Box::new(TaskRequest { task: Arc::clone(&task) as _, cancellation: cancel }));
-    let (state, id) = (finish.state.clone(), finish.request_id.clone());
+    let (state, id) = (completion.state.clone(), completion.request_id.clone());
     let offered = TaskReservation(Some(Arc::clone(&task)));
-    let mut work = Box::pin(finish.execute_for_task(request));
+    let mut work = Box::pin(completion.execute_for_task(request));
     tokio::select! {
         biased;
         (written, _) = &mut work => return written,

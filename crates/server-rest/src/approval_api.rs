@@ -80,7 +80,7 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
 
 /// The routes without a key: a page that explains how to decide. It contains no data of the call.
 pub(crate) fn public_routes() -> Vec<ApiRoute> {
-    let what = "How to decide about a held call";
+    let what = "Explain how to decide on a pending call";
     vec![ApiRoute::new("get", "/approvals/{id}", what, get(approval_page)).without_key()]
 }
 
@@ -187,13 +187,17 @@ async fn list_approvals(
         None | Some("pending") => true,
         Some("all") => false,
         Some(other) => {
-            let told = format!("`state` is `pending` or `all`, and not `{}`", other.escape_debug());
+            let told = format!(
+                "`state` must be `pending` or `all`, not \
+                `{}`",
+                other.escape_debug()
+            );
             return Err(bad(told));
         }
     };
     let limit = query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
     if limit == 0 || limit > MAX_PAGE_SIZE {
-        return Err(bad(format!("`limit` is 1 to {MAX_PAGE_SIZE}")));
+        return Err(bad(format!("`limit` must be from 1 to {MAX_PAGE_SIZE}")));
     }
     let from = (query.cursor.map(CallId), limit);
     let page = doors
@@ -275,11 +279,11 @@ fn parse_approval_id(id: &str) -> Result<CallId, ApiError> {
 
 fn approval_error(failure: CallFailure) -> ApiError {
     let fix = match failure.code {
-        ErrorCode::NotFound => "`toolkeep approval list` shows those that you may see",
+        ErrorCode::NotFound => "run `toolkeep approval list` to see those that you may decide on",
         ErrorCode::Forbidden => {
             "use the key of a person who has `--right approve` and did not make the call"
         }
-        ErrorCode::Conflict => "look again: `toolkeep approval show ID`",
+        ErrorCode::Conflict => "read it again: `toolkeep approval show ID`",
         _ => return ApiError::new(failure.code, failure.message),
     };
     ApiError::new(failure.code, failure.message).with_help(fix)

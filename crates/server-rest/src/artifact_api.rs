@@ -54,7 +54,11 @@ async fn read_artifact(
     let range_header = headers.get(RANGE).and_then(|range| range.to_str().ok());
     let Some((from, end)) = parse_range(range_header, head.total_bytes) else {
         let told = format!("bytes */{}", head.total_bytes);
-        let message = format!("the range lies outside of the {} bytes there are", head.total_bytes);
+        let message = format!(
+            "the range is outside the {} bytes of the \
+            artifact",
+            head.total_bytes
+        );
         let error =
             ApiError::new(ErrorCode::InvalidRequest, message).with_help("write `bytes=FROM-TO`");
         return Ok(
@@ -125,7 +129,7 @@ fn parse_range(header: Option<&str>, total: u64) -> Option<(u64, u64)> {
 fn artifact_error(error: &ArtifactError) -> ApiError {
     match error {
         ArtifactError::NotFound => ApiError::new(ErrorCode::NotFound, error.to_string())
-            .with_help("call the tool again; what is kept is its caller's alone, for an hour"),
+            .with_help("call the tool again; only its caller can read the result, for one hour"),
         ArtifactError::Unavailable(what) => {
             ApiError::new(ErrorCode::StoreUnavailable, what.clone())
         }

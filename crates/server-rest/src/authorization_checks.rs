@@ -32,8 +32,8 @@ pub(crate) fn require_installation_admin(principal: &Principal) -> Result<(), Ap
 }
 
 /// The error for a change that this caller may not make.
-pub(crate) fn forbidden_change(fault: &ChangeError) -> ApiError {
-    ApiError::new(ErrorCode::Forbidden, fault.to_string())
+pub(crate) fn forbidden_change(error: &ChangeError) -> ApiError {
+    ApiError::new(ErrorCode::Forbidden, error.to_string())
 }
 
 /// Checks a description, which may be empty.

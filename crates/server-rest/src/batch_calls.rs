@@ -87,7 +87,7 @@ pub(crate) async fn execute_batch(
     let format = parse_format(options.format)?;
     let calls = formats::parse_calls(format, message).map_err(|error| {
         ApiError::new(ErrorCode::InvalidRequest, format!("the body, as {format}: {error}"))
-            .with_help("send what the model answered, as its provider wrote it")
+            .with_help("send the unmodified response of the model's provider")
     })?;
     let view = state.components.gateway.view_for(principal, CallerType::Direct);
     let message = BatchExecution { state, principal, view, format, timeout: options.timeout };
@@ -265,11 +265,19 @@ impl BatchExecution<'_> {
         }
         let wait = doors.streams.allowed_wait(principal, wait);
         join_all(pending.into_iter().map(async |called| {
-            let settled = doors.components.gateway.wait_for_result(principal, called.response.call_id, wait.duration);
+            let settled = doors.components.gateway.wait_for_result(
+                principal,
+                called.response.call_id,
+                wait.duration,
+            );
             match settled.await {
                 Ok(answer) => called.response = answer,
                 Err(error) => {
-                    tracing::warn!(call = %called.response.call_id, "a pending call is not read: {}", error.message);
+                    tracing::warn!(
+                        call = %called.response.call_id,
+                        "cannot read a pending call: {}",
+                        error.message
+                    );
                 }
             }
         }))
@@ -299,7 +307,7 @@ fn batch_outcome(result: Result<ExecutionState, CallFailure>) -> (Outcome, Optio
         // The request declared no client capabilities, so an upstream that requests input is at
         // fault.
         Ok(ExecutionState::Pending(_)) => {
-            let told = "the tool asks for input, which cannot be given through this door";
+            let told = "the tool requests input, which this interface does not support";
             (ErrorCode::UpstreamFailed, told.to_owned())
         }
         Err(failure) => (failure.code, failure.message),

@@ -178,9 +178,11 @@ async fn create_call(
         None | Some("native") => {
             execute_one(&state, &principal, CreateCallBody::decode(&large)?, (wait, envelope)).await
         }
-        Some(_) if envelope.is_some() => {
-            Err(ApiError::new(ErrorCode::InvalidRequest, "`envelope` goes with no other `format`"))
-        }
+        Some(_) if envelope.is_some() => Err(ApiError::new(
+            ErrorCode::InvalidRequest,
+            "`envelope` cannot be combined with \
+                `format`",
+        )),
         Some(format) => {
             let options = BatchOptions { format, timeout, wait };
             batch_calls::execute_batch(&state, &principal, options, &large.body.0).await

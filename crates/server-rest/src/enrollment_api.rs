@@ -33,14 +33,14 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
         ApiRoute::new(
             "post",
             "/v1/nodes/{node_id}/invite",
-            "Invite a node to join, once",
+            "Create a one-time invitation for a node",
             post(create_invitation),
         )
         .with_reply::<InvitationReply>(),
         ApiRoute::new(
             "post",
             "/v1/nodes/{node_id}/join",
-            "Join as a node: get a certificate and, with an invitation, a key",
+            "Join as a node: returns a certificate and, with an invitation, a key",
             post(enroll_node),
         )
         .with_body::<JoinNodeBody>()
@@ -195,8 +195,15 @@ async fn registration_key(
 }
 
 fn decode_base64(what: &str, text: &str) -> Result<Vec<u8>, ApiError> {
-    let bad =
-        || ApiError::new(ErrorCode::InvalidRequest, format!("`{what}` is no base64 of its kind"));
+    let bad = || {
+        ApiError::new(
+            ErrorCode::InvalidRequest,
+            format!(
+                "`{what}` is not valid base64 or has \
+            the wrong length"
+            ),
+        )
+    };
     let fits = text.len() <= MAX_BASE64_CHARS;
     fits.then(|| STANDARD.decode(text).ok()).flatten().ok_or_else(bad)
 }
@@ -204,7 +211,7 @@ fn decode_base64(what: &str, text: &str) -> Result<Vec<u8>, ApiError> {
 fn node_error(fault: NodeError) -> ApiError {
     match fault {
         NodeError::NotAuthorized(_) => ApiError::new(ErrorCode::Forbidden, fault.to_string())
-            .with_help("ask the operator for `toolkeep node invite ID`"),
+            .with_help("ask the operator to run `toolkeep node invite ID`"),
         NodeError::Unavailable(told) => ApiError::new(ErrorCode::StoreUnavailable, told),
         fault => ApiError::new(ErrorCode::InvalidRequest, fault.to_string()),
     }

@@ -118,7 +118,7 @@ async fn explain_call(
         Some(_) => {
             let remedy = Right::PolicyExplain.remedy();
             let error = ApiError::missing_right(Right::PolicyExplain);
-            return Err(error.with_help(format!("leave `as` out, or {remedy}")));
+            return Err(error.with_help(format!("omit `as`, or {remedy}")));
         }
     };
     let who = request_restrictions::apply_restrictions(&state, &subject_principal, &narrowing)?;
@@ -170,7 +170,7 @@ fn resolve_key(state: &ServerState, asker: &Principal, key: &str) -> Result<Prin
     }
     let now = state.components.clock.wall_now();
     if record.revoked_at.is_some() || record.expires_at.is_some_and(|expires| expires <= now) {
-        let message = format!("the key `{}` does not hold any more", shown.escape_debug());
+        let message = format!("the key `{}` is no longer valid", shown.escape_debug());
         return Err(ApiError::new(ErrorCode::Conflict, message));
     }
     ring.principal_of_key(key).cloned().ok_or_else(missing)

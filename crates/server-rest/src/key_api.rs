@@ -182,9 +182,7 @@ async fn create_key(
     new.is_agent = match (body.person, body.agent) {
         (Some(person), Some(agent)) if person == agent => {
             let message = "`person` and `agent` contradict each other";
-            return Err(
-                ApiError::new(ErrorCode::InvalidRequest, message).with_help("leave `agent` out")
-            );
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_help("omit `agent`"));
         }
         (Some(person), _) => !person,
         (None, agent) => agent.unwrap_or(true),
@@ -197,7 +195,7 @@ async fn create_key(
         body.expires_in.map(|s| WallTime(now.0.saturating_add(s.saturating_mul(1_000))));
     let (secret, record) = state.components.keys.create_by(&principal, new, now).await?;
     let id = record.id.to_string();
-    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "key made");
+    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "key created");
     Ok(Reply(CreateKeyReply { key: secret.expose().to_owned(), id }))
 }
 
@@ -220,16 +218,17 @@ async fn revoke_key(
         return Err(ApiError::new(ErrorCode::NotFound, format!("no key `{}`", id.escape_debug())));
     };
     if target.level > principal.level() {
-        return Err(ApiError::new(ErrorCode::Forbidden, "the key is of a higher level than yours"));
+        return Err(ApiError::new(ErrorCode::Forbidden, "the key has a higher level than yours"));
     }
     let now = state.components.clock.wall_now();
     if !revocation.last_owner && is_owner(target) {
         let (ring, id) = (Arc::clone(&ring), id.clone());
         if page_query::run_blocking(move || is_last_owner(&ring, &id, now)).await? {
-            let message = "it is the last valid owner key: without it nobody can manage keys, or approve calls";
+            let message = "it is the last valid owner key: without it, keys can no longer be \
+                managed";
             return Err(ApiError::new(ErrorCode::Conflict, message).with_help(
-                "make another owner key first, or revoke it all the same: `toolkeep key revoke ID --yes`; \
-                 `toolkeep key recover` on the server's machine makes a new one",
+                "create another owner key first, or force it with `toolkeep key revoke ID --yes`; \
+                 `toolkeep key recover` on the server's machine creates a new one",
             ));
         }
     }

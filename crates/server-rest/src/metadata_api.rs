@@ -17,7 +17,7 @@ use server_core::token_issuers::ProtectedResourceMetadata;
 
 pub(crate) fn public_routes() -> Vec<ApiRoute> {
     let route = |path, answer| {
-        let what = "How to come by a token, where issuers are configured";
+        let what = "OAuth metadata of this server, if token issuers are configured";
         ApiRoute::new("get", path, what, answer)
             .with_reply::<ProtectedResourceMetadata>()
             .without_key()

@@ -150,7 +150,7 @@ struct HeartbeatReply {
 }
 
 pub(crate) fn node_registry(state: &ServerState) -> Result<&dyn NodeRegistry, ApiError> {
-    let missing = || ApiError::new(ErrorCode::NotFound, "this server keeps no registry of nodes");
+    let missing = || ApiError::new(ErrorCode::NotFound, "this server has no registry of nodes");
     state.components.node_registry.as_deref().ok_or_else(missing)
 }
 
@@ -185,7 +185,7 @@ async fn show_node(
 
 fn unknown_node(node_id: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("no node `{}`", node_id.escape_debug()))
-        .with_help("see `toolkeep node list`")
+        .with_help("run `toolkeep node list` to see all nodes")
 }
 
 /// Revokes keys before certificates: with a valid key the node could obtain another certificate in
@@ -265,7 +265,7 @@ async fn record_heartbeat(
         NodeError::NotFound => ApiError::new(ErrorCode::NotFound, "Node not found")
             .with_help("register its tools with `POST /tools` first"),
         fault => ApiError::new(ErrorCode::Forbidden, fault.to_string())
-            .with_help("use a key whose user is the node's id, with the right `nodes:register`"),
+            .with_help("use a key with the right `nodes:register` whose subject is the node's ID"),
     })?;
     Ok(Reply(HeartbeatReply { node_id, state }))
 }

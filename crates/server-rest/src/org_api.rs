@@ -48,11 +48,23 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             post(enable_org),
         )
         .with_reply::<OrgReply>(),
-        ApiRoute::new("get", tools, "The tools an organisation may use", get(show_org_tools))
-            .with_reply::<OrgToolsReply>(),
-        ApiRoute::new("put", tools, "Say which tools an organisation may use", put(set_org_tools))
-            .with_body::<OrgToolsBody>()
-            .with_reply::<OrgToolsReply>(),
+        ApiRoute::new(
+            "get",
+            tools,
+            "Get the tools that an organisation may \
+            use",
+            get(show_org_tools),
+        )
+        .with_reply::<OrgToolsReply>(),
+        ApiRoute::new(
+            "put",
+            tools,
+            "Set the tools that an organisation may \
+            use",
+            put(set_org_tools),
+        )
+        .with_body::<OrgToolsBody>()
+        .with_reply::<OrgToolsReply>(),
     ]
 }
 
@@ -126,15 +138,15 @@ async fn create_org(
     let CreateOrgBody { name, description } = body;
     let keys = &state.components.keys;
     if name == Org::default() || keys.key_ring().directory().find_org(&name).is_some() {
-        let message = format!("there is an organisation `{name}` already");
-        return Err(ApiError::new(ErrorCode::Conflict, message).with_help("give it another name"));
+        let message = format!("the organisation `{name}` already exists");
+        return Err(ApiError::new(ErrorCode::Conflict, message).with_help("choose another name"));
     }
     check_description(&description, MAX_TEXT_BYTES)?;
     let new = NewKey::first_of_org(name.clone(), KeyStore::generate_key_id()?, &principal);
     let new = new.map_err(|fault| key_error(&fault))?;
     keys.upsert_org(&OrgRecord { name: name.clone(), description, disabled_at: None }).await?;
     let (secret, record) = keys.create_key(new, state.components.clock.wall_now()).await?;
-    tracing::info!(%name, by = principal.key_id(), "organisation made");
+    tracing::info!(%name, by = principal.key_id(), "organisation created");
     let (key, id) = (secret.expose().to_owned(), record.id.to_string());
     Ok(Reply(CreateOrgReply { org: name.to_string(), key, id }))
 }
@@ -147,7 +159,7 @@ async fn disable_org(
     require_right(&principal, Right::OrgsWrite)?;
     let record = find_org(&state, &org)?;
     if record.name == *principal.org() {
-        let message = "that is the organisation of your own key, which would not hold either";
+        let message = "this is the organisation of your own key, which would become invalid too";
         return Err(ApiError::new(ErrorCode::Conflict, message));
     }
     let disabled = record.disabled_at.or_else(|| Some(state.components.clock.wall_now()));
@@ -201,13 +213,14 @@ async fn set_org_tools(
     require_right(&principal, Right::OrgsWrite)?;
     let org = find_org(&state, &org)?.name;
     if org == *principal.org() && !principal.is_owner() {
-        let message = "that is your own organisation, whose tools only an owner sets";
+        let message = "only an owner can set the tools of your own organisation";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     let unfit = |text: &String| validate_line(text, MAX_TEXT_BYTES).is_err();
     if body.tools.len() > MAX_PATTERNS || body.tools.iter().any(unfit) {
         let told = format!(
-            "a list has at most {MAX_PATTERNS} patterns of 1 to {MAX_TEXT_BYTES} printable bytes"
+            "the list may have at most {MAX_PATTERNS} patterns of 1 to {MAX_TEXT_BYTES} printable \
+             bytes"
         );
         return Err(ApiError::new(ErrorCode::InvalidRequest, told));
     }
@@ -220,7 +233,7 @@ async fn set_org_tools(
 fn find_org(state: &ServerState, name: &str) -> Result<OrgRecord, ApiError> {
     let missing = || {
         ApiError::new(ErrorCode::NotFound, format!("no organisation `{}`", name.escape_debug()))
-            .with_help("see `toolkeep org list`")
+            .with_help("run `toolkeep org list` to see all organisations")
     };
     let org: Org = name.parse().map_err(|_| missing())?;
     let ring = state.components.keys.key_ring();

@@ -37,7 +37,13 @@ impl PageQuery {
         if (1..=MAX_PAGE_SIZE).contains(&limit) {
             return Ok(limit);
         }
-        Err(ApiError::new(ErrorCode::InvalidRequest, format!("`limit` is 1 to {MAX_PAGE_SIZE}")))
+        Err(ApiError::new(
+            ErrorCode::InvalidRequest,
+            format!(
+                "`limit` must be from 1 to \
+            {MAX_PAGE_SIZE}"
+            ),
+        ))
     }
 }
 
@@ -64,6 +70,6 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| {
-        ApiError::new(ErrorCode::Internal, format!("the list is not made: {error}"))
+        ApiError::new(ErrorCode::Internal, format!("cannot encode the list: {error}"))
     })
 }

@@ -107,7 +107,7 @@ async fn create_persona(
     let modules = validate_sources(body.allowed_modules)?;
     let persona = Persona { name: body.name, allowed_modules: Some(modules) };
     state.components.keys.put_persona(&persona, true).await?;
-    tracing::info!(persona = persona.name, by = principal.key_id(), "persona made");
+    tracing::info!(persona = persona.name, by = principal.key_id(), "persona created");
     Ok(Reply(persona_reply(&state, &persona, false)))
 }
 
@@ -120,7 +120,7 @@ async fn update_persona(
     require_persona_admin(&principal)?;
     let missing = || {
         ApiError::new(ErrorCode::NotFound, format!("no persona `{}`", name.escape_debug()))
-            .with_help("see `toolkeep persona list`")
+            .with_help("run `toolkeep persona list` to see all personas")
     };
     let keys = &state.components.keys;
     let mut persona =
@@ -145,13 +145,17 @@ async fn update_persona(
 /// Validates the names and the number of sources.
 fn validate_sources(modules: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
     if modules.len() > MAX_SOURCES {
-        let message = format!("{} modules are too many; {MAX_SOURCES} are allowed", modules.len());
+        let message = format!(
+            "{} modules are too many; the maximum is \
+            {MAX_SOURCES}",
+            modules.len()
+        );
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
     for module in &modules {
         if module.trim().is_empty() {
             let error = ApiError::new(ErrorCode::InvalidRequest, "a module's name is empty");
-            return Err(error.with_help("leave the modules out for none"));
+            return Err(error.with_help("omit the modules to allow none"));
         }
         SourceName::new(module)
             .map_err(|fault| ApiError::new(ErrorCode::InvalidRequest, fault.to_string()))?;

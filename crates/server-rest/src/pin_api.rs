@@ -169,7 +169,7 @@ async fn list_pins(
     if limit == 0 || limit > MAX_PAGE_SIZE {
         return Err(ApiError::new(
             ErrorCode::InvalidRequest,
-            format!("`limit` is 1 to {MAX_PAGE_SIZE}"),
+            format!("`limit` must be from 1 to {MAX_PAGE_SIZE}"),
         ));
     }
     let source = query.source.as_deref().map(parse_source).transpose()?;
@@ -180,7 +180,7 @@ async fn list_pins(
         pins.map(|pins| pins.list_pins(source.as_ref(), None)).unwrap_or_default()
     });
     let mut all = all.await.map_err(|_| {
-        ApiError::new(ErrorCode::Internal, "a fault in Toolkeep while pins were listed")
+        ApiError::new(ErrorCode::Internal, "an internal error of Toolkeep while pins were listed")
     })?;
     all.retain(|pinned| {
         let seen = principal.rights_class().allows_source(pinned.source.as_str());
@@ -257,7 +257,7 @@ async fn decide_pin(
     let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
     let definition = body.definition.parse::<Digest>().map_err(bad)?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
-        return Err(bad(format!("`reason` may have {MAX_REASON_CHARS} characters")));
+        return Err(bad(format!("`reason` may have at most {MAX_REASON_CHARS} characters")));
     }
     let what = (decision, definition);
     let who = (principal.caller(), body.reason);
@@ -295,18 +295,15 @@ fn parse_pin_path(
 
 fn no_such_pin((source, tool): &(String, String)) -> ApiError {
     let (source, tool) = (source.escape_debug(), tool.escape_debug());
-    let message = format!("there is no pin of `{tool}` of source `{source}`");
-    ApiError::new(ErrorCode::NotFound, message)
-        .with_help("`toolkeep pin list` shows those there are")
+    let message = format!("no pin of the tool `{tool}` of the source `{source}`");
+    ApiError::new(ErrorCode::NotFound, message).with_help("run `toolkeep pin list` to see all pins")
 }
 
 fn pin_error(error: DecidePinError, path: &(String, String)) -> ApiError {
     match error {
         DecidePinError::NotFound { .. } => no_such_pin(path),
         DecidePinError::NotDecidable(why) => ApiError::new(ErrorCode::Conflict, why.to_string())
-            .with_help(
-                "look again: `toolkeep pin diff`, and give the definition that is shown there",
-            ),
+            .with_help("run `toolkeep pin diff` again and pass the definition that it shows"),
         DecidePinError::Store(error) => error.into(),
         DecidePinError::Record(error) => error.into(),
     }

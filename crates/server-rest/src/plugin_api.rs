@@ -138,7 +138,7 @@ fn require_person(principal: &Principal) -> Result<(), ApiError> {
     if principal.caller().is_agent {
         return Err(ApiError::new(
             ErrorCode::Forbidden,
-            "settings are a person's to see and to change",
+            "only a person can read and change settings",
         ));
     }
     Ok(())

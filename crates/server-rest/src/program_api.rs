@@ -171,7 +171,7 @@ async fn start_program(
     let failed = |failure| ApiError::from_failure(answer.call_id, failure);
     let ExecutionState::Completed(outcome) = answer.result.map_err(failed)? else {
         let message =
-            "running a program needs an approval itself here, which this door cannot wait for";
+            "running a program needs an approval here, which this interface does not support";
         return Err(failed(CallFailure::new(ErrorCode::ApprovalRequired, message)));
     };
     let (Answered::Value(program) | Answered::Mcp(program)) = &outcome.body;
@@ -284,7 +284,7 @@ fn program_error(failure: CallFailure) -> ApiError {
 }
 
 fn program_runner(state: &ServerState) -> Result<&dyn ProgramRunner, ApiError> {
-    let none = || ApiError::new(ErrorCode::NotFound, "this server runs no programs");
+    let none = || ApiError::new(ErrorCode::NotFound, "this server does not support programs");
     state.components.programs.as_deref().ok_or_else(none)
 }
 

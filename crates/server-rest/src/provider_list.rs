@@ -127,10 +127,10 @@ impl SkippedTool {
 }
 
 /// Responds with a list, compressed if the client accepts gzip.
-pub(crate) fn list_response(request_headers: &HeaderMap, kept: &CachedList) -> Response {
-    let tag = kept.etag.as_deref().unwrap_or_default();
+pub(crate) fn list_response(request_headers: &HeaderMap, list: &CachedList) -> Response {
+    let tag = list.etag.as_deref().unwrap_or_default();
     if gzip_response::accepts_gzip(request_headers)
-        && let Some(packed) = kept.gzip_body()
+        && let Some(packed) = list.gzip_body()
     {
         // Other bytes need another tag.
         let tag = format!("{}-gzip\"", tag.trim_end_matches('"'));
@@ -144,7 +144,7 @@ pub(crate) fn list_response(request_headers: &HeaderMap, kept: &CachedList) -> R
     conditional_response(
         request_headers,
         tag,
-        [LIST_PREFIX, kept.array.clone(), kept.suffix.clone()],
+        [LIST_PREFIX, list.array.clone(), list.suffix.clone()],
     )
 }
 

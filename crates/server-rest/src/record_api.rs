@@ -135,11 +135,11 @@ impl RecordListQuery {
     ) -> Result<RecordQuery, ApiError> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE_SIZE);
         if limit == 0 || limit > MAX_PAGE_SIZE {
-            return Err(invalid_request(format!("`limit` is 1 to {MAX_PAGE_SIZE}")));
+            return Err(invalid_request(format!("`limit` must be from 1 to {MAX_PAGE_SIZE}")));
         }
         let call = self.call.map(|id| {
             let message =
-                format!("`call` is the id of a call, and not `{}`", escape_truncated(&id));
+                format!("`call` must be the ID of a call, not `{}`", escape_truncated(&id));
             id.parse::<Uuid>().map(CallId).map_err(|_| invalid_request(message))
         });
         Ok(RecordQuery {
@@ -192,8 +192,11 @@ fn parse_time(name: &str, text: &str, now: WallTime) -> Result<WallTime, ApiErro
     // A decoded query contains a blank instead of a plus sign.
     let read = || text.trim().replace(' ', "+").parse().ok();
     ago().or_else(read).ok_or_else(|| {
-        invalid_request(format!("`{name}` is no time: `{}`", escape_truncated(text)))
-            .with_help("write it as `2026-11-24T15:00:00Z`, as a day, or as how long ago, such as `15m`, `2h` or `7d`")
+        invalid_request(format!("invalid time in `{name}`: `{}`", escape_truncated(text)))
+            .with_help(
+                "write it as `2026-11-24T15:00:00Z`, a date, or an age such as `15m`, `2h` \
+                or `7d`",
+            )
     })
 }
 

@@ -90,7 +90,7 @@ async fn put_role(
     require_installation_admin(&principal)?;
     let shown = name.escape_debug();
     if !RoleRecord::is_valid_name(&name) {
-        let message = format!("`{shown}` is no name of a role");
+        let message = format!("invalid role name `{shown}`");
         return Err(ApiError::new(ErrorCode::InvalidRequest, message)
             .with_help("use 1 to 64 letters, digits, `_`, `.` and `-`"));
     }
@@ -104,7 +104,7 @@ async fn put_role(
         .check_role_update(&role, &principal)
         .map_err(|fault| forbidden_change(&fault))?;
     state.components.keys.upsert_role(&role).await?;
-    tracing::info!(role = role.name, by = principal.key_id(), "role kept");
+    tracing::info!(role = role.name, by = principal.key_id(), "role set");
     Ok(Reply(role_reply(&state, &role)))
 }
 
@@ -116,13 +116,13 @@ async fn revoke_role(
     require_installation_admin(&principal)?;
     let missing = || {
         ApiError::new(ErrorCode::NotFound, format!("no role `{}`", name.escape_debug()))
-            .with_help("see `toolkeep role list`")
+            .with_help("run `toolkeep role list` to see all roles")
     };
     let ring = state.components.keys.key_ring();
     let role = ring.directory().find_role(&name).cloned().ok_or_else(missing)?;
     ring.check_role_revocation(&name, &principal).map_err(|fault| forbidden_change(&fault))?;
     if principal.roles().contains(&name) {
-        let message = "that is a role of your own key, which could do nothing either";
+        let message = "this is a role of your own key, which would become unusable too";
         return Err(ApiError::new(ErrorCode::Conflict, message));
     }
     let revoked = role.revoked_at.or_else(|| Some(state.components.clock.wall_now()));

@@ -160,7 +160,7 @@ async fn list_tools(
     // The unfiltered list is the common case, so its bytes are cached; filtered lists are not.
     let key = ListKey { view: view.id, list_kind: ListKind::AllTools(format, names), from: None };
     let cached = state.tool_lists.get_or_build(key, || write().ok());
-    let unwritable = || ApiError::new(ErrorCode::Internal, "the list could not be written");
+    let unwritable = || ApiError::new(ErrorCode::Internal, "cannot encode the list");
     cached.map(|list| provider_list::list_response(&headers, &list)).ok_or_else(unwritable)
 }
 
@@ -208,8 +208,11 @@ async fn show_tool(
 
 fn not_representable(name: &str, format: ProviderFormat, losses: &[SchemaLoss]) -> ApiError {
     let why = losses.first().map(|loss| format!(": `{}`: {}", loss.pointer, loss.reason));
-    let message = format!("`{name}` cannot be written as {format}{}", why.unwrap_or_default());
-    ApiError::new(ErrorCode::InvalidRequest, message).with_help("ask for it natively or as mcp")
+    let message = format!("`{name}` cannot be expressed as {format}{}", why.unwrap_or_default());
+    ApiError::new(ErrorCode::InvalidRequest, message).with_help(
+        "request it in the native or mcp \
+        format",
+    )
 }
 
 fn tool_reply(entry: &CatalogEntry, rendered: &RenderedTools) -> ToolReply {

@@ -128,8 +128,8 @@ fn reject_owner_level(level: PermissionLevel) -> Result<(), ApiError> {
     if level < PermissionLevel::Owner {
         return Ok(());
     }
-    Err(ApiError::new(ErrorCode::Forbidden, "nobody is made an owner")
-        .with_help("use guest, user or admin; the owner's key is made by the first start"))
+    Err(ApiError::new(ErrorCode::Forbidden, "the level `owner` cannot be granted")
+        .with_help("use guest, user or admin; the owner's key is created by the first start"))
 }
 
 /// The keys of a user that are not revoked.
@@ -204,8 +204,8 @@ async fn create_user(
     let there = state.components.keys.key_ring();
     let there = there.directory().find_user(principal.org(), &body.subject);
     if there.is_some() || !active_keys_of(&state, &principal, &body.subject).is_empty() {
-        let message = format!("there is a user `{}` already", body.subject.escape_debug());
-        let fix = "`toolkeep key create` makes another key for it";
+        let message = format!("the user `{}` already exists", body.subject.escape_debug());
+        let fix = "run `toolkeep key create` to create another key for it";
         return Err(ApiError::new(ErrorCode::Conflict, message).with_help(fix));
     }
     let keys = &state.components.keys;
@@ -234,7 +234,7 @@ async fn create_user(
     // Stored after the key, which is validated more strictly: no user without a valid key.
     keys.upsert_user(&user).await?;
     let id = record.id.to_string();
-    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "user made");
+    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "user created");
     let key = secret.expose().to_owned();
     Ok(Reply(CreateUserReply { subject: record.subject, level, key, id }))
 }
@@ -245,7 +245,7 @@ async fn disable_user(
     Path(subject): Path<String>,
 ) -> Result<Reply<UserReply>, ApiError> {
     if subject == principal.subject() {
-        let message = "that is your own user, and your key would not hold either";
+        let message = "this is your own user, and your key would become invalid too";
         return Err(ApiError::new(ErrorCode::Conflict, message));
     }
     let now = state.components.clock.wall_now();
@@ -274,7 +274,7 @@ async fn update_user(
     let keys = active_keys_of(state, principal, subject);
     let mut user = find_or_derive_user(state, principal, subject, &keys)?;
     if user.level > principal.level() || keys.iter().any(|key| key.level > principal.level()) {
-        let message = format!("your own level is `{}`, and that is not enough", principal.level());
+        let message = format!("your own level `{}` is too low", principal.level());
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     change(&mut user);
@@ -297,7 +297,10 @@ fn find_or_derive_user(
     }
     let level = keys.iter().map(|key| key.level).max().ok_or_else(|| {
         let message = format!("no user `{}`", subject.escape_debug());
-        ApiError::new(ErrorCode::NotFound, message).with_help("see `toolkeep user list`")
+        ApiError::new(ErrorCode::NotFound, message).with_help(
+            "run `toolkeep user list` to see all \
+            users",
+        )
     })?;
     let persona = keys.iter().find_map(|key| key.persona.as_ref());
     let persona = persona.map(|persona| persona.name.clone());
@@ -316,16 +319,17 @@ async fn set_user_level(
     let keys = active_keys_of(&state, &principal, &subject);
     if keys.is_empty() {
         let message = format!("no user `{}`", subject.escape_debug());
-        return Err(
-            ApiError::new(ErrorCode::NotFound, message).with_help("see `toolkeep user list`")
-        );
+        return Err(ApiError::new(ErrorCode::NotFound, message).with_help(
+            "run `toolkeep user list` to see \
+                all users",
+        ));
     }
     if body.level > principal.level() || keys.iter().any(|key| key.level > principal.level()) {
-        let told = format!("your own level is `{}`, and that is not enough", principal.level());
+        let told = format!("your own level `{}` is too low", principal.level());
         return Err(ApiError::new(ErrorCode::Forbidden, told));
     }
     if keys.iter().any(|key| key.level == PermissionLevel::Owner) {
-        let told = "the owner's level stays; revoke the key, or use another subject";
+        let told = "the owner's level cannot be changed; revoke the key, or use another subject";
         return Err(ApiError::new(ErrorCode::Forbidden, told));
     }
     let mut user = find_or_derive_user(&state, &principal, &subject, &keys)?;

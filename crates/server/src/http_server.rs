@@ -29,11 +29,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Accepts and serves connections on `workers` until `stop` fires, then drains them for up to 30 s.
 pub async fn serve_http(
     listener: TcpListener,
-    front: impl Into<HttpService>,
+    service: impl Into<HttpService>,
     workers: &ConnectionWorkers,
     stop: CancellationToken,
 ) {
-    let front = front.into();
+    let service = service.into();
     let connections = TaskTracker::new();
     loop {
         // At the limit, new connections wait in the kernel's backlog.
@@ -47,15 +47,16 @@ pub async fn serve_http(
         };
         match accepted {
             Ok((stream, _)) => {
-                let (front, stop, assignment) =
-                    (front.clone(), stop.clone(), workers.assign_worker());
+                let (service, stop, assignment) =
+                    (service.clone(), stop.clone(), workers.assign_worker());
                 let runtime = assignment.runtime.clone();
                 let connection = workers.pending_connections().register_connection();
                 let serving = async move {
                     let evicted = connection.eviction_token();
                     match register_with_current_runtime(stream) {
                         Ok(stream) => tokio::select! {
-                            () = connection.run_in_scope(serve_connection(stream, front, stop)) => {}
+                            () = connection
+                                .run_in_scope(serve_connection(stream, service, stop)) => {}
                             () = evicted.cancelled() => {
                                 tracing::debug!("unauthenticated connection evicted");
                             }

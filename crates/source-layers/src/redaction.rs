@@ -1,5 +1,5 @@
-//! Redaction of values that an upstream was given: it may repeat its request, arguments or
-//! environment in an error page, a log line or a result.
+//! Redaction of secret values that were sent to an upstream. The upstream may repeat them in an
+//! error page, a log line or a result.
 //!
 //! Diagnostics of a source lose every given value. Results and errors of calls lose only
 //! credentials: the folder that a server was started with may belong in its results.
@@ -148,12 +148,12 @@ impl Redaction {
     /// Redacts the state or the error of a call.
     ///
     /// # Errors
-    /// The redacted error of `step`.
+    /// The redacted error of `result`.
     pub fn redact_result(
         &self,
-        step: Result<ExecutionState, ExecuteError>,
+        result: Result<ExecutionState, ExecuteError>,
     ) -> Result<ExecutionState, ExecuteError> {
-        match step {
+        match result {
             Ok(ExecutionState::Completed(Outcome { body, is_error })) => {
                 let body = match body {
                     OutcomeBody::Value(json) => OutcomeBody::Value(self.redact_json(json)),
@@ -168,7 +168,7 @@ impl Redaction {
                 input_requests: self.redact_json(requests),
                 state: resume,
             })),
-            Ok(step) => Ok(step),
+            Ok(result) => Ok(result),
             Err(error) => Err(self.redact_execute_error(error)),
         }
     }

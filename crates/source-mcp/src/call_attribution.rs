@@ -64,9 +64,9 @@ pub(super) struct ConnectionCallers {
 
 impl ConnectionCallers {
     /// Creates the record for a connection that has served no caller yet.
-    pub(super) fn new(asking: UnattributedRequests) -> Self {
+    pub(super) fn new(requests: UnattributedRequests) -> Self {
         Self {
-            unattributed_requests: asking,
+            unattributed_requests: requests,
             sole_caller: OnceLock::new(),
             is_multi_caller: AtomicBool::new(false),
         }
@@ -97,16 +97,21 @@ impl ConnectionCallers {
     }
 
     /// Logs a server's log line that belongs to no running call. Only the operator sees it.
-    pub(super) fn log_for_operator(&self, notice: &RpcNotification) {
+    pub(super) fn log_for_operator(&self, notification: &RpcNotification) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
-        let said = notice
+        let said = notification
             .params
             .as_ref()
             .map(|params| escape_and_truncate(params.as_str(), MAX_LOG_CHARS));
         let (source, said) = (&self.unattributed_requests.source_name, said.unwrap_or_default());
-        tracing::debug!(%source, method = %notice.method, %said, "a server says what belongs to no running call");
+        tracing::debug!(
+            %source,
+            method = %notification.method,
+            %said,
+            "ignored a message that belongs to no running call"
+        );
     }
 }
 
@@ -118,13 +123,13 @@ impl ConnectionCallers {
 pub(super) fn find_target_call<'a>(
     calls: impl Iterator<Item = (i64, Option<&'a str>)>,
     params: Option<&Json>,
-    audience: &ConnectionCallers,
+    callers: &ConnectionCallers,
 ) -> Option<i64> {
     let mut calls = calls;
     if let Some(named) = params.and_then(tasks::related_task_id) {
         return calls.find(|(_, task)| *task == Some(named.as_str())).map(|(call, _)| call);
     }
-    if audience.is_shared() {
+    if callers.is_shared() {
         return None;
     }
     let (call, _) = calls.next()?;

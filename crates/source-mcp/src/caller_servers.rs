@@ -264,9 +264,9 @@ impl ServerSupervisor {
             UpstreamCredential::Secret(secret) => return Ok(secret),
             UpstreamCredential::NotNeeded => "none is configured".to_owned(),
             UpstreamCredential::Missing(why) => why,
-            UpstreamCredential::NeedsConsent(url) => format!("agree to it first, at {url}"),
+            UpstreamCredential::NeedsConsent(url) => format!("give consent at {url}"),
         };
-        let message = format!("the source `{name}` wants a credential of each caller: {why}");
+        let message = format!("the source `{name}` needs a credential for each caller: {why}");
         Err(ExecuteError::not_sent(ErrorCode::CredentialMissing, message))
     }
 

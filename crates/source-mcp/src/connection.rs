@@ -73,10 +73,10 @@ pub(super) struct McpConnection {
 impl McpConnection {
     /// Creates a connection. Sends nothing yet.
     pub(super) fn new(
-        wire: Transport,
+        transport: Transport,
         era: ProtocolEra,
-        shared: ConnectionContext,
-        bounds: &ServerLimits,
+        context: ConnectionContext,
+        limits: &ServerLimits,
     ) -> Arc<Self> {
         let placeholder = NegotiatedServer {
             raw_result: Json::empty_object(),
@@ -88,14 +88,14 @@ impl McpConnection {
             supports_both_eras: false,
         };
         Arc::new(Self {
-            transport: wire,
-            context: shared,
+            transport,
+            context,
             era,
             negotiated: Mutex::new(Arc::new(placeholder)),
-            call_permits: Arc::new(Semaphore::new(bounds.max_in_flight_calls)),
-            max_calls: bounds.max_in_flight_calls,
+            call_permits: Arc::new(Semaphore::new(limits.max_in_flight_calls)),
+            max_calls: limits.max_in_flight_calls,
             next_id: AtomicI64::new(1),
-            negotiation_timeout: bounds.start_timeout,
+            negotiation_timeout: limits.start_timeout,
         })
     }
 
@@ -259,14 +259,14 @@ impl McpConnection {
         Ok((exchange, answer))
     }
 
-    /// Opens a new session in place of session `seen`, which the server has forgotten. The server
-    /// may have restarted with other tools.
+    /// Opens a new session in place of session `generation`, which the server has forgotten. The
+    /// server may have restarted with other tools.
     pub(super) fn renew_session(
         self: &Arc<Self>,
-        seen: u64,
+        generation: u64,
     ) -> BoxFuture<'_, Result<(), DeliveryError>> {
         // Boxed: the negotiation is a request too.
-        Box::pin(self.renew_session_inner(seen))
+        Box::pin(self.renew_session_inner(generation))
     }
 
     async fn renew_session_inner(self: &Arc<Self>, generation: u64) -> Result<(), DeliveryError> {
@@ -280,7 +280,7 @@ impl McpConnection {
             return Ok(());
         }
         let renewal_error =
-            |why: String| HttpRequestError::failed(format!("opens no new session: {why}"));
+            |why: String| HttpRequestError::failed(format!("cannot open a new session: {why}"));
         let Ok(greeted) = timeout(self.negotiation_timeout, self.negotiate_version()).await else {
             return Err(DeliveryError::Http(HttpRequestError::session_timeout(
                 self.negotiation_timeout,

@@ -19,19 +19,19 @@ use tool::display_text::escape_and_truncate;
 /// Maximum characters of a name or URI in the location of a problem.
 const MAX_NAME_CHARS: usize = 80;
 
-/// Returns the name under which `own` of `source` is offered: `source.own`.
+/// Returns the name under which `own_name` of `source` is offered: `source.own`.
 ///
 /// MCP servers choose generic names: `search` and `read_file` are common. The operator's name as
-/// prefix prevents a server from shadowing another's tool. A dot inside `own` stays; the executor
-/// stores `own` itself, so that no code splits the offered name again.
+/// prefix prevents a server from shadowing another's tool. A dot inside `own_name` stays; the
+/// executor stores `own_name` itself, so that no code splits the offered name again.
 ///
 /// # Errors
 /// Returns an error if the combined name is not valid in the catalog.
-pub fn offered_name(source: &SourceName, own: &str) -> Result<ToolName, NameError> {
-    if own.is_empty() {
+pub fn offered_name(source: &SourceName, own_name: &str) -> Result<ToolName, NameError> {
+    if own_name.is_empty() {
         return Err(NameError::Empty);
     }
-    ToolName::new(format!("{source}.{own}"))
+    ToolName::new(format!("{source}.{own_name}"))
 }
 
 /// Parsed definition and the name that its server uses for it.
@@ -83,7 +83,7 @@ impl ToolAnnotations {
 /// Parses one tool. `index` identifies it if it has no name.
 pub(super) fn parse_tool(
     source: &SourceName,
-    marks: &TraitOverrides,
+    overrides: &TraitOverrides,
     (index, raw): (usize, &RawValue),
 ) -> Result<ParsedDefinition<Tool>, Problem> {
     let received = validate_definition(raw)
@@ -93,7 +93,7 @@ pub(super) fn parse_tool(
     let at = |why: String| Problem::new(item_location("tool", &text.name), why);
     let name = offered_name(source, &text.name).map_err(|why| {
         at(format!("is not offered: {why}"))
-            .with_help("ask the server's author for a name of MCP's form")
+            .with_help("ask the server's author to use a valid MCP name")
     })?;
     let input =
         text.input.ok_or_else(|| at("is not offered: it has no `inputSchema`".to_owned()))?;
@@ -104,7 +104,7 @@ pub(super) fn parse_tool(
         Err(why) => (None, Some(at(format!("is offered without its `outputSchema`, which {why}")))),
     };
     let annotations = text.annotations.and_then(ToolAnnotations::from_raw).unwrap_or_default();
-    let traits = derive_traits(marks, &text.name, &annotations);
+    let traits = derive_traits(overrides, &text.name, &annotations);
     let title = text.title.or(annotations.title);
     let description = text.description.unwrap_or_default();
     Ok(ParsedDefinition {
@@ -148,7 +148,7 @@ pub(super) fn parse_prompt(
 
 /// Parses one resource or one resource template.
 pub(super) fn parse_resource(
-    template: bool,
+    is_template: bool,
     (index, raw): (usize, &RawValue),
 ) -> Result<ParsedDefinition<Resource>, Problem> {
     #[derive(Deserialize)]
@@ -157,19 +157,19 @@ pub(super) fn parse_resource(
         uri: Option<String>,
         uri_template: Option<String>,
     }
-    let kind = if template { "resource template" } else { "resource" };
+    let kind = if is_template { "resource template" } else { "resource" };
     let at = |why: String| Problem::new(fallback_location(kind, index, raw), why);
     let received = validate_definition(raw).map_err(at)?;
     let text: ResourceFields =
         serde_json::from_str(received.as_str()).map_err(|error| at(error.to_string()))?;
-    let uri = if template { text.uri_template } else { text.uri };
-    let field = if template { "uriTemplate" } else { "uri" };
+    let uri = if is_template { text.uri_template } else { text.uri };
+    let field = if is_template { "uriTemplate" } else { "uri" };
     let uri = uri
         .filter(|uri| !uri.is_empty())
         .ok_or_else(|| at(format!("is not offered: it has no `{field}`")))?;
     Ok(ParsedDefinition {
         upstream_name: uri.clone(),
-        item: Resource { uri, is_template: template, raw_definition: received },
+        item: Resource { uri, is_template, raw_definition: received },
         problem: None,
     })
 }

@@ -1,4 +1,4 @@
-//! Converts delivery failures of the transports into the error messages of Toolkeep.
+//! Errors of message delivery, converted to Toolkeep's error messages.
 
 use std::time::Duration;
 
@@ -44,15 +44,18 @@ impl HttpRequestError {
     /// The endpoint sent a response above the size limit.
     pub(super) fn too_large(max_bytes: usize) -> Self {
         let message =
-            format!("answered with more than {max_bytes} bytes; raise `max_message` of the source");
+            format!("returned more than {max_bytes} bytes; raise `max_message` of the source");
         Self::new(SourceErrorKind::ErrorReply, ErrorCode::TooLarge, message)
     }
 
     /// The endpoint sent a redirect.
-    pub(super) fn redirected(to: &str) -> Self {
-        let to = escape_and_truncate(to, MAX_TEXT_CHARS);
-        let fix = Some("configure the address it really has".to_owned());
-        Self { help: fix, ..Self::failed(format!("redirects to `{to}`, which is not followed")) }
+    pub(super) fn redirected(location: &str) -> Self {
+        let location = escape_and_truncate(location, MAX_TEXT_CHARS);
+        let fix = Some("configure the target address".to_owned());
+        Self {
+            help: fix,
+            ..Self::failed(format!("redirects to `{location}`, which is not followed"))
+        }
     }
 
     /// The endpoint opened no session within the time limit.
@@ -63,21 +66,21 @@ impl HttpRequestError {
 
     /// The endpoint requires a credential.
     pub(super) fn unauthorized() -> Self {
-        let fix = Some("give the credential it wants in `headers`".to_owned());
-        Self { help: fix, ..Self::failed("refuses us with HTTP 401".to_owned()) }
+        let fix = Some("set the required credential in `headers`".to_owned());
+        Self { help: fix, ..Self::failed("rejected the request with HTTP 401".to_owned()) }
     }
 
-    /// No token is available for the endpoint. The request had no effect: it was not sent, or was
-    /// refused.
-    pub(super) fn from_token_error(fault: oauth_client::TokenError) -> Self {
-        let oauth_client::TokenError { kind, code, message, help: fix } = fault;
+    /// Creates the error for an endpoint without an available token. The request had no effect: it
+    /// was not sent, or was refused.
+    pub(super) fn from_token_error(error: oauth_client::TokenError) -> Self {
+        let oauth_client::TokenError { kind, code, message, help: fix } = error;
         Self { message, kind, code, dispatch: DispatchState::NotSent, help: fix }
     }
 
     /// The endpoint limits the request rate and asks for this pause.
     pub(super) fn rate_limited(wait: Option<&str>) -> Self {
-        let wait = wait.map(|wait| format!(", to be tried again after {wait}")).unwrap_or_default();
-        let message = format!("has had too many requests (HTTP 429{wait})");
+        let wait = wait.map(|wait| format!(", retry after {wait}")).unwrap_or_default();
+        let message = format!("received too many requests (HTTP 429{wait})");
         Self::new(SourceErrorKind::ErrorReply, ErrorCode::RateLimited, message)
     }
 
@@ -120,14 +123,22 @@ pub(super) fn describe_rpc_error(error: &RpcError) -> String {
 }
 
 /// Converts the failure of a list request.
-pub(super) fn to_connection_error(method: &str, why: DeliveryError) -> ConnectionError {
-    match why {
-        DeliveryError::TooManyInFlight => {
-            ConnectionError::new(SourceErrorKind::ErrorReply, format!("has no room for `{method}`"))
-        }
-        DeliveryError::ConnectionClosed | DeliveryError::ConnectionLost => {
-            ConnectionError::new(SourceErrorKind::Crashed, format!("went away during `{method}`"))
-        }
+pub(super) fn to_connection_error(method: &str, reason: DeliveryError) -> ConnectionError {
+    match reason {
+        DeliveryError::TooManyInFlight => ConnectionError::new(
+            SourceErrorKind::ErrorReply,
+            format!(
+                "has too many requests in \
+                flight for `{method}`"
+            ),
+        ),
+        DeliveryError::ConnectionClosed | DeliveryError::ConnectionLost => ConnectionError::new(
+            SourceErrorKind::Crashed,
+            format!(
+                "closed the connection during \
+                `{method}`"
+            ),
+        ),
         DeliveryError::Http(fault) => fault.into_connection_error(),
     }
 }
@@ -135,21 +146,26 @@ pub(super) fn to_connection_error(method: &str, why: DeliveryError) -> Connectio
 /// Converts the delivery failure of a call.
 pub(super) fn to_call_error(
     name: &SourceName,
-    why: DeliveryError,
+    reason: DeliveryError,
     max_calls: usize,
 ) -> ExecuteError {
-    match why {
+    match reason {
         DeliveryError::TooManyInFlight => {
-            let message =
-                format!("{max_calls} calls are in flight at the source `{name}`; try again");
+            let message = format!(
+                "the source `{name}` already has {max_calls} calls in flight, the maximum; \
+                    try again"
+            );
             ExecuteError::not_sent(ErrorCode::Busy, message)
         }
         DeliveryError::ConnectionClosed => {
-            let message = format!("the source `{name}` went away before the call was sent");
+            let message = format!(
+                "the source `{name}` closed the connection before the call was \
+                sent"
+            );
             ExecuteError::not_sent(ErrorCode::UpstreamLost, message)
         }
         DeliveryError::ConnectionLost => {
-            let message = format!("the source `{name}` went away during the call");
+            let message = format!("the source `{name}` closed the connection during the call");
             ExecuteError::maybe_sent(ErrorCode::UpstreamLost, message)
         }
         DeliveryError::Http(fault) => {

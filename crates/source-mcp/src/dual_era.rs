@@ -1,6 +1,6 @@
-//! Support for HTTP servers that speak both protocol eras. Toolkeep keeps a connection of each era,
-//! so that a client of either era is served in its own. Calls choose the connection; lists and list
-//! changes use the main one.
+//! Support for HTTP servers that speak both protocol eras, with and without a handshake. Toolkeep
+//! keeps a connection of each era, so that a client of either era is served in its own. Calls
+//! choose the connection; lists and list changes use the main one.
 //!
 //! A second connection costs no process, but only over HTTP, so stdio servers get one connection.
 
@@ -218,7 +218,7 @@ impl ServerSupervisor {
         met().await.map(StartedServer::single_era).map_err(|failed| login.unwrap_or(failed.error))
     }
 
-    /// Keeps the secondary connection open beside the main one of `era`, for as long as this is
+    /// Keeps the secondary connection open beside the main one of `era`, while this future is
     /// polled.
     pub(super) async fn maintain_secondary(
         &self,
@@ -235,12 +235,16 @@ impl ServerSupervisor {
         let mut wait = RECONNECT_BACKOFF.0;
         while supports_both_eras && !self.is_closing() {
             if let Some(session) = other.take() {
-                tracing::info!(source = %self.name, ?era, "an MCP server is up in both eras");
+                tracing::info!(
+                    source = %self.name,
+                    ?era,
+                    "an MCP server supports both protocol eras"
+                );
                 self.secondary.set_connection(Some(Arc::clone(&session.connection)));
                 let _kept = SecondaryGuard(self, Arc::clone(&session.connection));
                 let fault = session.run_until_closed(self.instance_factory()).await;
                 tracing::warn!(source = %self.name, ?era, fault = %fault.message,
-                    "an MCP server is left in one of two eras");
+                    "an MCP server no longer supports one of the two protocol eras");
                 wait = RECONNECT_BACKOFF.0;
             }
             if !self.is_closing() {

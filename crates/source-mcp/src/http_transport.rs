@@ -80,13 +80,17 @@ impl HttpEndpoint {
             if RESERVED_HEADERS.contains(&lower.as_str())
                 || lower.starts_with(::mcp::headers::PARAM_PREFIX)
             {
-                return Err(header_problem("is set by the protocol").with_help("take it out"));
+                return Err(header_problem("is set by the protocol").with_help("remove it"));
             }
-            let name =
-                HeaderName::try_from(name).map_err(|_| header_problem("is no name of a header"))?;
+            let name = HeaderName::try_from(name).map_err(|_| {
+                header_problem(
+                    "is not a valid header \
+                    name",
+                )
+            })?;
             let value = HeaderValue::try_from(value.expose());
             let mut value = value.map_err(|_| {
-                header_problem("has a value that cannot be sent, such as a line end")
+                header_problem("has an invalid value, such as one with a line break")
             })?;
             value.set_sensitive(true);
             map.append(name, value);
@@ -104,12 +108,12 @@ impl HttpEndpoint {
         })
     }
 
-    /// Adds OAuth tokens of `account` to requests if the endpoint requires one. Has no effect if
-    /// the operator configured an `authorization` header.
+    /// Adds OAuth tokens of `token_provider` to requests if the endpoint requires one. Has no
+    /// effect if the operator configured an `authorization` header.
     #[must_use]
-    pub fn with_token_provider(self, account: Arc<TokenProvider>) -> Self {
+    pub fn with_token_provider(self, token_provider: Arc<TokenProvider>) -> Self {
         let own = self.headers.contains_key(header::AUTHORIZATION);
-        Self { token_provider: Some(account).filter(|_| !own), ..self }
+        Self { token_provider: Some(token_provider).filter(|_| !own), ..self }
     }
 
     /// Sends the caller's own secret, from the credential port, in this header. Callers share no

@@ -81,7 +81,7 @@ impl InvalidResult {
 
 impl From<InvalidResult> for RpcError {
     fn from(spoiled: InvalidResult) -> Self {
-        Self::new(0, format!("with a result that cannot be read: {}", spoiled.reason))
+        Self::new(0, format!("an invalid result: {}", spoiled.reason))
     }
 }
 
@@ -136,9 +136,9 @@ impl fmt::Debug for ResponseFuture {
 }
 
 impl InFlightRequest {
-    pub(super) fn new(link: Arc<McpConnection>, id: i64) -> Self {
+    pub(super) fn new(connection: Arc<McpConnection>, id: i64) -> Self {
         Self {
-            connection: link,
+            connection,
             id,
             response: ResponseState::Unsent,
             needs_cancel: false,
@@ -278,25 +278,25 @@ impl Drop for InFlightRequest {
             return;
         }
         let params = Json::encode(&serde_json::json!({
-            "requestId": self.id, "reason": "the caller gave the call up"}));
+            "requestId": self.id, "reason": "the caller cancelled the call"}));
         let link = Arc::clone(&self.connection);
         drop(self.connection.context.tasks.spawn(async move {
             let told = link.notify_server("notifications/cancelled", &params);
             let told = tokio::time::timeout(CANCEL_TIMEOUT, told).await;
-            tracing::debug!(told = told.is_ok(), "cancelled a request at its server");
+            tracing::debug!(told = told.is_ok(), "cancelled a request at the server");
         }));
     }
 }
 
 /// Error answer to a server's request that belongs to no running call.
 pub(super) fn unattributed_request_error() -> RpcError {
-    let why = "nobody can tell whose question this is: it names no running call, and this connection \
-               does not serve exactly one call of one caller";
+    let why = "the request cannot be attributed: it names no running call, and this connection \
+        does not serve exactly one call";
     RpcError::new(error_codes::INTERNAL_ERROR, why)
 }
 
 /// Error answer to a server's request that Toolkeep does not forward.
 pub(super) fn unsupported_method_error(method: &str) -> RpcError {
     let method = tool::display_text::escape_and_truncate(method, 60);
-    RpcError::new(error_codes::METHOD_NOT_FOUND, format!("this client does not answer `{method}`"))
+    RpcError::new(error_codes::METHOD_NOT_FOUND, format!("this client does not support `{method}`"))
 }

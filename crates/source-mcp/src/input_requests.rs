@@ -39,7 +39,10 @@ fn has_capability_flag(client: &ClientCapabilities, capability: &str) -> bool {
 pub(super) fn missing_capability_error(method: &str) -> RpcError {
     let needed = FORWARDED_METHODS.iter().find(|(asked, _)| *asked == method);
     let needed = needed.map_or("", |(_, capability)| capability);
-    let message = format!("the server asks through `{method}`; declare the capability `{needed}`");
+    let message = format!(
+        "the server requests input through `{method}`; declare the capability \
+        `{needed}`"
+    );
     let data = serde_json::json!({"requiredCapabilities": {needed: {}}});
     RpcError {
         data: Some(Json::encode(&data)),

@@ -1,4 +1,4 @@
-//! Subscription to list changes. Servers of 2026-07-28 send them only to subscribers.
+//! Subscription to list changes. Servers of MCP 2026-07-28 send them only to subscribers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(30);
 pub(super) const LISTEN_METHOD: &str = "subscriptions/listen";
 
 /// Subscribes to list changes until the connection closes.
-pub(super) async fn run_list_subscription(link: &Arc<McpConnection>) {
-    let Some(wanted) = list_change_filter(link.negotiated().capabilities)
-        .filter(|_| link.era() == ProtocolEra::Stateless)
+pub(super) async fn run_list_subscription(connection: &Arc<McpConnection>) {
+    let Some(wanted) = list_change_filter(connection.negotiated().capabilities)
+        .filter(|_| connection.era() == ProtocolEra::Stateless)
     else {
         return;
     };
     tokio::select! {
-        () = link.wait_until_closed() => {}
-        () = subscribe_repeatedly(link, &wanted) => {}
+        () = connection.wait_until_closed() => {}
+        () = subscribe_repeatedly(connection, &wanted) => {}
     }
 }
 

@@ -23,19 +23,19 @@ use source_layers::ToolSelection;
 /// Maximum problems that are listed one by one; further ones are only counted.
 const MAX_PROBLEMS: usize = 100;
 
-/// Lists all items over `link`.
+/// Lists all items over `connection`.
 ///
 /// # Errors
 /// Fails if the tools cannot be listed. If prompts or resources fail, the listing has a problem for
 /// each.
 pub(super) async fn fetch_listing(
     upstream: &Arc<ServerSupervisor>,
-    link: &Arc<McpConnection>,
+    connection: &Arc<McpConnection>,
 ) -> Result<SourceListing, ConnectionError> {
     // Read before the first request, so that a change during the listing counts as a change.
     let revision = upstream.revision();
     let mut builder = ListingBuilder::new(upstream);
-    let negotiated = link.negotiated();
+    let negotiated = connection.negotiated();
     let capabilities = negotiated.capabilities;
     for kind in [
         UpstreamListKind::Tools,
@@ -46,7 +46,7 @@ pub(super) async fn fetch_listing(
         if !is_list_supported(capabilities, kind) {
             continue;
         }
-        let problem = match builder.fetch_pages(link, kind).await {
+        let problem = match builder.fetch_pages(connection, kind).await {
             Ok(()) => continue,
             Err(fault) if kind == UpstreamListKind::Tools && capabilities.tools.is_some() => {
                 return Err(fault);
@@ -59,17 +59,17 @@ pub(super) async fn fetch_listing(
     }
     builder.report_unmatched_overrides();
     let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
-    offers.extend(super::method_executor::method_offers(upstream, link));
+    offers.extend(super::method_executor::method_offers(upstream, connection));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),
-            format!("{unnamed} more problems of the same list"),
+            format!("{unnamed} more problems in the same list"),
         ));
     }
-    problems.extend(link.context.stray_output.to_problem(&upstream.display_address));
+    problems.extend(connection.context.stray_output.to_problem(&upstream.display_address));
     problems.extend(upstream.last_exit().map(|(fault, ends)| {
         let message = format!(
-            "is up again; it ended {} within {} minutes, the last time it {}",
+            "is running again; it ended {} within {} minutes, the last time because it {}",
             if ends == 1 { "once".to_owned() } else { format!("{ends} times") },
             EXIT_WINDOW.as_secs() / 60,
             fault.message
@@ -167,7 +167,7 @@ impl<'a> ListingBuilder<'a> {
                 let why = describe_rpc_error(&error);
                 ConnectionError::new(
                     SourceErrorKind::ErrorReply,
-                    format!("answered `{method}` with: {why}"),
+                    format!("returned an error for `{method}`: {why}"),
                 )
             })?;
             let result = match result {
@@ -177,7 +177,7 @@ impl<'a> ListingBuilder<'a> {
             let page = parse_page(kind, &result).map_err(|why| {
                 ConnectionError::new(
                     SourceErrorKind::MalformedReply,
-                    format!("answered `{method}` with what cannot be read: {why}"),
+                    format!("returned an invalid response to `{method}`: {why}"),
                 )
             })?;
             for raw in page.items {
@@ -193,7 +193,7 @@ impl<'a> ListingBuilder<'a> {
                     let place = format!("{} of `{}`", kind.method(), self.supervisor.name);
                     self.add_problem(Problem::new(
                         place,
-                        "gives the same page again; what came before it is taken",
+                        "returned the same page twice; only the pages before it are used",
                     ));
                     return Ok(());
                 }
@@ -209,7 +209,7 @@ impl<'a> ListingBuilder<'a> {
         if self.item_count > bounds.max_definitions || self.byte_count > bounds.max_definition_bytes
         {
             let message = format!(
-                "offers more than {} definitions or {} bytes; what came after is left out",
+                "offers more than {} definitions or {} bytes; the rest is omitted",
                 bounds.max_definitions, bounds.max_definition_bytes
             );
             return Err(Problem::new(self.supervisor.name.as_str(), message));
@@ -256,7 +256,7 @@ impl<'a> ListingBuilder<'a> {
                 kind.method(),
                 tool::display_text::escape_and_truncate(&own, 80)
             );
-            return Err(Problem::new(place, "is defined twice; the first stands"));
+            return Err(Problem::new(place, "is defined twice; the first definition is used"));
         }
         let executor: Arc<dyn Executor> = if kind == UpstreamListKind::Tools {
             self.tool_names.insert(own.clone());
@@ -283,7 +283,7 @@ impl<'a> ListingBuilder<'a> {
             Err(_) if !self.requires_request_headers => Ok(None),
             Err(why) => {
                 let place = format!("tool `{}`", tool::display_text::escape_and_truncate(own, 80));
-                let fix = "mend the mark in the tool's input schema at its server";
+                let fix = "correct the annotation in the tool's input schema at the server";
                 Err(Problem::new(place, format!("is not offered: {why}")).with_help(fix))
             }
         }
@@ -309,8 +309,7 @@ impl<'a> ListingBuilder<'a> {
         for (mark, names) in marked.into_iter().chain(sets) {
             for name in names.into_iter().filter(|name| !self.tool_names.contains(*name)) {
                 let message = format!("`{mark}` names `{name}`, which the server does not offer");
-                let fix =
-                    "write the name as the server has it, without the source's name before it";
+                let fix = "write the server's own name, without the prefix of the source";
                 problems.push(Problem::new(self.supervisor.name.as_str(), message).with_help(fix));
             }
         }

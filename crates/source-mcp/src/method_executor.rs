@@ -21,10 +21,14 @@ use super::upstream_call::{CallSpec, UpstreamCall};
 const SUBSCRIBE_METHOD: &str = "resources/subscribe";
 
 /// Returns an offer for each method that the server declares.
-pub(super) fn method_offers(upstream: &Arc<ServerSupervisor>, link: &McpConnection) -> Vec<Offer> {
-    let can = link.negotiated().capabilities;
-    let has =
-        MCP_METHODS.into_iter().filter(|(_, method)| supports_method(can, method, link.era()));
+pub(super) fn method_offers(
+    upstream: &Arc<ServerSupervisor>,
+    connection: &McpConnection,
+) -> Vec<Offer> {
+    let can = connection.negotiated().capabilities;
+    let has = MCP_METHODS
+        .into_iter()
+        .filter(|(_, method)| supports_method(can, method, connection.era()));
     has.filter_map(|(name, method)| {
         let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
         let upstream = Arc::clone(upstream);

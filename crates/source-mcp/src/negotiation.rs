@@ -194,7 +194,7 @@ pub(super) fn supports_latest_version(era: ProtocolEra, error: &RpcError) -> boo
 pub(super) fn describe_unsupported(server_versions: &[String]) -> String {
     let theirs: Vec<_> =
         server_versions.iter().take(10).map(|version| escape_and_truncate(version, 20)).collect();
-    format!("speaks no revision of MCP that is known here, only: {}", theirs.join(", "))
+    format!("supports no known MCP version, only: {}", theirs.join(", "))
 }
 
 #[cfg(test)]

@@ -75,11 +75,11 @@ impl NotificationRouter {
     }
 
     /// Handles notifications for the whole connection. Returns where to send the others.
-    pub(super) fn route_notification(&self, notice: RpcNotification) -> RoutedNotification {
-        match notice.method.as_str() {
-            PROGRESS_NOTIFICATION => route_progress(notice.params.as_ref()),
+    pub(super) fn route_notification(&self, notification: RpcNotification) -> RoutedNotification {
+        match notification.method.as_str() {
+            PROGRESS_NOTIFICATION => route_progress(notification.params.as_ref()),
             "notifications/message" | "notifications/elicitation/complete" => {
-                RoutedNotification::ForCall(notice)
+                RoutedNotification::ForCall(notification)
             }
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
@@ -88,21 +88,22 @@ impl NotificationRouter {
                 RoutedNotification::Consumed
             }
             "notifications/cancelled" => {
-                let request_id = notice.params.as_ref().and_then(|params| params.get("requestId"));
+                let request_id =
+                    notification.params.as_ref().and_then(|params| params.get("requestId"));
                 request_id
                     .and_then(|id| RequestId::from_json(&id))
                     .map_or(RoutedNotification::Consumed, RoutedNotification::RequestCancelled)
             }
             RESOURCE_UPDATED => {
-                if let Some(params) = &notice.params {
+                if let Some(params) = &notification.params {
                     self.publish_update(params);
                 }
                 RoutedNotification::Consumed
             }
             SUBSCRIPTION_ACKNOWLEDGED => {
-                let of = notice.params.as_ref().and_then(parse_subscription_id);
+                let of = notification.params.as_ref().and_then(parse_subscription_id);
                 of.map_or(RoutedNotification::Consumed, |id| {
-                    RoutedNotification::SubscriptionAcknowledged(id, notice)
+                    RoutedNotification::SubscriptionAcknowledged(id, notification)
                 })
             }
             _ => RoutedNotification::Consumed,

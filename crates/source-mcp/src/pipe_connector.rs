@@ -1,4 +1,4 @@
-//! Pipe transport of a server: how it is started, and why a connection failed.
+//! Port that starts a server and opens pipes to it, and the error of a failed connection.
 //!
 //! The supervisor does not depend on the transport, so tests can supply their own pipes.
 
@@ -84,17 +84,17 @@ impl ConnectionError {
         self.help.as_deref().is_some_and(|fix| fix.contains("`toolkeep source login "))
     }
 
-    /// Converts the error to a problem at `place`.
-    pub(super) fn to_problem(&self, place: &str) -> Problem {
+    /// Converts the error to a problem at `location`.
+    pub(super) fn to_problem(&self, location: &str) -> Problem {
         Problem {
-            location: place.to_owned(),
+            location: location.to_owned(),
             message: self.message.clone(),
             help: self.help.clone(),
         }
     }
 
-    /// Converts the error to the error of a source at `place`.
-    pub(super) fn to_source_error(&self, place: &str) -> SourceError {
-        SourceError { kind: self.kind, problem: self.to_problem(place) }
+    /// Converts the error to the error of a source at `location`.
+    pub(super) fn to_source_error(&self, location: &str) -> SourceError {
+        SourceError { kind: self.kind, problem: self.to_problem(location) }
     }
 }

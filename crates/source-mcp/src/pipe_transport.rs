@@ -66,9 +66,9 @@ impl CloseSignal {
         self.reason.get()
     }
 
-    pub(super) fn close_with(&self, why: CloseReason) {
+    pub(super) fn close_with(&self, reason: CloseReason) {
         // The first reason counts.
-        drop(self.reason.set(why));
+        drop(self.reason.set(reason));
         self.close();
     }
 
@@ -92,26 +92,26 @@ impl PipeTransport {
     pub(super) fn spawn_tasks(
         (reader, writer): (PipeReader, PipeWriter),
         max_line_bytes: usize,
-        shared: ConnectionContext,
+        context: ConnectionContext,
     ) -> Self {
         let (out, queue) = mpsc::channel(WRITE_QUEUE_LEN);
         let waiting = Arc::new(InFlightTable {
-            close_signal: Arc::clone(&shared.close_signal),
-            callers: Arc::clone(&shared.callers),
+            close_signal: Arc::clone(&context.close_signal),
+            callers: Arc::clone(&context.callers),
             requests: Mutex::default(),
         });
-        let end = Arc::clone(&shared.close_signal);
-        drop(shared.tasks.spawn(async move {
+        let end = Arc::clone(&context.close_signal);
+        drop(context.tasks.spawn(async move {
             if let Err(why) = run_writer(writer, queue).await {
                 end.close_with(why);
             }
         }));
-        let tasks = shared.tasks.clone();
+        let tasks = context.tasks.clone();
         let reading = ReaderTask::new(
             reader,
             max_line_bytes,
             (out.downgrade(), Arc::clone(&waiting)),
-            shared,
+            context,
         );
         drop(tasks.spawn(reading.run_reader()));
         Self { write_queue: Mutex::new(Some(out)), in_flight: waiting }

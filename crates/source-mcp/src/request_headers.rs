@@ -1,5 +1,5 @@
-//! Headers of 2026-07-28 that repeat parts of the body: `Mcp-Method`, `Mcp-Name`, and `Mcp-Param-*`
-//! for arguments that the tool's schema marks with `x-mcp-header`.
+//! HTTP headers of MCP 2026-07-28 that repeat parts of the body: `Mcp-Method`, `Mcp-Name`, and
+//! `Mcp-Param-*` for arguments that the tool's schema marks with `x-mcp-header`.
 
 use ::mcp::headers::{ArgumentHeaders, METHOD, NAME, encode_value, name_header_param};
 use http::{HeaderName, HeaderValue};

@@ -109,7 +109,7 @@ impl ResourceSubscribeExecutor {
         // A server may send requests and log lines for a subscription too.
         link.context.callers.add_caller(run.ctx.caller);
         let Some(mut listener) = subscribe_locally(&link, uri) else {
-            let most = "too many resources of this source are listened to; try again later";
+            let most = "too many resource subscriptions of this source; try again later";
             return ExecuteError::not_sent(ErrorCode::Busy, most);
         };
         loop {
@@ -226,7 +226,7 @@ async fn maintain_subscription(link: &Arc<McpConnection>, uri: &str, channel: &R
             let left =
                 timeout(UNSUBSCRIBE_TIMEOUT, link.call_method("resources/unsubscribe", &params))
                     .await;
-            tracing::debug!(told = left.is_ok(), "nobody listens to a resource any more");
+            tracing::debug!(told = left.is_ok(), "unsubscribed from a resource");
         }
         // A subscriber may have joined in the meantime.
         if link.context.notifications.remove_if_unused(uri) {

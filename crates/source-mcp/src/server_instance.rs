@@ -27,8 +27,8 @@ const STDERR_TAIL_LINES: usize = 4;
 const STDERR_LINE_CHARS: usize = 800;
 
 /// Help text when a start takes too long.
-const SLOW_START_HELP: &str = "raise `startup_timeout` of the source where it needs longer, or run the command by hand and \
-                          send it an `initialize`";
+const SLOW_START_HELP: &str = "raise `startup_timeout` of the source, or run the command by hand \
+    and send it an `initialize` request";
 
 /// Options and shared state for starting instances.
 #[derive(Debug)]
@@ -174,14 +174,14 @@ impl InstanceFactory {
                 ConnectionError::new(SourceErrorKind::TimedOut, message).with_help(SLOW_START_HELP)
             }
             Some(NegotiationError::Refused(error)) => {
-                failed(format!("refused the handshake: {}", describe_rpc_error(&error)))
+                failed(format!("rejected the handshake: {}", describe_rpc_error(&error)))
             }
             Some(NegotiationError::UnsupportedVersions(theirs)) => {
                 failed(describe_unsupported(&theirs))
             }
             Some(NegotiationError::Malformed(why)) => {
                 let text = tool::display_text::escape_and_truncate(&why, 300);
-                let message = format!("answered the handshake with something else: {text}");
+                let message = format!("returned an invalid handshake response: {text}");
                 ConnectionError::new(SourceErrorKind::MalformedReply, message)
             }
             Some(NegotiationError::NoResponse(_)) if self.closing.is_cancelled() => {
@@ -209,8 +209,8 @@ impl InstanceFactory {
             fault.message.push_str(&last);
         }
         fault.help.get_or_insert_with(|| {
-            "run the command by hand and send it an `initialize`: what it needs to start is often \
-             said in its last lines"
+            "run the command by hand and send it an `initialize` request; its last lines often say \
+             what is missing"
                 .to_owned()
         });
         fault
@@ -274,7 +274,7 @@ fn exit_error(why: Option<&CloseReason>, how: Option<String>) -> ConnectionError
             ConnectionError::new(SourceErrorKind::Crashed, format!("ended: {how}"))
         }
         (None, None) => {
-            ConnectionError::new(SourceErrorKind::Crashed, "closed its output without ending")
+            ConnectionError::new(SourceErrorKind::Crashed, "closed its output but did not exit")
         }
     }
 }

@@ -193,14 +193,14 @@ impl ServerSupervisor {
         *self.revision.borrow()
     }
 
-    /// Resolves when the revision differs from `seen`.
-    pub(super) async fn wait_for_change(&self, seen: SourceRevision) -> SourceRevision {
+    /// Resolves when the revision differs from `known_revision`.
+    pub(super) async fn wait_for_change(&self, known_revision: SourceRevision) -> SourceRevision {
         let mut revision = self.revision.subscribe();
-        let now = revision.wait_for(|now| *now != seen).await.map(|now| *now);
+        let now = revision.wait_for(|now| *now != known_revision).await.map(|now| *now);
         match now {
             Ok(now) => now,
             // The sender lives as long as `self`.
-            Err(_) => seen,
+            Err(_) => known_revision,
         }
     }
 

@@ -31,7 +31,8 @@ impl ServerSupervisor {
         let limit = self.options.limits.start_timeout;
         tracing::info!(
             source = %self.name, ?limit,
-            "an MCP server is still starting; `startup_timeout` limits that, and nobody else waits for it"
+            "an MCP server is still starting, limited by `startup_timeout`; nothing else waits for \
+             it"
         );
         begin.await
     }

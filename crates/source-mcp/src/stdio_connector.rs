@@ -47,10 +47,7 @@ impl StdioConnector {
         let _id: u32 = child.wait_started().await.map_err(|error| to_start_error(&error))?;
         let streams = (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
-            return Err(ConnectionError::new(
-                SourceErrorKind::Unreachable,
-                "did not give its pipes",
-            ));
+            return Err(ConnectionError::new(SourceErrorKind::Unreachable, "provided no pipes"));
         };
         let tail = OutputTail::default();
         let reading = TaskTracker::new();

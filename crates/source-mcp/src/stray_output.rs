@@ -45,8 +45,8 @@ struct StrayOutputCounters {
 
 impl StrayOutput {
     /// Creates the counter for the output of a child process.
-    pub(super) fn from_connector(dial: &Arc<dyn PipeConnector>) -> Self {
-        Self { connector: Some(Arc::clone(dial)), ..Self::default() }
+    pub(super) fn from_connector(connector: &Arc<dyn PipeConnector>) -> Self {
+        Self { connector: Some(Arc::clone(connector)), ..Self::default() }
     }
 
     /// Resets the run, when a message arrives.
@@ -88,23 +88,23 @@ impl StrayOutput {
         if heard.lines_since_message > MAX_LINES || heard.bytes_since_message > MAX_BYTES {
             let (lines, bytes) = (heard.lines_since_message, heard.bytes_since_message);
             return StrayOutputVerdict::Abort(format!(
-                "printed {lines} lines, {bytes} bytes, that are no MCP messages, the first {first}"
+                "printed {lines} lines ({bytes} bytes) that are not MCP messages, the first {first}"
             ));
         }
         StrayOutputVerdict::Tolerate
     }
 
-    /// Converts the output so far to a problem at `place`.
-    pub(super) fn to_problem(&self, place: &str) -> Option<Problem> {
+    /// Converts the output so far to a problem at `location`.
+    pub(super) fn to_problem(&self, location: &str) -> Option<Problem> {
         let heard = self.lock_counters();
         let first = heard.first_sample.as_ref()?;
         let lines = heard.total_lines;
         let message = format!(
-            "printed {lines} lines on standard output that are no MCP messages, the first {first}"
+            "printed {lines} lines on standard output that are not MCP messages, the first {first}"
         );
         Some(
-            Problem::new(place, message)
-                .with_help("let the server write its log to standard error"),
+            Problem::new(location, message)
+                .with_help("configure the server to log to standard error"),
         )
     }
 

@@ -43,7 +43,7 @@ impl McpSource {
 
 fn parse_tool_result(result: &Json) -> Result<Json, String> {
     let answered: TestCallResult =
-        result.decode().map_err(|error| format!("the answer cannot be read: {error}"))?;
+        result.decode().map_err(|error| format!("cannot parse the response: {error}"))?;
     let texts = answered.content.iter().filter_map(|part| part.get("text")?.as_str());
     let text = texts.collect::<Vec<_>>().join("\n");
     if answered.is_error {

@@ -48,14 +48,14 @@ impl TaskSupport {
 impl McpToolExecutor {
     pub(super) fn new(
         upstream: Arc<ServerSupervisor>,
-        own: &str,
-        (mirror, support): (Option<ArgumentHeaders>, TaskSupport),
+        own_name: &str,
+        (argument_headers, task_support): (Option<ArgumentHeaders>, TaskSupport),
     ) -> Self {
         Self {
             supervisor: upstream,
-            upstream_name: Json::encode(own),
-            argument_headers: mirror,
-            task_support: support,
+            upstream_name: Json::encode(own_name),
+            argument_headers,
+            task_support,
         }
     }
 
@@ -99,7 +99,7 @@ impl Executor for NotCallable {
         _: &'a CallContext<'a>,
     ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         let message = format!(
-            "`{}` is a prompt or a resource; only tools are called",
+            "`{}` is a prompt or a resource; only tools can be called",
             call.call().tool_key.name
         );
         Box::pin(std::future::ready(Err(ExecuteError::not_sent(ErrorCode::UnknownTool, message))))

@@ -1,5 +1,5 @@
-//! One call to a server: sends it, handles progress and input requests, repeats it for further
-//! rounds, and returns the outcome, a pending state or an error.
+//! One call to an MCP server: sends the request, handles progress and input requests, and repeats
+//! it for further rounds. Returns the outcome, a pending state or an error.
 
 mod call_mode;
 mod input_rounds;
@@ -32,7 +32,7 @@ use request_driver::RequestOutcome;
 use task_result::strip_related_task;
 
 /// Message for an unexpected answer that is a task.
-const UNEXPECTED_TASK: &str = "with a task to follow, which nobody asked for";
+const UNEXPECTED_TASK: &str = "a task, which was not requested";
 /// Maximum characters of an upstream error message, and bytes of its data.
 const ERROR_LIMITS: (usize, usize) = (4_096, 64 << 10);
 
@@ -84,7 +84,10 @@ impl<'a> UpstreamCall<'a> {
 
     /// Runs the call until it ends or is cancelled. Cancellation drops the request in flight, which
     /// notifies the server.
-    pub(super) async fn run_call(&self, job: CallSpec<'_>) -> Result<ExecutionState, ExecuteError> {
+    pub(super) async fn run_call(
+        &self,
+        spec: CallSpec<'_>,
+    ) -> Result<ExecutionState, ExecuteError> {
         // Checked before anything is sent. After that the rounds are polled first: once they have
         // ended, the cancellation is irrelevant.
         if self.ctx.cancel.is_cancelled() {
@@ -92,14 +95,14 @@ impl<'a> UpstreamCall<'a> {
         }
         tokio::select! {
             biased;
-            result = self.run_rounds(job) => result,
+            result = self.run_rounds(spec) => result,
             () = self.ctx.cancel.cancelled() => Err(self.cancelled_error()),
         }
     }
 
     /// Error for a call that was cancelled.
     pub(super) fn cancelled_error(&self) -> ExecuteError {
-        let message = "the call was given up";
+        let message = "the call was cancelled";
         if self.was_sent.load(Ordering::Relaxed) {
             ExecuteError::maybe_sent(ErrorCode::Cancelled, message)
         } else {
@@ -132,7 +135,7 @@ impl<'a> UpstreamCall<'a> {
                 .filter(|_| needs_login)
                 .map(|fix| format!("; {fix}"))
                 .unwrap_or_default();
-            let message = format!("the source `{name}` is not up: it {}{fix}", fault.message);
+            let message = format!("the source `{name}` is unavailable: it {}{fix}", fault.message);
             ExecuteError::not_sent(code, message)
         })
     }
@@ -277,17 +280,17 @@ impl<'a> UpstreamCall<'a> {
     pub(super) fn not_pending_error(&self) -> ExecuteError {
         let name = &self.supervisor.name;
         let message = format!(
-            "the call that this one continues no longer waits at the source `{name}`; make the call anew"
+            "the pending call no longer exists at the source `{name}`; make the call again"
         );
         ExecuteError::not_sent(ErrorCode::InvalidRequest, message)
     }
 
     /// Error for an answer that cannot be used.
-    pub(super) fn invalid_answer_error(&self, why: &str) -> ExecuteError {
+    pub(super) fn invalid_answer_error(&self, reason: &str) -> ExecuteError {
         let name = &self.supervisor.name;
         ExecuteError::maybe_sent(
             ErrorCode::UpstreamFailed,
-            format!("the source `{name}` answered: {why}"),
+            format!("the source `{name}` answered: {reason}"),
         )
     }
 
@@ -296,7 +299,7 @@ impl<'a> UpstreamCall<'a> {
         if error.code == error_codes::UNSUPPORTED_VERSION
             && exchange.connection().era() == ProtocolEra::Stateless
         {
-            let why = "no longer speaks the revision of MCP that it spoke".to_owned();
+            let why = "no longer supports the negotiated MCP version".to_owned();
             exchange.connection().context.close_signal.close_with(CloseReason::SessionLost(why));
         }
         self.rpc_error(error)
@@ -331,10 +334,10 @@ impl<'a> UpstreamCall<'a> {
         ExecuteError { rpc_error: rpc, ..failed }
     }
 
-    pub(super) fn delivery_error(&self, why: DeliveryError) -> ExecuteError {
+    pub(super) fn delivery_error(&self, reason: DeliveryError) -> ExecuteError {
         super::delivery_errors::to_call_error(
             &self.supervisor.name,
-            why,
+            reason,
             self.supervisor.options.limits.max_in_flight_calls,
         )
     }

@@ -186,7 +186,7 @@ impl HttpModuleSource {
         let fetched = tokio::time::timeout(MANIFEST_TIMEOUT, line.fetch_manifest()).await;
         let body = fetched.unwrap_or_else(|_| {
             let seconds = MANIFEST_TIMEOUT.as_secs();
-            let what = format!("no manifest came within {seconds} s");
+            let what = format!("no manifest was received within {seconds} s");
             Err(line.source_error(SourceErrorKind::TimedOut, what).into())
         });
         let parsed = body.and_then(|body| match self.parse_listing(&body) {

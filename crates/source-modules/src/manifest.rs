@@ -33,7 +33,7 @@ pub(super) fn parse_manifest(
     executor: Arc<dyn Executor>,
 ) -> Result<(Vec<Offer>, Vec<Problem>), String> {
     let manifest = Json::parse(body.clone(), JsonLimits::DOCUMENT).and_then(Json::require_object);
-    let manifest = manifest.map_err(|error| format!("the manifest cannot be read: {error}"))?;
+    let manifest = manifest.map_err(|error| format!("cannot parse the manifest: {error}"))?;
     let tools = manifest.get("tools").filter(|tools| tools.kind() == "array");
     let tools = tools.ok_or("the manifest has no list `tools`")?.elements();
     let mut parser = ManifestParser { options, offers: Vec::new(), problems: Vec::new(), executor };
@@ -49,7 +49,7 @@ pub(super) fn parse_manifest(
             Ok(tool) => parser.add_problem(
                 Problem::new(
                     tool.name.as_str(),
-                    "the manifest has this tool twice; the first stays",
+                    "the manifest lists this tool twice; the first one is used",
                 )
                 .with_help("rename one of the two"),
             ),
@@ -57,7 +57,7 @@ pub(super) fn parse_manifest(
     }
     if tools.len() > MAX_TOOLS {
         let message = format!("{} tools; only the first {MAX_TOOLS} are read", tools.len());
-        parser.add_problem(Problem::new("", message).with_help("split the module"));
+        parser.add_problem(Problem::new("", message).with_help("split the module into several"));
     }
     Ok((parser.offers, parser.problems))
 }
@@ -83,7 +83,7 @@ impl ManifestParser<'_> {
         let name = &self.options.name;
         if declared_name.as_deref() != Some(name.as_str()) {
             let message = match declared_name {
-                None => format!("the manifest has no text `module_name`; expected `{name}`"),
+                None => format!("the manifest has no string `module_name`; expected `{name}`"),
                 Some(own) => {
                     format!(
                         "the manifest's `module_name` is `{}`; expected `{name}`",
@@ -91,33 +91,36 @@ impl ManifestParser<'_> {
                     )
                 }
             };
-            self.add_problem(Problem::new("", message).with_help("make it the name of the source"));
+            self.add_problem(Problem::new("", message).with_help(
+                "set it to the name of the \
+                source",
+            ));
         }
     }
 
     fn parse_tool(&self, entry: &Json) -> Result<Tool, Problem> {
         let name = entry.get("name").and_then(|name| name.decode::<String>().ok());
-        let name = name.ok_or_else(|| Problem::new("", "a tool has no text `name`"))?;
+        let name = name.ok_or_else(|| Problem::new("", "a tool has no string `name`"))?;
         let place = escape_for_display(&name);
         let tool_problem = |message: String| Problem::new(place.as_str(), message);
         let prefix = &self.options.name;
         let local_name = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
         if local_name == Some("") {
             let message = format!("the tool has no name after `{prefix}.`");
-            return Err(tool_problem(message).with_help("add a name, or take the tool out"));
+            return Err(tool_problem(message).with_help("add a name, or remove the tool"));
         }
         if local_name.is_none() {
             return Err(tool_problem(format!(
-                "the tool stands outside of `{prefix}.` and is dropped"
+                "the tool's name does not begin with `{prefix}.`, so the tool is omitted"
             ))
-            .with_help("a module may only offer tools under its own name"));
+            .with_help("a module may only offer tools with its own prefix"));
         }
         let name = ToolName::new(&name).map_err(|error| tool_problem(error.to_string()))?;
         Json::parse(entry.bytes().clone(), JsonLimits::DEFINITION)
             .map_err(|error| tool_problem(format!("the definition is too large: {error}")))?;
         let description = entry.get("description").and_then(|text| text.decode::<String>().ok());
-        let description =
-            description.ok_or_else(|| tool_problem("the tool has no text `description`".into()))?;
+        let description = description
+            .ok_or_else(|| tool_problem("the tool has no string `description`".into()))?;
         let parameters = entry
             .get("parameters")
             .ok_or_else(|| tool_problem("the tool has no `parameters`".into()))?;
@@ -153,13 +156,13 @@ fn parse_level(entry: &Json) -> Result<PermissionLevel, String> {
     let Some(level) = entry.get("required_permission") else { return Ok(PermissionLevel::Guest) };
     let value: String = level
         .decode()
-        .map_err(|_| format!("`required_permission` is {}; expected a text", level.kind()))?;
+        .map_err(|_| format!("`required_permission` is {}; expected a string", level.kind()))?;
     value.parse().map_err(|error: tool::tool_traits::UnknownValueError| {
         let error = tool::tool_traits::UnknownValueError {
             value: escape_for_display(&error.value),
             ..error
         };
-        format!("{error}; the tool is dropped")
+        format!("{error}; the tool is omitted")
     })
 }
 

@@ -138,8 +138,8 @@ impl ManifestCache {
         }
     }
 
-    /// Records the manifest that a module returned. With `asked` it is written even if it is cached
-    /// already.
+    /// Records the manifest that a module returned. With `is_refresh` it is written even if it
+    /// is already cached.
     pub(super) async fn record_manifest(
         &self,
         module: ModuleIdentity<'_>,
@@ -148,7 +148,7 @@ impl ManifestCache {
     ) {
         let ModuleIdentity { name: module, url } = module;
         if body.len() > MAX_CACHED_BYTES {
-            tracing::warn!(%module, bytes = body.len(), "the manifest is too large to be kept");
+            tracing::warn!(%module, bytes = body.len(), "the manifest is too large to cache");
             return self.forget_module(module);
         }
         let at = self.clock.wall_now();

@@ -62,7 +62,7 @@ impl ManifestFetchError {
             (ManifestResponse::Missing, true) => {
                 tracing::warn!(%module, error, "module_unreachable");
             }
-            (_, false) => tracing::debug!(%module, error, "module still not discovered"),
+            (_, false) => tracing::debug!(%module, error, "the module is still not discovered"),
         }
     }
 }
@@ -108,13 +108,13 @@ impl ModuleClient {
             None => request,
             Some(token) => {
                 let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
-                    .map_err(|_| self.settings_error("its token cannot be sent in a header"))?;
+                    .map_err(|_| self.settings_error("its token is not a valid header value"))?;
                 value.set_sensitive(true);
                 request.header(AUTHORIZATION, value)
             }
         };
         let request =
-            request.body(body).map_err(|_| self.settings_error("no request can be made to it"))?;
+            request.body(body).map_err(|_| self.settings_error("cannot build a request to it"))?;
         let limits = RequestLimits {
             connect_timeout: limit,
             header_timeout: limit,
@@ -157,9 +157,9 @@ impl ModuleClient {
     }
 
     /// Creates the error of a response that is not a manifest.
-    pub(super) fn malformed_manifest(&self, what: String) -> ManifestFetchError {
+    pub(super) fn malformed_manifest(&self, problem: String) -> ManifestFetchError {
         ManifestFetchError {
-            error: self.source_error(SourceErrorKind::MalformedReply, what),
+            error: self.source_error(SourceErrorKind::MalformedReply, problem),
             response: ManifestResponse::Malformed,
         }
     }
@@ -183,13 +183,13 @@ impl ModuleClient {
     pub(super) fn source_error(&self, kind: SourceErrorKind, message: String) -> SourceError {
         let help = match kind {
             SourceErrorKind::Unreachable | SourceErrorKind::TimedOut | SourceErrorKind::Crashed => {
-                "see that the module runs and that its URL is right"
+                "check that the module runs and that its URL is correct"
             }
             SourceErrorKind::ErrorReply => {
-                "ask the manifest there directly; a 401 asks for the token"
+                "request the manifest directly; a 401 means that the token is required"
             }
             SourceErrorKind::MalformedReply => {
-                "mend the manifest; see `GET /manifest` of the module"
+                "correct the manifest; see `GET /manifest` of the module"
             }
             SourceErrorKind::Blocked => "change the URL or the token of the module",
         };
@@ -216,10 +216,10 @@ pub(super) fn describe_egress_error(error: &EgressError) -> String {
         | EgressError::Protocol { reason: what, .. }
         | EgressError::InvalidOptions(what) => what.clone(),
         EgressError::TimedOut { phase: RequestPhase::RequestPermit, .. } => {
-            "too many requests are open".into()
+            "too many concurrent requests".into()
         }
-        EgressError::TimedOut { phase, .. } => format!("waited too long for {phase}"),
-        EgressError::TooLarge { limit, .. } => format!("the answer is over {limit} bytes"),
+        EgressError::TimedOut { phase, .. } => format!("timed out waiting for {phase}"),
+        EgressError::TooLarge { limit, .. } => format!("the response is larger than {limit} bytes"),
     }
 }
 

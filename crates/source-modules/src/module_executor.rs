@@ -31,9 +31,9 @@ pub(super) struct HttpModuleExecutor {
 }
 
 impl HttpModuleExecutor {
-    pub(super) fn new(line: Arc<ModuleClient>) -> Self {
-        let limit = line.options.call_timeout();
-        Self { client: line, call_timeout: limit }
+    pub(super) fn new(client: Arc<ModuleClient>) -> Self {
+        let limit = client.options.call_timeout();
+        Self { client, call_timeout: limit }
     }
 
     async fn run_call(
@@ -50,7 +50,7 @@ impl HttpModuleExecutor {
                 Err(_) => Err(ExecuteError::maybe_sent(ErrorCode::Timeout, self.timeout_message())),
             },
             () = ctx.cancel.cancelled() => {
-                Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was given up"))
+                Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was cancelled"))
             }
         }
     }
@@ -138,12 +138,12 @@ fn is_user_id(name: &str) -> bool {
 /// Parses the module API's `ToolResult`; a reported failure is an error of the tool.
 fn parse_result(body: Bytes) -> Result<Outcome, String> {
     let answer = Json::parse(body, JsonLimits::DOCUMENT).and_then(Json::require_object);
-    let answer = answer.map_err(|error| format!("the module's answer cannot be read: {error}"))?;
+    let answer = answer.map_err(|error| format!("cannot parse the module's response: {error}"))?;
     let success = answer.get("success");
     match success.as_ref().map(|success| success.decode::<bool>().map_err(|_| success.kind())) {
-        None => Err("the module's answer has no `success`".into()),
+        None => Err("the module's response has no `success`".into()),
         Some(Err(kind)) => {
-            Err(format!("`success` in the module's answer is {kind}; expected true or false"))
+            Err(format!("`success` in the module's response is {kind}; expected true or false"))
         }
         Some(Ok(true)) => {
             Ok(Outcome::from_value(answer.get("result").unwrap_or_else(|| Json::encode(&()))))

@@ -17,7 +17,11 @@ pub(super) fn schema_from_parameters(parameters: &Json) -> Result<Json, String> 
     }
     let parameters = parameters.elements();
     if parameters.len() > MAX_PARAMETERS {
-        return Err(format!("{} parameters; {MAX_PARAMETERS} are allowed", parameters.len()));
+        return Err(format!(
+            "{} parameters are too many; the maximum is \
+            {MAX_PARAMETERS}",
+            parameters.len()
+        ));
     }
     let (mut properties, mut required, mut names) = (Map::new(), Vec::new(), HashSet::new());
     for (index, parameter) in parameters.iter().enumerate() {
@@ -26,7 +30,7 @@ pub(super) fn schema_from_parameters(parameters: &Json) -> Result<Json, String> 
             let text = found.as_ref().and_then(|json| json.decode::<String>().ok());
             text.ok_or_else(|| {
                 let found = found.as_ref().map_or("missing", Json::kind);
-                format!("`parameters[{index}].{key}` is {found}; expected a text")
+                format!("`parameters[{index}].{key}` is {found}; expected a string")
             })
         };
         let (name, kind, description) = (text("name")?, text("type")?, text("description")?);
@@ -36,7 +40,7 @@ pub(super) fn schema_from_parameters(parameters: &Json) -> Result<Json, String> 
         let Some(kind) = PARAMETER_TYPES.into_iter().find(|known| **known == kind) else {
             let kinds = PARAMETER_TYPES.join(", ");
             return Err(format!(
-                "parameter `{}` is of unknown type `{}`; use one of {kinds}",
+                "parameter `{}` has the unknown type `{}`; use one of {kinds}",
                 name.escape_debug(),
                 kind.escape_debug()
             ));
@@ -89,7 +93,7 @@ fn convert_enum(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value
     }
     let values: Option<Vec<Value>> =
         given.iter().map(|given| convert_enum_value(&given.to_value(), kind)).collect();
-    let type_error = || enum_error(&format!("holds a value that is no {kind}"));
+    let type_error = || enum_error(&format!("contains a value that is not a {kind}"));
     values.map(|values| Some(Value::Array(values))).ok_or_else(type_error)
 }
 
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(one("string", &json!([])).unwrap(), Value::Null);
         assert_eq!(
             one("integer", &json!(["x"])).unwrap_err(),
-            "`enum` of parameter `a` holds a value that is no integer"
+            "`enum` of parameter `a` contains a value that is not a integer"
         );
         assert_eq!(
             one("integer", &json!("1")).unwrap_err(),
@@ -187,13 +191,13 @@ mod tests {
         assert_eq!(told(&json!([good, good])), "parameter `a` occurs twice");
         assert_eq!(
             told(&json!([good, { "name": 5 }])),
-            "`parameters[1].name` is number; expected a text"
+            "`parameters[1].name` is number; expected a string"
         );
-        assert_eq!(told(&json!([5])), "`parameters[0].name` is missing; expected a text");
+        assert_eq!(told(&json!([5])), "`parameters[0].name` is missing; expected a string");
         assert_eq!(
             told(&json!([{ "name": "a", "type": "str", "description": "" }])),
-            "parameter `a` is of unknown type `str`; use one of string, integer, number, boolean, \
-             array, object"
+            "parameter `a` has the unknown type `str`; use one of string, integer, number, \
+             boolean, array, object"
         );
         let mut odd = good;
         odd["required"] = json!("yes");
@@ -204,6 +208,6 @@ mod tests {
         let many: Vec<Value> = (0..257)
             .map(|n| json!({ "name": n.to_string(), "type": "string", "description": "" }))
             .collect();
-        assert_eq!(told(&json!(many)), "257 parameters; 256 are allowed");
+        assert_eq!(told(&json!(many)), "257 parameters are too many; the maximum is 256");
     }
 }

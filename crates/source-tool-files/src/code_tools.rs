@@ -78,7 +78,10 @@ pub(super) fn parse_code_tool(
 ) -> EntryResult<FileToolImplementation> {
     if host.is_none() {
         let message = format!("Tool \"{name}\" of type {kind} needs a plugin");
-        return Err(EntryError::new(message).with_help("this program runs no code; make it `http`"));
+        return Err(EntryError::new(message).with_help(
+            "code is not supported here; use the type \
+            `http`",
+        ));
     }
     let text = |key: &str| {
         let text = fields.string_field(key)?.filter(|text| !text.trim().is_empty());
@@ -169,7 +172,7 @@ impl Executor for UnhostedExecutor {
         call: RecordedCall<'a>,
         _: &'a CallContext<'a>,
     ) -> BoxFuture<'a, std::result::Result<ExecutionState, ExecuteError>> {
-        let told = format!("the code of `{}` is not run", call.call().tool_key.name);
+        let told = format!("the code of `{}` is not executed", call.call().tool_key.name);
         Box::pin(std::future::ready(Err(ExecuteError::not_sent(ErrorCode::UpstreamLost, told))))
     }
 }

@@ -67,17 +67,24 @@ pub(super) struct ToolEntry {
     pub(super) json: Json,
 }
 
-const EXPECTED_SHAPE: &str = "a tool file is a list of tools, or a mapping with `tools:`";
+const EXPECTED_SHAPE: &str = "a tool file must be a list of tools, or a mapping with `tools:`";
 
 type DocumentResult<T> = std::result::Result<T, Box<Problem>>;
 
 impl ToolDocument {
-    /// Parses `text`; `place` is the file's name in errors.
-    pub(super) fn parse_document(text: &Bytes, is_json: bool, place: &str) -> DocumentResult<Self> {
-        let root =
-            if is_json { node::parse_json(text, place)? } else { node::parse_yaml(text, place)? };
+    /// Parses `text`; `file_name` is the file's name in errors.
+    pub(super) fn parse_document(
+        text: &Bytes,
+        is_json: bool,
+        file_name: &str,
+    ) -> DocumentResult<Self> {
+        let root = if is_json {
+            node::parse_json(text, file_name)?
+        } else {
+            node::parse_yaml(text, file_name)?
+        };
         let document_error = |line: usize, message: String| {
-            Box::new(Problem::new(format!("{place}:{line}"), message).with_help(EXPECTED_SHAPE))
+            Box::new(Problem::new(format!("{file_name}:{line}"), message).with_help(EXPECTED_SHAPE))
         };
         let (line, kind) = (root.line, root.kind());
         let (mut version, mut permissions) = (FileFormatVersion::V1, FilePermissions::default());
@@ -94,7 +101,7 @@ impl ToolDocument {
                 }
                 if let Some(at) = members.iter().position(|(key, _)| key == "permissions") {
                     let (_, node) = members.swap_remove(at);
-                    let at = format!("{place}:{}", node.line);
+                    let at = format!("{file_name}:{}", node.line);
                     let told = |told| {
                         Problem::new(at, told).with_help("write it as `tool_registry.yaml` does")
                     };
@@ -102,7 +109,7 @@ impl ToolDocument {
                         .map_err(|error| Box::new(told(error)))?;
                 }
                 let found = members.into_iter().find(|(key, _)| key == "tools");
-                found.ok_or_else(|| document_error(line, "there is no `tools`".into()))?.1
+                found.ok_or_else(|| document_error(line, "the key `tools` is missing".into()))?.1
             }
             NodeChildren::Scalar => return Err(document_error(line, format!("found {kind}"))),
         };

@@ -102,10 +102,10 @@ impl EntryFields {
             return Ok(Some(vec![one]));
         }
         let texts =
-            json.decode::<Vec<String>>().map_err(|_| type_error(key, json, "a list of words"))?;
+            json.decode::<Vec<String>>().map_err(|_| type_error(key, json, "a list of strings"))?;
         if texts.len() > MAX_LIST_WORDS {
             let message =
-                format!("`{key}` has {} words; {MAX_LIST_WORDS} are allowed", texts.len());
+                format!("`{key}` has {} items; the maximum is {MAX_LIST_WORDS}", texts.len());
             return Err(EntryError::new(message));
         }
         Ok(Some(texts))

@@ -97,19 +97,19 @@ impl FileWatcher {
     }
 
     /// Records the fingerprint that was taken just before the file was read.
-    pub(super) fn record_fingerprint(&self, print: Option<FileFingerprint>) {
+    pub(super) fn record_fingerprint(&self, fingerprint: Option<FileFingerprint>) {
         *self.last_fingerprint.lock().unwrap_or_else(PoisonError::into_inner) =
-            LastFingerprint::Known(print);
+            LastFingerprint::Known(fingerprint);
     }
 
-    pub(super) async fn wait_for_change(&self, seen: SourceRevision) -> SourceRevision {
+    pub(super) async fn wait_for_change(&self, known_revision: SourceRevision) -> SourceRevision {
         let mut revisions = self.revision.subscribe();
-        while *revisions.borrow_and_update() == seen {
+        while *revisions.borrow_and_update() == known_revision {
             if self.ensure_kernel_watch() {
                 return std::future::pending().await;
             }
             self.poll_once().await;
-            if *revisions.borrow_and_update() == seen
+            if *revisions.borrow_and_update() == known_revision
                 && tokio::time::timeout(self.options.poll_interval, revisions.changed())
                     .await
                     .is_ok()
@@ -132,7 +132,11 @@ impl FileWatcher {
             match self.subscribe_folder() {
                 Ok(listening) => *kernel = KernelWatch::Active { _subscription: listening },
                 // The folder may be created later; until then the file is polled.
-                Err(error) => tracing::debug!(path = %self.path.display(), %error, "not watched"),
+                Err(error) => tracing::debug!(
+                    path = %self.path.display(),
+                    %error,
+                    "cannot watch the file"
+                ),
             }
         }
         matches!(*kernel, KernelWatch::Closed)

@@ -70,11 +70,11 @@ impl fmt::Debug for HttpToolDependencies {
     }
 }
 
-/// Parses an implementation; `input` is the validated schema of the tool.
+/// Parses an implementation; `input_schema` is the validated schema of the tool.
 pub(super) fn parse_http_tool(
-    web: &HttpToolDependencies,
+    dependencies: &HttpToolDependencies,
     fields: &EntryFields,
-    input: &Json,
+    input_schema: &Json,
 ) -> EntryResult<FileToolImplementation> {
     check_fields(fields)?;
     let url = match fields.string_field("url")? {
@@ -83,10 +83,10 @@ pub(super) fn parse_http_tool(
     };
     let url =
         url.ok_or_else(|| EntryError::new("an http tool needs a `url`").with_help(URL_HELP))?;
-    let place = UrlTemplate::parse_template(&url, input)?;
+    let place = UrlTemplate::parse_template(&url, input_schema)?;
     let origin = Origin::parse(place.sample_url()).map_err(|error| url_error("url", &error))?;
     let class = UrlTrust::Configured { origin };
-    let uri = web
+    let uri = dependencies
         .egress
         .validate_url(&class, place.sample_url())
         .map_err(|error| url_error("url", &error))?;
@@ -99,16 +99,17 @@ pub(super) fn parse_http_tool(
         let plain = displayed_url
             .split_once('?')
             .map_or(displayed_url.clone(), |(plain, _)| format!("{plain}?…"));
-        return Err(EntryError::new("`url` is not in its plain form")
-            .with_help(format!("write it as `{plain}`")));
+        return Err(
+            EntryError::new("`url` is not normalized").with_help(format!("write it as `{plain}`"))
+        );
     }
     let method = parse_method(fields)?;
-    let redaction = request_redaction(web, fields, place.sample_url());
+    let redaction = request_redaction(dependencies, fields, place.sample_url());
     let executor = HttpRequestExecutor {
-        egress: web.egress.clone(),
+        egress: dependencies.egress.clone(),
         class,
-        headers: parse_headers(web, fields)?,
-        external_names: parse_params_mapping(fields, input)?,
+        headers: parse_headers(dependencies, fields)?,
+        external_names: parse_params_mapping(fields, input_schema)?,
         response_mapping: ResponseMapping::from_fields(fields)?,
         url_template: place,
         method: method.clone(),
@@ -130,7 +131,7 @@ fn check_fields(fields: &EntryFields) -> EntryResult<()> {
         "retry" => "write `retry: once` at the source, in the configuration".to_owned(),
         _ => format!("use {}", HTTP_FIELDS.join(", ")),
     };
-    Err(EntryError::new(format!("`implementation.{odd}` means nothing for an http tool"))
+    Err(EntryError::new(format!("`implementation.{odd}` is not supported for an http tool"))
         .with_help(fix))
 }
 
@@ -180,10 +181,14 @@ fn parse_headers(web: &HttpToolDependencies, fields: &EntryFields) -> EntryResul
         let place = format!("headers.{}", escaped_name.escape_debug());
         let header_error = |why: &str| EntryError::new(format!("`{place}` {why}"));
         if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(header_error("is set by the request itself").with_help("take it out"));
+            return Err(header_error("is set automatically").with_help("remove it"));
         }
-        let header =
-            HeaderName::try_from(name.as_str()).map_err(|_| header_error("is no header"))?;
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| {
+            header_error(
+                "is not a valid header \
+                name",
+            )
+        })?;
         let secret =
             match (value.string_value(), value.get("env").as_ref().and_then(Json::string_value)) {
                 (Some(text), _) => Secret::new(text.into_owned()),
@@ -192,12 +197,14 @@ fn parse_headers(web: &HttpToolDependencies, fields: &EntryFields) -> EntryResul
                         "names the variable `{}`, which is not set",
                         variable.escape_debug()
                     );
-                    header_error(&message).with_help("set it where the server is started")
+                    header_error(&message).with_help("set it in the server's environment")
                 })?,
-                (None, None) => return Err(type_error(&place, &value, "a text or `{env: NAME}`")),
+                (None, None) => {
+                    return Err(type_error(&place, &value, "a string or `{env: NAME}`"));
+                }
             };
         let mut value = HeaderValue::try_from(secret.expose())
-            .map_err(|_| header_error("has a value that cannot be sent, such as a line end"))?;
+            .map_err(|_| header_error("has an invalid value, such as one with a line break"))?;
         value.set_sensitive(true);
         map.append(header, value);
         if map.len() > MAX_HEADERS {
@@ -233,12 +240,15 @@ fn parse_params_mapping(
     let Some(mapping) = fields.get("params_mapping") else { return Ok(BTreeMap::new()) };
     let read = mapping.decode::<BTreeMap<String, String>>();
     let names =
-        read.map_err(|_| type_error("params_mapping", mapping, "a mapping from names to names"))?;
+        read.map_err(|_| type_error("params_mapping", mapping, "a mapping of parameter names"))?;
     let declared = url_template::parameter_names(input);
     for name in names.keys() {
         if !declared.contains(name) {
-            let message =
-                format!("`params_mapping` names `{}`, which is no parameter", name.escape_debug());
+            let message = format!(
+                "`params_mapping` names `{}`, which is not a \
+                    parameter",
+                name.escape_debug()
+            );
             return Err(
                 EntryError::new(message).with_help("use the names in `parameters.properties`")
             );
@@ -283,7 +293,8 @@ impl HttpRequestExecutor {
         let answered = tokio::select! {
             answered = asked => answered,
             () = ctx.cancel.cancelled() => {
-                return Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was given up"));
+                return Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the call was \
+                    cancelled"));
             }
         };
         let (status, kind, body) =
@@ -316,7 +327,7 @@ impl HttpRequestExecutor {
         let uri = self.egress.validate_url(&self.class, &url).map_err(|error| error.to_string())?;
         if uri.path_and_query().is_none_or(|written| written != url_template::path_and_query(&url))
         {
-            return Err("an argument does not fit into the address".to_owned());
+            return Err("an argument cannot be inserted into the URL".to_owned());
         }
         let mut request = Request::builder().method(self.method.clone()).uri(uri);
         if let Some(headers) = request.headers_mut() {
@@ -326,7 +337,7 @@ impl HttpRequestExecutor {
             }
             headers.extend(self.headers.clone());
         }
-        request.body(body).map_err(|_| "no request can be made of this".to_owned())
+        request.body(body).map_err(|_| "cannot build the request".to_owned())
     }
 }
 

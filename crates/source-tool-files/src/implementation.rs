@@ -81,7 +81,7 @@ const CODE_KINDS: [&str; 2] = ["python", "cpp"];
 pub(super) fn parse_implementation(
     name: &str,
     fields: &EntryFields,
-    input: &EntryResult<Json>,
+    input_schema: &EntryResult<Json>,
     (settings, handlers): (&FileSettings, &ImplementationRegistry),
 ) -> EntryResult<FileToolImplementation> {
     let inner_fields = match fields.get("implementation") {
@@ -128,7 +128,7 @@ pub(super) fn parse_implementation(
         "http" => http_tool::parse_http_tool(
             &handlers.http,
             implementation_fields,
-            input.as_ref().map_err(Clone::clone)?,
+            input_schema.as_ref().map_err(Clone::clone)?,
         ),
         kind if CODE_KINDS.contains(&kind) => code_tools::parse_code_tool(
             (name, kind),
@@ -156,7 +156,7 @@ fn check_complete_form(name: &str, fields: &EntryFields, is_required: bool) -> E
     if !is_required && kind.is_none() && handler.is_none() {
         return Ok(());
     }
-    let kind_fix = "write `type: function`; what runs the tool stands in `implementation.type`";
+    let kind_fix = "write `type: function`; `implementation.type` says what executes the tool";
     match kind.as_deref() {
         Some("function") => {}
         None => {
@@ -255,7 +255,7 @@ fn handler_not_found(handler_kind: &str, handler: &str, known: &[&str]) -> Entry
     let fault =
         EntryError::new(format!("{handler_kind} handler '{}' not found", handler.escape_debug()));
     if known.is_empty() {
-        fault.with_help("there are none")
+        fault.with_help("no handlers are registered")
     } else {
         fault.with_help(format!("use one of {}", known.join(", ")))
     }

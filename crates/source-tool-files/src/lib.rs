@@ -86,10 +86,10 @@ impl ToolFileSource {
         name: SourceName,
         path: impl Into<PathBuf>,
         handlers: ImplementationRegistry,
-        watching: WatchOptions,
+        options: WatchOptions,
     ) -> Self {
         let path: Arc<Path> = path.into().into();
-        let watch = FileWatcher::new(Arc::clone(&path), watching);
+        let watch = FileWatcher::new(Arc::clone(&path), options);
         Self { name, path, handlers, watcher: watch, code_revision: AtomicU64::new(0) }
     }
 
@@ -108,7 +108,7 @@ impl ToolFileSource {
         drop(permit);
         let Ok((print, listing)) = read else {
             let place = self.path.display().to_string();
-            let problem = Problem::new(place, "reading it was given up");
+            let problem = Problem::new(place, "reading it was cancelled");
             return Err(SourceError { kind: SourceErrorKind::ErrorReply, problem });
         };
         self.watcher.record_fingerprint(print);
@@ -198,21 +198,22 @@ fn read_file(path: &Path, place: &str) -> Result<Bytes, SourceError> {
         problem: Problem::new(place, message).with_help(fix),
     };
     let read_error = |error: &std::io::Error| {
-        let fix = "check the path and the rights of the file, or take it out of the configuration";
+        let fix = "check the path and the permissions of the file, or remove it from the \
+            configuration";
         source_error(
             SourceErrorKind::Unreachable,
-            format!("the tool file cannot be read: {error}"),
+            format!("cannot read the tool file: {error}"),
             fix,
         )
     };
     rooted_fs::regular_file::read_bytes(path, MAX_FILE_BYTES).map(Bytes::from).map_err(|error| {
         match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
-                let message = "the tool file is no regular file".to_owned();
+                let message = "the tool file is not a regular file".to_owned();
                 source_error(SourceErrorKind::Unreachable, message, "name a regular file")
             }
             ErrorKind::FileTooLarge => {
-                let message = format!("the tool file is longer than {MAX_FILE_BYTES} bytes");
+                let message = format!("the tool file is larger than {MAX_FILE_BYTES} bytes");
                 source_error(
                     SourceErrorKind::MalformedReply,
                     message,
@@ -297,7 +298,7 @@ impl FileListingBuilder {
         if self.omitted_problems > 0 {
             add_final_problem(
                 format!("{} more problems", self.omitted_problems),
-                "mend those above first",
+                "correct the problems above first",
             );
         }
         if count > MAX_TOOLS {
@@ -309,6 +310,6 @@ impl FileListingBuilder {
 }
 
 fn duplicate_name_error(name: &ToolName) -> EntryError {
-    let fix = "rename one of the two; the first stays";
+    let fix = "rename one of the two; the first one is used";
     EntryError::new(format!("Tool {name} already registered")).with_help(fix)
 }

@@ -8,7 +8,7 @@ const MIN_PER_THREAD: usize = 200;
 /// Maximum threads, because other sources are read at the same time.
 const MAX_THREADS: usize = 8;
 
-/// Maps the items with `work` in order, in parallel if there are enough.
+/// Maps the items with `map_item` in order, in parallel if there are enough.
 pub(super) fn map_parallel<T: Sync, R: Send>(
     items: &[T],
     map_item: impl Fn(&T) -> R + Sync,

@@ -51,7 +51,7 @@ impl FilePermissions {
             if let Some(folder) = folders.iter().find(is_invalid_path) {
                 let folder: String = folder.chars().take(64).collect();
                 return Err(section_error(format!(
-                    "`{}` is no absolute path",
+                    "`{}` is not an absolute path",
                     folder.escape_debug()
                 )));
             }
@@ -112,8 +112,8 @@ mod tests {
             (json!({"shell": {"requires_aproval": true}}), "unknown field `requires_aproval`"),
             (json!({"shell": {"requires_approval": "yes"}}), "invalid type"),
             (json!({"shell": {"allowed_paths": ["/tmp/"]}}), "`allowed_paths` is for `filesystem`"),
-            (json!({"filesystem": {"allowed_paths": ["tmp/"]}}), "`tmp/` is no absolute path"),
-            (json!({"filesystem": {"allowed_paths": ["/tmp/../"]}}), "is no absolute path"),
+            (json!({"filesystem": {"allowed_paths": ["tmp/"]}}), "`tmp/` is not an absolute path"),
+            (json!({"filesystem": {"allowed_paths": ["/tmp/../"]}}), "is not an absolute path"),
             (json!(["shell"]), "invalid type"),
         ] {
             let error = FilePermissions::from_json(&Json::encode(&section)).unwrap_err();

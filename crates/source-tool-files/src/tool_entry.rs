@@ -58,7 +58,7 @@ impl ParsedEntry {
 
 fn validate_entry(entry: &ToolEntry) -> EntryResult<()> {
     if entry.json.kind() != "object" {
-        let message = format!("a tool is a mapping; found {}", entry.json.kind());
+        let message = format!("a tool must be a mapping; found {}", entry.json.kind());
         return Err(
             EntryError::new(message).with_help("give it `name`, `description` and `parameters`")
         );
@@ -70,7 +70,7 @@ fn validate_entry(entry: &ToolEntry) -> EntryResult<()> {
                 EntryError::new(format!("the definition is {reason}"))
             }
             JsonError::TooLong { .. } | JsonError::WrongKind { .. } => {
-                EntryError::new(format!("the definition is too long: {error}"))
+                EntryError::new(format!("the definition is too large: {error}"))
             }
         }
     })
@@ -91,7 +91,7 @@ fn check_unknown_fields(fields: &EntryFields, notes: &mut Vec<EntryError>) -> En
         if let Some(similar_field) = closest_field(key, trait_fields::TRAIT_FIELDS) {
             return Err(error.with_help(format!("did you mean `{similar_field}`?")));
         }
-        notes.push(error.with_help("it is passed over; take it out, or begin it with `x-`"));
+        notes.push(error.with_help("it is ignored; remove it, or prefix it with `x-`"));
     }
     Ok(())
 }
@@ -140,11 +140,8 @@ fn parse_name(name: &str, entry: &ToolEntry, fields: &EntryFields) -> EntryResul
         return Err(EntryError::new("Tool must have a non-empty string \"name\""));
     }
     if let Some(key) = entry.mapping_key.as_deref().filter(|key| *key != name) {
-        let message =
-            format!("the tool stands under `{}` and is named otherwise", key.escape_debug());
-        return Err(
-            EntryError::new(message).with_help("take `name` out, or make it the same as the key")
-        );
+        let message = format!("the tool's key is `{}`, but its `name` differs", key.escape_debug());
+        return Err(EntryError::new(message).with_help("remove `name`, or set it to the key"));
     }
     ToolName::new(name).map_err(|error| EntryError::new(error.to_string()))
 }

@@ -106,10 +106,10 @@ pub(super) fn check_categories(
     };
     let unknown = traits.categories.iter().find(|word| !known(word))?;
     let known = tool::tool_traits::CATEGORIES.join(", ");
-    let message = format!("`category`: no category is called `{unknown}`");
+    let message = format!("`category`: unknown category `{unknown}`");
     Some(
         EntryError::new(message)
-            .with_help(format!("use one of {known}, or name it under `policy.own_categories`")),
+            .with_help(format!("use one of {known}, or add it to `policy.own_categories`")),
     )
 }
 
@@ -118,7 +118,7 @@ fn parse_safety(fields: &EntryFields) -> EntryResult<Option<SafetyLevel>> {
         (fields.keyword_field::<SafetyLevel>("safety")?, fields.keyword_field("safety_level")?);
     match (short, long) {
         (Some(short), Some(long)) if short != long => {
-            Err(EntryError::new(format!("`safety` is {short} and `safety_level` is {long}"))
+            Err(EntryError::new(format!("`safety` is {short}, but `safety_level` is {long}"))
                 .with_help("keep one of the two"))
         }
         (short, long) => Ok(short.or(long)),
@@ -137,10 +137,13 @@ fn parse_categories(fields: &EntryFields) -> EntryResult<Option<Vec<String>>> {
         if word.is_empty() || word.chars().count() > MAX_CATEGORY_CHARS || !word.chars().all(fits) {
             let word: String = word.chars().take(MAX_CATEGORY_CHARS).collect();
             return Err(EntryError::new(format!(
-                "`category`: `{}` is no word",
+                "`category`: invalid name `{}`",
                 word.escape_debug()
             ))
-            .with_help(format!("use letters, digits, `_` and `-`, at most {MAX_CATEGORY_CHARS}")));
+            .with_help(format!(
+                "use letters, digits, `_` and `-`, at most {MAX_CATEGORY_CHARS} \
+                characters"
+            )));
         }
         if !categories.contains(&word) {
             categories.push(word);

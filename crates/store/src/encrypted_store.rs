@@ -30,7 +30,7 @@ impl EncryptedStore {
     }
 
     fn encrypt(&self, key: &str, plain: &[u8]) -> Result<Bytes, StoreError> {
-        let unfit = || StoreError::Unavailable(format!("the value of `{key}` cannot be sealed"));
+        let unfit = || StoreError::Unavailable(format!("cannot encrypt the value of `{key}`"));
         let mut text = plain.to_vec();
         let sealer = self.key.as_ref().ok_or_else(unfit)?;
         let bound = Aad::from(key.as_bytes());
@@ -45,7 +45,7 @@ impl EncryptedStore {
         }
         let key = row.key.clone();
         let plain = self.decrypt(&row).ok_or_else(|| {
-            let message = "was sealed by another installation, or changed since";
+            let message = "was encrypted by another installation, or was changed";
             StoreError::Unavailable(format!("the value of `{key}` {message}"))
         })?;
         Ok(VersionedValue { bytes: plain, ..row })
@@ -56,7 +56,7 @@ impl EncryptedStore {
     fn decrypt_or_damaged(&self, row: VersionedValue) -> VersionedValue {
         let (key, version) = (row.key.clone(), row.version);
         self.decrypt_row(row).unwrap_or_else(|error| {
-            tracing::error!(%error, "a row of the store is passed over");
+            tracing::error!(%error, "a row of the store was ignored");
             let bytes = Bytes::from_static(REJECTED_VALUE);
             VersionedValue { key, version, bytes, is_removal: false }
         })

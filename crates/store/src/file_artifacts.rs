@@ -81,7 +81,7 @@ impl FileArtifactStore {
     /// If it cannot be created or emptied.
     pub fn open_directory(
         dir: &Path,
-        bounds: ArtifactLimits,
+        limits: ArtifactLimits,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -91,7 +91,7 @@ impl FileArtifactStore {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Self { dir: dir.to_owned(), limits: bounds, clock, index: Arc::default() })
+        Ok(Self { dir: dir.to_owned(), limits, clock, index: Arc::default() })
     }
 
     fn lock_index(&self) -> MutexGuard<'_, ArtifactIndex> {
@@ -137,7 +137,7 @@ impl FileArtifactStore {
         let bytes = index.by_id.remove(id).map_or(0, |entry| entry.bytes);
         index.bytes -= bytes;
         if let Err(error) = fs::remove_file(self.dir.join(id)) {
-            tracing::warn!(%error, "an artefact that is over cannot be removed");
+            tracing::warn!(%error, "cannot remove an expired artifact");
         }
         bytes
     }
@@ -147,12 +147,13 @@ impl FileArtifactStore {
         let bytes = body.len() as u64;
         if bytes > self.limits.max_bytes {
             return Err(told(format!(
-                "{bytes} bytes cannot be kept, {} can",
+                "{bytes} bytes are too many; the maximum is {}",
                 self.limits.max_bytes
             )));
         }
         let mut random = [0; 16];
-        rand::fill(&mut random).map_err(|_| told("the system gives no random numbers".into()))?;
+        rand::fill(&mut random)
+            .map_err(|_| told("the system provides no random numbers".into()))?;
         let id = format!("art_{:032x}", u128::from_be_bytes(random));
         let root = format!("{}/{}", owner.org.as_str(), owner.limit_key_id());
         let mut index = self.lock_index();
@@ -167,7 +168,7 @@ impl FileArtifactStore {
             .and_then(|mut file| file.write_all(body));
         if let Err(error) = written {
             fs::remove_file(&path).ok();
-            return Err(told(format!("the answer cannot be kept: {error}")));
+            return Err(told(format!("cannot store the result: {error}")));
         }
         let (org, subject, key) =
             (owner.org.to_string(), owner.subject.clone(), owner.key_id.clone());
@@ -206,7 +207,7 @@ impl FileArtifactStore {
             (File::open(self.dir.join(id)), entry.bytes)
         };
         let told = |error: io::Error| {
-            ArtifactError::Unavailable(format!("the answer cannot be read: {error}"))
+            ArtifactError::Unavailable(format!("cannot read the result: {error}"))
         };
         let left = usize::try_from(total.saturating_sub(from)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; left.min(most)];
@@ -224,7 +225,13 @@ impl FileArtifactStore {
     ) -> Result<T, ArtifactError> {
         let own = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&own)).await;
-        done.unwrap_or_else(|_| Err(ArtifactError::Unavailable("a fault in Toolkeep".to_owned())))
+        done.unwrap_or_else(|_| {
+            Err(ArtifactError::Unavailable(
+                "an internal error of \
+            Toolkeep"
+                    .to_owned(),
+            ))
+        })
     }
 }
 

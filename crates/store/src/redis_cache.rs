@@ -73,7 +73,7 @@ impl RedisCache {
         egress: EgressClient,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let unfit = || StoreError::Unavailable("the URL of the Redis cannot be used".to_owned());
+        let unfit = || StoreError::Unavailable("invalid Redis URL".to_owned());
         let tls = url.expose().starts_with("rediss://");
         // The library parses the URL and never dials: TLS is that of `egress`.
         let plain = url.expose().replacen("rediss://", "redis://", 1);
@@ -101,7 +101,7 @@ impl RedisCache {
             if link.failed_at.is_some_and(|failed| {
                 self.clock.monotonic_now().saturating_duration_since(failed) < RECONNECT_BACKOFF
             }) {
-                return Err(StoreError::Unavailable("Redis does not answer".to_owned()));
+                return Err(StoreError::Unavailable("Redis is unavailable".to_owned()));
             }
         }
         let open = match timeout(CONNECT_TIMEOUT, self.dial_server()).await {

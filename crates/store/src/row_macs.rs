@@ -184,7 +184,11 @@ impl RowMacs {
         if self.log.is_long(self.macs.len())
             && let Err(error) = self.log.rewrite_file(&self.macs)
         {
-            tracing::warn!(%error, path = %self.log.path().display(), "the row MACs are not compacted");
+            tracing::warn!(
+                %error,
+                path = %self.log.path().display(),
+                "cannot compact the row MACs"
+            );
         }
     }
 
@@ -196,14 +200,14 @@ impl RowMacs {
     /// Determines from the current rows which pending changes were committed.
     pub(crate) fn resolve_pending<E>(
         &mut self,
-        mut stands: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
+        mut current_row: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let mut made = Vec::new();
         for change in &self.pending {
-            let row = stands(&change.key)?;
+            let row = current_row(&change.key)?;
             let mac = row.as_deref().map(|bytes| self.compute_mac(&change.key, bytes));
             if mac == change.mac {
                 made.push(RowChange { key: change.key.clone(), mac });
@@ -257,7 +261,7 @@ fn truncate_tag(tag: &hmac::Tag) -> RowMac {
 
 fn unusable_file(path: &Path, error: &dyn fmt::Display) -> StoreError {
     StoreError::Unavailable(format!(
-        "the row MACs of the store, `{}`, cannot be used: {error}",
+        "cannot use the row MACs of the store, `{}`: {error}",
         path.display()
     ))
 }

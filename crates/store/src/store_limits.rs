@@ -28,18 +28,19 @@ pub(crate) fn check_value(key: &str, bytes: Option<&[u8]>) -> Result<(), StoreEr
     if size <= MAX_VALUE_BYTES {
         return Ok(());
     }
-    let text = format!("the value of `{key}` has {size} bytes; {MAX_VALUE_BYTES} are allowed");
+    let text = format!("the value of `{key}` has {size} bytes; the maximum is {MAX_VALUE_BYTES}");
     Err(StoreError::Unavailable(text))
 }
 
-/// Checks that no removals after `since` were pruned; those up to `floor` were. A reader that knows
-/// nothing misses nothing.
+/// Checks that no removals after `since` were pruned; those up to `oldest_complete` were. A
+/// reader that starts from version 0 misses nothing.
 pub(crate) fn check_since(since: Version, oldest_complete: Version) -> Result<(), StoreError> {
     if since.0 == 0 || since >= oldest_complete {
         return Ok(());
     }
     Err(StoreError::Unavailable(format!(
-        "removals up to write {} are forgotten, so news since write {} would be incomplete; start anew from write 0",
+        "removals up to write {} are no longer stored, so changes since write {} would be \
+         incomplete; start again from write 0",
         oldest_complete.0, since.0
     )))
 }

@@ -15,14 +15,14 @@ pub struct FakeClock {
 
 impl FakeClock {
     /// Advances the wall time and the monotonic time.
-    pub fn advance(&self, by: Duration) {
-        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+    pub fn advance(&self, duration: Duration) {
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self.ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// Sets only the wall time back.
-    pub fn step_back(&self, by: Duration) {
-        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+    pub fn step_back(&self, duration: Duration) {
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self.wall_offset.fetch_add(ms, Ordering::SeqCst);
     }
 }

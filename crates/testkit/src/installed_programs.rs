@@ -74,14 +74,14 @@ impl RedisProcess {
     }
 
     /// Runs `redis-cli` with these arguments and returns its output.
-    pub fn run_cli(&self, words: &[&str]) -> String {
+    pub fn run_cli(&self, args: &[&str]) -> String {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
         let mut cli = Command::new("redis-cli");
         cli.args(["-p", &self.port.to_string()]);
         if !self.password.is_empty() {
             cli.args(["--no-auth-warning", "-a", &self.password]);
         }
-        let output = cli.args(words).output().expect("redis-cli of Debian's redis-tools");
+        let output = cli.args(args).output().expect("redis-cli of Debian's redis-tools");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 

@@ -3,25 +3,27 @@
 use serde_json::Value;
 
 /// Whether the response contains everything expected; it may have more members.
-pub fn contains_json(answered: &Value, wanted: &Value) -> bool {
-    contains_json_by(answered, wanted, &|answered, wanted| answered == wanted)
+pub fn contains_json(response: &Value, expected: &Value) -> bool {
+    contains_json_by(response, expected, &|response, expected| response == expected)
 }
 
-/// As [`contains_json`], with `is_same` comparing everything that is not an object or array on both sides.
+/// Compares like [`contains_json`], with `is_same` for values that are not objects or arrays on
+/// both sides.
 pub fn contains_json_by(
-    answered: &Value,
-    wanted: &Value,
+    response: &Value,
+    expected: &Value,
     is_same: &dyn Fn(&Value, &Value) -> bool,
 ) -> bool {
-    let holds = |answered: &Value, wanted: &Value| contains_json_by(answered, wanted, is_same);
-    match (answered, wanted) {
-        (Value::Object(answered), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| answered.get(key).is_some_and(|it| holds(it, wanted)))
+    let holds = |response: &Value, expected: &Value| contains_json_by(response, expected, is_same);
+    match (response, expected) {
+        (Value::Object(response), Value::Object(expected)) => expected
+            .iter()
+            .all(|(key, expected)| response.get(key).is_some_and(|it| holds(it, expected))),
+        (Value::Array(response), Value::Array(expected)) => {
+            let all =
+                response.iter().zip(expected).all(|(response, expected)| holds(response, expected));
+            response.len() == expected.len() && all
         }
-        (Value::Array(answered), Value::Array(wanted)) => {
-            let all = answered.iter().zip(wanted).all(|(answered, wanted)| holds(answered, wanted));
-            answered.len() == wanted.len() && all
-        }
-        _ => is_same(answered, wanted),
+        _ => is_same(response, expected),
     }
 }

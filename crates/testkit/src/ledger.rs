@@ -21,8 +21,8 @@ pub struct MemoryLedger {
 
 impl MemoryLedger {
     /// Makes all intents fail that require at least this durability.
-    pub fn fail_from(&self, need: Option<Durability>) {
-        *self.failing_durability.lock().unwrap_or_else(PoisonError::into_inner) = need;
+    pub fn fail_from(&self, durability: Option<Durability>) {
+        *self.failing_durability.lock().unwrap_or_else(PoisonError::into_inner) = durability;
     }
 
     /// All records in order.

@@ -1,6 +1,6 @@
-//! Test doubles and test utilities: mock executors and sources, a fake clock, an in-memory ledger
-//! and a store with faults, a validating MCP server, installed programs and shared data. Never a
-//! dependency of shipped code.
+//! Test doubles and test utilities: mock executors and sources, a fake clock, an in-memory ledger,
+//! faulty stores, an MCP server, installed programs and shared data. Never a dependency of shipped
+//! code.
 
 pub mod clock;
 pub mod condition;
@@ -28,13 +28,13 @@ use tool::{Json, Tool, ToolName, ToolTraits};
 ///
 /// # Panics
 /// Panics if the name is invalid.
-pub fn read_only_tool(name: &str, description: &str, input: &Value) -> Tool {
-    let received = json!({"name": name, "description": description, "inputSchema": input});
+pub fn read_only_tool(name: &str, description: &str, input_schema: &Value) -> Tool {
+    let received = json!({"name": name, "description": description, "inputSchema": input_schema});
     Tool {
         name: ToolName::new(name).expect("a name"),
         title: None,
         description: description.to_owned(),
-        input_schema: Json::encode(input),
+        input_schema: Json::encode(input_schema),
         output_schema: None,
         traits: ToolTraits { effects: tool::SideEffects::read_only(), ..ToolTraits::default() },
         raw_definition: Json::encode(&received),

@@ -1,6 +1,6 @@
-//! An MCP server that validates its clients: every tool, prompt and resource that the conformance
-//! suites require, in both eras of the protocol, implemented from the specification with plain
-//! JSON.
+//! MCP server that validates its clients, in both eras of the protocol. It has every tool, prompt
+//! and resource that the conformance suites require, and is implemented from the specification with
+//! plain JSON.
 //!
 //! It shares no code with Toolkeep's own MCP implementation, because it is the counterpart. It only
 //! listens where requested.

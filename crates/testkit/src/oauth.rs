@@ -1,6 +1,6 @@
-//! An authorization server and an MCP server that requires its tokens, both on loopback and both
-//! with the real protocol: OAuth 2.1 with PKCE, registration, rotating refresh tokens, scopes,
-//! audiences.
+//! OAuth test servers on loopback: an authorization server, and an MCP server that requires its
+//! tokens. Both speak the real protocol: OAuth 2.1 with PKCE, registration, rotating refresh
+//! tokens, scopes and audiences.
 //!
 //! Tests configure their faults.
 

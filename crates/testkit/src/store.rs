@@ -61,8 +61,8 @@ impl FaultyStore {
     }
 
     /// Makes all requests fail, or succeed again.
-    pub fn set_down(&self, down: bool) {
-        self.is_down.store(down, Ordering::SeqCst);
+    pub fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::SeqCst);
     }
 
     /// Makes all requests hang.

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 use tool::{CallContext, ErrorCode, ExecuteError};
 
 /// Error message of a call whose caller gave up.
-pub const GIVEN_UP: &str = "the call was given up";
+pub const GIVEN_UP: &str = "the call was cancelled";
 
 /// Runs `work` on a blocking thread. `stop` is cancelled when this future is dropped; long work
 /// must poll it between its steps.
@@ -17,7 +17,13 @@ pub async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, ExecuteError> {
     let _stop = stop.drop_guard();
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ExecuteError::maybe_sent(ErrorCode::Internal, "a fault in the built-in tool"))
+    done.map_err(|_| {
+        ExecuteError::maybe_sent(
+            ErrorCode::Internal,
+            "an internal error of the \
+        built-in tool",
+        )
+    })
 }
 
 /// Runs `work` until it ends or its caller gives up. On cancellation `work` is dropped.

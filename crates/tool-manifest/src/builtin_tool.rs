@@ -86,16 +86,16 @@ impl<T: ToolFunction + 'static> Executor for BlockingExecutor<T> {
 }
 
 /// Converts a computed result to the outcome of the call.
-pub fn to_outcome(computed: Result<Json, String>) -> Outcome {
-    match computed {
+pub fn to_outcome(result: Result<Json, String>) -> Outcome {
+    match result {
         Ok(value) => Outcome::from_value(value),
         Err(message) => Outcome::tool_failure(&message),
     }
 }
 
 /// Converts a JSON result or an error message to the completed call.
-pub fn completed_step(answer: Result<Value, String>) -> ExecutionState {
-    ExecutionState::Completed(match answer {
+pub fn completed_step(result: Result<Value, String>) -> ExecutionState {
+    ExecutionState::Completed(match result {
         Ok(found) => Outcome::from_value(Json::encode(&found)),
         Err(why) => Outcome::tool_failure(&why),
     })

@@ -113,9 +113,9 @@ impl ToolDeclaration {
 
     /// Appends a sentence to the description, for facts known only at run time.
     #[must_use]
-    pub fn with_description(&self, more: &str) -> Self {
+    pub fn with_description(&self, sentence: &str) -> Self {
         let mut tool = Tool::clone(&self.tool);
-        tool.description = format!("{} {more}", tool.description.trim_end());
+        tool.description = format!("{} {sentence}", tool.description.trim_end());
         let description = Json::encode(&tool.description);
         tool.raw_definition = tool.raw_definition.with_member("description", &description);
         Self { tool: Arc::new(tool), ..self.clone() }

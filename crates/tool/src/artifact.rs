@@ -78,7 +78,7 @@ pub struct ArtifactChunk {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactError {
     /// The artifact does not exist, has expired or belongs to another caller.
-    #[error("there is no such artefact: it may be over")]
+    #[error("the artifact does not exist or has expired")]
     NotFound,
     /// The artifact cannot be stored or read.
     #[error("{0}")]

@@ -16,8 +16,8 @@ pub struct Digest(pub [u8; 32]);
 
 impl Digest {
     /// Passes the digest as text to a function.
-    pub fn with_str<T>(&self, use_it: impl FnOnce(&str) -> T) -> T {
-        use_it(std::str::from_utf8(&self.as_ascii()).unwrap_or_default())
+    pub fn with_str<T>(&self, read: impl FnOnce(&str) -> T) -> T {
+        read(std::str::from_utf8(&self.as_ascii()).unwrap_or_default())
     }
 
     /// Returns the bytes of its text form without formatting or allocation.
@@ -79,7 +79,7 @@ impl Visitor<'_> for DigestVisitor {
 
     fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Digest, E> {
         let bytes = bytes.try_into();
-        bytes.map(Digest).map_err(|_| E::custom("a digest that is not of 32 bytes"))
+        bytes.map(Digest).map_err(|_| E::custom("a digest that does not have 32 bytes"))
     }
 }
 impl fmt::Debug for Digest {
@@ -124,18 +124,18 @@ pub struct Tool {
 impl Tool {
     /// Creates a tool of an embedding program from its name, description and the JSON Schema of its
     /// arguments. Its traits are the defaults; set them before it is registered.
-    pub fn new(name: ToolName, description: impl Into<String>, input: Json) -> Self {
+    pub fn new(name: ToolName, description: impl Into<String>, input_schema: Json) -> Self {
         let description = description.into();
         let received = Json::object_from([
             ("name", &Json::encode(name.as_str())),
             ("description", &Json::encode(&description)),
-            ("inputSchema", &input),
+            ("inputSchema", &input_schema),
         ]);
         Self {
             name,
             title: None,
             description,
-            input_schema: input,
+            input_schema,
             output_schema: None,
             traits: ToolTraits::default(),
             raw_definition: received,

@@ -19,8 +19,8 @@ pub struct MonotonicTime(pub Duration);
 impl MonotonicTime {
     /// Returns the time after a duration, saturating.
     #[must_use]
-    pub fn saturating_add(self, wait: Duration) -> Self {
-        Self(self.0.saturating_add(wait))
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
     }
 
     /// Returns the duration since `earlier`, or zero if it is not earlier.
@@ -63,7 +63,8 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
 /// Error for a text that is not a valid time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it is no time of RFC 3339, such as `2026-11-24T15:00:00Z`, and no day, such as `2026-11-24`"
+    "it is neither an RFC 3339 time, such as `2026-11-24T15:00:00Z`, nor a date, such as \
+     `2026-11-24`"
 )]
 pub struct ParseTimeError;
 

@@ -1,6 +1,7 @@
 //! Formats untrusted text for display: one line, no control characters, bounded length.
 
-/// Returns `text` with control and invisible characters escaped, cut to `most` characters.
+/// Returns `text` with control and invisible characters escaped, truncated to `max_chars`
+/// characters.
 pub fn escape_and_truncate(text: &str, max_chars: usize) -> String {
     let mut out = String::new();
     let mut left = max_chars;
@@ -28,11 +29,11 @@ fn is_printable(character: char) -> bool {
     !character.is_control() && !hidden
 }
 
-/// Returns the first line and the last `most` lines of a child's output, escaped and joined by ` |
-/// `. `…` stands for omitted lines.
-pub fn first_and_last_lines(text: &str, most: usize, width: usize) -> String {
+/// Returns the first line and the last `max_lines` lines of a child's output, escaped and joined by
+/// ` | `. `…` stands for omitted lines.
+pub fn first_and_last_lines(text: &str, max_lines: usize, width: usize) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let from = lines.len().saturating_sub(most);
+    let from = lines.len().saturating_sub(max_lines);
     let first = lines.first().filter(|_| from > 0).map(|line| escape_and_truncate(line, width));
     let between = (from > 1).then(|| "…".to_owned());
     let last = lines.iter().skip(from).map(|line| escape_and_truncate(line, width));

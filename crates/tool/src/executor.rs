@@ -1,4 +1,4 @@
-//! Defines the port through which calls run.
+//! Defines the executor port: the interface through which a tool runs its calls.
 
 use std::any::Any;
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::{
 
 /// Runs calls. Only the pipeline calls it, and only with a [`RecordedCall`].
 pub trait Executor: Send + Sync + fmt::Debug {
-    /// Runs `call`. If `ctx.cancel` fires it should stop soon; after a grace period the future is
-    /// dropped.
+    /// Runs a recorded call. If `ctx.cancel` fires it should stop soon; after a grace period the
+    /// future is dropped.
     ///
     /// # Errors
     /// [`ExecuteError`] if the tool did not return a result. A tool that reports a failure returns
@@ -48,8 +48,8 @@ pub trait Executor: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Returns an executor that runs this tool on its own nodes and on those of `others`, or `None`
-    /// if they cannot be merged.
+    /// Returns an executor that runs this tool on its own nodes and on those of the others, or
+    /// `None` if they cannot be merged.
     fn merge_with(&self, _others: &[Arc<dyn Executor>]) -> Option<Arc<dyn Executor>> {
         None
     }
@@ -64,8 +64,8 @@ pub struct RecordedCall<'a> {
 impl<'a> RecordedCall<'a> {
     /// Binds a call to the receipt that the ledger issued for it; `None` if the receipt belongs to
     /// another call.
-    pub fn from_receipt(call: &'a ToolCall, ticket: &'a IntentReceipt) -> Option<Self> {
-        (ticket.call_id() == call.id).then_some(Self { call })
+    pub fn from_receipt(call: &'a ToolCall, receipt: &'a IntentReceipt) -> Option<Self> {
+        (receipt.call_id() == call.id).then_some(Self { call })
     }
 
     /// Returns the recorded call.
@@ -160,9 +160,9 @@ pub struct CallContext<'a> {
 
 impl CallContext<'_> {
     /// Records the sandbox usage of the call; only the first value counts.
-    pub fn record_sandbox_usage(&self, caged: SandboxUsage) {
+    pub fn record_sandbox_usage(&self, usage: SandboxUsage) {
         if let Some(place) = self.sandbox_usage {
-            place.get_or_init(|| caged);
+            place.get_or_init(|| usage);
         }
     }
 
@@ -262,7 +262,7 @@ pub enum ClientRequestError {
         message: String,
     },
     /// The client is disconnected, or lacks the capability.
-    #[error("the client cannot be asked")]
+    #[error("the client is unreachable")]
     Unavailable,
 }
 

@@ -1,4 +1,4 @@
-//! Defines the hash map of the call path.
+//! Defines the hash map type of the call path.
 
 use std::collections::HashMap;
 

@@ -16,13 +16,13 @@ pub enum IdentifierError {
     #[error("must have 1 to {0} bytes")]
     Length(usize),
     /// A character that is not visible: a control, a direction mark, a joiner without a letter.
-    #[error("must have visible characters only: `{}`", .0.escape_debug())]
+    #[error("must have only visible characters: `{}`", .0.escape_debug())]
     InvisibleCharacter(String),
     /// A space at one end, or one that is not U+0020.
-    #[error("must not begin or end with a space, nor hold any but the plain one")]
+    #[error("must not begin or end with a space, and must contain only plain spaces")]
     InvalidSpace,
     /// Written with compatibility or decomposed characters (Unicode NFKC).
-    #[error("must be in the normal form NFKC")]
+    #[error("must be in Unicode normal form NFKC")]
     NotNormalized,
     /// Letters of several scripts, such as a Cyrillic one among Latin ones (UTS 39).
     #[error("must not mix letters of several scripts")]
@@ -77,11 +77,11 @@ pub fn validate_name(text: &str, limit: usize) -> Result<(), IdentifierError> {
 
 /// Returns true if a reader may confuse two different names. Two ASCII names never count as
 /// confusable: people choose `ann1` beside `annl`, and tables show both.
-pub fn is_confusable(one: &str, other: &str) -> bool {
-    one != other
-        && !(one.is_ascii() && other.is_ascii())
-        && confusable_skeletons(one)
-            .any(|look| confusable_skeletons(other).any(|second| look == second))
+pub fn is_confusable(name: &str, other_name: &str) -> bool {
+    name != other_name
+        && !(name.is_ascii() && other_name.is_ascii())
+        && confusable_skeletons(name)
+            .any(|look| confusable_skeletons(other_name).any(|second| look == second))
 }
 
 #[cfg(test)]

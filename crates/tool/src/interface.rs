@@ -1,4 +1,4 @@
-//! Defines the interfaces by which calls reach Toolkeep.
+//! Defines the interfaces through which calls reach Toolkeep: REST, MCP, gRPC, programs and others.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,7 +32,7 @@ macro_rules! interfaces {
 
 interfaces! {
     Rest = "rest", "The REST interface, `/v1`, the command line among its clients.";
-    Mcp = "mcp", "MCP, of both eras.";
+    Mcp = "mcp", "MCP, of both protocol eras.";
     Grpc = "grpc", "gRPC: calls and streams of nodes' protocol.";
     Cluster = "cluster", "The cluster tools' routes, `/cluster-tools`.";
     Modules = "modules", "The module API's routes, `/execute` and `/api/modules`.";

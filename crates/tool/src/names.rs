@@ -16,7 +16,7 @@ pub enum NameError {
     #[error("the name is empty")]
     Empty,
     /// The name is longer than [`MAX_NAME_BYTES`].
-    #[error("the name `{name}` has {length} characters, {MAX_NAME_BYTES} are allowed")]
+    #[error("the name `{name}` has {length} characters; the maximum is {MAX_NAME_BYTES}")]
     TooLong {
         /// The name, cut to a bounded length.
         name: String,
@@ -25,7 +25,7 @@ pub enum NameError {
     },
     /// A character outside the allowed set.
     #[error(
-        "the name `{}` holds {character:?}; allowed are letters, digits, `_`, `.` and `-`",
+        "the name `{}` contains {character:?}; allowed are letters, digits, `_`, `.` and `-`",
         name.escape_debug()
     )]
     Character {
@@ -35,7 +35,7 @@ pub enum NameError {
         character: char,
     },
     /// A name reserved for Toolkeep's own sources.
-    #[error("the name `{0}` belongs to Toolkeep's own sources; give the source another name")]
+    #[error("the name `{0}` is reserved for Toolkeep's own sources; choose another name")]
     Reserved(String),
 }
 
@@ -215,7 +215,8 @@ mod tests {
         let error = ToolName::new("a\u{202e}b").unwrap_err().to_string();
         assert_eq!(
             error,
-            "the name `a\\u{202e}b` holds '\\u{202e}'; allowed are letters, digits, `_`, `.` and `-`"
+            "the name `a\\u{202e}b` contains '\\u{202e}'; allowed are letters, digits, `_`, `.` \
+             and `-`"
         );
     }
 }

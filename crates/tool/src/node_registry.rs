@@ -47,7 +47,7 @@ impl NodeAccess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// The credential may not act for this node.
-    #[error("this key does not speak for the node `{0}`")]
+    #[error("this key cannot act for the node `{0}`")]
     NotAuthorized(String),
     /// The name is registered by another node with a different definition.
     #[error("the name `{name}` belongs to the node `{owner}`, whose tool has another definition")]
@@ -59,7 +59,8 @@ pub enum NodeError {
     },
     /// The name begins with another node's id and is reserved for that node.
     #[error(
-        "the name `{name}` is kept for the node `{owner}`, with whose id it begins; use another prefix"
+        "the name `{name}` is reserved for the node `{owner}`, with whose ID it begins; use \
+         another prefix"
     )]
     Reserved {
         /// Name of the tool.
@@ -85,7 +86,7 @@ pub enum NodeError {
     #[error("{0}")]
     LimitReached(String),
     /// The tool or node does not exist.
-    #[error("there is no such tool")]
+    #[error("no such tool")]
     NotFound,
     /// The store does not answer.
     #[error("{0}")]
@@ -96,18 +97,18 @@ pub enum NodeError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The operator configured no address, and no other lookup is configured.
-    #[error("`nodes.addresses` does not name the node `{0}`")]
+    #[error("`nodes.addresses` does not list the node `{0}`")]
     NoAddress(String),
     /// No Kubernetes node carries the label.
     #[error(
-        "no Kubernetes node has the label nodeID={0}, and `nodes.addresses` does not name the node"
+        "no Kubernetes node has the label nodeID={0}, and `nodes.addresses` does not list the node"
     )]
     NoNodeLabel(String),
     /// The node has no address: it is called over the connection that it opened.
     #[error("the node `{0}` has no address: it is called over its own connection")]
     OwnConnection(String),
     /// The configured address is invalid.
-    #[error("the address of the node `{node}` cannot be used: {reason}")]
+    #[error("the address of the node `{node}` is invalid: {reason}")]
     InvalidAddress {
         /// Id of the node.
         node: String,

@@ -67,7 +67,7 @@ pub struct ReloadReport {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
     /// The plugin does not exist.
-    #[error("there is no plugin `{}`", .0.escape_debug())]
+    #[error("no plugin `{}`", .0.escape_debug())]
     NotFound(String),
     /// The settings are invalid.
     #[error("{0}")]

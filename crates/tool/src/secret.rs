@@ -1,4 +1,4 @@
-//! Defines a text that is never printed.
+//! Defines the type for secret text, such as keys and tokens, which is never printed.
 
 use std::fmt;
 

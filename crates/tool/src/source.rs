@@ -1,4 +1,4 @@
-//! Defines the port through which tools are offered.
+//! Defines the source port: the interface through which a source offers its tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ pub trait ConsentFlow: Send + Sync {
     fn begin_consent<'a>(&'a self, redirect: &'a str) -> BoxFuture<'a, Result<String, Problem>>;
 
     /// Completes the flow with the path and query that the browser brought: `/callback/…?code=…`.
-    /// The callback address lies below `redirect`, one for each authorization server. Each response
-    /// is accepted once.
+    /// The callback address lies below the redirect URI, one for each authorization server. Each
+    /// response is accepted once.
     ///
     /// # Errors
     /// [`Problem`] if the response is unexpected, or consent was denied.
@@ -168,8 +168,8 @@ pub struct Problem {
 
 impl Problem {
     /// Creates a problem without a remedy.
-    pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { location: place.into(), message: message.into(), help: None }
+    pub fn new(location: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { location: location.into(), message: message.into(), help: None }
     }
 
     /// Adds a remedy to the problem.

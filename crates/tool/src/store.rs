@@ -80,7 +80,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 /// Caches values that may be lost. Readers must tolerate a missing value and must verify every
 /// value: others may write here too.
 pub trait Cache: Send + Sync + fmt::Debug {
-    /// Returns the value of a key, at most `most` bytes; `None` also if it is larger or has
+    /// Returns the value of a key, at most `max_bytes` bytes; `None` also if it is larger or has
     /// expired.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ pub trait Cache: Send + Sync + fmt::Debug {
     /// As [`Cache::get_cached`].
     fn contains_all<'a>(&'a self, keys: &'a [&'a str]) -> BoxFuture<'a, Result<bool, StoreError>>;
 
-    /// Writes all pairs or none, to expire after `life`.
+    /// Writes all pairs or none, to expire after `ttl`.
     ///
     /// # Errors
     /// As [`Cache::get_cached`].

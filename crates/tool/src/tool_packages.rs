@@ -11,10 +11,10 @@ use crate::{BoxFuture, Json, Org};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolPackageError {
     /// Another entry has the id.
-    #[error("there is an entry `{0}` already")]
+    #[error("the entry `{0}` already exists")]
     AlreadyExists(String),
     /// No entry has this id.
-    #[error("there is no such entry")]
+    #[error("the entry does not exist")]
     NotFound,
     /// The entry or package is invalid.
     #[error("{0}")]

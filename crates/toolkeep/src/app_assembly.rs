@@ -80,23 +80,24 @@ struct CallComponents {
 
 /// Builds the application through all stages.
 pub(super) async fn build_app(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
     startup_tasks: StartupTasks,
     storage: AppStorage,
     clocks: &ClockPair,
 ) -> Result<App, CommandError> {
-    let config = &start.config;
+    let config = &options.config;
     let guest_sources = config.default_guest_modules.clone();
     storage.keys.set_guest_sources(guest_sources).await.map_err(startup_error("the keys"))?;
     let mac_key = get_or_create_secret(&storage.keys, "secret/records", "the records' key").await?;
     let encrypted_stores = EncryptedStores::open_stores(&storage.keys, &storage.store).await?;
     let tokens = Arc::clone(&encrypted_stores.tokens);
     let rejected = storage.rejected.clone();
-    let foundation = CoreComponents::open_foundation(start, startup_tasks, storage, clocks).await?;
+    let foundation =
+        CoreComponents::open_foundation(options, startup_tasks, storage, clocks).await?;
     let call_components =
-        CallComponents::new(start, &foundation, encrypted_stores, &mac_key, clocks)?;
+        CallComponents::new(options, &foundation, encrypted_stores, &mac_key, clocks)?;
     let (source_factory, manifest_storage) = build_source_factory(
-        start,
+        options,
         &foundation,
         &call_components.programs,
         tokens,
@@ -107,7 +108,7 @@ pub(super) async fn build_app(
     let CoreComponents { keys, store, ledger, intake, record_maintenance, .. } = foundation;
     let CallComponents { gateway, approval_notifier, programs, credentials, call_counters } =
         call_components;
-    source_factory.config_report.set_active(config, &start.config_errors, Vec::new());
+    source_factory.config_report.set_active(config, &options.config_errors, Vec::new());
     intake.set_sources_and_policy(source_factory.build_sources(config), &config.policy);
     let state = McpServerState::new(ServerComponents {
         gateway: Arc::clone(&gateway),
@@ -122,7 +123,7 @@ pub(super) async fn build_app(
         pending_call_options: pending_approvals::pending_call_options(config),
         node_registry: Some(source_factory.node_cluster.registry()),
         programs: Some(program_runtime::program_adapter(&programs)),
-        package_registry: Some(data_storage::open_tool_packages(start, &store).await?),
+        package_registry: Some(data_storage::open_tool_packages(options, &store).await?),
         plugins: Some(
             Arc::clone(&source_factory.plugin_sources) as Arc<dyn tool::plugin_admin::PluginAdmin>
         ),

@@ -149,7 +149,7 @@ impl Executor for StubExecutor {
         _: RecordedCall<'a>,
         _: &'a CallContext<'a>,
     ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
-        let told = "no server runs this tool";
+        let told = "no running server has this tool";
         Box::pin(std::future::ready(Err(ExecuteError::not_sent(ErrorCode::UpstreamLost, told))))
     }
 }

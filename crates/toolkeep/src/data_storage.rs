@@ -1,4 +1,5 @@
-//! Opens what the data directory holds: the store, the record, pins, tool packages and artifacts.
+//! Opens the stores in the data directory: the row store, the record, pins, tool packages and
+//! artifacts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use cli_core::server_launcher::LaunchOptions;
 /// Opens the store and the key that authenticates its rows; rows written by other programs are
 /// rejected. Reading waits for the disk, so it runs on a blocking thread.
 pub(crate) async fn open_store(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
 ) -> Result<(Arc<SqliteStore>, CheckpointSigningKey), CommandError> {
-    let held = Arc::clone(&start.data_dir_lock);
+    let held = Arc::clone(&options.data_dir_lock);
     let opened = tokio::task::spawn_blocking(move || {
         let key = held.load_or_create_record_key()?;
         let macs = cli::store::mac_file(held.dir(), &key);
@@ -68,7 +69,7 @@ pub(crate) async fn open_ledger(
 /// not in the store, so write access to the store alone cannot activate one. Checkpoints use the
 /// same key.
 pub(crate) fn open_pins(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
     (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
     key: CheckpointSigningKey,
     clock: &Arc<dyn Clock>,
@@ -77,30 +78,31 @@ pub(crate) fn open_pins(
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::AuditLog>;
     let pins =
         Arc::new(PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock)));
-    let files = (start.data_dir_lock.dir().records_dir(), start.config.checkpoint_mirror.clone());
+    let files =
+        (options.data_dir_lock.dir().records_dir(), options.config.checkpoint_mirror.clone());
     let org_pins = (Org::default(), pins);
     let maintenance = RecordMaintenance::new(Arc::clone(ledger), key, files, Arc::clone(clock));
-    maintenance.set_retention(start.config.retention);
+    maintenance.set_retention(options.config.retention);
     (org_pins, maintenance)
 }
 
 /// Opens the registry of tool packages, which are unpacked into a folder of their own.
 pub(crate) async fn open_tool_packages(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
     store: &Arc<dyn Store>,
 ) -> Result<Arc<dyn ToolPackageStore>, CommandError> {
-    let package_dir = start.data_dir_lock.dir().path().join("catalogue");
+    let package_dir = options.data_dir_lock.dir().path().join("catalogue");
     let opened = PackageStore::open(Arc::clone(store), &package_dir).await;
     let opened = opened.map_err(startup_error("the tool packages"))?;
-    Ok(Arc::new(opened.with_limits(start.config.tool_packages)))
+    Ok(Arc::new(opened.with_limits(options.config.tool_packages)))
 }
 
 /// Opens the artifact store. If that fails, only results above the size limit fail.
 pub(crate) fn open_artifact_store(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
     clock: &Arc<dyn Clock>,
 ) -> Option<Arc<dyn ArtifactStore>> {
-    let dir = start.data_dir_lock.dir().path().join("artefacts");
+    let dir = options.data_dir_lock.dir().path().join("artefacts");
     let opened =
         FileArtifactStore::open_directory(&dir, ArtifactLimits::default(), Arc::clone(clock));
     let opened = opened.inspect_err(|error| {

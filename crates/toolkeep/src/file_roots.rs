@@ -29,7 +29,10 @@ struct RequestedRoot {
 
 /// Opens the folders of the file tools. An unusable folder is skipped with a warning; without any
 /// folder, the file tools are not offered.
-pub(crate) fn open_file_roots(config: &Config, dirs: &ServerPaths) -> Option<Arc<FileRoots>> {
+pub(crate) fn open_file_roots(
+    config: &Config,
+    server_paths: &ServerPaths,
+) -> Option<Arc<FileRoots>> {
     let mut requested: Vec<_> = config
         .builtins
         .file_roots
@@ -51,18 +54,18 @@ pub(crate) fn open_file_roots(config: &Config, dirs: &ServerPaths) -> Option<Arc
         requested = paths.into_iter().map(folder).collect();
     }
     if requested.is_empty() {
-        if let Err(error) = std::fs::create_dir_all(&dirs.work_dir) {
-            tracing::warn!(folder = %dirs.work_dir.display(), %error, "cannot create the working folder; file tools are disabled");
+        if let Err(error) = std::fs::create_dir_all(&server_paths.work_dir) {
+            tracing::warn!(folder = %server_paths.work_dir.display(), %error, "cannot create the working folder; file tools are disabled");
             return None;
         }
         let access = AccessMode::ReadWrite;
         requested.push(RequestedRoot {
-            path: dirs.work_dir.clone(),
+            path: server_paths.work_dir.clone(),
             access,
             protected_paths: Vec::new(),
         });
     }
-    let opened = |asked: RequestedRoot| match open_root(&asked, config, dirs) {
+    let opened = |asked: RequestedRoot| match open_root(&asked, config, server_paths) {
         Ok(root) => Some(root),
         Err(error) => {
             tracing::warn!(folder = %asked.path.display(), %error, "folder skipped: file tools cannot use it");
@@ -104,6 +107,8 @@ fn canonicalize_or_keep(path: &Path) -> PathBuf {
 
 /// Creates the working folder of commands, independent of the file tools' folders. Returns `None`
 /// if that fails; commands are then not offered.
-pub(crate) fn create_work_dir(dirs: &ServerPaths) -> Option<PathBuf> {
-    std::fs::create_dir_all(&dirs.work_dir).and_then(|()| dirs.work_dir.canonicalize()).ok()
+pub(crate) fn create_work_dir(server_paths: &ServerPaths) -> Option<PathBuf> {
+    std::fs::create_dir_all(&server_paths.work_dir)
+        .and_then(|()| server_paths.work_dir.canonicalize())
+        .ok()
 }

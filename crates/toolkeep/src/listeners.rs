@@ -55,8 +55,8 @@ pub(crate) fn start_workers(listens: bool) -> Result<ConnectionWorkers, CommandE
 }
 
 /// Waits for the sources to list their tools, up to a limit.
-pub(crate) async fn wait_for_sources(intake: &SourceSupervisor) {
-    drop(tokio::time::timeout(MAX_SOURCE_WAIT, intake.wait_until_listed()).await);
+pub(crate) async fn wait_for_sources(supervisor: &SourceSupervisor) {
+    drop(tokio::time::timeout(MAX_SOURCE_WAIT, supervisor.wait_until_listed()).await);
 }
 
 /// Binds a listener. The configuration already rejected public addresses without TLS in front of
@@ -164,7 +164,7 @@ fn log_listener_error(result: std::io::Result<()>) {
 /// Serves the connections of all listeners until the server is stopped.
 pub(crate) async fn serve_listeners(
     app: &App,
-    (listener, beside): (Option<TcpListener>, ExtraListeners),
+    (listener, extra_listeners): (Option<TcpListener>, ExtraListeners),
     http_stack: HttpStack,
     workers: &ConnectionWorkers,
     stop: CancellationToken,
@@ -179,7 +179,10 @@ pub(crate) async fn serve_listeners(
         app.state.close();
     };
     let serve = server::serve_http(listener, service, workers, stop.clone());
-    let beside =
-        beside.serve_all(&app.state, &app.source_factory.node_cluster, (workers, stop.clone()));
-    tokio::join!(serve, streams, beside);
+    let extra_listeners = extra_listeners.serve_all(
+        &app.state,
+        &app.source_factory.node_cluster,
+        (workers, stop.clone()),
+    );
+    tokio::join!(serve, streams, extra_listeners);
 }

@@ -139,7 +139,7 @@ impl NodeCluster {
     }
 
     /// Adds new nodes and follows changes by other servers; never returns.
-    pub(crate) async fn run_updates(&self, intake: &SourceSupervisor) {
+    pub(crate) async fn run_updates(&self, supervisor: &SourceSupervisor) {
         let kubernetes_watch = async {
             if let Some(kubernetes) = &self.kubernetes {
                 kubernetes.run_watch().await;
@@ -153,7 +153,7 @@ impl NodeCluster {
         tokio::join!(
             registry.run_sync(),
             remote_changes,
-            self.sync_sources(intake),
+            self.sync_sources(supervisor),
             kubernetes_watch,
             certificates
         );

@@ -136,13 +136,13 @@ pub(crate) fn apply_config(config: &Config, app: &App) {
 /// Builds the approval components and the notifier from the configuration.
 pub(crate) fn build_approvals(
     config: &Config,
-    foundation: &CoreComponents,
+    core: &CoreComponents,
     store: EncryptedStore,
     clock: &Arc<dyn Clock>,
     pending_calls: &Arc<PendingCalls>,
 ) -> Result<(ApprovalComponents, Arc<ApprovalNotifier>), CommandError> {
     let notifier = Arc::new(ApprovalNotifier {
-        egress: foundation.egress.clone(),
+        egress: core.egress.clone(),
         clock: Arc::clone(clock),
         pending_calls: Arc::clone(pending_calls),
         webhook: ArcSwapOption::empty(),
@@ -155,7 +155,7 @@ pub(crate) fn build_approvals(
         .map_err(startup_error("the webhook"))?;
     let components = ApprovalComponents {
         store: Arc::new(store),
-        principal_resolver: Arc::clone(&foundation.keys) as _,
+        principal_resolver: Arc::clone(&core.keys) as _,
         observer: Arc::clone(&notifier) as _,
         settings: approval_settings(config),
     };

@@ -84,11 +84,11 @@ impl PluginSources {
     /// Opens the registry of plugins and scans the configured folders.
     pub(crate) async fn open_plugins(
         config: &Config,
-        data: &Path,
+        data_dir: &Path,
         launcher: ProcessLauncher,
         egress: &EgressClient,
         clock: &Arc<dyn Clock>,
-        intake: &Arc<SourceSupervisor>,
+        supervisor: &Arc<SourceSupervisor>,
     ) -> Result<Arc<Self>, CommandError> {
         let settings = config.plugins.settings_dir.clone();
         let dependencies = PluginRuntimeConfig {
@@ -97,8 +97,8 @@ impl PluginSources {
             // Connections that no other client shares.
             egress: Some(egress.with_separate_pool()),
             clock: Arc::clone(clock),
-            copies_dir: data.join(COPIES_DIR),
-            settings_dir: settings.unwrap_or_else(|| data.join(SETTINGS_DIR)),
+            copies_dir: data_dir.join(COPIES_DIR),
+            settings_dir: settings.unwrap_or_else(|| data_dir.join(SETTINGS_DIR)),
             python_path: config.plugins.python_path.clone(),
             startup_timeout: READY_TIMEOUT,
         };
@@ -109,7 +109,7 @@ impl PluginSources {
             registry,
             trust: Mutex::new(config.plugins.trust),
             registered_names: Mutex::default(),
-            intake: Arc::downgrade(intake),
+            intake: Arc::downgrade(supervisor),
         };
         plugin_sources.apply_config(config);
         plugin_sources.registry.scan_folders().await;

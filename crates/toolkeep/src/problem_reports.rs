@@ -50,15 +50,20 @@ impl ConfigReport {
     }
 
     /// Sets the active configuration with its errors and the changes that need a restart.
-    pub(crate) fn set_active(&self, config: &Config, faults: &ConfigErrors, restart: Vec<Problem>) {
+    pub(crate) fn set_active(
+        &self,
+        config: &Config,
+        errors: &ConfigErrors,
+        restart_problems: Vec<Problem>,
+    ) {
         let mut parts = self.lock_problems();
-        (parts.config, parts.restart_required) = (Some(Arc::new(config.clone())), restart);
-        parts.config_errors = faults.0.iter().map(Problem::from).collect();
+        (parts.config, parts.restart_required) = (Some(Arc::new(config.clone())), restart_problems);
+        parts.config_errors = errors.0.iter().map(Problem::from).collect();
     }
 
     /// Sets the errors of a rejected configuration.
-    pub(crate) fn set_errors(&self, faults: &ConfigErrors) {
-        self.lock_problems().config_errors = faults.0.iter().map(Problem::from).collect();
+    pub(crate) fn set_errors(&self, errors: &ConfigErrors) {
+        self.lock_problems().config_errors = errors.0.iter().map(Problem::from).collect();
     }
 
     /// Returns the problems of unmatched names.
@@ -87,10 +92,10 @@ impl ConfigReport {
     }
 
     /// Adds the source to the catalog, or removes it if there are no problems.
-    pub(crate) fn publish_source(&self, intake: &SourceSupervisor) {
+    pub(crate) fn publish_source(&self, supervisor: &SourceSupervisor) {
         match (self.to_source(), SourceName::new(CONFIGURATION_SOURCE)) {
-            (None, Ok(name)) => intake.remove_source(&name),
-            (source, _) => intake.add_source(source),
+            (None, Ok(name)) => supervisor.remove_source(&name),
+            (source, _) => supervisor.add_source(source),
         }
     }
 }
@@ -137,13 +142,13 @@ fn problem_source(name: &'static str, problems: Vec<Problem>) -> Option<Configur
 /// Reports each change of the store's rejected rows; never returns.
 pub(crate) async fn watch_rejected_rows(
     mut rejected: watch::Receiver<Vec<RejectedRow>>,
-    intake: &SourceSupervisor,
+    supervisor: &SourceSupervisor,
 ) {
     while rejected.changed().await.is_ok() {
         let source = store_problems(&rejected.borrow_and_update());
         match (source, SourceName::new(STORE_SOURCE)) {
-            (None, Ok(name)) => intake.remove_source(&name),
-            (source, _) => intake.add_source(source),
+            (None, Ok(name)) => supervisor.remove_source(&name),
+            (source, _) => supervisor.add_source(source),
         }
     }
     std::future::pending::<()>().await;
@@ -152,15 +157,15 @@ pub(crate) async fn watch_rejected_rows(
 /// Reports each start and end of an outage of the manifest cache; never returns.
 pub(crate) async fn watch_cache_outage(
     mut outage: watch::Receiver<Option<String>>,
-    intake: &SourceSupervisor,
+    supervisor: &SourceSupervisor,
 ) {
     // An outage that began earlier is reported too.
     outage.mark_changed();
     while outage.changed().await.is_ok() {
         let source = cache_problems(outage.borrow_and_update().as_ref());
         match (source, SourceName::new(CACHE_SOURCE)) {
-            (None, Ok(name)) => intake.remove_source(&name),
-            (source, _) => intake.add_source(source),
+            (None, Ok(name)) => supervisor.remove_source(&name),
+            (source, _) => supervisor.add_source(source),
         }
     }
     std::future::pending::<()>().await;

@@ -70,12 +70,12 @@ pub(crate) struct ProgramComponents<'a> {
 
 /// Builds the program runtime from the configuration and the environment.
 pub(crate) fn build_programs(
-    start: &LaunchOptions,
+    options: &LaunchOptions,
     components: ProgramComponents<'_>,
 ) -> Arc<Programs> {
     let ProgramComponents { gateway, records, pending_calls, store, keys, sandboxes: cages, clock } =
         components;
-    let variable = |name: &str| start.load_options.environment.get(name);
+    let variable = |name: &str| options.load_options.environment.get(name);
     let mode = match variable(CHAIN_MODE_VARIABLE) {
         Some("dep") => ExecutionMode::Dependency,
         Some("legacy") => ExecutionMode::Legacy,
@@ -95,7 +95,7 @@ pub(crate) fn build_programs(
         default_mode: mode,
         parallel_mutations: variable(PARALLEL_MUTATIONS_VARIABLE).is_some_and(is_enabled),
     });
-    programs.set_max_pending_calls(start.config.approvals.max_pending);
+    programs.set_max_pending_calls(options.config.approvals.max_pending);
     Arc::new(programs)
 }
 

@@ -62,14 +62,14 @@ impl RequiredSources {
 
 /// Waits until the awaited sources have listed their tools, up to `limit` or the default.
 pub(crate) async fn wait_until_listed(
-    intake: &SourceSupervisor,
+    supervisor: &SourceSupervisor,
     required: &RequiredSources,
     limit: Option<Duration>,
 ) {
-    let mut versions = intake.subscribe_versions();
+    let mut versions = supervisor.subscribe_versions();
     let deadline = Instant::now() + limit.unwrap_or_else(|| required.default_timeout());
     let pauses = limit.is_none() && *required == RequiredSources::Overview;
-    while required.is_incomplete(&intake.catalog()) {
+    while required.is_incomplete(&supervisor.catalog()) {
         let next = if pauses { deadline.min(Instant::now() + MAX_PAUSE) } else { deadline };
         if !matches!(timeout_at(next, versions.changed()).await, Ok(Ok(()))) {
             return;

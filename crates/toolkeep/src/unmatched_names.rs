@@ -155,8 +155,8 @@ fn unmatched_problem(
 
 /// Compares the configured names with the catalog and reports unmatched ones in the source
 /// `configuration`.
-pub(crate) async fn refresh_report(report: &ConfigReport, intake: &SourceSupervisor) {
-    let (Some(config), catalog) = (report.active_config(), intake.catalog()) else { return };
+pub(crate) async fn refresh_report(report: &ConfigReport, supervisor: &SourceSupervisor) {
+    let (Some(config), catalog) = (report.active_config(), supervisor.catalog()) else { return };
     let problems = tokio::task::spawn_blocking(move || server_problems(&config, &catalog)).await;
     let found = problems.unwrap_or_default();
     let reported = report.unmatched_names();
@@ -167,7 +167,7 @@ pub(crate) async fn refresh_report(report: &ConfigReport, intake: &SourceSupervi
     }
     if found != reported {
         report.set_unmatched_names(found);
-        report.publish_source(intake);
+        report.publish_source(supervisor);
     }
 }
 

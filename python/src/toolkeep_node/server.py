@@ -95,7 +95,7 @@ class Beside(node_pb2_grpc.NodeServicer):
                 if key in self._running:
                     context.abort(
                         grpc.StatusCode.ALREADY_EXISTS,
-                        "a call with this `call_id` runs already",
+                        "a call with this `call_id` is already running",
                     )
                 self._running[key] = running
         try:

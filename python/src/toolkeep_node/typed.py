@@ -47,7 +47,7 @@ class Signature:
             raise ValueError("the input is no JSON object")
         for name in given:
             if name not in self._parameters:
-                raise ValueError(f"there is no parameter `{name}`")
+                raise ValueError(f"unknown parameter `{name}`")
         for parameter in self._parameters.values():
             if parameter.name not in given and parameter.default is parameter.empty:
                 raise ValueError(f"the parameter `{parameter.name}` is missing")

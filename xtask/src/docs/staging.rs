@@ -18,13 +18,13 @@ const REPOSITORY: &str = "https://github.com/toolkeep/toolkeep";
 pub(super) fn write(
     texts: &[TrackedText],
     navigation: &Navigation,
-    book: &Path,
+    book_dir: &Path,
 ) -> Result<(), String> {
     for text in texts {
         let setting = SETTINGS.iter().find(|(path, _)| *path == text.path);
         let place = match (setting, navigation.site_path(&text.path)) {
-            (Some((_, name)), _) => book.join(name),
-            (None, Some(site_path)) => book.join("src").join(site_path),
+            (Some((_, name)), _) => book_dir.join(name),
+            (None, Some(site_path)) => book_dir.join("src").join(site_path),
             (None, None) => continue,
         };
         let content = if text.has_extension("md") {
@@ -32,7 +32,7 @@ pub(super) fn write(
         } else {
             text.content.clone()
         };
-        let folder = place.parent().unwrap_or(book);
+        let folder = place.parent().unwrap_or(book_dir);
         fs::create_dir_all(folder).map_err(|e| file_error(folder, &e))?;
         fs::write(&place, content).map_err(|e| file_error(&place, &e))?;
     }

@@ -16,7 +16,7 @@ pub(crate) struct TestOptions {
 }
 
 impl TestOptions {
-    /// From the command line.
+    /// Parses the options from the command line.
     pub(crate) fn parse_flags(flags: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut flags = flags.iter();

@@ -1,5 +1,5 @@
-//! Documents against the code: a page for each error code, golden documents there, promises with
-//! their tests, commands that can be run.
+//! Rules on documents: each error code has a page, golden documents exist, promises name their
+//! tests, and commands can be run.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ const GOLDEN_DOCUMENTS: &[&str] =
 const CODES_FILE: &str = "crates/tool/src/error_code.rs";
 const ERROR_PAGES: &str = "docs/errors/";
 
-/// Every rule on the documents.
+/// Checks every rule on documents.
 pub(crate) fn check_documents(
     texts: &[TrackedText],
     sources: &[RustSource<'_>],

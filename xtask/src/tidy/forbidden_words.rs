@@ -22,7 +22,7 @@ const VAGUE_NAMES: &[&str] = &[
     "engine",
 ];
 
-/// Every rule on `file`.
+/// Checks every rule on the words of `file`.
 pub(crate) fn check_words(file: &TrackedText) -> Vec<TidyFinding> {
     let mut findings: Vec<TidyFinding> = check_file_name(file).into_iter().collect();
     // Licences and lock files are not ours to word.

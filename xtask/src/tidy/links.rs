@@ -72,16 +72,16 @@ pub(crate) fn is_external(destination: &str) -> bool {
     scheme.is_some_and(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Returns the file that a link of the page `from` leads to; nothing where it is outside.
-pub(crate) fn resolve(from: &str, destination: &str) -> Option<LinkTarget> {
+/// Returns the file that a link of the page `page` leads to; nothing where it is outside.
+pub(crate) fn resolve(page: &str, destination: &str) -> Option<LinkTarget> {
     let (path, fragment) = match destination.split_once('#') {
         Some((path, fragment)) => (path, Some(fragment.to_owned())),
         None => (destination, None),
     };
     if path.is_empty() {
-        return Some(LinkTarget { path: from.to_owned(), fragment });
+        return Some(LinkTarget { path: page.to_owned(), fragment });
     }
-    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut segments: Vec<&str> = folder.split('/').filter(|it| !it.is_empty()).collect();
     for segment in path.trim_end_matches('/').split('/') {
         match segment {

@@ -1,5 +1,5 @@
-//! Rules on names and first doc lines: names that say nothing outside their file, first lines
-//! that do not say what an item is, and one type name for many types.
+//! Rules on names and first doc lines: names without meaning outside their file, first lines that
+//! describe nothing, one type name for many types.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ struct Declaration<'a> {
     is_public: bool,
 }
 
-/// Every rule on the names and first doc lines of `sources`.
+/// Checks every rule on the names and first doc lines of `sources`.
 pub(super) fn check_names(sources: &[RustSource<'_>]) -> Vec<TidyFinding> {
     let product: Vec<&RustSource<'_>> =
         sources.iter().filter(|source| is_product(source)).collect();

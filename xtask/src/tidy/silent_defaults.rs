@@ -1,4 +1,4 @@
-//! No silent default where a value is wrong rather than absent, in the crates that decide and record.
+//! Rule against silent defaults for invalid values, in the crates that decide and record.
 
 use super::TidyFinding;
 use super::source_rules::RustSource;
@@ -14,7 +14,8 @@ const FALLIBLE_CALLS: &[&str] =
 /// Calls that replace the value by a default.
 const DEFAULT_CALLS: &[&str] = &[".unwrap_or_default()", ".unwrap_or(0)"];
 
-/// Defaults for slices out of bounds, failed conversions, and JSON that cannot be read or written.
+/// Finds defaults for slices out of bounds, failed conversions, and JSON that cannot be read or
+/// written.
 pub(super) fn check_defaults(source: &RustSource<'_>) -> Vec<TidyFinding> {
     if !CHECKED_CRATES.contains(&source.crate_name()) || !source.path.contains("/src/") {
         return Vec::new();

@@ -67,14 +67,13 @@ impl<'a> RustSource<'a> {
         inside.split('/').next().unwrap_or(inside)
     }
 
-    /// Lines of code that are no tests, with their numbers.
+    /// Returns the lines of code outside of tests, with their numbers.
     pub(super) fn product_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let end = self.first_test_line.unwrap_or(usize::MAX);
         numbered_lines(&self.masked.code).take_while(move |(number, _)| *number < end)
     }
 
-    /// The tests of this file by their whole paths, such as `gateway::waits::tests::it_waits` or
-    /// `toolkeep::it::data::no_row_gets_out`.
+    /// Returns the full paths of the tests in this file, such as `gateway::waits::tests::it_waits`.
     pub(crate) fn test_paths(&self) -> Vec<String> {
         // A file without a module of tests may be one as a whole, as its parent declares.
         let from = self.first_test_line.unwrap_or(1);
@@ -136,7 +135,7 @@ fn inline_tests_line(code: &str) -> Option<usize> {
     })
 }
 
-/// Every rule on `source`.
+/// Checks every rule on `source`.
 pub(crate) fn check_source(source: &RustSource<'_>) -> Vec<TidyFinding> {
     let mut findings = check_size(source);
     findings.extend(check_forbidden(source));

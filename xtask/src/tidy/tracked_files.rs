@@ -20,12 +20,12 @@ impl TrackedText {
         Self { path: path.to_owned(), content: text.to_owned() }
     }
 
-    /// Whether its name ends in `.ending`.
+    /// Returns whether the name ends in `.ending`.
     pub(crate) fn has_extension(&self, ending: &str) -> bool {
         Path::new(&self.path).extension().is_some_and(|found| found == ending)
     }
 
-    /// Lines with their numbers, from 1.
+    /// Returns the lines with their numbers, from 1.
     pub(crate) fn numbered_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.content.lines().enumerate().map(|(index, line)| (index + 1, line))
     }

@@ -20,7 +20,7 @@ pub(crate) fn check_dictionary(dictionary: u64) -> Result<(), ArchiveError> {
     if dictionary >> 10 > u64::from(MAX_DECODER_KIB) {
         let most = MAX_DECODER_KIB >> 10;
         return Err(ArchiveError::too_large(format!(
-            "the archive needs more than {most} MiB to be read"
+            "the archive needs more than {most} MiB of memory"
         )));
     }
     Ok(())
@@ -35,9 +35,7 @@ pub(crate) fn check_header(file: &mut File) -> Result<(), ArchiveError> {
     };
     let (offset, length) = (number(12), number(20));
     if start.get(8..12) == Some(&[0; 4]) || length > MAX_DIRECTORY_BYTES {
-        return Err(ArchiveError::invalid(
-            "the archive does not say where its header is, or it is too large",
-        ));
+        return Err(ArchiveError::invalid("the archive's header is missing or too large"));
     }
     file.seek(SeekFrom::Start((SIGNATURE_HEADER_BYTES as u64).saturating_add(offset)))?;
     let mut header = Vec::new();
@@ -52,7 +50,7 @@ pub(crate) fn check_header(file: &mut File) -> Result<(), ArchiveError> {
 
 /// `PackInfo` of one stream, `UnpackInfo` of one folder with one method, and how large it gets.
 fn check_packed_header(rest: &[u8]) -> Result<(), ArchiveError> {
-    let strange = || ArchiveError::invalid("the archive's header is packed in a strange way");
+    let strange = || ArchiveError::invalid("the archive's header uses an unsupported encoding");
     let mut at = ByteReader(rest);
     let mut read = || -> io::Result<Option<(u64, u64)>> {
         if at.take_byte()? != 0x06 || at.read_varint().and_then(|_| at.read_varint())? != 1 {

@@ -18,14 +18,14 @@ use crate::timed_request::open_connection;
 
 type IdlePool = Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>;
 
-/// Forwards all requests to `to`.
-pub(super) async fn serve_proxy(listener: TcpListener, to: SocketAddr) -> Result<(), String> {
+/// Forwards all requests to `upstream`.
+pub(super) async fn serve_proxy(listener: TcpListener, upstream: SocketAddr) -> Result<(), String> {
     let idle = IdlePool::default();
     let service = service_fn(move |request| {
         let idle = Arc::clone(&idle);
         async move {
             Ok::<_, Infallible>(
-                forward_request(request, to, &idle).await.unwrap_or_else(bad_gateway),
+                forward_request(request, upstream, &idle).await.unwrap_or_else(bad_gateway),
             )
         }
     });

@@ -30,14 +30,14 @@ fn sort_times(mut times: Vec<Duration>) -> Vec<Duration> {
 
 impl PluginRow {
     pub(super) fn new(
-        what: impl Into<String>,
+        label: impl Into<String>,
         times: Vec<Duration>,
         limit: Option<Duration>,
     ) -> Self {
         let times = sort_times(times);
         let judged = |limit| target_check::within_target(percentile(&times, 50), limit);
         let goal = limit.map_or_else(|| target_check::NO_TARGET.to_owned(), judged);
-        Self { label: what.into(), times, function: None, goal }
+        Self { label: label.into(), times, function: None, goal }
     }
 
     /// Adds the time of the function itself, which the other times exclude.

@@ -24,8 +24,8 @@ use tool::{
 /// The fixed time of the fixture.
 pub(super) const NOW: WallTime = WallTime(1_795_000_000_000);
 
-pub(super) fn tool_name(at: usize) -> String {
-    format!("module{}.tool{at}", at % 50)
+pub(super) fn tool_name(index: usize) -> String {
+    format!("module{}.tool{index}", index % 50)
 }
 
 /// Returns whether a tool has a conditional rule.
@@ -120,8 +120,8 @@ fn build_policy(tools: usize, classes: usize) -> Result<Policy, String> {
 }
 
 /// Builds a caller with a rights class of its own.
-pub(super) fn build_caller(at: usize) -> Result<Principal, String> {
-    let id = KeyId::new(format!("k{at}")).map_err(|error| error.to_string())?;
+pub(super) fn build_caller(index: usize) -> Result<Principal, String> {
+    let id = KeyId::new(format!("k{index}")).map_err(|error| error.to_string())?;
     let delegation = KeyDelegation {
         delegated_by: "k".to_owned(),
         allowed_tools: Some(vec!["module*".to_owned()]),
@@ -131,7 +131,7 @@ pub(super) fn build_caller(at: usize) -> Result<Principal, String> {
     let modules = Some(["s".to_owned()].into());
     let key = NewKey {
         level: PermissionLevel::Owner,
-        roles: vec![format!("r{at}")],
+        roles: vec![format!("r{index}")],
         persona: Some(Persona { name: "p".to_owned(), allowed_modules: modules }),
         delegations: vec![delegation],
         ..NewKey::for_user(id, "ann")

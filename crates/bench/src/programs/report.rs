@@ -16,16 +16,21 @@ pub(super) struct ProgramRow {
 }
 
 impl ProgramRow {
-    pub(super) fn new(what: &'static str, code: Option<String>) -> Self {
+    pub(super) fn new(label: &'static str, code: Option<String>) -> Self {
         let (server, whole) = (Duration::ZERO, Duration::ZERO);
-        Self { label: what, code, times: Vec::new(), server_cpu: server, total_cpu: whole }
+        Self { label, code, times: Vec::new(), server_cpu: server, total_cpu: whole }
     }
 
-    pub(super) fn add_times(&mut self, times: Vec<Duration>, server: Duration, whole: Duration) {
+    pub(super) fn add_times(
+        &mut self,
+        times: Vec<Duration>,
+        server_time: Duration,
+        total_time: Duration,
+    ) {
         self.times.extend(times);
         self.times.sort_unstable();
-        self.server_cpu += server;
-        self.total_cpu += whole;
+        self.server_cpu += server_time;
+        self.total_cpu += total_time;
     }
 
     fn percentile_ms(&self, share: usize) -> f64 {

@@ -25,28 +25,45 @@ impl ToolRow {
         Self { label: what.into(), ours, python: none(), ratio: none(), goal }
     }
 
-    pub(super) fn compared(what: String, ours: Duration, theirs: Duration, goal: f64) -> Self {
-        let ratio = theirs.as_secs_f64() / ours.as_secs_f64().max(1e-9);
+    pub(super) fn compared(
+        label: String,
+        toolkeep_time: Duration,
+        python_time: Duration,
+        target_ratio: f64,
+    ) -> Self {
+        let ratio = python_time.as_secs_f64() / toolkeep_time.as_secs_f64().max(1e-9);
         Self {
-            python: format_ms(theirs),
+            python: format_ms(python_time),
             ratio: format!("{ratio:.1} ×"),
-            ..Self::new(what, format_ms(ours), target_check::at_least_target(ratio, goal, " ×"))
+            ..Self::new(
+                label,
+                format_ms(toolkeep_time),
+                target_check::at_least_target(ratio, target_ratio, " ×"),
+            )
         }
     }
 
-    pub(super) fn single(what: &str, ours: Duration, limit: Duration) -> Self {
-        Self::new(what, format_ms(ours), target_check::within_target(ours, limit))
+    pub(super) fn single(label: &str, toolkeep_time: Duration, limit: Duration) -> Self {
+        Self::new(
+            label,
+            format_ms(toolkeep_time),
+            target_check::within_target(toolkeep_time, limit),
+        )
     }
 
-    pub(super) fn idle_memory(tools: usize, idle: f64) -> Self {
+    pub(super) fn idle_memory(tools: usize, idle_mib: f64) -> Self {
         let what = format!("memory with {tools} tools offered, at rest before the first call");
-        Self::new(what, format!("{idle:.0} MiB"), target_check::below_target(idle, 40.0, "MiB"))
+        Self::new(
+            what,
+            format!("{idle_mib:.0} MiB"),
+            target_check::below_target(idle_mib, 40.0, "MiB"),
+        )
     }
 
-    pub(super) fn final_memory(now: f64, most: f64) -> Self {
+    pub(super) fn final_memory(current_mib: f64, peak_mib: f64) -> Self {
         Self::new(
             "memory after all this, and the most it was",
-            format!("{now:.0}, {most:.0} MiB"),
+            format!("{current_mib:.0}, {peak_mib:.0} MiB"),
             target_check::NO_TARGET.to_owned(),
         )
     }

@@ -175,7 +175,7 @@ async fn a_download_that_breaks_off_is_continued() {
     let (models, all) = (tempfile::tempdir().unwrap(), weights(Shape::PUBLIC));
     let server = serve([(weights_path(), Page::Broken(all.clone(), 100)), tokenizer_page()]).await;
     let why = install(&server, models.path()).await.unwrap_err();
-    assert!(why.contains("broke off") && why.contains("100 of"), "{why}");
+    assert!(why.contains("ended early") && why.contains("100 of"), "{why}");
     assert!(InstalledModel::locate_model(models.path(), &cages()).is_none());
     install(&server, models.path()).await.unwrap();
     let asked = server.asked.lock().unwrap().clone();

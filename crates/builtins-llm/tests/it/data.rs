@@ -63,7 +63,7 @@ async fn categories_have_scores_and_the_shares_make_one() {
     assert_eq!(found["scores"].as_object().unwrap().len(), 3);
     let twice = json!({ "text": "x", "categories": ["a", "a"] });
     let told = call(&tools, "classify_text", &twice).await;
-    assert_eq!(value(&told), json!("`categories[1]` is there twice"));
+    assert_eq!(value(&told), json!("`categories[1]` occurs twice"));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ async fn each_tool_names_the_model_and_each_answer_with_a_place_for_it() {
     let args = json!({ "text": "x", "categories": ["a", "b"] });
     assert_eq!(value(&call(&tools, "classify_text", &args).await)["model"], MODEL);
     let nothing = call(&tools, "embed_text", &json!({ "text": "\u{200b}" })).await;
-    assert!(nothing.is_error && value(&nothing).as_str().unwrap().contains("no word"));
+    assert!(nothing.is_error && value(&nothing).as_str().unwrap().contains("no known word"));
 }
 
 #[tokio::test]

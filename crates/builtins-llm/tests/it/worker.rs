@@ -75,7 +75,7 @@ async fn a_text_that_takes_all_memory_ends_the_worker_and_nothing_else() {
         let told = embedded(&language.tools, "boom").await;
         assert!(told.is_error, "{told:?}");
         let told = value(&told);
-        assert!(told.as_str().unwrap().contains("took more memory than it may"), "{told}");
+        assert!(told.as_str().unwrap().contains("exceeded its memory limit"), "{told}");
         assert_eq!(counts(&language).starts, starts);
         // The next call starts another worker with the same model.
         assert_eq!(value(&embedded(&language.tools, "cat").await), cat);
@@ -128,7 +128,7 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
     let to = tempfile::tempdir().unwrap();
     let why = install_model(&given, to.path(), &cages()).await.unwrap_err();
     assert!(
-        why.contains("model.onnx: the worker that tried it ended: it took more memory"),
+        why.contains("model.onnx: the worker that tested it ended: it exceeded its memory"),
         "{why}"
     );
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
@@ -195,7 +195,7 @@ async fn a_request_over_its_time_limit_ends_the_worker_and_the_next_call_starts_
     let turn = process.acquire_turn("k").await.unwrap();
     let error = turn.run_job(endless, &Bytes::new()).await.unwrap_err();
     let WorkerError::Ended(why) = &error else { panic!("{error:?}") };
-    assert!(why.starts_with("it took longer than") && why.ends_with("ask for less"), "{why}");
+    assert!(why.starts_with("it ran longer than") && why.ends_with("request less"), "{why}");
     drop(turn);
     assert_eq!(counts(&language).starts, 1);
     assert!(!embedded(&language.tools, "cat").await.is_error);
@@ -342,7 +342,7 @@ async fn without_a_sandbox_word_vectors_answer_and_say_so() {
     // A model that cannot be tested is not installed.
     let (given, to) = (home.path().join("given"), tempfile::tempdir().unwrap());
     let why = install_model(Path::new(&given), to.path(), &none).await.unwrap_err();
-    assert!(why.contains("runs in a sandbox alone") && why.contains("word vectors"), "{why}");
+    assert!(why.contains("requires a sandbox") && why.contains("word vectors"), "{why}");
     assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 0);
     let found = builtins_llm::InstalledModel::locate_model(home.path(), &none).unwrap();
     assert!(matches!(found.load_model().await, Err(WorkerError::Blocked(_))));

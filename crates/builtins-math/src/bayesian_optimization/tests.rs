@@ -49,14 +49,18 @@ fn places_without_a_value_do_not_end_it() {
     let nowhere = json!({ "bounds": [[-2, -1]], "objective": "sqrt(x)", "n_iter": 2 });
     assert_eq!(
         fault("bayesopt", &nowhere),
-        "`objective` has no finite value at any place that was tried"
+        "`objective` has no finite value at any evaluated point"
     );
 }
 
 #[test]
 fn size_and_time_are_bounded() {
     let args = json!({ "bounds": [[0, 1]], "objective": "x", "n_init": 200, "n_iter": 101 });
-    assert_eq!(fault("bayesopt", &args), "`n_init` and `n_iter` make 301; at most 300 together");
+    assert_eq!(
+        fault("bayesopt", &args),
+        "the sum of `n_init` and `n_iter` is 301; the maximum is \
+        300"
+    );
     let args = json!({ "bounds": [[0, 1]], "objective": "x" });
-    assert!(outcome("bayesopt", &args, &short(5)).unwrap_err().starts_with("not done in time"));
+    assert!(outcome("bayesopt", &args, &short(5)).unwrap_err().starts_with("not finished within"));
 }

@@ -51,7 +51,7 @@ impl CallArguments {
                 return Err(format!("`{name}` has no parameter `{key}`; it has {known}"));
             };
             if slot.replace(value).is_some() {
-                return Err(format!("`{name}` was given `{key}` twice"));
+                return Err(format!("`{name}` got `{key}` twice"));
             }
         }
         let missing = values.iter().take(required).position(Option::is_none);

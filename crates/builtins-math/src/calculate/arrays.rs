@@ -24,7 +24,7 @@ pub(super) enum ArrayData {
 
 /// Error when a 64-bit integer overflows, such as in `whole + array`.
 const TOO_LARGE: &str =
-    "numpy's whole numbers have 64 bits, which is too few; use Python's, such as sum or math.prod";
+    "the result exceeds numpy's 64-bit integers; use Python's functions, such as sum or math.prod";
 
 pub(super) fn overflow_error() -> String {
     TOO_LARGE.to_owned()
@@ -181,7 +181,7 @@ pub(super) fn common_length(left: &NumpyArray, right: &NumpyArray) -> Result<usi
         (a, b) if a == b => Ok(a),
         (1, b) => Ok(b),
         (a, 1) => Ok(a),
-        (a, b) => Err(format!("arrays of {a} and {b} elements do not fit together")),
+        (a, b) => Err(format!("arrays of {a} and {b} elements cannot be combined")),
     }
 }
 

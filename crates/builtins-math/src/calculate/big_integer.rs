@@ -29,7 +29,7 @@ pub(super) fn to_float(number: &BigInt) -> Result<f64> {
 /// Truncates a finite float to an integer.
 pub(super) fn truncated(number: f64) -> Result<BigInt> {
     BigInt::from_f64(number.trunc())
-        .ok_or_else(|| format!("`{number}` cannot become a whole number"))
+        .ok_or_else(|| format!("`{number}` cannot be converted to a whole number"))
 }
 
 /// Computes `base ** exponent` for an exponent of at least 0.
@@ -99,7 +99,7 @@ pub(super) fn quotient(left: &BigInt, right: &BigInt) -> Result<f64> {
 }
 
 /// Compares exactly; `None` with NaN.
-pub(super) fn compare(whole: &BigInt, float: f64) -> Option<Ordering> {
+pub(super) fn compare(integer: &BigInt, float: f64) -> Option<Ordering> {
     if float.is_nan() {
         return None;
     }
@@ -108,5 +108,5 @@ pub(super) fn compare(whole: &BigInt, float: f64) -> Option<Ordering> {
     }
     let below = BigInt::from_f64(float.floor())?;
     let part = if float.fract() == 0.0 { Ordering::Equal } else { Ordering::Less };
-    Some(whole.cmp(&below).then(part))
+    Some(integer.cmp(&below).then(part))
 }

@@ -30,7 +30,7 @@ impl EvalBudget {
     /// Describes for the model if there are too many.
     pub(super) fn elements(&mut self, count: usize) -> Result<(), String> {
         if count > MAX_ELEMENTS {
-            return Err(format!("a list of {count} elements; {MAX_ELEMENTS} are allowed"));
+            return Err(format!("a list has {count} elements; the maximum is {MAX_ELEMENTS}"));
         }
         self.spend((count as u64).saturating_mul(ELEMENT))
     }
@@ -70,8 +70,7 @@ impl EvalBudget {
     /// Charges this many units of the budget.
     pub(super) fn spend(&mut self, units: u64) -> Result<(), String> {
         let left = self.0.checked_sub(units);
-        self.0 =
-            left.ok_or("the expression computes too much; ask for fewer elements or digits")?;
+        self.0 = left.ok_or("the expression is too expensive; use fewer elements or digits")?;
         Ok(())
     }
 }

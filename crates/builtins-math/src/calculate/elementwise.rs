@@ -99,38 +99,38 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
     Some(if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient })
 }
 
-/// Applies `of` to both operands as floats.
+/// Applies `operation` to both operands as floats.
 pub(super) fn reals(
     left: &NumpyArray,
     right: &NumpyArray,
-    of: impl Fn(f64, f64) -> Result<f64>,
+    operation: impl Fn(f64, f64) -> Result<f64>,
 ) -> Result<PythonValue> {
     let (a, b) = (left.floats(), right.floats());
-    let each = |at| of(element(&a, at), element(&b, at));
+    let each = |at| operation(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect::<Result<_>>()?;
     Ok(shaped(left, right, ArrayData::Float(data)))
 }
 
-/// Applies `of` to both operands as integers.
+/// Applies `operation` to both operands as integers.
 pub(super) fn wholes(
     left: &NumpyArray,
     right: &NumpyArray,
-    of: impl Fn(i64, i64) -> Result<i64>,
+    operation: impl Fn(i64, i64) -> Result<i64>,
 ) -> Result<PythonValue> {
     let (a, b) = (left.ints(), right.ints());
-    let each = |at| of(element(&a, at), element(&b, at));
+    let each = |at| operation(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect::<Result<_>>()?;
     Ok(shaped(left, right, ArrayData::Int(data)))
 }
 
-/// Applies `of` to both operands as booleans.
+/// Applies `operation` to both operands as booleans.
 pub(super) fn bools(
     left: &NumpyArray,
     right: &NumpyArray,
-    of: impl Fn(bool, bool) -> bool,
+    operation: impl Fn(bool, bool) -> bool,
 ) -> Result<PythonValue> {
     let (a, b) = (left.bools(), right.bools());
-    let each = |at| of(element(&a, at), element(&b, at));
+    let each = |at| operation(element(&a, at), element(&b, at));
     let data = (0..common_length(left, right)?).map(each).collect();
     Ok(shaped(left, right, ArrayData::Bool(data)))
 }

@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
                 let digits = if radix == 10 { Some(text.as_str()) } else { text.get(2..) };
                 let number = digits.and_then(|it| BigInt::parse_bytes(it.as_bytes(), radix));
                 number
-                    .ok_or_else(|| format!("`{text}` is no number"))
+                    .ok_or_else(|| format!("`{text}` is not a number"))
                     .and_then(big_integer::bounded)
                     .map(PythonValue::Int)
             }
@@ -109,7 +109,11 @@ impl<'a> Evaluator<'a> {
 
     fn named(&mut self, expr: &Expr) -> Result<PythonValue> {
         let Some(path) = names::parse_path(expr) else {
-            return Err(self.at(expr, "a value has no such part; call np.mean(x), np.sort(x), …"));
+            return Err(self.at(
+                expr,
+                "attributes of values are not supported; call np.mean(x), \
+                np.sort(x), …",
+            ));
         };
         if let Expr::Name(name) = expr {
             let variable = self.variables.iter().rev().find(|(own, _)| own == name.id.as_str());

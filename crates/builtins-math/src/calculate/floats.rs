@@ -4,7 +4,7 @@
 /// `seterr(all="raise")`.
 pub(super) fn checked(result: f64, inputs: &[f64]) -> Result<f64, String> {
     if result.is_nan() && !inputs.iter().any(|input| input.is_nan()) {
-        return Err("the result is no real number".to_owned());
+        return Err("the result is not a real number".to_owned());
     }
     if result.is_infinite() && inputs.iter().all(|input| input.is_finite()) {
         return Err("the result is too large".to_owned());

@@ -35,12 +35,12 @@ enum FunctionKind {
 const ONE: FunctionSignature = FunctionSignature { parameters: &["x"], required: 1 };
 
 impl CalculateFunction {
-    pub(super) const fn real(name: &'static str, of: fn(f64) -> f64) -> Self {
-        Self { name, signature: ONE, run: FunctionKind::RealFunction(of) }
+    pub(super) const fn real(name: &'static str, function: fn(f64) -> f64) -> Self {
+        Self { name, signature: ONE, run: FunctionKind::RealFunction(function) }
     }
 
-    pub(super) const fn each(name: &'static str, of: fn(f64) -> f64) -> Self {
-        Self { name, signature: ONE, run: FunctionKind::ElementFunction(of) }
+    pub(super) const fn each(name: &'static str, function: fn(f64) -> f64) -> Self {
+        Self { name, signature: ONE, run: FunctionKind::ElementFunction(function) }
     }
 
     pub(super) const fn body(
@@ -133,7 +133,7 @@ pub(super) fn evaluate_call(
     }
     for keyword in &call.arguments.keywords {
         let Some(name) = &keyword.arg else {
-            return Err(evaluator.at(&keyword.value, "`**` is not known in a call"));
+            return Err(evaluator.at(&keyword.value, "`**` is not supported in a call"));
         };
         keywords.push((name.as_str().to_owned(), evaluator.value(&keyword.value)?));
     }
@@ -160,7 +160,7 @@ fn resolve_callee<'e>(
         return Ok((path, Vec::new()));
     }
     let Expr::Attribute(attribute) = function else {
-        return Err(evaluator.at(function, "only functions that have a name can be called"));
+        return Err(evaluator.at(function, "only named functions can be called"));
     };
     let value = evaluator.value(&attribute.value)?;
     let name = attribute.attr.as_str();

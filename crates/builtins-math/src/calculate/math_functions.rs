@@ -124,7 +124,7 @@ fn steps(n: &BigInt, k: &BigInt) -> u64 {
 fn square_root(it: &CallArguments) -> Result<PythonValue> {
     let number = it.float("x")?;
     if number < 0.0 {
-        return Err("the result is no real number: a root of a negative number".to_owned());
+        return Err("the result is not a real number: a root of a negative number".to_owned());
     }
     Ok(PythonValue::Float(number.sqrt()))
 }
@@ -152,7 +152,7 @@ fn large(it: &CallArguments, of: fn(f64) -> f64, unit: f64) -> Result<PythonValu
     }
     let number = it.float("x")?;
     if number <= 0.0 {
-        return Err("the result is no real number: a logarithm of 0 or less".to_owned());
+        return Err("the result is not a real number: a logarithm of 0 or less".to_owned());
     }
     Ok(PythonValue::Float(of(number)))
 }
@@ -161,7 +161,7 @@ fn gamma(it: &CallArguments) -> Result<PythonValue> {
     let number = it.float("x")?;
     if number <= 0.0 && number.fract() == 0.0 {
         return Err(
-            "the result is no real number: gamma of 0 or a negative whole number".to_owned()
+            "the result is not a real number: gamma of 0 or a negative whole number".to_owned()
         );
     }
     floats::checked(libm::tgamma(number), &[number]).map(PythonValue::Float)

@@ -80,7 +80,7 @@ pub(super) const FUNCTIONS: &[CalculateFunction] = &[
 fn array(it: &CallArguments) -> Result<NumpyArray> {
     match it.optional("axis").map(|axis| axis.index("axis")).transpose()? {
         None | Some(0 | -1) => it.array("a"),
-        Some(axis) => Err(format!("axis {axis} is not there; arrays have one dimension here")),
+        Some(axis) => Err(format!("axis {axis} does not exist; arrays have one dimension here")),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn apply_binary(
     budget: &mut EvalBudget,
 ) -> Result<PythonValue> {
     if matches!(op, Operator::BitXor) {
-        return Err("`^` is no power in Python; write `**`, or np.bitwise_xor(a, b)".to_owned());
+        return Err("`^` is not a power in Python; write `**`, or np.bitwise_xor(a, b)".to_owned());
     }
     if matches!(left, PythonValue::Array(_)) || matches!(right, PythonValue::Array(_)) {
         return elementwise::binary(op, left, right, budget);

@@ -93,9 +93,9 @@ fn round(it: &CallArguments) -> Result<PythonValue> {
 
 fn values(it: &CallArguments) -> Result<Vec<PythonValue>> {
     match it.rest.as_slice() {
-        [only] => only.items().map_err(|_| {
-            format!("one value is no choice, found {}; give a list or several", only.kind())
-        }),
+        [only] => only
+            .items()
+            .map_err(|_| format!("expected a list or several values, found {}", only.kind())),
         more => Ok(more.to_vec()),
     }
 }
@@ -122,7 +122,7 @@ fn sum(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     items.iter().try_fold(PythonValue::Int(BigInt::ZERO), |total, item| {
         if matches!(item, PythonValue::List(_)) {
             return Err(
-                "`sum` of lists is no number; write np.sum or sum(a for b in x for a in b)"
+                "`sum` of lists is not a number; write np.sum or sum(a for b in x for a in b)"
                     .to_owned(),
             );
         }
@@ -152,7 +152,7 @@ fn int(it: &CallArguments) -> Result<PythonValue> {
     }
     if let PythonValue::Text(text) = value {
         let number = text.trim().replace('_', "").parse::<BigInt>();
-        let number = number.map_err(|_| "`int` reads no such text".to_owned())?;
+        let number = number.map_err(|_| "`int` cannot parse this text".to_owned())?;
         return big_integer::bounded(number).map(PythonValue::Int);
     }
     big_integer::truncated(value.float()?).map(PythonValue::Int)
@@ -162,7 +162,11 @@ fn float(it: &CallArguments) -> Result<PythonValue> {
     let Some(value) = it.optional("x") else { return Ok(PythonValue::Float(0.0)) };
     if let PythonValue::Text(text) = value {
         let number = text.trim().replace('_', "").parse::<f64>();
-        return number.map(PythonValue::Float).map_err(|_| "`float` reads no such text".to_owned());
+        return number.map(PythonValue::Float).map_err(|_| {
+            "`float` cannot parse this \
+            text"
+                .to_owned()
+        });
     }
     value.float().map(PythonValue::Float)
 }

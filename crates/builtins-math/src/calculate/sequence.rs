@@ -65,7 +65,7 @@ pub(super) fn get_element(value: &PythonValue, index: &PythonValue) -> Result<Py
     let index = index.index("the index")?;
     let length = items.len();
     let found = resolve_index(index, length).and_then(|at| items.get(at).cloned());
-    found.ok_or_else(|| format!("there is no element {index} in a list of {length}"))
+    found.ok_or_else(|| format!("index {index} is out of range for a list of {length} elements"))
 }
 
 fn resolve_index(index: i64, length: usize) -> Option<usize> {

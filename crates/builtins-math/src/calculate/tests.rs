@@ -157,7 +157,11 @@ fn errors_name_the_place_and_what_was_meant() {
         ("math.median([1])", "unknown name `math.median`; did you mean `np.median`? at position 1"),
         ("1 + p", "unknown name `p`; did you mean `pi`? at position 5"),
         ("sqrt", "`sqrt` is a function; call it with its values in parentheses at position 1"),
-        ("1 + sqrt(-1)", "the result is no real number: a root of a negative number at position 5"),
+        (
+            "1 + sqrt(-1)",
+            "the result is not a real number: a root of a negative number at position \
+            5",
+        ),
         ("np.log(0)", "the result is too large at position 1"),
         ("sum(1, 2, 3)", "`sum(iterable, start)` takes its values, found 3 at position 1"),
         ("mean(1, 2, 3)", "`mean(a, axis)` takes its values, found 3 at position 1"),
@@ -171,14 +175,15 @@ fn errors_name_the_place_and_what_was_meant() {
         ),
         (
             "np.prod([2**40, 2**40])",
-            "numpy's whole numbers have 64 bits, which is too few; use Python's, such as sum or math.prod at position 1",
+            "the result exceeds numpy's 64-bit integers; use Python's functions, such as sum or \
+             math.prod at position 1",
         ),
         ("3j", "calculate has no complex numbers at position 1"),
     ] {
         assert_eq!(error(text), expected, "{text}");
     }
     for (text, part) in [
-        ("2 ^ 3", "`^` is no power in Python; write `**`"),
+        ("2 ^ 3", "`^` is not a power in Python; write `**`"),
         ("(-8) ** (1/3)", "complex"),
         ("os.system(1)", "unknown name `os`"),
         ("integrate(1)", "there are abs, all, any, bool, divmod"),
@@ -238,7 +243,7 @@ fn no_expression_takes_more_than_its_share() {
 fn length_and_depth_are_bounded() {
     let long = format!("1{}", "+1".repeat(1_000));
     let said = fault("calculate", &json!({ "expression": long }));
-    assert_eq!(said, "the expression has 2001 characters, 2000 are allowed at position 2001");
+    assert_eq!(said, "the expression has 2001 characters; the maximum is 2000 at position 2001");
     for nest in ["(", "-", "2**", "abs(", "1+(", "not ", "[", "1 if 1 else "] {
         let text = nest.repeat(2_000 / nest.len());
         assert!(

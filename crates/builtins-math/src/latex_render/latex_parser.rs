@@ -12,7 +12,7 @@ pub(super) fn parse_formula(text: &str, ascii: bool) -> Result<TextBlock> {
     let mut reader = LatexParser { chars: text.chars().collect(), at: 0, depth: 0, ascii };
     let block = reader.parse_until(&[])?;
     match reader.peek() {
-        None if block.is_empty() => Err("there is nothing to be shown".to_owned()),
+        None if block.is_empty() => Err("there is nothing to render".to_owned()),
         None => Ok(block),
         Some(found) => Err(reader.error_here(&format!("unexpected `{found}`"))),
     }
@@ -27,8 +27,8 @@ pub(super) struct LatexParser {
 }
 
 impl LatexParser {
-    /// Parses up to one of `ends`, which is not consumed, or to the end.
-    pub(super) fn parse_until(&mut self, ends: &[&str]) -> Result<TextBlock> {
+    /// Parses up to one of `terminators`, which is not consumed, or to the end.
+    pub(super) fn parse_until(&mut self, terminators: &[&str]) -> Result<TextBlock> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(self.error_here(&format!("nested deeper than {DEEPEST} levels")));
@@ -37,7 +37,7 @@ impl LatexParser {
         loop {
             self.skip_spaces();
             let stop = self.peek().is_none_or(|c| c == '}')
-                || ends.iter().any(|end| self.starts_with(end));
+                || terminators.iter().any(|end| self.starts_with(end));
             if stop {
                 break;
             }
@@ -76,7 +76,7 @@ impl LatexParser {
             }
             c if c.is_control() => Err(self.error_here("a control character")),
             c if self.ascii && !c.is_ascii() => {
-                Err(self.error_here(&format!("`{c}` is no ASCII; ask for `unicode`")))
+                Err(self.error_here(&format!("`{c}` is not ASCII; use `unicode`")))
             }
             c => {
                 self.at += 1;
@@ -108,7 +108,7 @@ impl LatexParser {
             };
             if place.is_some() {
                 return Err(
-                    self.error_here("two of them on one thing: put braces around the first")
+                    self.error_here("two scripts on one symbol: put braces around the first")
                 );
             }
             self.at += 1;
@@ -179,13 +179,13 @@ impl LatexParser {
         Ok(inside)
     }
 
-    pub(super) fn expect_close(&mut self, wanted: char, from: usize) -> Result<()> {
-        if self.peek() == Some(wanted) {
+    pub(super) fn expect_close(&mut self, closing: char, start: usize) -> Result<()> {
+        if self.peek() == Some(closing) {
             self.at += 1;
             return Ok(());
         }
-        let place = from + 1;
-        Err(self.error_here(&format!("expected `{wanted}` for what opens at position {place}")))
+        let place = start + 1;
+        Err(self.error_here(&format!("expected `{closing}` for what opens at position {place}")))
     }
 
     fn parse_command(&mut self) -> Result<LatexAtom> {
@@ -269,7 +269,7 @@ impl LatexParser {
         self.expect_close('}', from)?;
         if text.chars().any(|c| c.is_control() || (self.ascii && !c.is_ascii())) {
             self.at = from;
-            return Err(self.error_here("a character that cannot be shown"));
+            return Err(self.error_here("a character that cannot be rendered"));
         }
         Ok(text)
     }
@@ -299,9 +299,9 @@ impl LatexParser {
         self.take_while(|c| c.is_whitespace() || c == '~');
     }
 
-    pub(super) fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> String {
+    pub(super) fn take_while(&mut self, predicate: impl Fn(char) -> bool) -> String {
         let mut taken = String::new();
-        while let Some(c) = self.peek().filter(|c| belongs(*c)) {
+        while let Some(c) = self.peek().filter(|c| predicate(*c)) {
             taken.push(c);
             self.at += 1;
         }
@@ -320,8 +320,8 @@ impl LatexParser {
         same && !(letter && text.ends_with(|c: char| c.is_ascii_alphabetic()))
     }
 
-    pub(super) fn error_here(&self, what: &str) -> String {
-        format!("{what} at position {}", self.at + 1)
+    pub(super) fn error_here(&self, message: &str) -> String {
+        format!("{message} at position {}", self.at + 1)
     }
 }
 

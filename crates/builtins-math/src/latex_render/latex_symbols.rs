@@ -174,11 +174,11 @@ pub(super) fn large_operator(name: &str, ascii: bool) -> Option<(&'static [&'sta
 }
 
 /// Converts a script to superscript or subscript characters, if every character has one.
-pub(super) fn inline_script(text: &str, above: bool) -> Option<String> {
+pub(super) fn inline_script(text: &str, is_superscript: bool) -> Option<String> {
     const PLAIN: &str = "0123456789+-=()nixyzabcdefghjklmoprstuvw";
     const ABOVE: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᶻᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷ";
     const BELOW: &str = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙᵢₓ  ₐ   ₑ  ₕⱼₖₗₘₒₚᵣₛₜᵤᵥ ";
-    let table = if above { ABOVE } else { BELOW };
+    let table = if is_superscript { ABOVE } else { BELOW };
     let one = |c: char| {
         let at = PLAIN.chars().position(|plain| plain == c)?;
         table.chars().nth(at).filter(|found| *found != ' ')

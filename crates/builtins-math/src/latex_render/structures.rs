@@ -71,11 +71,11 @@ impl LatexParser {
     }
 
     /// Parses `\left( … \right)` with any brackets.
-    pub(super) fn parse_fenced(&mut self, from: usize) -> Result<TextBlock> {
+    pub(super) fn parse_fenced(&mut self, start: usize) -> Result<TextBlock> {
         let open = self.parse_bracket()?;
         let inside = self.parse_until(&["\\right"])?;
         if !self.starts_with("\\right") {
-            self.at = from;
+            self.at = start;
             return Err(self.error_here("`\\left` without `\\right`"));
         }
         self.at += "\\right".len();
@@ -91,7 +91,7 @@ impl LatexParser {
             return Ok(c.to_string());
         }
         if c != '\\' {
-            return Err(self.error_here(&format!("`{c}` is no bracket")));
+            return Err(self.error_here(&format!("`{c}` is not a bracket")));
         }
         let from = self.at;
         self.at += 1;
@@ -107,7 +107,7 @@ impl LatexParser {
         })
     }
 
-    pub(super) fn parse_environment(&mut self, from: usize) -> Result<TextBlock> {
+    pub(super) fn parse_environment(&mut self, start: usize) -> Result<TextBlock> {
         let name = self.parse_verbatim()?;
         let (open, close) = match name.as_str() {
             "matrix" | "smallmatrix" | "aligned" | "align" | "align*" => ("", ""),
@@ -119,8 +119,8 @@ impl LatexParser {
             "cases" => ("{", ""),
             other => {
                 let other: String = other.chars().take(32).collect();
-                self.at = from;
-                return Err(self.error_here(&format!("the environment `{other}` is not known")));
+                self.at = start;
+                return Err(self.error_here(&format!("unknown environment `{other}`")));
             }
         };
         let mut rows: Vec<Vec<TextBlock>> = vec![Vec::new()];
@@ -143,7 +143,7 @@ impl LatexParser {
                 self.at += "\\end".len();
                 break;
             } else {
-                self.at = from;
+                self.at = start;
                 return Err(self.error_here(&format!("`\\begin{{{name}}}` without its end")));
             }
         }

@@ -59,16 +59,13 @@ fn what_is_not_known_is_named_and_never_left_out() {
     for (latex, expected) in [
         (r"a + \foo{b}", r"`latex`: `\foo` is not known at position 5"),
         (r"\frac{a}{b", "`latex`: expected `}` for what opens at position 9 at position 11"),
-        ("x^1^2", "`latex`: two of them on one thing: put braces around the first at position 4"),
+        ("x^1^2", "`latex`: two scripts on one symbol: put braces around the first at position 4"),
         ("a & b", "`latex`: `&` outside of a matrix at position 3"),
         (r"\left( a", r"`latex`: `\left` without `\right` at position 1"),
-        (
-            r"\begin{table} a \end{table}",
-            "`latex`: the environment `table` is not known at position 1",
-        ),
-        (r"\left x a \right)", "`latex`: `x` is no bracket at position 7"),
+        (r"\begin{table} a \end{table}", "`latex`: unknown environment `table` at position 1"),
+        (r"\left x a \right)", "`latex`: `x` is not a bracket at position 7"),
         ("a }", "`latex`: unexpected `}` at position 3"),
-        ("  ", "`latex`: there is nothing to be shown"),
+        ("  ", "`latex`: there is nothing to render"),
     ] {
         assert_eq!(fault("render_math", &json!({ "latex": latex })), expected);
     }

@@ -20,9 +20,9 @@ pub(super) struct UpperTriangle {
 }
 
 impl UpperTriangle {
-    pub(super) fn of(r: MatRef<'_, f64>) -> Self {
-        let column = |j: usize| (0..=j).map(|i| r[(i, j)]).collect();
-        Self { columns: (0..r.ncols()).map(column).collect() }
+    pub(super) fn of(upper_triangle: MatRef<'_, f64>) -> Self {
+        let column = |j: usize| (0..=j).map(|i| upper_triangle[(i, j)]).collect();
+        Self { columns: (0..upper_triangle.ncols()).map(column).collect() }
     }
 
     /// Returns the ratio of the largest to the smallest singular value; `None` if it does not

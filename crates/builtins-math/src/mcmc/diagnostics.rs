@@ -15,13 +15,13 @@ pub(super) struct ChainDiagnostics {
 }
 
 /// Returns mean and sample covariance.
-pub(super) fn covariance(all: &[&Vec<f64>]) -> (Vec<f64>, Vec<Vec<f64>>) {
-    let n = all.first().map_or(0, |first| first.len());
-    let count = all.len() as f64;
+pub(super) fn covariance(samples: &[&Vec<f64>]) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let n = samples.first().map_or(0, |first| first.len());
+    let count = samples.len() as f64;
     let mean: Vec<f64> =
-        (0..n).map(|j| all.iter().map(|sample| sample[j]).sum::<f64>() / count).collect();
+        (0..n).map(|j| samples.iter().map(|sample| sample[j]).sum::<f64>() / count).collect();
     let between = |i: usize, j: usize| {
-        let products = all.iter().map(|sample| (sample[i] - mean[i]) * (sample[j] - mean[j]));
+        let products = samples.iter().map(|sample| (sample[i] - mean[i]) * (sample[j] - mean[j]));
         products.sum::<f64>() / (count - 1.0).max(1.0)
     };
     let matrix = (0..n).map(|i| (0..n).map(|j| between(i.max(j), i.min(j))).collect()).collect();
@@ -30,7 +30,7 @@ pub(super) fn covariance(all: &[&Vec<f64>]) -> (Vec<f64>, Vec<Vec<f64>>) {
 
 pub(super) fn diagnose_chains(
     chains: &[&[Vec<f64>]],
-    j: usize,
+    dimension: usize,
     run: &Run,
 ) -> Result<ChainDiagnostics, String> {
     let shortest = chains.iter().map(|chain| chain.len()).min().unwrap_or(0);
@@ -38,7 +38,7 @@ pub(super) fn diagnose_chains(
     let halves: Vec<Vec<f64>> = chains
         .iter()
         .flat_map(|chain| [&chain[..half], &chain[half..2 * half]])
-        .map(|part| part.iter().map(|x| x[j]).collect())
+        .map(|part| part.iter().map(|x| x[dimension]).collect())
         .collect();
     diagnose_split_chains(&halves, run)
 }

@@ -64,7 +64,7 @@ fn chains_that_do_not_agree_are_told() {
     let args = json!({ "log_density": wells, "x0": [0], "proposal_std": 1.0, "n_samples": 4_000 });
     let found = answer("mcmc", &args);
     assert!(number(&found, "r_hat", 0) > 1.5, "{}", found["r_hat"]);
-    assert!(found["warning"].as_str().unwrap().contains("do not agree yet"));
+    assert!(found["warning"].as_str().unwrap().contains("have not converged"));
     // Control: with steps that reach from one mode to the other.
     let args =
         json!({ "log_density": wells, "x0": [20], "proposal_std": 30.0, "n_samples": 40_000 });
@@ -126,5 +126,5 @@ fn what_is_no_density_is_told() {
         answer("mcmc", &json!({ "log_density": "-1e30 * x**2", "x0": [0], "n_samples": 100 }));
     assert!(still["warning"].as_str().unwrap().contains("smaller `proposal_std`"), "{still}");
     let args = json!({ "log_density": "-x**2", "x0": [0] });
-    assert_eq!(outcome("mcmc", &args, &given_up()).unwrap_err(), "the call was given up");
+    assert_eq!(outcome("mcmc", &args, &given_up()).unwrap_err(), "the call was cancelled");
 }

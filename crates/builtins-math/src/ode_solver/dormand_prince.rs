@@ -248,8 +248,8 @@ impl Rk45Integrator {
 
     fn step_too_small_error(&self) -> String {
         format!(
-            "at t = {} the steps became too small to go on: the solution may run away to infinity there, \
-             or the system has no value",
+            "at t = {} the steps became too small: the solution may diverge to infinity there, or \
+             the system has no value",
             self.t
         )
     }

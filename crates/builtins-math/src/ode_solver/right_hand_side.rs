@@ -14,12 +14,12 @@ const NEITHER: &str = "one of `system` and `coefficients` is needed: expressions
                        `y1; -y0`, or {\"A\": matrix, \"b\": vector} for dy/dt = A y + b";
 
 pub(super) fn parse_system(
-    fields: ToolArguments<'_>,
+    arguments: ToolArguments<'_>,
     count: usize,
 ) -> Result<Box<RightHandSide<'static>>, String> {
-    match (fields.get_value("system"), fields.get_value("coefficients")) {
+    match (arguments.get_value("system"), arguments.get_value("coefficients")) {
         (Some(_), coefficients) => {
-            expression_system(fields.string_value("system")?, coefficients, count)
+            expression_system(arguments.string_value("system")?, coefficients, count)
         }
         (None, Some(coefficients)) => linear_system(ToolArguments::from_value(coefficients), count),
         (None, None) => Err(NEITHER.to_owned()),

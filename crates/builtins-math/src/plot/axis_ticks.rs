@@ -1,17 +1,17 @@
 //! Axis ticks: round numbers with short labels.
 
 /// Returns at most `count` round numbers of a range, in steps of 1, 2 or 5 times a power of ten.
-pub(super) fn axis_ticks((least, most): (f64, f64), count: usize) -> Vec<f64> {
-    let raw = (most / count.max(1) as f64) - (least / count.max(1) as f64);
+pub(super) fn axis_ticks((min, max): (f64, f64), count: usize) -> Vec<f64> {
+    let raw = (max / count.max(1) as f64) - (min / count.max(1) as f64);
     let power = 10.0_f64.powf(raw.log10().floor());
     let step =
         [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|step| *step >= raw * 0.999_999);
     let step = step.unwrap_or(raw);
     if !step.is_normal() {
-        return vec![least, most];
+        return vec![min, max];
     }
-    let first = (least / step - 1e-9).ceil();
-    let last = (most / step + 1e-9).floor();
+    let first = (min / step - 1e-9).ceil();
+    let last = (max / step + 1e-9).floor();
     let mut ticks = Vec::new();
     let mut at = first;
     while at <= last && ticks.len() <= count + 1 {
@@ -42,8 +42,8 @@ pub(super) fn tick_label(x: f64, step: f64) -> String {
 }
 
 /// Formats the end of an axis with enough digits to distinguish both ends.
-pub(super) fn range_label(x: f64, (least, most): (f64, f64)) -> String {
-    let width = most - least;
+pub(super) fn range_label(x: f64, (min, max): (f64, f64)) -> String {
+    let width = max - min;
     let step = 10.0_f64.powf((width / 100.0).log10().floor());
     let text = tick_label(x, if step.is_normal() { step } else { 1.0 });
     if text.contains('e') || !text.contains('.') {

@@ -16,23 +16,26 @@ const BINS: usize = 1_000;
 const LOOKS: u32 = 2_000;
 
 /// Runs the tool `plot_braille` with its arguments.
-pub(crate) fn plot_braille(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let title = fields.string_or("title", "Plot")?;
-    let chart = Chart::new(title, plot_kind(fields)?, read_series(fields)?);
+pub(crate) fn plot_braille(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let title = arguments.string_or("title", "Plot")?;
+    let chart = Chart::new(title, plot_kind(arguments)?, read_series(arguments)?);
     let count: usize = chart.lines.iter().map(Vec::len).sum();
-    chart.to_result(fields, json!({ "n_points": count }))
+    chart.to_result(arguments, json!({ "n_points": count }))
 }
 
 /// Runs the tool `plot_sixel` with its arguments.
-pub(crate) fn plot_sixel(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let format = fields.one_of("format", "sixel", &["sixel", "braille", "png", "svg"])?;
-    let mut chart =
-        Chart::new(fields.string_or("title", "")?, plot_kind(fields)?, read_series(fields)?);
-    if fields.has_value("colors") {
-        chart.colors = parse_colors(fields.array_value("colors")?)?;
+pub(crate) fn plot_sixel(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let format = arguments.one_of("format", "sixel", &["sixel", "braille", "png", "svg"])?;
+    let mut chart = Chart::new(
+        arguments.string_or("title", "")?,
+        plot_kind(arguments)?,
+        read_series(arguments)?,
+    );
+    if arguments.has_value("colors") {
+        chart.colors = parse_colors(arguments.array_value("colors")?)?;
     }
-    let width = fields.usize_in("width", 800, WIDE.0..=WIDE.1)?;
-    let height = fields.usize_in("height", 400, HIGH.0..=HIGH.1)?;
+    let width = arguments.usize_in("width", 800, WIDE.0..=WIDE.1)?;
+    let height = arguments.usize_in("height", 400, HIGH.0..=HIGH.1)?;
     let count: usize = chart.lines.iter().map(Vec::len).sum();
     let mut value = chart.ranges_json();
     let mut add = |name: &str, more: Value| {
@@ -64,15 +67,15 @@ pub(crate) fn plot_sixel(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer
 }
 
 /// Runs the tool `histogram` with its arguments.
-pub(crate) fn plot_histogram(fields: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
-    let data = fields.f64_list("data", 1..=crate::descriptive_statistics::MAX_VALUES)?;
-    let bins = fields.usize_in("bins", 20, 1..=BINS)?;
-    let title = fields.string_or("title", "Histogram")?;
+pub(crate) fn plot_histogram(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+    let data = arguments.f64_list("data", 1..=crate::descriptive_statistics::MAX_VALUES)?;
+    let bins = arguments.usize_in("bins", 20, 1..=BINS)?;
+    let title = arguments.string_or("title", "Histogram")?;
     let bins = HistogramBins::from_values(&data, bins);
     if !bins.edges.is_sorted_by(|left, right| left < right) {
         let many = bins.counts.len();
         return Err(format!(
-            "`data` lies too close together for {many} bins: no numbers are between their edges; ask for fewer"
+            "the values of `data` are too close together for {many} bins; use fewer"
         ));
     }
     let heights = bins.counts.iter().map(|count| *count as f64).chain([0.0]);
@@ -82,7 +85,7 @@ pub(crate) fn plot_histogram(fields: ToolArguments<'_>, _run: &Run) -> Result<An
         "n_bins": bins.counts.len(), "bin_edges": bins.edges, "counts": bins.counts,
         "n_points": data.len(),
     });
-    chart.to_result(fields, more)
+    chart.to_result(arguments, more)
 }
 
 /// Default bounds of a function plot, with the digits of the research registry.
@@ -90,9 +93,9 @@ pub(crate) fn plot_histogram(fields: ToolArguments<'_>, _run: &Run) -> Result<An
 const AROUND: f64 = 3.14159;
 
 /// Runs the tool `plot_function` with its arguments.
-pub(crate) fn plot_function(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
-    let text = fields.string_value("function")?.trim();
-    let (low, high) = (fields.f64_or("x_min", -AROUND)?, fields.f64_or("x_max", AROUND)?);
+pub(crate) fn plot_function(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+    let text = arguments.string_value("function")?.trim();
+    let (low, high) = (arguments.f64_or("x_min", -AROUND)?, arguments.f64_or("x_max", AROUND)?);
     if !(low < high && (high - low).is_finite()) {
         return Err(format!("`x_min` is {low}, `x_max` is {high}; the first must be the lower"));
     }
@@ -118,7 +121,7 @@ pub(crate) fn plot_function(fields: ToolArguments<'_>, run: &Run) -> Result<Answ
     if let Some(range) = cut {
         chart.y = range;
     }
-    chart.to_result(fields, json!({ "undefined": undefined, "clipped": cut.is_some() }))
+    chart.to_result(arguments, json!({ "undefined": undefined, "clipped": cut.is_some() }))
 }
 
 /// Completes a bare function name to an expression in x.
@@ -171,7 +174,7 @@ fn read_series(fields: ToolArguments<'_>) -> Result<Vec<Vec<(f64, f64)>>, String
         if many { fields.f64_rows("y", LINES)? } else { vec![fields.f64_list("y", 1..=POINTS)?] };
     let total: usize = lines.iter().map(Vec::len).sum();
     if total > POINTS {
-        return Err(format!("{total} points are too many; at most {POINTS} are drawn"));
+        return Err(format!("{total} points are too many; the maximum is {POINTS}"));
     }
     let joined = |y: Vec<f64>| {
         if y.len() == x.len() {
@@ -204,12 +207,15 @@ fn parse_colors(list: &[Value]) -> Result<Vec<(u8, u8, u8)>, String> {
         };
         named.or_else(hex).ok_or_else(|| {
             let text = escape_for_message(text);
-            format!("`colors`: `{text}` is no colour; write `#1f77b4`, red, green, blue, orange, purple, gray or black")
+            format!(
+                "`colors`: unknown colour `{text}`; write `#1f77b4`, red, green, blue, orange, \
+                purple, gray or black"
+            )
         })
     };
     let colours = list.iter().take(LINES).map(one).collect::<Result<Vec<_>, _>>()?;
     if colours.is_empty() {
-        Err("`colors` is empty; leave it out for those that are usual".into())
+        Err("`colors` is empty; omit it to use the defaults".into())
     } else {
         Ok(colours)
     }

@@ -16,16 +16,22 @@ const TEXT: u32 = 15;
 const TITLE: u32 = 20;
 
 /// Renders a chart as SVG text.
-pub(super) fn render_svg(chart: &Chart, size: (usize, usize)) -> Result<String, String> {
+pub(super) fn render_svg(
+    chart: &Chart,
+    width_and_height: (usize, usize),
+) -> Result<String, String> {
     let mut text = String::new();
-    draw_chart(chart, SVGBackend::with_string(&mut text, pixel_size(size)))?;
+    draw_chart(chart, SVGBackend::with_string(&mut text, pixel_size(width_and_height)))?;
     Ok(text)
 }
 
 /// Renders a chart as PNG bytes.
-pub(super) fn render_png(chart: &Chart, size: (usize, usize)) -> Result<Vec<u8>, String> {
-    let pixels = render_rgb(chart, size)?;
-    let (width, height) = pixel_size(size);
+pub(super) fn render_png(
+    chart: &Chart,
+    width_and_height: (usize, usize),
+) -> Result<Vec<u8>, String> {
+    let pixels = render_rgb(chart, width_and_height)?;
+    let (width, height) = pixel_size(width_and_height);
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -36,13 +42,16 @@ pub(super) fn render_png(chart: &Chart, size: (usize, usize)) -> Result<Vec<u8>,
 }
 
 /// Renders a chart as RGB pixels, row by row.
-pub(super) fn render_rgb(chart: &Chart, size: (usize, usize)) -> Result<Vec<u8>, String> {
-    let mut pixels = vec![255; size.0 * size.1 * 3];
-    draw_chart(chart, BitMapBackend::with_buffer(&mut pixels, pixel_size(size)))?;
+pub(super) fn render_rgb(
+    chart: &Chart,
+    width_and_height: (usize, usize),
+) -> Result<Vec<u8>, String> {
+    let mut pixels = vec![255; width_and_height.0 * width_and_height.1 * 3];
+    draw_chart(chart, BitMapBackend::with_buffer(&mut pixels, pixel_size(width_and_height)))?;
     Ok(pixels)
 }
 
-const UNDRAWN: &str = "the picture could not be drawn; ask for another `format`";
+const UNDRAWN: &str = "cannot draw the picture; use another `format`";
 
 fn pixel_size(size: (usize, usize)) -> (u32, u32) {
     (u32::try_from(size.0).unwrap_or(u32::MAX), u32::try_from(size.1).unwrap_or(u32::MAX))

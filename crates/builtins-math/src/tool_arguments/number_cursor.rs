@@ -14,13 +14,13 @@ impl ToolArguments<'_> {
         self.with_cursor(name, read_numbers)
     }
 
-    /// Parses rows of equal length: at least one, and at most `most` rows and columns.
-    pub(super) fn try_matrix(self, name: &str, most: usize) -> Option<Mat<f64>> {
-        let rows = self.with_cursor(name, |pass| read_rows(pass, most))?;
+    /// Parses rows of equal length: at least one, and at most `max_size` rows and columns.
+    pub(super) fn try_matrix(self, name: &str, max_size: usize) -> Option<Mat<f64>> {
+        let rows = self.with_cursor(name, |pass| read_rows(pass, max_size))?;
         let width = rows.first()?.len();
         let even = rows.iter().all(|row| row.len() == width);
         let at = |i: usize, j: usize| rows.get(i).and_then(|row| row.get(j)).copied();
-        (even && (1..=most).contains(&width))
+        (even && (1..=max_size).contains(&width))
             .then(|| Mat::from_fn(rows.len(), width, |i, j| at(i, j).unwrap_or_default()))
     }
 

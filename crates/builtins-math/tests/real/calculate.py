@@ -257,7 +257,7 @@ def same(found, want):
 def explained(text, error, want):
     """The differences that are meant: an error where numpy's whole numbers wrap, where Python goes on in complex numbers, and
     where a number has more digits than Python itself writes."""
-    wraps = "numpy's whole numbers have 64 bits" in error and "np." in text
+    wraps = "the result exceeds numpy's 64-bit integers" in error and "np." in text
     is_complex = "complex" in error and "**" in text
     large = "4300 digits" in error and isinstance(want, int) and abs(want) >= 10**4300
     return wraps or is_complex or large

@@ -55,7 +55,7 @@ impl<'a> EquationTokenizer<'a> {
         format!("at character {}", before + 1)
     }
 
-    pub(super) fn unexpected_error(&self, what: &str) -> String {
+    pub(super) fn unexpected_error(&self, expected: &str) -> String {
         let found = match &self.token {
             EquationToken::End => "the end".to_owned(),
             EquationToken::Invalid(why) => return format!("{}: {why}", self.position_text()),
@@ -64,7 +64,7 @@ impl<'a> EquationTokenizer<'a> {
                 format!("`{found}`")
             }
         };
-        format!("{}: {what} was expected, not {found}", self.position_text())
+        format!("{}: {expected} was expected, not {found}", self.position_text())
     }
 
     pub(super) fn advance_token(&mut self) {
@@ -100,7 +100,7 @@ fn next_token(text: &str) -> (EquationToken, usize) {
         '√' => (EquationToken::Operator('√'), first.len_utf8()),
         '−' => (EquationToken::Operator('-'), first.len_utf8()),
         '·' | '×' => (EquationToken::Operator('*'), first.len_utf8()),
-        '<' | '>' => (EquationToken::Invalid("only equations are solved".to_owned()), 1),
+        '<' | '>' => (EquationToken::Invalid("only equations are supported".to_owned()), 1),
         _ => {
             // A visible character is shown as written.
             let escaped = first.is_control() || first.is_whitespace() || first == '\u{feff}';
@@ -169,7 +169,7 @@ fn number(text: &str) -> (EquationToken, usize) {
         return (EquationToken::Invalid(format!("a number has more than {DIGITS} digits")), end);
     }
     if !(value == 0.0 || (1e-60..1e60).contains(&value)) {
-        let shown = format!("`{found}` is no number between 1e-60 and 1e60");
+        let shown = format!("`{found}` is not a number between 1e-60 and 1e60");
         return (EquationToken::Invalid(shown), end.max(1));
     }
     // Ensures digits on both sides of the decimal point.

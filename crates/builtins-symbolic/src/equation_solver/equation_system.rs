@@ -52,10 +52,10 @@ fn check_without_unknowns(problem: &EquationProblem) -> Result<Vec<SolutionValue
     let zero = |equation: &Ex| equation.eval().is_zero();
     match problem.cas_equations.iter().map(zero).collect::<Option<Vec<bool>>>() {
         Some(all) if all.iter().all(|holds| *holds) => {
-            Err("it is always so: there is nothing to be found".to_owned())
+            Err("it is always true: there is nothing to solve".to_owned())
         }
         Some(_) => Ok(Vec::new()),
-        None => Err("there is nothing to be found in it".to_owned()),
+        None => Err("it has no unknown to solve for".to_owned()),
     }
 }
 

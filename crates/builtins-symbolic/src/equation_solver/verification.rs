@@ -45,12 +45,14 @@ pub(super) fn verify_solutions(
         match verify_solution(problem, &solution) {
             VerificationResult::Holds => {}
             VerificationResult::HoldsConditionally => {
-                return Err("a solution holds for some values of the parameters only; say what \
-                            they are with `assume`, such as {\"a\": \"positive\"}"
-                    .to_owned());
+                return Err(
+                    "a solution is valid for some values of the parameters only; restrict \
+                    them with `assume`, such as {\"a\": \"positive\"}"
+                        .to_owned(),
+                );
             }
             VerificationResult::Fails => {
-                return Err("what was found could not be confirmed".to_owned());
+                return Err("the solution could not be verified".to_owned());
             }
         }
         let draw = SamplePoint::new(problem, &solution, 0);

@@ -24,5 +24,5 @@ async fn parentheses_without_end_are_an_error_and_not_the_end_of_the_worker() {
     let deep = format!("{}x{} = 0", "(".repeat(900), ")".repeat(900));
     let outcome = call(&tool, &json!({"equation": deep})).await;
     assert!(outcome.is_error);
-    assert!(value(&outcome).as_str().unwrap().contains("nests deeper"), "{outcome:?}");
+    assert!(value(&outcome).as_str().unwrap().contains("nested deeper"), "{outcome:?}");
 }

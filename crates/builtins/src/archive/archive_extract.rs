@@ -160,7 +160,7 @@ impl EntryExtractor<'_> {
             });
         let broken = why.or_else(|| walked.err().map(|fault| fault.to_string()));
         broken.map_or(Ok(()), |why| {
-            Err(format!("{why}; {} files had come out before that", self.report.extracted))
+            Err(format!("{why}; {} files were extracted before", self.report.extracted))
         })
     }
 

@@ -60,11 +60,12 @@ impl BlockingTask for ArchiveFile {
             Ok(VisitControl::Stop)
         });
         walked.map_err(|fault| format!("{}: {fault}", escape_for_message(name)))?;
-        let bytes =
-            found.ok_or_else(|| format!("filename: `{}` is no file", escape_for_message(name)))?;
+        let bytes = found
+            .ok_or_else(|| format!("filename: `{}` is not a file", escape_for_message(name)))?;
         if bytes.len() as u64 > limit {
             return Err(format!(
-                "{}: it has {} bytes, over the {limit} asked for; raise `max_bytes`, or extract it",
+                "{}: it has {} bytes, more than the requested {limit}; raise `max_bytes`, or \
+                 extract it",
                 escape_for_message(name),
                 meant.size
             ));

@@ -1,4 +1,4 @@
-//! Documents and their sections: the text under one heading.
+//! Sections of documents in an archive: the text under one heading.
 
 use archive_reader::ArchiveEntry;
 

@@ -31,8 +31,8 @@ fn caller_key(caller: &Caller) -> (String, String, String) {
 }
 
 impl RecentArchives {
-    pub(crate) fn new(files: Arc<FileRoots>) -> Arc<Self> {
-        Arc::new(Self { file_roots: files, recent: Mutex::default() })
+    pub(crate) fn new(file_roots: Arc<FileRoots>) -> Arc<Self> {
+        Arc::new(Self { file_roots, recent: Mutex::default() })
     }
 
     /// Resolves a path to a root and the path within it.
@@ -54,12 +54,16 @@ impl RecentArchives {
         Ok((root, inside))
     }
 
-    /// Opens the archive at `path`, and remembers it if `by` is given.
-    pub(super) fn open_archive(&self, path: &str, by: Option<&Caller>) -> Result<Archive, String> {
+    /// Opens the archive at `path`, and remembers it if `opened_by` is given.
+    pub(super) fn open_archive(
+        &self,
+        path: &str,
+        opened_by: Option<&Caller>,
+    ) -> Result<Archive, String> {
         let (root, inside) = self.resolve_path(path)?;
         let archive = Archive::open(root, inside)
             .map_err(|error| format!("{}: {error}", escape_for_message(path)))?;
-        if let Some(caller) = by {
+        if let Some(caller) = opened_by {
             let opened = RecentArchive { caller_key: caller_key(caller), path: path.to_owned() };
             let mut all = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|known| *known != opened);

@@ -19,11 +19,11 @@ pub(crate) use repository::repository_status;
 
 pub(crate) fn build_tool(
     registry: &ManifestRegistry,
-    files: &Arc<FileRoots>,
+    file_roots: &Arc<FileRoots>,
     readers: &Arc<FolderReaderPool>,
 ) -> Option<BuiltinTool> {
-    let (files, readers) = (Arc::clone(files), Arc::clone(readers));
-    Some(registry.find_tool("git_status")?.with_executor(GitStatus { file_roots: files, readers }))
+    let (file_roots, readers) = (Arc::clone(file_roots), Arc::clone(readers));
+    Some(registry.find_tool("git_status")?.with_executor(GitStatus { file_roots, readers }))
 }
 
 #[derive(Debug)]
@@ -45,7 +45,11 @@ impl GitStatus {
             let (root, inside) = files.resolve_path(&name)?;
             root.pin_dir(inside).map_err(|error| error.to_string())
         });
-        let opened = opened.await.unwrap_or_else(|_| Err("a fault in the built-in tool".into()));
+        let opened = opened.await.unwrap_or_else(|_| {
+            Err("an internal error of the built-in \
+            tool"
+                .into())
+        });
         let folder = match opened {
             Ok(folder) => folder,
             Err(why) => return Ok(ExecutionState::Completed(Outcome::tool_failure(&why))),

@@ -48,7 +48,7 @@ impl LintPython {
         let Some((ruff, program)) = found else {
             let checked =
                 tokio::task::spawn_blocking(move || syntax_check::check_syntax(&code)).await;
-            let issues = checked.map_err(|_| "the check broke down".to_owned())??;
+            let issues = checked.map_err(|_| "the check failed".to_owned())??;
             return Ok(issues_json(&issues, None, "syntax"));
         };
         let (issues, caged) = ruff.check_code(&program, &code).await?;

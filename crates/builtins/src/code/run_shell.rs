@@ -25,13 +25,13 @@ const TIMEOUT_RETURN_CODE: i32 = -1;
 
 pub(crate) fn build_tool(
     registry: &ManifestRegistry,
-    cages: &Arc<SandboxProvider>,
+    sandboxes: &Arc<SandboxProvider>,
     clock: &Arc<dyn Clock>,
 ) -> Option<BuiltinTool> {
     let declared = registry.find_tool("run_shell")?;
     let seconds = declared.numeric_limit("timeout");
-    let (cages, clock) = (Arc::clone(cages), Arc::clone(clock));
-    Some(declared.with_executor(RunShell { sandboxes: cages, clock, timeout_limit: seconds }))
+    let (sandboxes, clock) = (Arc::clone(sandboxes), Arc::clone(clock));
+    Some(declared.with_executor(RunShell { sandboxes, clock, timeout_limit: seconds }))
 }
 
 #[derive(Debug)]
@@ -95,11 +95,11 @@ impl RunShell {
             CommandEnd::Cancelled => {
                 return Err(ExecuteError::maybe_sent(
                     ErrorCode::Cancelled,
-                    "the command was ended",
+                    "the command was stopped",
                 ));
             }
             CommandEnd::TimedOut => {
-                let note = format!("the command was ended after {} s", limit.as_secs());
+                let note = format!("the command was stopped after {} s", limit.as_secs());
                 (TIMEOUT_RETURN_CODE, true, Some(note))
             }
             CommandEnd::Exited(ChildExit::NotStarted(why)) => return start_failure(&why, folder),
@@ -143,7 +143,7 @@ fn exit_report(exit: &ChildExit, heavy: bool) -> (i32, bool, Option<String>) {
     match exit {
         ChildExit::Code(code) => (*code, false, None),
         ChildExit::Signal(number) if heavy => {
-            (-number, false, Some("the command took more memory than it may".to_owned()))
+            (-number, false, Some("the command exceeded its memory limit".to_owned()))
         }
         ChildExit::Signal(number) => (-number, false, Some(format!("ended by signal {number}"))),
         ChildExit::NotStarted(_) | ChildExit::SupervisorLost => {

@@ -23,13 +23,13 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Builds `read_artefact` and `search_artefact`.
 pub(crate) fn build_tools(
     registry: &ManifestRegistry,
-    artefacts: &Arc<dyn ArtifactStore>,
+    artifacts: &Arc<dyn ArtifactStore>,
 ) -> [Option<BuiltinTool>; 2] {
     let with = |name: &str, looks, bound: &str| {
         let declared = registry.find_tool(name)?;
-        let (artefacts, bound) = (Arc::clone(artefacts), declared.numeric_limit(bound));
+        let (artifacts, bound) = (Arc::clone(artifacts), declared.numeric_limit(bound));
         Some(declared.with_executor(ArtifactToolExecutor {
-            artifacts: artefacts,
+            artifacts,
             operation: looks,
             limit: bound,
         }))

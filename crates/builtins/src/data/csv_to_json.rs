@@ -44,8 +44,8 @@ pub(super) fn delimiter_byte(delimiter: &str) -> Result<u8, String> {
     match delimiter.as_bytes() {
         [byte] if !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => Err(format!(
-            "delimiter: `{}` cannot stand between cells; use one ASCII character that is no quote and \
-             no end of line, such as `,`",
+            "delimiter: `{}` is not allowed; use one ASCII character, such as `,`, but not a quote \
+             or a line break",
             delimiter.escape_debug()
         )),
     }

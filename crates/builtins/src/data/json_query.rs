@@ -46,8 +46,8 @@ fn run_query(data: &Value, query: &str) -> Result<Json, String> {
     let nested = query.chars().filter(|c| "([{!&".contains(*c)).count();
     if query.chars().count() > MAX_QUERY_CHARS || nested > MAX_BRACKETS {
         return Err(format!(
-            "query: an expression may have {MAX_QUERY_CHARS} characters and {MAX_BRACKETS} brackets, `!` and `&`; \
-             split it"
+            "query: an expression may have at most {MAX_QUERY_CHARS} characters and {MAX_BRACKETS} \
+             brackets, `!` and `&`; split it"
         ));
     }
     let parsed = jmespath::parse(query).map_err(|error| error_message(&error))?;

@@ -49,7 +49,7 @@ impl Expression<'_> {
         let length = self.0.chars().count();
         if length > MAX_LENGTH {
             let message =
-                format!("the expression has {length} characters, {MAX_LENGTH} are allowed");
+                format!("the expression has {length} characters; the maximum is {MAX_LENGTH}");
             return Err(ExpressionError { message, position: MAX_LENGTH + 1 });
         }
         expression_parser::parse_expression(self.0, &variable)
@@ -62,7 +62,7 @@ fn error_at(position: usize, message: impl Into<String>) -> ExpressionError {
 
 fn require_finite(value: ExactNumber, position: usize) -> Result<ExactNumber, ExpressionError> {
     match value.to_f64() {
-        real if real.is_nan() => Err(error_at(position, "the result is no real number")),
+        real if real.is_nan() => Err(error_at(position, "the result is not a real number")),
         real if real.is_infinite() => Err(error_at(position, "the result is too large")),
         _ => Ok(value),
     }

@@ -259,7 +259,7 @@ fn log_to_base(x: f64, base: f64) -> f64 {
 }
 
 fn exact_factorial(x: ExactNumber) -> Result<ExactNumber, FunctionError> {
-    let wanted = FunctionError::OutsideDomain("`factorial` takes a whole number from 0 to 170");
+    let wanted = FunctionError::OutsideDomain("`factorial` requires a whole number from 0 to 170");
     match x.to_integer_if_exact() {
         Integer(whole @ 0..=170) => {
             Ok((2..=whole).map(Integer).fold(Integer(1), ExactNumber::multiply))

@@ -54,6 +54,6 @@ pub(super) fn now_in(args: &CallArguments, clock: &dyn Clock) -> Result<Zoned, S
     })?;
     let wall = clock.wall_now();
     let now = i64::try_from(wall.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let now = now.ok_or("the clock of this machine stands past the year 9999")?;
+    let now = now.ok_or("the system clock is past the year 9999")?;
     Ok(now.to_zoned(zone))
 }

@@ -22,9 +22,9 @@ const MAX_DEPTH: usize = 32;
 
 pub(crate) fn build_tool(
     registry: &ManifestRegistry,
-    files: Arc<FileRoots>,
+    file_roots: Arc<FileRoots>,
 ) -> Option<BuiltinTool> {
-    Some(registry.find_tool("list_directory")?.with_blocking(ListDirectory(files)))
+    Some(registry.find_tool("list_directory")?.with_blocking(ListDirectory(file_roots)))
 }
 
 #[derive(Debug)]

@@ -14,13 +14,13 @@ use tool_manifest::{ManifestRegistry, NumericLimit};
 
 pub(crate) fn build_tool(
     registry: &ManifestRegistry,
-    files: Arc<FileRoots>,
+    file_roots: Arc<FileRoots>,
 ) -> Option<BuiltinTool> {
     let declared = registry.find_tool("read_file")?;
-    Some(declared.with_blocking(ReadFile {
-        file_roots: files,
-        max_bytes: declared.numeric_limit("max_bytes"),
-    }))
+    Some(
+        declared
+            .with_blocking(ReadFile { file_roots, max_bytes: declared.numeric_limit("max_bytes") }),
+    )
 }
 
 #[derive(Debug)]
@@ -58,10 +58,14 @@ impl ToolFunction for ReadFile {
     }
 }
 
-pub(crate) fn decode_bytes(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<String, String> {
+pub(crate) fn decode_bytes(
+    bytes: Vec<u8>,
+    encoding: &str,
+    is_truncated: bool,
+) -> Result<String, String> {
     let no_text = |at: usize| {
         format!(
-            "the file is no {encoding} at byte {at}; ask for the encoding `latin-1` or `base64`"
+            "the file is not valid {encoding} at byte {at}; use the encoding `latin-1` or `base64`"
         )
     };
     match encoding {
@@ -75,7 +79,7 @@ pub(crate) fn decode_bytes(bytes: Vec<u8>, encoding: &str, cut: bool) -> Result<
             let (at, open) =
                 (error.utf8_error().valid_up_to(), error.utf8_error().error_len().is_none());
             // An incomplete character at the end is dropped.
-            if !(cut && open) {
+            if !(is_truncated && open) {
                 return Err(no_text(at));
             }
             let mut bytes = error.into_bytes();

@@ -89,7 +89,11 @@ async fn a_file_is_cut_and_decoded_as_asked() {
     assert_eq!(read["size"], 5);
     std::fs::write(place.path("work/y"), [b'a', 0xff, 0xfe]).unwrap();
     let told = place.read(json!({ "path": "y" })).await.unwrap_err();
-    assert_eq!(told, "the file is no utf-8 at byte 1; ask for the encoding `latin-1` or `base64`");
+    assert_eq!(
+        told,
+        "the file is not valid utf-8 at byte 1; use the encoding `latin-1` or \
+        `base64`"
+    );
     let latin = place.read(json!({ "path": "y", "encoding": "latin-1" })).await.unwrap();
     assert_eq!(latin["content"], "aÿþ");
     let bytes = place.read(json!({ "path": "y", "encoding": "base64" })).await.unwrap();
@@ -125,7 +129,7 @@ async fn what_cannot_be_done_says_why() {
     let place = place();
     assert_eq!(place.write("x", "", "x").await.unwrap_err(), "Invalid mode: x");
     let told = place.write(&place.path("more/x"), "", "w").await.unwrap_err();
-    assert!(told.contains("configured for reading only"), "{told}");
+    assert!(told.contains("configured as read-only"), "{told}");
     let listed = json!({ "path": ".", "pattern": "[" });
     let told = place.call("list_directory", listed).await.unwrap_err();
     assert!(told.starts_with("pattern: "), "{told}");
@@ -147,7 +151,7 @@ async fn what_cannot_succeed_is_rejected_before_the_call_runs_as_the_run_would()
         ("write_file", writes("a/../../x", "w"), "there is no `a/../../x`"),
         ("write_file", writes("a/", "w"), "there is no `a/`"),
         ("write_file", writes("x", "x"), "Invalid mode: x"),
-        ("write_file", writes(&readonly, "w"), "configured for reading only"),
+        ("write_file", writes(&readonly, "w"), "configured as read-only"),
         ("write_file", writes(".git/config", "w"), "there is no"),
         ("read_file", json!({ "path": "../secret" }), "there is no `../secret`"),
         ("read_file", json!({ "path": "/etc/passwd" }), "Path not allowed: /etc/passwd"),

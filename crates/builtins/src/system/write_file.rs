@@ -17,9 +17,9 @@ const MAX_APPENDED_FILE_BYTES: usize = 64 << 20;
 
 pub(crate) fn build_tool(
     registry: &ManifestRegistry,
-    files: Arc<FileRoots>,
+    file_roots: Arc<FileRoots>,
 ) -> Option<BuiltinTool> {
-    Some(registry.find_tool("write_file")?.with_blocking(WriteFile(files)))
+    Some(registry.find_tool("write_file")?.with_blocking(WriteFile(file_roots)))
 }
 
 #[derive(Debug)]

@@ -45,7 +45,7 @@ impl WebEndpoint {
         egress: &EgressClient,
         url: &str,
         accept: &'static str,
-        (limit, most): (Duration, usize),
+        (timeout, max_bytes): (Duration, usize),
     ) -> Result<Bytes, String> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() =
@@ -54,8 +54,8 @@ impl WebEndpoint {
         request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(agent));
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
         let limits = RequestLimits {
-            header_timeout: limit,
-            max_body_bytes: most,
+            header_timeout: timeout,
+            max_body_bytes: max_bytes,
             ..RequestLimits::default()
         };
         let asked = async {
@@ -67,12 +67,13 @@ impl WebEndpoint {
             );
             let (head, body) = sent.await.map_err(|error| error.to_string())?.into_parts();
             if !head.status.is_success() {
-                return Err(format!("{url} answered with status {}", head.status.as_u16()));
+                return Err(format!("{url} returned status {}", head.status.as_u16()));
             }
             body.collect_bytes().await.map_err(|error| error.to_string())
         };
-        let late = |_| Err(format!("{url} has not given all within {}s", limit.as_secs()));
-        tokio::time::timeout(limit, asked).await.unwrap_or_else(late)
+        let late =
+            |_| Err(format!("{url} sent no complete response within {}s", timeout.as_secs()));
+        tokio::time::timeout(timeout, asked).await.unwrap_or_else(late)
     }
 
     /// Requests `path`, which begins with a slash and includes the query.
@@ -111,7 +112,7 @@ impl WebEndpoint {
         tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| {
             Err(EndpointError {
                 kind: "timeout",
-                message: format!("no answer within {}s", limit.as_secs()),
+                message: format!("no response within {}s", limit.as_secs()),
             })
         })
     }
@@ -130,21 +131,18 @@ impl EndpointError {
         Self { kind: "network", message: error.to_string() }
     }
 
-    pub(super) fn rate_limited(who: &str) -> Self {
-        let what = format!("{who} wants a person to answer a challenge first; try later");
+    pub(super) fn rate_limited(service: &str) -> Self {
+        let what = format!("{service} wants a person to answer a challenge first; try later");
         Self { kind: "rate_limit", message: what }
     }
 
-    pub(super) fn from_status(who: &str, status: StatusCode) -> Self {
+    pub(super) fn from_status(service: &str, status: StatusCode) -> Self {
         let kind = if status == StatusCode::TOO_MANY_REQUESTS { "rate_limit" } else { "network" };
-        Self { kind, message: format!("{who} answered with status {}", status.as_u16()) }
+        Self { kind, message: format!("{service} answered with status {}", status.as_u16()) }
     }
 
-    pub(super) fn unexpected_body(who: &str, what: impl std::fmt::Display) -> Self {
-        Self {
-            kind: "parse_error",
-            message: format!("the answer of {who} is not as expected: {what}"),
-        }
+    pub(super) fn unexpected_body(service: &str, problem: impl std::fmt::Display) -> Self {
+        Self { kind: "parse_error", message: format!("invalid response of {service}: {problem}") }
     }
 
     pub(super) fn to_text(&self) -> String {

@@ -66,7 +66,7 @@ fn tag_end(tag: &str) -> usize {
 }
 
 /// Returns the decoded value of an attribute.
-pub(super) fn attribute_value(attributes: &str, wanted: &str) -> Option<String> {
+pub(super) fn attribute_value(attributes: &str, attribute: &str) -> Option<String> {
     let mut rest = attributes.trim_start();
     while !rest.is_empty() {
         let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
@@ -83,7 +83,7 @@ pub(super) fn attribute_value(attributes: &str, wanted: &str) -> Option<String> 
             }
             _ => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
         };
-        if name.eq_ignore_ascii_case(wanted) {
+        if name.eq_ignore_ascii_case(attribute) {
             return Some(decode_entities(value));
         }
         rest = after.trim_start();
@@ -98,9 +98,9 @@ fn skip_char(text: &str) -> &str {
 }
 
 /// Returns whether a tag has a class.
-pub(super) fn has_class(attributes: &str, wanted: &str) -> bool {
+pub(super) fn has_class(attributes: &str, class: &str) -> bool {
     attribute_value(attributes, "class")
-        .is_some_and(|all| all.split_whitespace().any(|it| it == wanted))
+        .is_some_and(|all| all.split_whitespace().any(|it| it == class))
 }
 
 /// Decodes the entities of a text.

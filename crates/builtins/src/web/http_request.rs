@@ -101,7 +101,7 @@ impl HttpToolExecutor {
         };
         let answered = tokio::time::timeout(limit, asked).await;
         let answered: Result<Value, String> =
-            answered.map_err(|_| format!("no whole answer within {}s", limit.as_secs()))?;
+            answered.map_err(|_| format!("no complete response within {}s", limit.as_secs()))?;
         answered.map(|value| value.as_object().cloned().unwrap_or_default())
     }
 
@@ -133,12 +133,12 @@ impl HttpToolExecutor {
 fn parse_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let shown = || name.chars().take(64).flat_map(char::escape_debug).collect::<String>();
     let read = HeaderName::from_bytes(name.as_bytes());
-    let read = read.map_err(|_| format!("headers: `{}` is no name of a header", shown()))?;
+    let read = read.map_err(|_| format!("headers: `{}` is not a valid header name", shown()))?;
     if RESERVED_HEADERS.contains(&read.as_str()) {
-        return Err(format!("headers: `{}` belongs to the connection; leave it out", shown()));
+        return Err(format!("headers: `{}` is set automatically; omit it", shown()));
     }
     let value = HeaderValue::from_str(value);
-    Ok((read, value.map_err(|_| format!("headers: the value of `{}` cannot be sent", shown()))?))
+    Ok((read, value.map_err(|_| format!("headers: the value of `{}` is invalid", shown()))?))
 }
 
 /// Returns headers as JSON; repeated values are joined by commas (RFC 9110, 5.3).

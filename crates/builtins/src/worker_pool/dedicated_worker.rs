@@ -138,17 +138,17 @@ struct FailedStart {
 }
 
 impl DedicatedWorker {
-    /// Creates a worker of this binary in a sandbox; it starts with the argument `word` on first
-    /// use.
+    /// Creates a worker of this binary in a sandbox; it starts with the argument `argument` on
+    /// first use.
     pub fn new(
-        cages: &Arc<SandboxProvider>,
-        (word, share): (&'static str, WorkerResources),
+        sandboxes: &Arc<SandboxProvider>,
+        (argument, resources): (&'static str, WorkerResources),
         preparation: Box<dyn WorkerPreparation>,
     ) -> Self {
         Self {
-            sandboxes: Arc::clone(cages),
-            command: word,
-            resources: share,
+            sandboxes: Arc::clone(sandboxes),
+            command: argument,
+            resources,
             env: Vec::new(),
             preparation,
             quota: WorkerQuota::new(1),
@@ -199,7 +199,7 @@ impl DedicatedWorker {
         }
         let seconds = left.as_secs() + 1;
         Err(WorkerError::Busy(format!(
-            "the last {count} starts of the worker failed ({why}); it is started again in {seconds} s"
+            "the last {count} starts of the worker failed ({why}); it is restarted in {seconds} s"
         )))
     }
 

@@ -33,8 +33,8 @@ pub(crate) struct FolderReaderPool {
 }
 
 impl FolderReaderPool {
-    pub(crate) fn new(cages: Arc<SandboxProvider>) -> Self {
-        Self { sandboxes: cages, quota: WorkerQuota::new(MAX_READERS) }
+    pub(crate) fn new(sandboxes: Arc<SandboxProvider>) -> Self {
+        Self { sandboxes, quota: WorkerQuota::new(MAX_READERS) }
     }
 
     /// Runs `job` on `folder` and returns its answer, or an error message for the model.
@@ -48,7 +48,7 @@ impl FolderReaderPool {
         folder: &PinnedDirPath,
         ctx: &CallContext<'_>,
     ) -> Result<Result<Json, String>, ExecuteError> {
-        let given_up = || ExecuteError::maybe_sent(ErrorCode::Cancelled, "the reading was ended");
+        let given_up = || ExecuteError::maybe_sent(ErrorCode::Cancelled, "the reader was stopped");
         tokio::select! {
             answer = self.run_job(job, folder, ctx) => answer,
             () = ctx.cancel.cancelled() => Err(given_up()),

@@ -1,5 +1,5 @@
-//! One step of a program: runs Python from its start, or from the call at which it is suspended, to
-//! the next call or to the end.
+//! One step of a program: runs Python from the start or a suspended call to the next call or the
+//! end.
 //!
 //! Between two steps the worker holds the program in [`SuspendedProgram`]. To keep it longer, or to release the
 //! worker, the caller requests its state as bytes, which only this module reads.
@@ -94,34 +94,34 @@ impl SuspendedProgram {
         self.0 = None;
     }
 
-    /// Runs one step. Calls `fresh` unless the step continues the suspended program.
+    /// Runs one step. Calls `on_start` unless the step continues the suspended program.
     pub(super) fn run_step(
         &mut self,
-        asked: &[u8],
+        request: &[u8],
         limit: Duration,
-        fresh: impl FnOnce(),
+        on_start: impl FnOnce(),
     ) -> Result<Vec<u8>, String> {
-        let asked: ProgramStepRequest =
-            serde_json::from_slice(asked).map_err(|error| error.to_string())?;
-        if !matches!(asked, ProgramStepRequest::Answer { .. } | ProgramStepRequest::Keep { .. }) {
+        let request: ProgramStepRequest =
+            serde_json::from_slice(request).map_err(|error| error.to_string())?;
+        if !matches!(request, ProgramStepRequest::Answer { .. } | ProgramStepRequest::Keep { .. }) {
             self.clear();
-            fresh();
+            on_start();
         }
         let mut printed = String::new();
-        match asked {
-            ProgramStepRequest::Plan(asked) => to_json_bytes(&script_plan::plan_script(&asked)),
-            ProgramStepRequest::Begin { plan: asked, inputs } => {
-                let plan = script_plan::plan_script(&asked);
+        match request {
+            ProgramStepRequest::Plan(request) => to_json_bytes(&script_plan::plan_script(&request)),
+            ProgramStepRequest::Begin { plan: request, inputs } => {
+                let plan = script_plan::plan_script(&request);
                 let answered = if plan.runs_as_python() {
-                    let begun = start_program(&asked.code, inputs, limit, &mut printed)?;
-                    Some(self.run_to_call(begun, asked.function_names(), &mut printed)?)
+                    let begun = start_program(&request.code, inputs, limit, &mut printed)?;
+                    Some(self.run_to_call(begun, request.function_names(), &mut printed)?)
                 } else {
                     None
                 };
                 to_json_bytes(&StartedProgram { plan, answered })
             }
             ProgramStepRequest::Answer { came } => {
-                let (call, functions) = self.0.take().ok_or("no program waits for an answer")?;
+                let (call, functions) = self.0.take().ok_or("no program waits for a result")?;
                 let gone_on = resume_call(call, came, &mut printed)?;
                 to_json_bytes(&self.run_to_call(gone_on, functions, &mut printed)?)
             }
@@ -151,10 +151,10 @@ impl SuspendedProgram {
     }
 
     fn save_state(&mut self, leaves: bool) -> Result<String, String> {
-        let (call, functions) = self.0.take().ok_or("no program is here to be kept")?;
+        let (call, functions) = self.0.take().ok_or("no program is running")?;
         let progress = RunProgress::FunctionCall(call);
         let state = monty::dump(SCRIPT_NAME, None, SessionRef::Running(&progress))
-            .map_err(|error| format!("the program cannot be kept: {error}"))?;
+            .map_err(|error| format!("cannot store the program: {error}"))?;
         if !leaves {
             self.0 = progress.into_function_call().map(|call| (call, functions));
         }
@@ -182,7 +182,7 @@ fn start_program(
     for (name, value) in inputs {
         if !is_python_name(&name) {
             let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-            return Err(format!("inputs: `{shown}` is no name of Python"));
+            return Err(format!("inputs: `{shown}` is not a valid Python name"));
         }
         names.push(name);
         values.push(value_from_json(value)?);
@@ -202,15 +202,15 @@ fn start_program(
 
 /// Restores the call at which a saved state is suspended.
 fn restore_call(state: &str) -> Result<FunctionCall, String> {
-    let bytes = STANDARD.decode(state).map_err(|_| "the state is none of ours".to_owned())?;
+    let bytes = STANDARD.decode(state).map_err(|_| "the state has an unknown format".to_owned())?;
     let dump = Dump::load(&bytes).map_err(|error| {
-        format!("the program was kept by another version of Toolkeep and cannot go on: {error}")
+        format!("the program was stored by another version of Toolkeep and cannot resume: {error}")
     })?;
     match dump.state {
         Session::Running(progress) => progress.into_function_call(),
         _ => None,
     }
-    .ok_or_else(|| "the state is not that of a call".to_owned())
+    .ok_or_else(|| "the state is not the state of a call".to_owned())
 }
 
 fn resume_call(
@@ -288,7 +288,7 @@ fn drive_program(
 }
 
 fn unavailable_error() -> MontyException {
-    let told = "a program has no files, no environment, no clock and no tasks of its own";
+    let told = "programs have no access to files, the environment, the clock or tasks";
     MontyException::new(ExcType::RuntimeError, Some(told.to_owned()))
 }
 
@@ -296,7 +296,11 @@ fn call_response(call: &FunctionCall, printed: String) -> Result<ProgramStepResp
     let args = call.args.iter().map(|it| value_to_json(it, 0)).collect::<Result<_, _>>()?;
     let mut kwargs = Map::new();
     for (name, value) in &call.kwargs {
-        let MontyObject::String(name) = name else { return Err("a keyword is no text".to_owned()) };
+        let MontyObject::String(name) = name else {
+            return Err("a keyword is not a \
+            string"
+                .to_owned());
+        };
         kwargs.insert(name.clone(), value_to_json(value, 0)?);
     }
     Ok(ProgramStepResponse::Call { function: call.function_name.clone(), args, kwargs, printed })

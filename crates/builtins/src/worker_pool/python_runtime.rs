@@ -1,4 +1,4 @@
-//! Python evaluation with the monty interpreter, which has no access to the system.
+//! Python evaluation with monty, an interpreter without access to the system.
 
 mod source_rewriter;
 
@@ -55,7 +55,7 @@ pub(super) fn evaluate_python(args: &[u8], limit: Duration) -> Result<Vec<u8>, S
     for (name, value) in asked.variables.unwrap_or_default() {
         if !is_python_name(&name) {
             let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-            return Err(format!("variables: `{shown}` is no name of Python"));
+            return Err(format!("variables: `{shown}` is not a valid Python name"));
         }
         names.push(name);
         values.push(value_from_json(value)?);
@@ -158,7 +158,7 @@ impl PrintedOutput {
 
     fn into_text(mut self) -> String {
         if self.is_truncated {
-            self.text.push_str("\n… more was printed; the first 65536 bytes are given");
+            self.text.push_str("\n… the output was cut after 65536 bytes");
         }
         self.text
     }
@@ -183,10 +183,11 @@ pub(super) fn is_python_name(name: &str) -> bool {
         && name.len() <= 200
 }
 
-/// Formats an exception as one line: kind, message and line number of the program after `before`
-/// prelude lines.
-pub(super) fn format_exception(error: &MontyException, before: usize) -> String {
-    let own = |line: u32| usize::try_from(line).ok()?.checked_sub(before).filter(|line| *line > 0);
+/// Formats an exception as one line: kind, message and line number of the program after
+/// `prelude_lines` prelude lines.
+pub(super) fn format_exception(error: &MontyException, prelude_lines: usize) -> String {
+    let own =
+        |line: u32| usize::try_from(line).ok()?.checked_sub(prelude_lines).filter(|line| *line > 0);
     let line = error.traceback().iter().rev().find_map(|frame| own(frame.start.line));
     let place = line.map(|line| format!(" (line {line})")).unwrap_or_default();
     let text: String = error.summary().chars().take(MAX_MESSAGE_CHARS).collect();
@@ -205,7 +206,9 @@ pub(super) fn value_from_json(value: Value) -> Result<MontyObject, String> {
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => MontyObject::Int(whole),
             (None, Some(real)) => MontyObject::Float(real),
-            (None, None) => return Err(format!("variables: {number} is no number of Python")),
+            (None, None) => {
+                return Err(format!("variables: {number} is not a valid Python number"));
+            }
         },
         Value::Array(items) => {
             MontyObject::List(items.into_iter().map(value_from_json).collect::<Result<_, _>>()?)
@@ -223,7 +226,7 @@ pub(super) fn value_from_json(value: Value) -> Result<MontyObject, String> {
 /// Python text.
 pub(super) fn value_to_json(object: &MontyObject, depth: usize) -> Result<Value, String> {
     if depth > MAX_RESULT_DEPTH {
-        return Err(format!("the value nests deeper than {MAX_RESULT_DEPTH}"));
+        return Err(format!("the value is nested deeper than {MAX_RESULT_DEPTH} levels"));
     }
     let list = |items: &[MontyObject]| -> Result<Value, String> {
         items

@@ -87,19 +87,19 @@ fn authorize_action(context: &AuthContext<'_>) -> Authorization {
 fn error_message(error: &Error) -> String {
     use rusqlite::ErrorCode;
     match error {
-        Error::MultipleStatement => "query: give one statement; there is more after it".to_owned(),
+        Error::MultipleStatement => "query: only one statement is allowed".to_owned(),
         Error::SqliteFailure(failure, message) => {
             let message = message.as_deref().unwrap_or("it failed").replace('\n', " ");
             match failure.code {
                 ErrorCode::OperationInterrupted => {
-                    "query: it took too long and was stopped; ask for less".to_owned()
+                    "query: it took too long and was stopped; select less".to_owned()
                 }
                 ErrorCode::AuthorizationForStatementDenied => {
                     format!("query: {message}; only reading is allowed here: SELECT, WITH, VALUES")
                 }
-                ErrorCode::OutOfMemory => "query: it took more memory than it may".to_owned(),
+                ErrorCode::OutOfMemory => "query: it exceeded its memory limit".to_owned(),
                 ErrorCode::TooBig => {
-                    format!("query: {message}; a value may have {MAX_VALUE_BYTES} bytes")
+                    format!("query: {message}; a value may have at most {MAX_VALUE_BYTES} bytes")
                 }
                 _ => format!("query: {message}"),
             }

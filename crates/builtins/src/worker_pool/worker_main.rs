@@ -27,10 +27,10 @@ const REQUEST_MEMORY_BYTES: usize = 1 << 30;
 /// for the model.
 pub type JobHandler = (WorkerJob, fn(&[u8], Duration) -> Result<Vec<u8>, String>);
 
-/// Serves jobs of this crate and of `more` over standard input and output. Call it first in `main`,
-/// in a sandbox. Returns a failure code if the process cannot be restricted or receives an unknown
-/// request.
-pub fn run_pool_worker(more: &[JobHandler]) -> ExitCode {
+/// Serves jobs of this crate and of `extra_handlers` over standard input and output. Call it first
+/// in `main`, in a sandbox. Returns a failure code if the process cannot be restricted or receives
+/// an unknown request.
+pub fn run_pool_worker(extra_handlers: &[JobHandler]) -> ExitCode {
     let Ok(base) = sandbox::start_counting(&LIVE_MEMORY, REQUEST_MEMORY_BYTES) else {
         return ExitCode::from(3);
     };
@@ -39,29 +39,30 @@ pub fn run_pool_worker(more: &[JobHandler]) -> ExitCode {
         return ExitCode::from(4);
     }
     let mut desk = SuspendedProgram::default();
-    serve_requests(|head, args| dispatch_job(head, args, &mut desk, more))
+    serve_requests(|head, args| dispatch_job(head, args, &mut desk, extra_handlers))
 }
 
 /// Serves requests of a [`DedicatedWorker`](super::DedicatedWorker) over standard input and output.
-/// `args` is the encoded [`WorkerResources`]. `begin` runs first and may start threads; then the
-/// process drops what it does not need, and `answer` receives the code, time limit and bytes of
-/// each request. `None` means that there is no such job. Call it first in `main`, in a sandbox.
-/// Returns a failure code if the process cannot be restricted or receives an unknown request.
+/// `args` is the encoded [`WorkerResources`]. `create_state` runs first and may start threads; then
+/// the process drops what it does not need, and `handle` receives the code, time limit and
+/// bytes of each request. `None` means that there is no such job. Call it first in `main`, in a
+/// sandbox. Returns a failure code if the process cannot be restricted or receives an unknown
+/// request.
 pub fn run_dedicated_worker<S>(
     args: impl IntoIterator<Item = OsString>,
-    begin: impl FnOnce() -> S,
-    mut answer: impl FnMut(&mut S, (u8, Duration), &[u8]) -> Option<Result<Vec<u8>, String>>,
+    create_state: impl FnOnce() -> S,
+    mut handle: impl FnMut(&mut S, (u8, Duration), &[u8]) -> Option<Result<Vec<u8>, String>>,
 ) -> ExitCode {
     let Some(share) = WorkerResources::from_args(args) else { return ExitCode::from(2) };
     if sandbox::start_counting(&LIVE_MEMORY, share.memory).is_err() {
         return ExitCode::from(3);
     }
-    let mut state = begin();
+    let mut state = create_state();
     if sandbox::restrict_to_computing().is_err() {
         return ExitCode::from(4);
     }
     serve_requests(|head, args| {
-        answer(&mut state, (head.job_code, head.time_limit), args)
+        handle(&mut state, (head.job_code, head.time_limit), args)
             .ok_or(io::ErrorKind::InvalidData.into())
     })
 }

@@ -41,11 +41,11 @@ pub struct WorkerSlot {
 }
 
 impl WorkerQuota {
-    /// Creates a quota of `places` slots. One root key may use half of them, at least one.
-    pub fn new(places: usize) -> Self {
+    /// Creates a quota of `slots` slots. One root key may use half of them, at least one.
+    pub fn new(slots: usize) -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(places)),
-            per_key: (places / 2).max(1),
+            slots: Arc::new(Semaphore::new(slots)),
+            per_key: (slots / 2).max(1),
             key_shares: Mutex::default(),
             waiting: AtomicUsize::new(0),
         }
@@ -63,8 +63,8 @@ impl WorkerQuota {
             let waits = (WaiterGuard::new(&share.waiting), WaiterGuard::new(&self.waiting));
             if waits.0.count > MAX_WAITERS_PER_KEY {
                 return Err(format!(
-                    "{MAX_WAITERS_PER_KEY} computations of this key wait for a worker, which is its limit; \
-                     try again soon"
+                    "this key already has {MAX_WAITERS_PER_KEY} computations that wait for a \
+                     worker, the maximum; try again soon"
                 ));
             }
             Arc::clone(&share.slots).acquire_owned().await.map_err(|_| POOL_CLOSED)?

@@ -149,7 +149,7 @@ async fn what_a_program_prints_is_bounded_and_two_calls_draw_other_numbers() {
     let answer = value(&stage.call("python_eval", &long).await);
     let printed = answer["printed"].as_str().unwrap();
     assert!((65_536..65_700).contains(&printed.len()), "{}", printed.len());
-    assert!(printed.ends_with("the first 65536 bytes are given"));
+    assert!(printed.ends_with("the output was cut after 65536 bytes"));
     assert_eq!(answer["value"], json!("end"));
     let draw = json!({"expression": "import random\nrandom.getrandbits(64)"});
     let draws = [stage.call("python_eval", &draw).await, stage.call("python_eval", &draw).await];
@@ -181,7 +181,7 @@ async fn an_endless_program_ends() {
     // The worker stops it by its own clock, or is killed by the server: on a busy machine either
     // may be first.
     let by_worker = message.starts_with("TimeoutError: time limit exceeded");
-    let by_server = message == "it took longer than 5 s and was ended; ask for less";
+    let by_server = message == "it ran longer than 5 s and was stopped; request less";
     assert!(outcome.is_error && (by_worker || by_server), "{message}");
 }
 

@@ -61,7 +61,7 @@ async fn time_is_up_for_all_it_started() {
     let deaf = "trap '' TERM; setsid sleep 600 & (setsid sh -c '(sleep 600 &)' &); sleep 600";
     let told = stage.call("run_shell", &json!({"command": deaf, "timeout": 1})).await;
     assert!(told.is_error && began.elapsed() < Duration::from_secs(20), "{told:?}");
-    assert_eq!(value(&told)["error"], "the command was ended after 1 s");
+    assert_eq!(value(&told)["error"], "the command was stopped after 1 s");
 }
 
 #[tokio::test]

@@ -24,15 +24,15 @@ pub(super) enum StreamingError {
 
 type ValidationResult = Result<(), StreamingError>;
 
-/// Validates the next value at the pointer `at` and advances past it.
+/// Validates the next value at the pointer `pointer` and advances past it.
 pub(super) fn validate_next(
     schema: &Value,
-    pass: &mut JsonCursor<'_>,
-    at: &str,
+    cursor: &mut JsonCursor<'_>,
+    pointer: &str,
 ) -> ValidationResult {
     let words = match schema {
         Value::Bool(true) => {
-            pass.next_value();
+            cursor.next_value();
             return Ok(());
         }
         Value::Object(words) => words,
@@ -40,13 +40,13 @@ pub(super) fn validate_next(
     };
     for (word, value) in words {
         match word.as_str() {
-            "type" => check_type(value, pass, at)?,
-            "enum" => check_enum(value, pass.clone().next_value(), at)?,
-            "minLength" | "maxLength" if pass.kind() == "string" => {
-                check_length((word, value), pass.clone().next_value(), at)?;
+            "type" => check_type(value, cursor, pointer)?,
+            "enum" => check_enum(value, cursor.clone().next_value(), pointer)?,
+            "minLength" | "maxLength" if cursor.kind() == "string" => {
+                check_length((word, value), cursor.clone().next_value(), pointer)?;
             }
-            "minimum" | "maximum" if pass.kind() == "number" => {
-                check_range((word, value), pass.clone().next_value(), at)?;
+            "minimum" | "maximum" if cursor.kind() == "number" => {
+                check_range((word, value), cursor.clone().next_value(), pointer)?;
             }
             word if ANNOTATION_KEYWORDS.contains(&word) => {}
             // These apply to other types of values, or are checked below in one pass.
@@ -62,13 +62,13 @@ pub(super) fn validate_next(
         }
     }
     let has = |word: &&str| words.contains_key(*word);
-    match (pass.kind(), words.get("items")) {
+    match (cursor.kind(), words.get("items")) {
         ("object", _) if ["properties", "additionalProperties", "required"].iter().any(has) => {
-            check_members(words, pass, at)
+            check_members(words, cursor, pointer)
         }
-        ("array", Some(schema)) => check_items(schema, pass, at),
+        ("array", Some(schema)) => check_items(schema, cursor, pointer),
         _ => {
-            pass.next_value();
+            cursor.next_value();
             Ok(())
         }
     }
@@ -155,7 +155,7 @@ fn check_members(
             None => Ok(()),
             Some(Value::Bool(false)) => {
                 let shown: String = key.chars().take(80).flat_map(char::escape_debug).collect();
-                invalid_value(at, format!("there is no parameter `{shown}`"))
+                invalid_value(at, format!("unknown parameter `{shown}`"))
             }
             Some(schema) => validate_next(schema, pass, "").map_err(|trouble| {
                 let key = key.replace('~', "~0").replace('/', "~1");

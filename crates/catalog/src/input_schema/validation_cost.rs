@@ -240,8 +240,8 @@ fn sort_nodes(nodes: Vec<SchemaNode>, root: usize) -> Result<CostModel, String> 
     }
     if order.len() < nodes.len() {
         return Err(
-            "the input schema has a `$ref` that leads back to itself at the same value; let \
-                    it stand below a property or an item"
+            "the input schema has a `$ref` that recurses on the same value; move it below a \
+             property or an item"
                 .to_owned(),
         );
     }
@@ -262,10 +262,10 @@ fn sort_nodes(nodes: Vec<SchemaNode>, root: usize) -> Result<CostModel, String> 
 
 /// Returns true if the number of subschemas does not bound the cost per value: if a schema uses
 /// references or unevaluated keywords.
-pub(super) fn is_unbounded(words: &Map<String, Value>) -> bool {
+pub(super) fn is_unbounded(schema: &Map<String, Value>) -> bool {
     fn below(value: &Value) -> bool {
         match value {
-            Value::Object(words) => is_unbounded(words),
+            Value::Object(schema) => is_unbounded(schema),
             Value::Array(values) => values.iter().any(below),
             _ => false,
         }
@@ -273,7 +273,7 @@ pub(super) fn is_unbounded(words: &Map<String, Value>) -> bool {
     let unbounded = |word: &str| {
         matches!(word, "$ref" | "$dynamicRef" | "$recursiveRef") || word.starts_with("unevaluated")
     };
-    words.iter().any(|(word, value)| unbounded(word) || below(value))
+    schema.iter().any(|(word, value)| unbounded(word) || below(value))
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ pub struct ClientLock {
 
 impl ClientLock {
     /// Registers this process; `None` while an unused server is ending.
-    pub(crate) fn join(data: &DataDir) -> io::Result<Option<Self>> {
-        Ok(LockFile::try_shared(data, CLIENTS_LOCK)?.map(|lock| Self { _lock: lock }))
+    pub(crate) fn join(data_dir: &DataDir) -> io::Result<Option<Self>> {
+        Ok(LockFile::try_shared(data_dir, CLIENTS_LOCK)?.map(|lock| Self { _lock: lock }))
     }
 }
 
@@ -37,8 +37,8 @@ pub struct IdleLock {
 
 impl IdleLock {
     /// Tries to lock out clients; `None` if there is a client.
-    pub(super) fn try_lock(data: &DataDir) -> io::Result<Option<Self>> {
-        Ok(LockFile::try_exclusive(data, CLIENTS_LOCK)?.map(|lock| Self { lock: Some(lock) }))
+    pub(super) fn try_lock(data_dir: &DataDir) -> io::Result<Option<Self>> {
+        Ok(LockFile::try_exclusive(data_dir, CLIENTS_LOCK)?.map(|lock| Self { lock: Some(lock) }))
     }
 
     /// Whether clients are locked out; false if the directory no longer exists.
@@ -48,13 +48,13 @@ impl IdleLock {
 }
 
 /// Resolves when there was no client for `idle`, or when the data directory was removed.
-pub async fn wait_until_idle(data: &DataDir, idle: Duration) -> IdleLock {
+pub async fn wait_until_idle(data_dir: &DataDir, idle: Duration) -> IdleLock {
     // Creates the file, so that a missing file later means that the directory is gone.
-    drop(LockFile::try_shared(data, CLIENTS_LOCK));
+    drop(LockFile::try_shared(data_dir, CLIENTS_LOCK));
     let mut since = Instant::now();
     loop {
         sleep(CLIENT_POLL_INTERVAL.min(idle)).await;
-        match LockFile::try_exclusive_existing(data, CLIENTS_LOCK) {
+        match LockFile::try_exclusive_existing(data_dir, CLIENTS_LOCK) {
             Ok(Some(lock)) if since.elapsed() >= idle => return IdleLock { lock: Some(lock) },
             Ok(Some(_)) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -16,21 +16,21 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// # Errors
 /// Returns an error if a live server holds the directory, or if it cannot be written.
 pub async fn acquire_data_dir(
-    data: &DataDir,
+    data_dir: &DataDir,
 ) -> Result<(Arc<DataDirLock>, StartLock), CommandError> {
     for _ in 0..LOCK_ATTEMPTS {
-        if let Some(taken) = take_over_data_dir(data).await? {
+        if let Some(taken) = take_over_data_dir(data_dir).await? {
             return Ok(taken);
         }
         // The lock of a killed server may be inherited for a moment by a program that it was
         // starting; checking the lock takes it for a moment, too.
-        if data.read_server().is_some_and(|server| server.is_alive()) {
+        if data_dir.read_server().is_some_and(|server| server.is_alive()) {
             break;
         }
         tokio::time::sleep(LOCK_RETRY_DELAY).await;
     }
-    let path = data.path().display();
-    let Some(server) = data.read_server() else { return Err(occupied_error(data)) };
+    let path = data_dir.path().display();
+    let Some(server) = data_dir.read_server() else { return Err(occupied_error(data_dir)) };
     let (url, pid) = (server.local_url(), server.pid);
     let message =
         format!("the data directory `{path}` is in use by the server at {url} (process {pid})");

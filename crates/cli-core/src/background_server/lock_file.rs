@@ -15,18 +15,21 @@ pub(super) struct LockFile {
 
 impl LockFile {
     /// Locks the file exclusively; `None` if another process has it.
-    pub(super) fn try_exclusive(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
-        Self::try_lock(open_lock_file(&data.path().join(name), true)?, File::try_lock)
+    pub(super) fn try_exclusive(data_dir: &DataDir, name: &str) -> io::Result<Option<Self>> {
+        Self::try_lock(open_lock_file(&data_dir.path().join(name), true)?, File::try_lock)
     }
 
     /// Locks an existing file exclusively; an error if it does not exist.
-    pub(super) fn try_exclusive_existing(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
-        Self::try_lock(open_lock_file(&data.path().join(name), false)?, File::try_lock)
+    pub(super) fn try_exclusive_existing(
+        data_dir: &DataDir,
+        name: &str,
+    ) -> io::Result<Option<Self>> {
+        Self::try_lock(open_lock_file(&data_dir.path().join(name), false)?, File::try_lock)
     }
 
     /// Locks the file shared; `None` if a process has it exclusively.
-    pub(super) fn try_shared(data: &DataDir, name: &str) -> io::Result<Option<Self>> {
-        Self::try_lock(open_lock_file(&data.path().join(name), true)?, File::try_lock_shared)
+    pub(super) fn try_shared(data_dir: &DataDir, name: &str) -> io::Result<Option<Self>> {
+        Self::try_lock(open_lock_file(&data_dir.path().join(name), true)?, File::try_lock_shared)
     }
 
     fn try_lock(

@@ -1,4 +1,4 @@
-//! Finding of a data directory's server, and its start in the background.
+//! Finds the server of a data directory, or starts one in the background.
 
 use std::ffi::OsString;
 use std::process::Child;
@@ -61,8 +61,8 @@ struct StartAttempt {
 }
 
 impl BackgroundServer {
-    pub(crate) fn new(data: DataDir, wanted: ServerRequirements) -> Self {
-        Self { data, requirements: wanted, client_state: Mutex::default() }
+    pub(crate) fn new(data: DataDir, requirements: ServerRequirements) -> Self {
+        Self { data, requirements, client_state: Mutex::default() }
     }
 
     /// The data directory of the server.
@@ -276,22 +276,22 @@ pub struct StartLock {
 /// Locks a data directory for a server that a person starts; `None` if it is in use. Replaces a
 /// background server, whose clients find the new one.
 pub async fn take_over_data_dir(
-    data: &DataDir,
+    data_dir: &DataDir,
 ) -> Result<Option<(Arc<DataDirLock>, StartLock)>, CommandError> {
-    data.create_dir()?;
-    let failed = |error| data.io_error("cannot be locked", &error);
-    let mut start = LockFile::try_exclusive(data, START_LOCK).map_err(failed)?;
-    let Some(server) = data.find_running_server().filter(|server| server.is_background) else {
-        return Ok(data.try_lock()?.map(|held| (Arc::new(held), StartLock { _lock: start })));
+    data_dir.create_dir()?;
+    let failed = |error| data_dir.io_error("cannot be locked", &error);
+    let mut start = LockFile::try_exclusive(data_dir, START_LOCK).map_err(failed)?;
+    let Some(server) = data_dir.find_running_server().filter(|server| server.is_background) else {
+        return Ok(data_dir.try_lock()?.map(|held| (Arc::new(held), StartLock { _lock: start })));
     };
     tracing::info!(pid = server.pid, "replacing the background server");
     stop_server(&server).await?;
     let taken = timeout(START_TIMEOUT, async {
         loop {
             if start.is_none() {
-                start = LockFile::try_exclusive(data, START_LOCK).map_err(failed)?;
+                start = LockFile::try_exclusive(data_dir, START_LOCK).map_err(failed)?;
             }
-            if let Some(held) = data.try_lock()? {
+            if let Some(held) = data_dir.try_lock()? {
                 return Ok::<_, CommandError>(held);
             }
             sleep(POLL_INTERVAL).await;
@@ -299,30 +299,32 @@ pub async fn take_over_data_dir(
     });
     match taken.await {
         Ok(held) => Ok(Some((Arc::new(held?), StartLock { _lock: start }))),
-        Err(_) => Err(occupied_error(data)),
+        Err(_) => Err(occupied_error(data_dir)),
     }
 }
 
 /// Locks a data directory for a background server; `None` if another one was faster.
-pub async fn wait_for_data_dir(data: &DataDir) -> Result<Option<Arc<DataDirLock>>, CommandError> {
+pub async fn wait_for_data_dir(
+    data_dir: &DataDir,
+) -> Result<Option<Arc<DataDirLock>>, CommandError> {
     let held = timeout(START_TIMEOUT, async {
         loop {
-            if let Some(held) = data.try_lock()? {
+            if let Some(held) = data_dir.try_lock()? {
                 return Ok(Some(Arc::new(held)));
             }
-            if data.find_running_server().is_some() {
+            if data_dir.find_running_server().is_some() {
                 return Ok(None);
             }
             sleep(POLL_INTERVAL).await;
         }
     });
-    held.await.unwrap_or_else(|_| Err(occupied_error(data)))
+    held.await.unwrap_or_else(|_| Err(occupied_error(data_dir)))
 }
 
 /// The error for a data directory that is held by a process other than a server.
-pub fn occupied_error(data: &DataDir) -> CommandError {
-    let who = data.holder_pid().map_or_else(String::new, |pid| format!(" (process {pid})"));
-    let path = data.path().display();
+pub fn occupied_error(data_dir: &DataDir) -> CommandError {
+    let who = data_dir.holder_pid().map_or_else(String::new, |pid| format!(" (process {pid})"));
+    let path = data_dir.path().display();
     let message = format!(
         "the data directory `{path}` is in use by another process{who} that is not a server"
     );

@@ -58,10 +58,10 @@ pub struct KeyChanges {
 
 impl DataDir {
     /// Checks whether the file of a key contains a valid one.
-    pub fn key_state(&self, ring: &KeyRing, key: FirstKey, now: WallTime) -> KeyState {
+    pub fn key_state(&self, key_ring: &KeyRing, key: FirstKey, now: WallTime) -> KeyState {
         match self.read_key(key) {
             Err(_) => KeyState::Missing,
-            Ok(presented) if ring.verify_key(Some(presented.expose()), now).is_ok() => {
+            Ok(presented) if key_ring.verify_key(Some(presented.expose()), now).is_ok() => {
                 KeyState::Valid
             }
             Ok(_) => KeyState::Invalid,

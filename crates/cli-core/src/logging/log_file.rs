@@ -16,13 +16,13 @@ const EXCERPT_LIMITS: (u64, usize) = (2 << 10, 3);
 const MAX_LINE_CHARS: usize = 500;
 
 /// The path of the log file.
-pub(crate) fn background_log_path(data: &DataDir) -> PathBuf {
-    data.path().join("background.log")
+pub(crate) fn background_log_path(data_dir: &DataDir) -> PathBuf {
+    data_dir.path().join("background.log")
 }
 
 /// Opens the log file for appending.
-pub(crate) fn open_background_log(data: &DataDir) -> io::Result<File> {
-    open_append(&background_log_path(data))
+pub(crate) fn open_background_log(data_dir: &DataDir) -> io::Result<File> {
+    open_append(&background_log_path(data_dir))
 }
 
 /// Returns the last lines of a log, joined into one.

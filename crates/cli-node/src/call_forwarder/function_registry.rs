@@ -141,17 +141,17 @@ impl FunctionRegistry {
         };
         let rule = self.matching_rule(name)?;
         if let Some(most) = rule.max_input.filter(|most| input.len() > *most) {
-            return Err(format!("the input has {} bytes; {most} are allowed", input.len()));
+            return Err(format!("the input has {} bytes; the maximum is {most}", input.len()));
         }
         let input = if input.is_empty() { Bytes::from_static(b"{}") } else { input.clone() };
         let json = Json::parse(input, JsonLimits::for_arguments(proto::MAX_MESSAGE_BYTES))
-            .map_err(|error| format!("the input is not read: {error}"))?;
+            .map_err(|error| format!("cannot parse the input: {error}"))?;
         if json.kind() != "object" {
             return Err(format!("the input is {}, not an object", json.kind()));
         }
         function.input.validate_value(&json.to_value()).map_err(|faults| {
             let message: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            format!("the input does not fit: {}", message.join("; "))
+            format!("invalid input: {}", message.join("; "))
         })
     }
 
@@ -250,11 +250,11 @@ definitions:
         );
         assert_eq!(refused("reboot", "{}"), "no rule of the node allows `reboot`");
         let unfit = refused("disk_free", r#"{"path":5}"#);
-        assert!(unfit.starts_with("the input does not fit: `/path`: "), "{unfit}");
+        assert!(unfit.starts_with("invalid input: `/path`: "), "{unfit}");
         assert!(refused("disk_free", "[]").contains("not an object"));
-        assert!(refused("disk_free", "{").starts_with("the input is not read: "));
+        assert!(refused("disk_free", "{").starts_with("cannot parse the input: "));
         let long = format!(r#"{{"path":"{}"}}"#, "x".repeat(40));
-        assert_eq!(refused("disk_free", &long), "the input has 51 bytes; 40 are allowed");
+        assert_eq!(refused("disk_free", &long), "the input has 51 bytes; the maximum is 40");
     }
 
     #[test]

@@ -20,24 +20,24 @@ const MIN_FREE_BYTES: u64 = 256 << 20;
 
 /// Checks the configuration and its errors, of the running server if there is one.
 pub(super) fn config_findings(
-    (setting, context): (&LoadOptions, &CommandContext<'_>),
+    (options, context): (&LoadOptions, &CommandContext<'_>),
     server: Option<&ServerDescriptor>,
-    reading: &LoadReport,
+    report: &LoadReport,
 ) -> Vec<CheckFinding> {
     let what = "configuration";
-    let mut findings: Vec<_> = match (&setting.file, server) {
-        (None, None) => vec![CheckFinding::ok(what, describe_default_config(reading))],
+    let mut findings: Vec<_> = match (&options.file, server) {
+        (None, None) => vec![CheckFinding::ok(what, describe_default_config(report))],
         (None, Some(_)) => {
             vec![CheckFinding::ok(
                 what,
                 "the running server uses the built-in tools, without a file",
             )]
         }
-        (Some(_), _) if !reading.errors.0.is_empty() => Vec::new(),
+        (Some(_), _) if !report.errors.0.is_empty() => Vec::new(),
         (Some(file), server) => {
-            let count = reading.config.as_ref().map_or(0, |config| config.sources.len());
+            let count = report.config.as_ref().map_or(0, |config| config.sources.len());
             let has_rules =
-                reading.config.as_ref().is_some_and(|config| config.policy_document().is_some());
+                report.config.as_ref().is_some_and(|config| config.policy_document().is_some());
             let policy = if has_rules { " and a policy" } else { "" };
             let own = |server: &ServerDescriptor| {
                 let own = server.configuration.as_ref();
@@ -49,7 +49,7 @@ pub(super) fn config_findings(
             vec![CheckFinding::ok(what, detail)]
         }
     };
-    findings.extend(reading.errors.0.iter().map(config_error_finding));
+    findings.extend(report.errors.0.iter().map(config_error_finding));
     findings.extend(server.and_then(|server| other_config_finding(context, server)));
     findings
 }
@@ -122,9 +122,9 @@ fn config_error_finding(fault: &config::ConfigError) -> CheckFinding {
 }
 
 /// Checks the data directory: its existence, permissions and free space.
-pub(super) fn directory_findings(data: &DataDir) -> Vec<CheckFinding> {
+pub(super) fn directory_findings(data_dir: &DataDir) -> Vec<CheckFinding> {
     let what = "data directory";
-    let path = data.path();
+    let path = data_dir.path();
     let Ok(metadata) = std::fs::metadata(path) else {
         return vec![CheckFinding::ok(
             what,
@@ -148,8 +148,8 @@ pub(super) fn directory_findings(data: &DataDir) -> Vec<CheckFinding> {
         let fix = format!("chmod 700 '{}'", path.display());
         findings.push(CheckFinding::error(what, detail, fix));
     }
-    findings.push(write_finding(data));
-    findings.extend(free_space_finding(data));
+    findings.push(write_finding(data_dir));
+    findings.extend(free_space_finding(data_dir));
     findings
 }
 
@@ -187,8 +187,8 @@ fn free_space_finding(data: &DataDir) -> Option<CheckFinding> {
 }
 
 /// Checks the store file and its rows.
-pub(super) fn store_findings(data: &DataDir) -> [CheckFinding; 2] {
-    [store_file_finding(data), row_finding(data)]
+pub(super) fn store_findings(data_dir: &DataDir) -> [CheckFinding; 2] {
+    [store_file_finding(data_dir), row_finding(data_dir)]
 }
 
 /// Checks the rows of the store against their MACs.

@@ -1,4 +1,4 @@
-//! The check of the file descriptor limit against clients and sources.
+//! Check of the file descriptor limit against the numbers of clients and sources.
 
 use host::descriptors::DescriptorShares;
 

@@ -19,8 +19,8 @@ use host::clock::SystemClock;
 const SUBJECT: &str = "key";
 
 /// Checks existence and permissions of the key files.
-pub(super) fn key_file_findings(data: &DataDir) -> Vec<CheckFinding> {
-    FirstKey::ALL.into_iter().map(|key| key_file_finding(data, key)).collect()
+pub(super) fn key_file_findings(data_dir: &DataDir) -> Vec<CheckFinding> {
+    FirstKey::ALL.into_iter().map(|key| key_file_finding(data_dir, key)).collect()
 }
 
 fn key_file_finding(data: &DataDir, key: FirstKey) -> CheckFinding {
@@ -45,9 +45,9 @@ fn key_file_finding(data: &DataDir, key: FirstKey) -> CheckFinding {
 }
 
 /// Checks the keys in the files against the store.
-pub(super) async fn stored_key_findings(data: &DataDir) -> Vec<CheckFinding> {
+pub(super) async fn stored_key_findings(data_dir: &DataDir) -> Vec<CheckFinding> {
     // Opening a missing store would create one; a damaged one is a separate finding.
-    let path = data.store_file();
+    let path = data_dir.store_file();
     if !path.exists() || SqliteStore::check_file(&path).is_err() {
         return Vec::new();
     }
@@ -55,12 +55,12 @@ pub(super) async fn stored_key_findings(data: &DataDir) -> Vec<CheckFinding> {
     let Ok((keys, _)) = KeyStore::load(Arc::new(store), None).await else { return Vec::new() };
     let (ring, now) = (keys.key_ring(), SystemClock::default().wall_now());
     let unfit: Vec<_> =
-        rejected_rows(data).unwrap_or_default().into_iter().map(|row| row.key).collect();
-    let is_valid = |key: FirstKey| match data.key_state(&ring, key, now) {
+        rejected_rows(data_dir).unwrap_or_default().into_iter().map(|row| row.key).collect();
+    let is_valid = |key: FirstKey| match data_dir.key_state(&ring, key, now) {
         KeyState::Invalid => false,
         KeyState::Missing => true,
         KeyState::Valid => {
-            let presented = data.read_key(key).ok();
+            let presented = data_dir.read_key(key).ok();
             let who = presented.and_then(|key| ring.verify_key(Some(key.expose()), now).ok());
             who.is_none_or(|who| {
                 let row = format!("{}{}", KeyRecord::STORE_PREFIX, who.key_id());
@@ -69,20 +69,23 @@ pub(super) async fn stored_key_findings(data: &DataDir) -> Vec<CheckFinding> {
         }
     };
     let invalid = FirstKey::ALL.into_iter().filter(|key| !is_valid(*key));
-    invalid.map(|key| invalid_key_finding(data, key)).collect()
+    invalid.map(|key| invalid_key_finding(data_dir, key)).collect()
 }
 
 /// Checks the keys in the files against the running server.
-pub(super) async fn server_key_findings(data: &DataDir, client: &RestClient) -> Vec<CheckFinding> {
+pub(super) async fn server_key_findings(
+    data_dir: &DataDir,
+    client: &RestClient,
+) -> Vec<CheckFinding> {
     let mut findings = Vec::new();
     for key in FirstKey::ALL {
-        let Ok(presented) = data.read_key(key) else { continue };
+        let Ok(presented) = data_dir.read_key(key) else { continue };
         let client = client.with_key(presented);
         let answer = client
             .get_json(&RequestPath::from_segments("/v1/tools", &[]).with_query("limit", Some(1)))
             .await;
         if answer.is_err_and(|failure| failure.exit_status() == ExitStatus::Refused) {
-            findings.push(invalid_key_finding(data, key));
+            findings.push(invalid_key_finding(data_dir, key));
         }
     }
     findings

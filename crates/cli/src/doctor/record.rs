@@ -12,14 +12,14 @@ use cli_core::data_dir::DataDir;
 use cli_core::printer::sanitize_text;
 
 /// Reports stored and removed segments of each writer; nothing before the first call.
-pub(super) fn retention_findings(data: &DataDir, keep: RetentionPolicy) -> Vec<CheckFinding> {
-    let dir = data.records_dir();
+pub(super) fn retention_findings(data_dir: &DataDir, policy: RetentionPolicy) -> Vec<CheckFinding> {
+    let dir = data_dir.records_dir();
     if !dir.exists() {
         return Vec::new();
     }
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
     match summarize_writers(&dir, &disk) {
-        Ok(all) => all.iter().map(|holding| retention_finding(holding, keep)).collect(),
+        Ok(all) => all.iter().map(|holding| retention_finding(holding, policy)).collect(),
         Err(error) => {
             vec![CheckFinding::error("record", error.message, "run `toolkeep record verify`")]
         }
@@ -27,11 +27,11 @@ pub(super) fn retention_findings(data: &DataDir, keep: RetentionPolicy) -> Vec<C
 }
 
 /// Verifies the record, as `toolkeep record verify` does.
-pub(super) async fn verification_findings(data: &DataDir) -> Vec<CheckFinding> {
-    if !data.records_dir().exists() {
+pub(super) async fn verification_findings(data_dir: &DataDir) -> Vec<CheckFinding> {
+    if !data_dir.records_dir().exists() {
         return Vec::new();
     }
-    let (what, place) = ("record verified", data.clone());
+    let (what, place) = ("record verified", data_dir.clone());
     let verified = tokio::task::spawn_blocking(move || verify_data(&place)).await;
     let report = match verified {
         Ok(Ok(report)) => report,

@@ -1,4 +1,4 @@
-//! The check whether the configured Redis responds.
+//! Check that the configured Redis server responds.
 
 use std::sync::Arc;
 

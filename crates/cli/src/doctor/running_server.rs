@@ -1,4 +1,4 @@
-//! The check of the server that holds the data directory.
+//! Check of the server that holds the data directory, with its sources and keys.
 
 use serde_json::Value;
 
@@ -14,11 +14,11 @@ const MAX_PROBLEMS: usize = 3;
 
 /// Checks the server, its sources, and the keys of the data directory against it.
 pub(super) async fn server_findings(
-    data: &DataDir,
+    data_dir: &DataDir,
     context: &CommandContext<'_>,
 ) -> Vec<CheckFinding> {
     let what = "server";
-    let Some(server) = data.read_server() else {
+    let Some(server) = data_dir.read_server() else {
         let detail = "another process uses the data directory and has not published an address";
         return vec![CheckFinding::warning(what, detail, "try again in a few seconds")];
     };
@@ -57,7 +57,7 @@ pub(super) async fn server_findings(
             "see `toolkeep error record_unavailable`",
         ));
     }
-    findings.extend(keys::server_key_findings(data, client).await);
+    findings.extend(keys::server_key_findings(data_dir, client).await);
     match get("/v1/sources").await {
         Ok(answer) => findings
             .extend(json_fields::field_items(&answer, "sources").iter().flat_map(source_findings)),

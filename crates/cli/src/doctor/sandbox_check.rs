@@ -1,4 +1,4 @@
-//! The check of the sandbox layers of this machine, and of the tools that need them.
+//! Check of the sandbox layers of this machine, and of the tools that need them.
 
 use builtins::SandboxProvider;
 use sandbox::{SandboxLevel, SandboxSupport};
@@ -9,10 +9,10 @@ use cli_core::process_launcher::child_launcher;
 /// The tools that need a sandbox.
 const SANDBOXED_TOOLS: &str = "run_shell, python_eval, sql_query, git_status and symbolic_solve";
 
-/// Checks each sandbox layer and the resulting tier. `floor` is the least tier in which code may
-/// run.
-pub(super) async fn sandbox_findings(floor: SandboxLevel) -> Vec<CheckFinding> {
-    let cages = SandboxProvider::new(child_launcher(), None, floor);
+/// Checks each sandbox layer and the resulting tier. `min_level` is the least tier in which code
+/// may run.
+pub(super) async fn sandbox_findings(min_level: SandboxLevel) -> Vec<CheckFinding> {
+    let cages = SandboxProvider::new(child_launcher(), None, min_level);
     let standing = cages.sandbox_support().await;
     let offered = match cages.usable_level().await {
         Ok(tier) => Ok((tier, escape_attempts(standing, tier))),

@@ -1,4 +1,4 @@
-//! An MCP message as the HTTP request that carries it to the server.
+//! Conversion of MCP messages to HTTP requests to the server.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -33,12 +33,12 @@ pub(super) fn is_stateless(message: &RpcMessage) -> bool {
     })
 }
 
-/// Builds the POST request with the headers of its era; `mirrored` are argument headers.
+/// Builds the POST request with the headers of its era; `argument_headers` are argument headers.
 pub(super) fn build_post(
     path: &str,
     (text, message): (Bytes, &RpcMessage),
-    agreed: &NegotiatedSession,
-    mirrored: Vec<(String, String)>,
+    session: &NegotiatedSession,
+    argument_headers: Vec<(String, String)>,
 ) -> Request<Bytes> {
     let mut request = empty_request(Method::POST, path, text);
     let headers = request.headers_mut();
@@ -51,7 +51,7 @@ pub(super) fn build_post(
         }
     };
     let Some(revision) = request_version(message) else {
-        add_session_headers(&mut request, agreed);
+        add_session_headers(&mut request, session);
         return request;
     };
     set(headers::PROTOCOL_VERSION, &revision);
@@ -62,7 +62,7 @@ pub(super) fn build_post(
         if let Some(name) = named {
             set(headers::NAME, &headers::encode_value(&name));
         }
-        for (name, value) in mirrored {
+        for (name, value) in argument_headers {
             set(&name, &value);
         }
     } else if let RpcMessage::Notification(told) = message {
@@ -75,10 +75,10 @@ pub(super) fn build_post(
 pub(super) fn build_session_request(
     method: Method,
     path: &str,
-    agreed: &NegotiatedSession,
+    session: &NegotiatedSession,
 ) -> Request<Bytes> {
     let mut request = empty_request(method, path, Bytes::new());
-    add_session_headers(&mut request, agreed);
+    add_session_headers(&mut request, session);
     request
 }
 

@@ -106,8 +106,12 @@ impl RecordVerifyArgs {
 }
 
 /// Verifies the record of a data directory against itself and its own key only. Blocks.
-pub(crate) fn verify_data(data: &DataDir) -> Result<VerificationReport, CommandError> {
-    verify_records(&data.records_dir(), &[], &SignedCheckpoints::from_files(&[], &[], data)?)
+pub(crate) fn verify_data(data_dir: &DataDir) -> Result<VerificationReport, CommandError> {
+    verify_records(
+        &data_dir.records_dir(),
+        &[],
+        &SignedCheckpoints::from_files(&[], &[], data_dir)?,
+    )
 }
 
 fn verify_records(

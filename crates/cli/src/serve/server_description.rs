@@ -10,19 +10,19 @@ use config::LoadReport;
 /// Creates the descriptor of a server with this configuration, without its address.
 pub(super) fn describe_server(
     context: &CommandContext<'_>,
-    reading: &LoadReport,
-    background: bool,
+    report: &LoadReport,
+    is_background: bool,
 ) -> ServerDescriptor {
     let ServerRequirements { configuration, variable_hashes: variables } =
-        ServerRequirements::from_config(context.config_file(), reading, &context.environment);
+        ServerRequirements::from_config(context.config_file(), report, &context.environment);
     ServerDescriptor {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        is_background: background,
+        is_background,
         configuration,
         variable_hashes: variables,
         // A client accepts a server that a person started as it is.
-        has_listed_sources: !background,
+        has_listed_sources: !is_background,
     }
 }

@@ -1,4 +1,4 @@
-//! The run of a server until a signal, idleness or its own end.
+//! Runs a server until a signal arrives, it is idle, or it ends by itself.
 
 use tokio_util::sync::CancellationToken;
 
@@ -11,12 +11,12 @@ use cli_core::signals::ShutdownSignals;
 /// Runs until a signal arrives, the server is unused, or it ends by itself. A second signal does
 /// not wait for calls.
 pub(super) async fn run_until_signal(
-    running: RunningServer,
-    (mut signals, unused): (ShutdownSignals, impl Future<Output = IdleLock>),
-    held: &DataDirLock,
+    server: RunningServer,
+    (mut signals, idle): (ShutdownSignals, impl Future<Output = IdleLock>),
+    lock: &DataDirLock,
     stop: &CancellationToken,
 ) -> Result<(), CommandError> {
-    let mut ended = running.completion;
+    let mut ended = server.completion;
     // Held until the end, so that nobody joins a stopping server.
     let _unused = tokio::select! {
         ended = &mut ended => return ended,
@@ -24,13 +24,13 @@ pub(super) async fn run_until_signal(
             tracing::info!("stopping after the running calls; send the signal again to stop at once");
             None
         }
-        unused = unused => {
+        idle = idle => {
             tracing::info!("stopping: no client has used this server for `server.idle_timeout`");
-            tracing::debug!(locked = unused.is_locked(), "no client can join");
-            Some(unused)
+            tracing::debug!(locked = idle.is_locked(), "no client can join");
+            Some(idle)
         }
     };
-    held.unpublish_server();
+    lock.unpublish_server();
     stop.cancel();
     tokio::select! {
         ended = &mut ended => ended,

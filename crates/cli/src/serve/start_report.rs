@@ -43,19 +43,19 @@ pub(super) struct StartReport {
 impl StartReport {
     pub(super) fn new(
         (running, server): (&RunningServer, &ServerDescriptor),
-        data: &DataDir,
-        open: bool,
-        faults: ConfigErrors,
+        data_dir: &DataDir,
+        is_open: bool,
+        errors: ConfigErrors,
     ) -> Self {
         let is_valid = |key| running.invalid_keys.iter().all(|(invalid, _)| *invalid != key);
-        let file = |key| is_valid(key).then(|| data.key_file(key).display().to_string());
+        let file = |key| is_valid(key).then(|| data_dir.key_file(key).display().to_string());
         Self {
             address: format!("http://{}", server.address),
-            data: data.path().display().to_string(),
+            data: data_dir.path().display().to_string(),
             configuration: server.configuration.clone(),
             owner_key: file(FirstKey::Owner),
             agent_key: file(FirstKey::Agent),
-            allows_anonymous: open,
+            allows_anonymous: is_open,
             grpc: running.extra_addresses.grpc.map(|address| address.to_string()),
             plaintext_grpc: running
                 .extra_addresses
@@ -63,12 +63,12 @@ impl StartReport {
                 .map(|address| address.to_string()),
             nodes: running.extra_addresses.nodes.map(|address| address.to_string()),
             legacy_nodes: running.extra_addresses.legacy_nodes.map(|address| address.to_string()),
-            config_errors: faults,
+            config_errors: errors,
         }
     }
 
     /// Formats the report for people.
-    pub(super) fn format_text(&self, held: &DataDir, running: &RunningServer) -> String {
+    pub(super) fn format_text(&self, data_dir: &DataDir, running: &RunningServer) -> String {
         let Self { address, data, .. } = self;
         let mut text = format!(
             "toolkeep {} listens on {address}\n\
@@ -78,8 +78,8 @@ impl StartReport {
              \n  agent  {}\n",
             env!("CARGO_PKG_VERSION"),
             describe_configuration(self.configuration.as_deref()),
-            key_line(FirstKey::Owner, held, running),
-            key_line(FirstKey::Agent, held, running),
+            key_line(FirstKey::Owner, data_dir, running),
+            key_line(FirstKey::Agent, data_dir, running),
         );
         if let Some(grpc) = &self.grpc {
             let _infallible = write!(text, "\ngRPC listens on {grpc}.\n");
@@ -108,8 +108,8 @@ impl StartReport {
 }
 
 /// Formats the errors of omitted parts, which may be sources or settings.
-pub(super) fn format_left_out(faults: &ConfigErrors) -> String {
-    format!("{faults}\n\nthe entries above are omitted; everything else is served")
+pub(super) fn format_left_out(errors: &ConfigErrors) -> String {
+    format!("{errors}\n\nthe entries above are omitted; everything else is served")
 }
 
 /// Formats the line of a key: its file if its key is valid, otherwise advice.

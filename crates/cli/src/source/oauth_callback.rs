@@ -95,8 +95,8 @@ async fn read_request(mut stream: TcpStream) -> Option<CallbackRequest> {
 
 impl CallbackRequest {
     /// Responds with a page of one sentence.
-    pub(super) async fn respond(mut self, well: bool, text: &str) {
-        let status = if well { "200 OK" } else { "400 Bad Request" };
+    pub(super) async fn respond(mut self, is_success: bool, text: &str) {
+        let status = if is_success { "200 OK" } else { "400 Bad Request" };
         drop(timeout(BROWSER_TIMEOUT, write_page(&mut self.stream, status, text)).await);
     }
 }

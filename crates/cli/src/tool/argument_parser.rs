@@ -13,9 +13,12 @@ const MAX_NAMED_KEYS: usize = 12;
 const MAX_REFERENCE_DEPTH: usize = 16;
 
 /// Parses the typed arguments into one JSON object.
-pub(super) fn parse_arguments(typed: &[String], schema: &Value) -> Result<Value, CommandError> {
+pub(super) fn parse_arguments(
+    assignments: &[String],
+    schema: &Value,
+) -> Result<Value, CommandError> {
     let mut arguments = Map::new();
-    for word in typed {
+    for word in assignments {
         let (key, value) = parse_argument(word, schema)?;
         if arguments.insert(key.to_owned(), value).is_some() {
             return Err(usage_error(format!("`{key}` is given twice")));

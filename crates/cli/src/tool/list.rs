@@ -75,12 +75,13 @@ pub(super) struct ToolListOptions<'a> {
 /// Fetches the whole list, natively or in a provider's format, with all pages joined.
 pub(super) async fn fetch_all_tools(
     client: &RestClient,
-    what: ToolListOptions<'_>,
+    options: ToolListOptions<'_>,
 ) -> Result<Value, CommandError> {
     let page = |cursor: Option<String>| {
-        let path = RequestPath::from_segments("/v1/tools", &[]).with_query("format", what.format);
-        let path = path.with_query("source", what.source);
-        path.with_query("losses", what.includes_losses.then_some("true"))
+        let path =
+            RequestPath::from_segments("/v1/tools", &[]).with_query("format", options.format);
+        let path = path.with_query("source", options.source);
+        path.with_query("losses", options.includes_losses.then_some("true"))
             .with_query("cursor", cursor)
     };
     let mut answer = client.get_json(&page(None)).await?;

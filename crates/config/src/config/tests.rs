@@ -190,7 +190,7 @@ fn of_two_sources_with_one_name_the_first_stays() {
     let report = load_yaml(text, &[]);
     assert_eq!(
         error_lines(&report),
-        ["4:5 a source named `a` is already defined = give it another name"]
+        ["4:5 a source named `a` is already defined = choose another name"]
     );
     let sources = report.config.unwrap().sources;
     assert!(

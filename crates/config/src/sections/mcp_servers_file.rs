@@ -1,5 +1,5 @@
-//! The MCP servers of another program's file: `mcpServers` (Claude Desktop, Cursor and most others) or `servers`
-//! (VS Code), with comments and with variables such as `${workspaceFolder}`.
+//! MCP servers in another program's file: `mcpServers` (Claude Desktop, Cursor) or `servers` (VS
+//! Code), with comments and variables such as `${workspaceFolder}`.
 //!
 //! An invalid server does not affect the others. The file sets the connection of a server and its disabled tools. Only
 //! the configuration can trust a server or relax approvals.

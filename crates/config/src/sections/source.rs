@@ -136,7 +136,7 @@ impl ValueParser for SourceListParser {
                 let message = format!("a source named `{}` is already defined", source.name);
                 let ConfigLocation { file, position } = &source.location;
                 let error = ConfigError::new(file, *position, message);
-                value.file.errors.push_error(error.with_help("give it another name"));
+                value.file.errors.push_error(error.with_help("choose another name"));
             }
             is_first
         };

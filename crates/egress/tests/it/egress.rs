@@ -225,19 +225,19 @@ async fn what_is_too_large_or_not_http_is_an_error() {
     let huge = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(100_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: 1\r\n".repeat(200));
     for (said, words) in [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nabcdef", "over 5 bytes"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nabcdef", "larger than 5 bytes"),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n",
-            "over 5 bytes",
+            "larger than 5 bytes",
         ),
-        ("HTTP/1.1 200 OK\r\n\r\nabcdef", "over 5 bytes"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", "broke off"),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "broke off"),
+        ("HTTP/1.1 200 OK\r\n\r\nabcdef", "larger than 5 bytes"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", "ended early"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "ended early"),
         ("HTTP/1.1 101 x\r\nupgrade: y\r\nconnection: upgrade\r\n\r\n", "another protocol"),
         ("SSH-2.0-OpenSSH\r\n", "no response"),
         ("", "no response"),
-        (&huge, "head is too large"),
-        (&many, "head is too large"),
+        (&huge, "header section is too large"),
+        (&many, "header section is too large"),
     ] {
         let bytes = said.as_bytes().to_vec();
         let site = TestServer::start(move |_, _| Answer::Last(bytes.clone())).await;
@@ -379,7 +379,7 @@ async fn a_silent_address_does_not_use_up_the_time_of_the_next() {
         "{error}"
     );
     let error = send("http://other.example.org/").await.unwrap_err();
-    assert!(error.to_string().contains("another address answered"), "{error}");
+    assert!(error.to_string().contains("the connection reached another address"), "{error}");
     assert_eq!(site.seen.requests().len(), 1);
 }
 
@@ -430,7 +430,7 @@ async fn a_certificate_must_be_trusted_and_carry_the_name() {
     for (url, extra, words) in [
         (format!("https://other.example.org:{port}/"), root(), "not trusted"),
         (format!("https://site.example.org:{port}/"), Vec::new(), "not trusted"),
-        (format!("https://site.example.org:{plain_port}/"), root(), "no secure connection"),
+        (format!("https://site.example.org:{plain_port}/"), root(), "TLS failed"),
     ] {
         let error = ask(url, extra).await.unwrap_err();
         assert!(

@@ -118,7 +118,7 @@ async fn too_many_answers_and_none_are_errors() {
     });
     let settings = EgressOptions { dialer: dials.clone(), resolver, ..EgressOptions::default() };
     let egress = EgressClient::new(settings).unwrap();
-    for words in ["over 16 addresses", "over 16 addresses", "no address"] {
+    for words in ["more than 16 addresses", "more than 16 addresses", "no address"] {
         let error = egress
             .send_request(
                 &UrlTrust::CallArgument,

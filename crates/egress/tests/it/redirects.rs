@@ -166,7 +166,7 @@ async fn a_circle_ends() {
     let site = TestServer::start(|_, _| redirect_to(302, "/")).await;
     let (egress, _) = egress(&[("8.8.8.8", &site)]);
     let error = follow(&egress, &UrlTrust::CallArgument, get("http://8.8.8.8/")).await.unwrap_err();
-    assert!(error.to_string().contains("over 5 redirects"), "{error}");
+    assert!(error.to_string().contains("more than 5 redirects"), "{error}");
     assert_eq!(site.seen.requests().len(), 6);
 }
 

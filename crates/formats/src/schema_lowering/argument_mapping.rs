@@ -39,8 +39,8 @@ impl ArgumentMapping {
         self.renamed_arguments.is_empty() && self.nullable_paths.is_empty()
     }
 
-    /// The arguments of a call as the tool has them: under its own names, and without what is null only
-    /// because it could not be left out. All else stays as it is.
+    /// Restores the arguments of a call to the tool's own names, and removes nulls that only stand
+    /// for absent arguments. All else stays as it is.
     pub fn restore_arguments(&self, args: &Json) -> Json {
         let args =
             self.nullable_paths.iter().fold(args.clone(), |args, path| remove_null_at(&args, path));
@@ -107,7 +107,7 @@ fn remove_null_at(json: &Json, path: &[PathSegment]) -> Json {
     }
 }
 
-/// Renames the arguments that `names` does not take.
+/// Renames the arguments that `names` does not accept.
 pub(super) fn rename_arguments(
     root: &mut SchemaObject,
     names: PropertyNameRule,
@@ -129,7 +129,7 @@ pub(super) fn rename_arguments(
         if shown != name {
             taken.insert(shown.clone());
             let place = format!("/properties/{}", name.replace('~', "~0").replace('/', "~1"));
-            let why = "an argument may have no such name there; the name is turned back in calls";
+            let why = "the argument's name is not allowed there; it is restored in calls";
             let keyword = "properties".to_owned();
             losses.push(SchemaLoss {
                 pointer: place,

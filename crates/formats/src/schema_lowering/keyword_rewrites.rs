@@ -10,7 +10,7 @@ use super::schema_loss::{LossKind, SchemaLoss};
 use super::schema_walker::{SchemaObject, SchemaWalker};
 
 impl SchemaWalker<'_> {
-    /// Before the keywords are walked.
+    /// Rewrites keywords before the walk.
     pub(super) fn rewrite_keywords<'m>(
         &mut self,
         mut map: Cow<'m, SchemaObject>,
@@ -37,16 +37,12 @@ impl SchemaWalker<'_> {
         match map.get("type") {
             Some(Value::String(kind)) if kind == "object" => return Ok(()),
             None => {
-                self.record_loss("type", LossKind::Added, "the root must say that it is an object");
+                self.record_loss("type", LossKind::Added, "the root must have the type `object`");
             }
             Some(Value::Array(kinds)) if kinds.contains(&json!("object")) => {
-                self.record_loss(
-                    "type",
-                    LossKind::Rewritten,
-                    "arguments are an object and nothing else",
-                );
+                self.record_loss("type", LossKind::Rewritten, "arguments can only be an object");
             }
-            Some(_) => return Err(self.unsupported_keyword("type", "arguments are an object")),
+            Some(_) => return Err(self.unsupported_keyword("type", "arguments must be an object")),
         }
         let mut root = SchemaObject::new();
         root.insert("type".to_owned(), json!("object"));
@@ -65,12 +61,17 @@ impl SchemaWalker<'_> {
             map.shift_remove(exclusive);
             if let Some(limit) = excluded.then(|| map.shift_remove(bound)).flatten() {
                 map.insert(exclusive.to_owned(), limit);
-                self.record_loss(bound, LossKind::Rewritten, "it is the exclusive bound");
+                self.record_loss(
+                    bound,
+                    LossKind::Rewritten,
+                    "it is rewritten as the exclusive \
+                    bound",
+                );
             }
             self.record_loss(
                 exclusive,
                 LossKind::Rewritten,
-                "a bound that is true or false is of draft 4",
+                "a Boolean bound is from JSON Schema draft 4",
             );
         }
         if map.get("items").is_some_and(Value::is_array) {
@@ -84,7 +85,7 @@ impl SchemaWalker<'_> {
             self.record_loss(
                 "items",
                 LossKind::Rewritten,
-                "a list of schemas is `prefixItems` since 2020-12",
+                "a list of schemas is called `prefixItems` since draft 2020-12",
             );
         }
     }
@@ -94,7 +95,12 @@ impl SchemaWalker<'_> {
             return;
         }
         let Some(value) = map.get("const").cloned() else { return };
-        self.record_loss("const", LossKind::Rewritten, "one value is a list of one");
+        self.record_loss(
+            "const",
+            LossKind::Rewritten,
+            "it is rewritten as an `enum` with one \
+            value",
+        );
         let map = map.to_mut();
         map.shift_remove("const");
         map.insert("enum".to_owned(), Value::Array(vec![value]));
@@ -108,7 +114,7 @@ impl SchemaWalker<'_> {
         self.record_loss(
             "oneOf",
             LossKind::Rewritten,
-            "it is written as `anyOf`: that not two may fit is not said",
+            "it is rewritten as `anyOf`, which allows several alternatives to match",
         );
         let map = map.to_mut();
         if let Some(list) = map.shift_remove("oneOf") {
@@ -122,11 +128,7 @@ impl SchemaWalker<'_> {
             return;
         }
         let Some(Value::Array(mut item_schemas)) = map.get("prefixItems").cloned() else { return };
-        self.record_loss(
-            "prefixItems",
-            LossKind::Rewritten,
-            "one schema stands for every place in the list",
-        );
+        self.record_loss("prefixItems", LossKind::Rewritten, "one schema is used for every item");
         let map = map.to_mut();
         map.shift_remove("prefixItems");
         item_schemas.extend(map.shift_remove("items").filter(Value::is_object));
@@ -143,7 +145,7 @@ impl SchemaWalker<'_> {
         map.insert("items".to_owned(), items);
     }
 
-    /// After the keywords were walked.
+    /// Completes a schema after the walk of its keywords.
     pub(super) fn complete_schema(
         &mut self,
         out: &mut SchemaObject,
@@ -153,16 +155,16 @@ impl SchemaWalker<'_> {
         let array = keywords::has_type(out, "array");
         if array && self.rules.requires_items_and_properties && !out.contains_key("items") {
             if self.rules.schema_shape != SchemaShape::Any {
-                return Err(self.unsupported_keyword("items", "a list must say what is in it"));
+                return Err(self.unsupported_keyword("items", "an array must have `items`"));
             }
-            self.record_loss("items", LossKind::Added, "a list must say what is in it");
+            self.record_loss("items", LossKind::Added, "an array must have `items`");
             out.insert("items".to_owned(), json!({}));
         }
         let object = keywords::has_type(out, "object");
         let empty =
             || out.get("properties").and_then(Value::as_object).is_none_or(SchemaObject::is_empty);
         if object && self.rules.schema_shape != SchemaShape::Any && !is_root && empty() {
-            return Err(self.unsupported_keyword("properties", "an object must say what is in it"));
+            return Err(self.unsupported_keyword("properties", "an object must have `properties`"));
         }
         if self.rules.is_strict() {
             return self.make_strict(out);
@@ -184,7 +186,12 @@ impl SchemaWalker<'_> {
         if list.len() == before {
             return;
         }
-        self.record_loss("required", LossKind::Dropped, "only what is shown can be required");
+        self.record_loss(
+            "required",
+            LossKind::Dropped,
+            "only properties in the schema can be \
+            required",
+        );
         if list.is_empty() {
             out.shift_remove("required");
         } else {
@@ -192,13 +199,13 @@ impl SchemaWalker<'_> {
         }
     }
 
-    /// The root, when all is walked: it shows its arguments, if there are none too.
+    /// Completes the root after the walk: it always declares its arguments, even if there are none.
     pub(super) fn complete_root(&mut self, out: &mut SchemaObject) {
         if self.rules.requires_items_and_properties
             && !self.rules.is_single_type()
             && !out.contains_key("properties")
         {
-            self.record_loss("properties", LossKind::Added, "the root must say its arguments");
+            self.record_loss("properties", LossKind::Added, "the root must have `properties`");
             out.insert("properties".to_owned(), json!({}));
         }
     }

@@ -1,5 +1,4 @@
-//! JSON Schema keywords, and their description in text for models whose provider's schema cannot
-//! express them.
+//! JSON Schema keywords, and text notes about those that a provider's schema cannot express.
 
 use serde_json::{Map, Value};
 

@@ -109,7 +109,7 @@ pub(crate) const OPENAI: ProviderRules = ProviderRules {
     requires_items_and_properties: true,
     argument_names: PropertyNameRule::Any,
     nested_property_names: PropertyNameRule::Any,
-    unsupported_reason: "OpenAI takes no such keyword here",
+    unsupported_reason: "OpenAI does not support this keyword here",
 };
 
 /// OpenAI's strict mode: the subset of its structured outputs.
@@ -147,7 +147,7 @@ pub(crate) const OPENAI_STRICT: ProviderRules = ProviderRules {
         ("string", "ipv6"),
         ("string", "uuid"),
     ]),
-    unsupported_reason: "OpenAI's strict schemas have no such keyword",
+    unsupported_reason: "OpenAI's strict schemas do not support this keyword",
     ..OPENAI
 };
 
@@ -156,7 +156,7 @@ pub(crate) const OPENAI_STRICT: ProviderRules = ProviderRules {
 pub(crate) const ANTHROPIC: ProviderRules = ProviderRules {
     requires_items_and_properties: false,
     argument_names: PropertyNameRule::Dotted,
-    unsupported_reason: "Anthropic takes no such keyword here",
+    unsupported_reason: "Anthropic does not support this keyword here",
     ..OPENAI
 };
 
@@ -202,7 +202,7 @@ pub(crate) const GEMINI: ProviderRules = ProviderRules {
     requires_items_and_properties: true,
     argument_names: PropertyNameRule::Identifier,
     nested_property_names: PropertyNameRule::Identifier,
-    unsupported_reason: "Gemini's Schema has no such keyword",
+    unsupported_reason: "Gemini's Schema does not support this keyword",
 };
 
 /// Gemini's `parametersJsonSchema`, with the keywords of its SDK. References are resolved
@@ -233,7 +233,7 @@ pub(crate) const GEMINI_JSON: ProviderRules = ProviderRules {
     requires_items_and_properties: true,
     argument_names: PropertyNameRule::Any,
     nested_property_names: PropertyNameRule::Any,
-    unsupported_reason: "Gemini's JSON Schema has no such keyword",
+    unsupported_reason: "Gemini's JSON Schema does not support this keyword",
 };
 
 /// Subset that Ollama's server accepts in a property. It drops other keywords without an error.
@@ -254,5 +254,5 @@ pub(crate) const OLLAMA: ProviderRules = ProviderRules {
     requires_items_and_properties: false,
     argument_names: PropertyNameRule::Any,
     nested_property_names: PropertyNameRule::Any,
-    unsupported_reason: "Ollama's server drops such a keyword",
+    unsupported_reason: "Ollama's server drops this keyword",
 };

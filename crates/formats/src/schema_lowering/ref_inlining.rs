@@ -36,7 +36,7 @@ impl SchemaWalker<'_> {
             };
             map = Cow::Owned(next);
         }
-        Err(self.unsupported_keyword("$ref", "its references lead on and on"))
+        Err(self.unsupported_keyword("$ref", "its chain of references is too long"))
     }
 
     /// Resolves `$ref`; keywords next to it override the target.
@@ -48,12 +48,12 @@ impl SchemaWalker<'_> {
             self.record_loss(
                 "$ref",
                 LossKind::Dropped,
-                "no schema stands there that could be shown",
+                "the reference has no schema as its target",
             );
             return Ok(map);
         };
         if self.open_refs.contains(&target) || self.depth > MAX_INLINE_DEPTH {
-            let why = "it leads back to itself, or too deep: what is inside is not shown";
+            let why = "it is recursive or too deep, so its content is omitted";
             self.record_loss("$ref", LossKind::Dropped, why);
             if let (Some(kind), false) = (found.get("type"), map.contains_key("type")) {
                 map.insert("type".to_owned(), kind.clone());
@@ -70,7 +70,7 @@ impl SchemaWalker<'_> {
     /// With the parts of `allOf` as one.
     fn merge_all_of(&mut self, mut map: SchemaObject) -> Result<SchemaObject, SchemaLoss> {
         let Some(Value::Array(parts)) = map.shift_remove("allOf") else { return Ok(map) };
-        self.record_loss("allOf", LossKind::Rewritten, "its parts are written as one");
+        self.record_loss("allOf", LossKind::Rewritten, "its parts are merged into one");
         for part in parts {
             let Value::Object(part) = part else { continue };
             let part = self.follow_refs(part)?;
@@ -87,16 +87,12 @@ impl SchemaWalker<'_> {
             }
             map = self.resolve_ref(map)?;
         }
-        Err(self.unsupported_keyword("$ref", "its references lead on and on"))
+        Err(self.unsupported_keyword("$ref", "its chain of references is too long"))
     }
 
     fn merge_recording_losses(&mut self, map: &mut SchemaObject, more: SchemaObject) {
         for keyword in schema_merge::merge_into(map, more) {
-            self.record_loss(
-                &keyword,
-                LossKind::Dropped,
-                "it is said twice, and the first is shown",
-            );
+            self.record_loss(&keyword, LossKind::Dropped, "it occurs twice; the first one is used");
         }
     }
 
@@ -110,7 +106,7 @@ impl SchemaWalker<'_> {
         self.record_loss(
             word,
             LossKind::DescribedOnly,
-            "the root may have no alternatives: their arguments are shown together",
+            "the root must not have alternatives, so their arguments are merged",
         );
         let mut groups = Vec::new();
         for (index, variant) in variants.into_iter().enumerate() {
@@ -125,7 +121,7 @@ impl SchemaWalker<'_> {
                     };
                     for keyword in variant.keys() {
                         if !matches!(keyword.as_str(), "type" | "properties" | "required") {
-                            let why = "it is said of one alternative only";
+                            let why = "it applies to one alternative only";
                             walker.record_loss(keyword, LossKind::Dropped, why);
                         }
                     }

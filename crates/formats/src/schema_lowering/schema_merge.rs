@@ -21,11 +21,11 @@ pub(super) fn approximate_bytes(value: &Value) -> usize {
     }
 }
 
-/// Merges `more` into `map`, so that both apply. Returns the keywords in conflict, whose value in
+/// Merges `other` into `map`, so that both apply. Returns the keywords in conflict, whose value in
 /// `map` remains.
-pub(super) fn merge_into(map: &mut SchemaObject, more: SchemaObject) -> Vec<String> {
+pub(super) fn merge_into(map: &mut SchemaObject, other: SchemaObject) -> Vec<String> {
     let mut conflicts = Vec::new();
-    for (keyword, value) in more {
+    for (keyword, value) in other {
         let Some(old) = map.get_mut(&keyword) else {
             map.insert(keyword, value);
             continue;
@@ -106,7 +106,7 @@ pub(super) fn describe_required_groups(
     (shared, has_note.then(|| format!("arguments that belong together: {text}")))
 }
 
-/// Adds to what is required.
+/// Adds names to the list of required properties.
 pub(super) fn add_required(map: &mut SchemaObject, names: &[String]) {
     if names.is_empty() {
         return;

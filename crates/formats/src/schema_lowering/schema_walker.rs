@@ -58,22 +58,22 @@ impl<'a> SchemaWalker<'a> {
         self.rules.accepted_keywords.is_none_or(|all| all.contains(&keyword))
     }
 
-    pub(super) fn record_loss(&mut self, keyword: &str, change: LossKind, why: &'static str) {
+    pub(super) fn record_loss(&mut self, keyword: &str, change: LossKind, reason: &'static str) {
         let (place, keyword) = (self.pointer.clone(), keyword.to_owned());
-        self.losses.push(SchemaLoss { pointer: place, keyword, change, reason: why });
+        self.losses.push(SchemaLoss { pointer: place, keyword, change, reason });
     }
 
     pub(super) fn current_pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// Why the tool cannot be shown at all.
-    pub(super) fn unsupported_keyword(&self, keyword: &str, why: &'static str) -> SchemaLoss {
+    /// Creates the loss for a tool that cannot be rendered at all.
+    pub(super) fn unsupported_keyword(&self, keyword: &str, reason: &'static str) -> SchemaLoss {
         let (place, keyword) = (self.pointer.clone(), keyword.to_owned());
-        SchemaLoss { pointer: place, keyword, change: LossKind::ToolOmitted, reason: why }
+        SchemaLoss { pointer: place, keyword, change: LossKind::ToolOmitted, reason }
     }
 
-    /// Before bytes of the schema are copied.
+    /// Charges a copy of schema bytes to the budget, before it is made.
     pub(super) fn charge_copy(&mut self, bytes: usize) -> Result<(), SchemaLoss> {
         self.copied_bytes += bytes;
         if self.copied_bytes > MAX_COPIED_BYTES {
@@ -83,7 +83,7 @@ impl<'a> SchemaWalker<'a> {
         Ok(())
     }
 
-    /// One schema, without what was lost.
+    /// Lowers one schema and records its losses.
     pub(super) fn lower_schema(
         &mut self,
         schema: &SchemaObject,
@@ -145,7 +145,7 @@ impl<'a> SchemaWalker<'a> {
         let is_root = self.pointer.is_empty();
         let walked = match keyword {
             "not" | "enum" | "const" if is_root => {
-                return Ok(KeywordOutcome::Lost("the root may not have it"));
+                return Ok(KeywordOutcome::Lost("the root must not have it"));
             }
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 self.at_child(keyword, |walker| walker.lower_schema_map(keyword, value))
@@ -166,7 +166,7 @@ impl<'a> SchemaWalker<'a> {
                 self.at_child(keyword, |walker| walker.lower_schema_array(keyword, value))
             }
             "required" if !value.is_array() => {
-                return Ok(KeywordOutcome::Lost("what is required is a list since draft 4"));
+                return Ok(KeywordOutcome::Lost("`required` is a list since draft 4"));
             }
             "enum" => return Ok(self.lower_enum(map, value)),
             "format" => return Ok(self.lower_format(map, value)),
@@ -181,7 +181,7 @@ impl<'a> SchemaWalker<'a> {
                 KeywordOutcome::Lost("every reference to it is resolved in place")
             }
             "$schema" | "$id" | "$comment" | "$anchor" => {
-                KeywordOutcome::Lost("it says nothing of the arguments")
+                KeywordOutcome::Lost("it does not describe the arguments")
             }
             _ => KeywordOutcome::Lost(self.rules.unsupported_reason),
         }
@@ -218,12 +218,11 @@ impl<'a> SchemaWalker<'a> {
                 self.record_loss(
                     keyword,
                     LossKind::Rewritten,
-                    "`true` is written as the empty schema",
+                    "`true` is rewritten as the empty schema",
                 );
                 Ok(Value::Object(SchemaObject::new()))
             }
-            _ => Err(self
-                .unsupported_keyword(keyword, "a schema that is true or false cannot be written")),
+            _ => Err(self.unsupported_keyword(keyword, "Boolean schemas are not supported")),
         }
     }
 
@@ -245,13 +244,13 @@ impl<'a> SchemaWalker<'a> {
             let walked = self.at_child(name, |walker| {
                 if inner && !walker.rules.nested_property_names.accepts_name(name) {
                     return Err(walker
-                        .unsupported_keyword(keyword, "a property may have no such name there"));
+                        .unsupported_keyword(keyword, "the property's name is not allowed there"));
                 }
                 if *value == Value::Bool(false) && walker.rules.accepted_keywords.is_some() {
                     walker.record_loss(
                         keyword,
                         LossKind::Dropped,
-                        "what may not be given is not shown",
+                        "a property that is never allowed is omitted",
                     );
                     return Ok(None);
                 }
@@ -277,7 +276,7 @@ impl<'a> SchemaWalker<'a> {
         if good {
             KeywordOutcome::Kept(value.clone())
         } else {
-            KeywordOutcome::Lost("not all of it can be listed")
+            KeywordOutcome::Lost("it is too large to list completely")
         }
     }
 
@@ -289,7 +288,7 @@ impl<'a> SchemaWalker<'a> {
         if known {
             KeywordOutcome::Kept(value.clone())
         } else {
-            KeywordOutcome::Lost("the format is not known there")
+            KeywordOutcome::Lost("the format is not supported there")
         }
     }
 }

@@ -30,7 +30,7 @@ impl SchemaWalker<'_> {
             Some(Value::String(kind)) if JSON_TYPES.contains(&kind.as_str()) => Ok(()),
             Some(Value::Array(kinds)) => self.split_types(map, kinds),
             None => self.infer_type(map),
-            Some(_) => Err(self.unsupported_keyword("type", "there is no such type")),
+            Some(_) => Err(self.unsupported_keyword("type", "unknown type")),
         }
     }
 
@@ -41,7 +41,7 @@ impl SchemaWalker<'_> {
         let none =
             map.get("properties").and_then(Value::as_object).is_none_or(SchemaObject::is_empty);
         if none && (open || map.contains_key("patternProperties")) {
-            return Err(self.unsupported_keyword("properties", "an object must say what is in it"));
+            return Err(self.unsupported_keyword("properties", "an object must have `properties`"));
         }
         Ok(())
     }
@@ -63,11 +63,7 @@ impl SchemaWalker<'_> {
                 continue;
             }
             nullable = true;
-            self.record_loss(
-                keyword,
-                LossKind::Rewritten,
-                "that it may be null is said by `nullable`",
-            );
+            self.record_loss(keyword, LossKind::Rewritten, "null is expressed by `nullable`");
             map.to_mut().insert(keyword.to_owned(), Value::Array(retained));
         }
         if let Some(Value::Array(kinds)) = map.get("type")
@@ -99,7 +95,7 @@ impl SchemaWalker<'_> {
             self.record_loss(
                 "anyOf",
                 change,
-                "alternatives that only require are no schemas there",
+                "alternatives with only `required` are not supported there",
             );
             return Ok(());
         }
@@ -109,7 +105,7 @@ impl SchemaWalker<'_> {
         self.record_loss(
             "anyOf",
             LossKind::Rewritten,
-            "what stands beside it belongs to each alternative",
+            "the keywords next to it are copied into each alternative",
         );
         let mut siblings = map.as_ref().clone();
         siblings.shift_remove("anyOf");
@@ -117,14 +113,11 @@ impl SchemaWalker<'_> {
         let mut each = Vec::with_capacity(list.len());
         for variant in list {
             let Value::Object(mut variant) = variant else {
-                return Err(self.unsupported_keyword(
-                    "anyOf",
-                    "a schema that is true or false cannot be written",
-                ));
+                return Err(self.unsupported_keyword("anyOf", "Boolean schemas are not supported"));
             };
             self.charge_copy(sibling_bytes)?;
             for keyword in schema_merge::merge_into(&mut variant, siblings.clone()) {
-                self.record_loss(&keyword, LossKind::Dropped, "an alternative says it otherwise");
+                self.record_loss(&keyword, LossKind::Dropped, "an alternative contradicts it");
             }
             each.push(Value::Object(variant));
         }
@@ -151,11 +144,16 @@ impl SchemaWalker<'_> {
         map: &mut Cow<'_, SchemaObject>,
         kinds: Vec<Value>,
     ) -> Result<(), SchemaLoss> {
-        self.record_loss("type", LossKind::Rewritten, "several types are alternatives");
+        self.record_loss(
+            "type",
+            LossKind::Rewritten,
+            "several types are rewritten as \
+            alternatives",
+        );
         let mut each = Vec::new();
         for kind in kinds {
             let Some(kind) = kind.as_str().filter(|kind| JSON_TYPES.contains(kind)) else {
-                return Err(self.unsupported_keyword("type", "there is no such type"));
+                return Err(self.unsupported_keyword("type", "unknown type"));
             };
             let is_allowed =
                 |keyword: &str| keywords_of_type(keyword).is_none_or(|of| of.contains(&kind));
@@ -185,9 +183,9 @@ impl SchemaWalker<'_> {
             || map.keys().find_map(|keyword| keywords_of_type(keyword)?.first().copied());
         let kind = of_values.or_else(of_keywords);
         let Some(kind) = kind.filter(|kind| JSON_TYPES.contains(kind)) else {
-            return Err(self.unsupported_keyword("type", "a schema must say its type"));
+            return Err(self.unsupported_keyword("type", "a schema must have a type"));
         };
-        self.record_loss("type", LossKind::Added, "a schema must say its type");
+        self.record_loss("type", LossKind::Added, "a schema must have a type");
         map.to_mut().insert("type".to_owned(), json!(kind));
         Ok(())
     }

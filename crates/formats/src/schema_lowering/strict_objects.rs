@@ -10,7 +10,7 @@ use super::schema_walker::{SchemaObject, SchemaWalker};
 const MAX_OPENAI_DEPTH: usize = 10;
 
 impl SchemaWalker<'_> {
-    /// After the keywords were walked.
+    /// Makes an object strict after the walk of its keywords.
     pub(super) fn make_strict(&mut self, out: &mut SchemaObject) -> Result<(), SchemaLoss> {
         if self.depth > MAX_OPENAI_DEPTH {
             return Err(
@@ -23,11 +23,11 @@ impl SchemaWalker<'_> {
         match out.get("additionalProperties") {
             Some(Value::Bool(false)) => {}
             Some(_) => {
-                let why = "nothing may be there but what is shown";
+                let why = "additional properties are not allowed";
                 self.record_loss("additionalProperties", LossKind::Dropped, why);
             }
             None => {
-                let why = "it must say that nothing else may be there";
+                let why = "it must forbid additional properties";
                 self.record_loss("additionalProperties", LossKind::Added, why);
             }
         }
@@ -46,7 +46,7 @@ impl SchemaWalker<'_> {
             }
             self.at_child("properties", |walker| {
                 walker.at_child(name, |walker| {
-                    let why = "it may be null instead of being left out";
+                    let why = "it can be null instead of being omitted";
                     walker.record_loss("type", LossKind::Rewritten, why);
                     walker.nullable_pointers.push(walker.current_pointer().to_owned());
                     Ok(())
@@ -56,7 +56,7 @@ impl SchemaWalker<'_> {
         let more = properties.keys().filter(|name| !required.contains(*name));
         let more: Vec<_> = more.map(|name| json!(name)).collect();
         if !more.is_empty() || !out.contains_key("required") {
-            self.record_loss("required", LossKind::Rewritten, "all of it must be required");
+            self.record_loss("required", LossKind::Rewritten, "all properties must be required");
         }
         let list = out.entry("required").or_insert_with(|| json!([]));
         if let Value::Array(list) = list {

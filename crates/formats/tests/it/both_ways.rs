@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tool::{Json, JsonLimits, Outcome, OutcomeBody};
 
-/// Formats whose arguments are an object; the others carry any text.
+/// Formats whose arguments must be an object; the others carry any text.
 fn objects_only(format: ProviderFormat) -> bool {
     !format.as_str().starts_with("openai")
 }

@@ -46,7 +46,11 @@ fn a_call_with_broken_arguments_does_not_take_the_others_down() {
         "the arguments of `t` are not valid JSON: key must be a string at line 1 column 2"
     );
     assert!(calls[1].parse_arguments().is_ok());
-    assert_eq!(error(2), "the arguments of `t` are no JSON object: expected object, found array");
+    assert_eq!(
+        error(2),
+        "the arguments of `t` are not a JSON object: expected object, found \
+        array"
+    );
 }
 
 #[test]
@@ -89,7 +93,7 @@ fn a_message_that_cannot_be_read_names_the_place() {
         "`tool_calls[0].type` is `custom`; expected `function`"
     );
     let many = vec![openai(&json!("{}"))[0].clone(); 129];
-    assert_eq!(bad(json!(many)), "`tool_calls` has 129 calls; 128 are allowed");
+    assert_eq!(bad(json!(many)), "`tool_calls` has 129 calls; the maximum is 128");
 }
 
 #[test]
@@ -124,6 +128,6 @@ fn an_mcp_call_that_cannot_be_read_names_the_place() {
     let null = json!({ "name": "a", "arguments": null });
     assert_eq!(
         read(ProviderFormat::Mcp, &null)[0].parse_arguments().unwrap_err(),
-        "the arguments of `a` are no JSON object: expected object, found null"
+        "the arguments of `a` are not a JSON object: expected object, found null"
     );
 }

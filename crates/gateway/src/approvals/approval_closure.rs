@@ -26,19 +26,19 @@ impl Gateway {
     pub(super) async fn close_call(
         &self,
         approvals: &ApprovalRegistry,
-        mut read: VersionedApproval,
+        mut versioned: VersionedApproval,
         (state, failure): (ApprovalState, CallFailure),
     ) -> Result<VersionedApproval, StoreError> {
         let code = failure.code;
         let response = CallResponse {
-            call_id: read.approval.id,
+            call_id: versioned.approval.id,
             status: CallStatus::Refused,
             result: Err(failure),
             elapsed_ms: 0,
         };
-        read.approval.set_result(state, self.components.clock.wall_now(), &response);
-        let read = approvals.write_approval(read).await?;
-        let approval = &read.approval;
+        versioned.approval.set_result(state, self.components.clock.wall_now(), &response);
+        let versioned = approvals.write_approval(versioned).await?;
+        let approval = &versioned.approval;
         self.components.ledger.record_refusal(RefusalRecord {
             call_id: approval.id,
             recorded_at: self.components.clock.wall_now(),
@@ -50,51 +50,51 @@ impl Gateway {
         });
         self.retain_ended(approvals, approval.id);
         approvals.notify_waiters(approval.id, Some(&response));
-        Ok(read)
+        Ok(versioned)
     }
 
     /// Voids an approval that no longer matches the current state.
     pub(super) async fn void_approval(
         &self,
         approvals: &ApprovalRegistry,
-        read: VersionedApproval,
+        versioned: VersionedApproval,
         failure: CallFailure,
     ) -> CallResponse {
         let message = failure.message.clone();
         self.close_and_record(
             approvals,
-            read,
+            versioned,
             (ApprovalState::Void, failure),
             (ApprovalStep::Void, &message),
         )
         .await
     }
 
-    /// Closes a call, and returns its response, whoever closed it.
+    /// Closes a call, and returns its final response even if another caller closed it.
     pub(super) async fn close_and_record(
         &self,
         approvals: &ApprovalRegistry,
-        read: VersionedApproval,
-        closure: (ApprovalState, CallFailure),
+        versioned: VersionedApproval,
+        final_state: (ApprovalState, CallFailure),
         (step, message): (ApprovalStep, &str),
     ) -> CallResponse {
-        let (id, before) = (read.approval.id, read.approval.to_response(false));
-        match self.close_call(approvals, read, closure).await {
-            Ok(read) => {
+        let (id, before) = (versioned.approval.id, versioned.approval.to_response(false));
+        match self.close_call(approvals, versioned, final_state).await {
+            Ok(versioned) => {
                 // A failure to record is logged; the call has not run.
-                self.record_step(&read.approval, step, None, Some(message)).ok();
-                notify_changed(approvals, &read.approval);
-                read.approval.to_response(false)
+                self.record_step(&versioned.approval, step, None, Some(message)).ok();
+                notify_changed(approvals, &versioned.approval);
+                versioned.approval.to_response(false)
             }
             Err(StoreError::Conflict { .. }) => {
                 let is_running_here = is_unfinished(approvals.index.phase_of(id));
                 match approvals.read_approval(id).await {
-                    Ok(Some(read)) => read.approval.to_response(is_running_here),
+                    Ok(Some(versioned)) => versioned.approval.to_response(is_running_here),
                     _ => before,
                 }
             }
             Err(error) => {
-                tracing::error!(%error, call = %id, "a held call is not closed");
+                tracing::error!(%error, call = %id, "cannot close a pending call");
                 before
             }
         }

@@ -1,4 +1,4 @@
-//! Approvals as interfaces return them.
+//! Details of an approval, as the interfaces return them.
 
 use serde::{Deserialize, Serialize};
 use tool::call_outcome::CallStatus;
@@ -170,9 +170,9 @@ fn serialize_time<S: serde::Serializer>(at: &WallTime, serializer: S) -> Result<
 }
 
 impl ApprovalDetails {
-    pub(crate) fn from_stored(kept: &StoredApproval) -> Self {
-        let caller = &kept.caller;
-        let decided = kept.decision.as_ref().map(|decision| ApprovalDecision {
+    pub(crate) fn from_stored(approval: &StoredApproval) -> Self {
+        let caller = &approval.caller;
+        let decided = approval.decision.as_ref().map(|decision| ApprovalDecision {
             subject: decision.decided_by.subject.clone(),
             key_id: decision.decided_by.key_id.clone(),
             interface: decision.interface,
@@ -180,35 +180,35 @@ impl ApprovalDetails {
             reason: decision.comment.clone(),
             is_own_call: is_same_person(&decision.decided_by, caller),
         });
-        let ended = kept.call_result.as_ref().map(|end| ApprovedCallResult {
+        let ended = approval.call_result.as_ref().map(|end| ApprovedCallResult {
             status: end.status,
             code: end.failure.as_ref().map(|(code, _)| *code),
             message: end.failure.as_ref().map(|(_, message)| message.clone()),
         });
         Self {
-            id: kept.id,
-            state: kept.state,
-            tool: kept.tool_key.name.to_string(),
-            source: kept.tool_key.source.to_string(),
-            reason: kept.reason.0.clone(),
-            reason_text: kept.reason.1.clone(),
-            approval_reasons: kept.approval_reasons.clone(),
+            id: approval.id,
+            state: approval.state,
+            tool: approval.tool_key.name.to_string(),
+            source: approval.tool_key.source.to_string(),
+            reason: approval.reason.0.clone(),
+            reason_text: approval.reason.1.clone(),
+            approval_reasons: approval.approval_reasons.clone(),
             requester: ApprovalRequester {
                 subject: caller.subject.clone(),
                 key_id: caller.key_id.clone(),
                 level: caller.level,
                 is_agent: caller.is_agent,
             },
-            interface: kept.interface,
-            arguments: sanitizer::escape_invisible(&kept.arguments),
-            arguments_sha256: kept.arguments_digest,
-            edit_count: kept.edit_count,
-            side_effects: kept.side_effects.clone(),
-            min_level: kept.min_level,
-            definition_digest: kept.definition_digest,
-            policy_digest: kept.policy_digest,
-            created_at: kept.created_at,
-            expires_at: kept.expires_at,
+            interface: approval.interface,
+            arguments: sanitizer::escape_invisible(&approval.arguments),
+            arguments_sha256: approval.arguments_digest,
+            edit_count: approval.edit_count,
+            side_effects: approval.side_effects.clone(),
+            min_level: approval.min_level,
+            definition_digest: approval.definition_digest,
+            policy_digest: approval.policy_digest,
+            created_at: approval.created_at,
+            expires_at: approval.expires_at,
             decision: decided,
             call_result: ended,
         }

@@ -38,7 +38,7 @@ impl Gateway {
                 match StoredApproval::decode(&row.bytes) {
                     Ok(kept) => count += usize::from(self.recover_entry(waits, &kept)),
                     Err(error) => {
-                        tracing::error!(%error, key = row.key, "a held call cannot be read");
+                        tracing::error!(%error, key = row.key, "cannot read a pending call");
                     }
                 }
             }
@@ -60,7 +60,10 @@ impl Gateway {
                 (ApprovalPhase::Approved(false), kept.expires_at.0.saturating_sub(wall))
             }
             ApprovalState::Consumed => {
-                tracing::warn!(call = %kept.id, "an approved call had begun and not ended: unknown");
+                tracing::warn!(
+                    call = %kept.id,
+                    "an approved call was interrupted; its outcome is unknown"
+                );
                 (ApprovalPhase::Completed, 0)
             }
             _ => (ApprovalPhase::Completed, 0),
@@ -151,26 +154,30 @@ impl Gateway {
     }
 
     /// Returns true if its time is over by either clock: the wall clock may jump back.
-    pub(crate) fn is_expired(&self, waits: &ApprovalRegistry, kept: &StoredApproval) -> bool {
-        kept.expires_at <= self.components.clock.wall_now()
-            || waits.index.is_expired(kept.id, self.components.clock.monotonic_now())
+    pub(crate) fn is_expired(
+        &self,
+        approvals: &ApprovalRegistry,
+        approval: &StoredApproval,
+    ) -> bool {
+        approval.expires_at <= self.components.clock.wall_now()
+            || approvals.index.is_expired(approval.id, self.components.clock.monotonic_now())
     }
 
     pub(crate) async fn expire_approval(
         &self,
-        waits: &ApprovalRegistry,
-        read: VersionedApproval,
+        approvals: &ApprovalRegistry,
+        versioned: VersionedApproval,
     ) -> CallResponse {
-        let told = match read.approval.state {
+        let told = match versioned.approval.state {
             ApprovalState::Approved => {
-                "the call was approved, and its caller did not come back in time"
+                "the call was approved, but its caller did not return in time"
             }
-            _ => "nobody approved the call in time; call again",
+            _ => "the approval expired; call again",
         };
         let failure = CallFailure::new(ErrorCode::ApprovalExpired, told);
         self.close_and_record(
-            waits,
-            read,
+            approvals,
+            versioned,
             (ApprovalState::Expired, failure),
             (ApprovalStep::Expired, told),
         )

@@ -121,32 +121,32 @@ pub(crate) struct NewIndexEntry<'a> {
 
 impl<'a> NewIndexEntry<'a> {
     pub(crate) fn from_approval(
-        kept: &'a StoredApproval,
+        approval: &'a StoredApproval,
         phase: ApprovalPhase,
         due: MonotonicTime,
     ) -> Self {
         Self {
-            id: kept.id,
-            caller: &kept.caller,
-            tool_and_caller_type: (&kept.tool_key, kept.caller_type),
-            bytes: kept.arguments.bytes().len(),
+            id: approval.id,
+            caller: &approval.caller,
+            tool_and_caller_type: (&approval.tool_key, approval.caller_type),
+            bytes: approval.arguments.bytes().len(),
             due,
             phase,
-            call_fingerprint: kept.call_fingerprint(),
+            call_fingerprint: approval.call_fingerprint(),
         }
     }
 }
 
 impl ApprovalIndex {
-    pub(crate) fn new(patience: &ApprovalSettings) -> Self {
+    pub(crate) fn new(settings: &ApprovalSettings) -> Self {
         let index = Self { state: Mutex::default() };
-        index.set_limits(patience);
+        index.set_limits(settings);
         index
     }
 
     /// Sets the limits for new entries.
-    pub(crate) fn set_limits(&self, patience: &ApprovalSettings) {
-        self.lock_state().limits = patience.into();
+    pub(crate) fn set_limits(&self, settings: &ApprovalSettings) {
+        self.lock_state().limits = settings.into();
     }
 
     fn lock_state(&self) -> MutexGuard<'_, IndexState> {
@@ -164,14 +164,13 @@ impl ApprovalIndex {
         if inner.entries.len() >= limits.total_calls
             || inner.bytes + new.bytes > limits.argument_bytes
         {
-            let told = "too many calls wait for an approval; have some decided, and try again";
+            let told = "too many pending calls; decide some of them and try again";
             return Err(CallFailure::new(ErrorCode::Busy, told));
         }
         let (most, most_bytes) = limits.key_limits();
         let counts = inner.key_counts(new.caller);
         if counts.entry_count >= most || counts.bytes + new.bytes > most_bytes {
-            let told =
-                "this key has had too many calls held, and they are kept for a while; try later";
+            let told = "too many recent approvals of this key are stored; try again later";
             return Err(CallFailure::new(ErrorCode::RateLimited, told));
         }
         while counts
@@ -183,14 +182,14 @@ impl ApprovalIndex {
         }
         if counts.pending_count >= limits.pending_calls {
             let told = format!(
-                "{} calls of this key wait for an approval, which is its limit; have them decided",
+                "this key already has {} pending calls, the maximum; decide them first",
                 counts.pending_count
             );
             return Err(CallFailure::new(ErrorCode::RateLimited, told));
         }
         if counts.request_times.len() >= limits.calls_per_minute {
             let told = format!(
-                "this key asked for {} approvals within a minute, which is its limit; try later",
+                "this key requested {} approvals within a minute, the maximum; try again later",
                 counts.request_times.len()
             );
             return Err(CallFailure::new(ErrorCode::RateLimited, told));
@@ -275,8 +274,8 @@ impl ApprovalIndex {
     /// pending ones or all.
     pub(crate) fn list_ids(
         &self,
-        (caller, sees): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
-        pending: bool,
+        (caller, is_visible): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
+        only_pending: bool,
         before: Option<CallId>,
     ) -> Vec<CallId> {
         let whose = caller_key(caller);
@@ -285,9 +284,10 @@ impl ApprovalIndex {
             .entries
             .iter()
             .filter(|(id, slot)| {
-                (!pending || slot.phase == ApprovalPhase::Pending)
+                (!only_pending || slot.phase == ApprovalPhase::Pending)
                     && before.is_none_or(|before| **id < before)
-                    && (*slot.caller_key == *whose || sees(&slot.org, &slot.tool_and_caller_type))
+                    && (*slot.caller_key == *whose
+                        || is_visible(&slot.org, &slot.tool_and_caller_type))
             })
             .map(|(id, _)| *id)
             .collect();
@@ -310,11 +310,12 @@ impl ApprovalIndex {
     }
 
     /// Finds the oldest unfetched call with this fingerprint.
-    pub(crate) fn find_unfetched(&self, caller: &Caller, mark: Digest) -> Option<CallId> {
+    pub(crate) fn find_unfetched(&self, caller: &Caller, fingerprint: Digest) -> Option<CallId> {
         let whose = caller_key(caller);
         let inner = self.lock_state();
-        let same =
-            |slot: &IndexEntry| slot.call_fingerprint == Some(mark) && *slot.caller_key == *whose;
+        let same = |slot: &IndexEntry| {
+            slot.call_fingerprint == Some(fingerprint) && *slot.caller_key == *whose
+        };
         inner.entries.iter().filter(|(_, slot)| same(slot)).map(|(id, _)| *id).min()
     }
 

@@ -23,27 +23,32 @@ impl Gateway {
         id: CallId,
         principal: &Principal,
         request: &CallRequest,
-        (looked, reason): (EvaluatedCall, DecisionReason),
+        (evaluated, reason): (EvaluatedCall, DecisionReason),
     ) -> Result<ExecutionState, CallRefusal> {
         // A call that continues with client input, or has no arguments of its own to show, has
         // nothing that a person could approve.
         let plain = matches!(request.target, CallTarget::Tool(_) | CallTarget::SourceTool { .. })
             && request.resumption.is_none();
         let Some(waits) = self.approvals.as_ref().filter(|_| plain) else {
-            return Err(policy_refusal(ErrorCode::ApprovalRequired, reason, &looked.reason_text));
+            return Err(policy_refusal(
+                ErrorCode::ApprovalRequired,
+                reason,
+                &evaluated.reason_text,
+            ));
         };
         let (most, size) =
-            (JsonLimits::ARGUMENTS.max_bytes, looked.arguments.as_json().bytes().len());
+            (JsonLimits::ARGUMENTS.max_bytes, evaluated.arguments.as_json().bytes().len());
         if size > most {
             let told = format!(
-                "the call needs an approval, and arguments of {size} bytes cannot be kept for one; {most} can"
+                "the call needs an approval, and its arguments have {size} bytes; the maximum is \
+                 {most}"
             );
             return Err(CallRefusal::with_reason(
                 CallFailure::new(ErrorCode::TooLarge, told),
                 reason,
             ));
         }
-        let kept = self.new_approval(id, principal, request, (&looked, reason));
+        let kept = self.new_approval(id, principal, request, (&evaluated, reason));
         waits
             .create_approval(self, &kept)
             .await
@@ -104,30 +109,30 @@ impl Gateway {
     /// Records a step of a pending approval.
     pub(crate) fn record_step(
         &self,
-        kept: &StoredApproval,
+        approval: &StoredApproval,
         step: ApprovalStep,
-        by: Option<(&Caller, Interface)>,
-        told: Option<&str>,
+        decided_by: Option<(&Caller, Interface)>,
+        message: Option<&str>,
     ) -> Result<(), CallFailure> {
         let waited = ApprovalStepRecord {
-            call_id: kept.id,
+            call_id: approval.id,
             step,
             recorded_at: self.components.clock.wall_now(),
-            caller: kept.caller.clone(),
-            interface: kept.interface,
-            tool_key: kept.tool_key.clone(),
-            definition_digest: kept.definition_digest,
-            policy_digest: kept.policy_digest,
-            reason: kept.reason.0.clone(),
-            arguments_digest: self.keyed_hasher.hash_bytes(kept.arguments.bytes()),
-            expires_at: kept.expires_at,
-            decided_by: by.map(|(caller, door)| (caller.clone(), door)),
-            comment: told.map(str::to_owned),
+            caller: approval.caller.clone(),
+            interface: approval.interface,
+            tool_key: approval.tool_key.clone(),
+            definition_digest: approval.definition_digest,
+            policy_digest: approval.policy_digest,
+            reason: approval.reason.0.clone(),
+            arguments_digest: self.keyed_hasher.hash_bytes(approval.arguments.bytes()),
+            expires_at: approval.expires_at,
+            decided_by: decided_by.map(|(caller, door)| (caller.clone(), door)),
+            comment: message.map(str::to_owned),
         };
         self.components.ledger.record_approval_step(&waited).map_err(|error| {
-            tracing::error!(%error, call = %kept.id, "a step of a held call is not on record");
-            let told = format!("it cannot be recorded: {error}");
-            CallFailure::new(ErrorCode::RecordUnavailable, told)
+            tracing::error!(%error, call = %approval.id, "cannot record a step of a pending call");
+            let message = format!("cannot record the approval: {error}");
+            CallFailure::new(ErrorCode::RecordUnavailable, message)
         })
     }
 }
@@ -165,7 +170,7 @@ impl ApprovalRegistry {
             kind: ApprovalEventKind::Requested,
             approval: ApprovalDetails::from_stored(kept),
         });
-        tracing::info!(tool = %kept.tool_key.name, call = %id, "held for an approval");
+        tracing::info!(tool = %kept.tool_key.name, call = %id, "call needs an approval");
         Ok(())
     }
 }

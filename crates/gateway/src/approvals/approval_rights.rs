@@ -23,9 +23,9 @@ pub(crate) struct ApproverScope<'a> {
 
 impl ApproverScope<'_> {
     /// Returns true if the called tool of this organisation and caller type is in its view.
-    pub(crate) fn is_visible(&self, org: &Org, tool: &ToolKey, by: CallerType) -> bool {
+    pub(crate) fn is_visible(&self, org: &Org, tool: &ToolKey, caller_type: CallerType) -> bool {
         let Some([direct, chain]) = &self.views else { return false };
-        let view = match by {
+        let view = match caller_type {
             CallerType::Direct => direct,
             CallerType::Chain => chain,
         };
@@ -35,35 +35,39 @@ impl ApproverScope<'_> {
 
 impl Gateway {
     /// Returns the pending calls that this principal sees as an approver.
-    pub(crate) fn approver_scope<'a>(&self, who: &'a Principal) -> ApproverScope<'a> {
-        let view = |by| self.view_for(who, by);
-        let approves = who.has_right(Right::Approve);
+    pub(crate) fn approver_scope<'a>(&self, principal: &'a Principal) -> ApproverScope<'a> {
+        let view = |by| self.view_for(principal, by);
+        let approves = principal.has_right(Right::Approve);
         let views = approves.then(|| [view(CallerType::Direct), view(CallerType::Chain)]);
-        ApproverScope { org: who.org(), views }
+        ApproverScope { org: principal.org(), views }
     }
 
     /// Returns true if this principal sees a pending call: its own, and as an approver those of
     /// tools that it could call itself.
-    pub(crate) fn is_visible_to(&self, who: &Principal, kept: &StoredApproval) -> bool {
-        let org = &kept.caller.org;
-        kept.belongs_to(who.caller())
-            || self.approver_scope(who).is_visible(org, &kept.tool_key, kept.caller_type)
+    pub(crate) fn is_visible_to(&self, principal: &Principal, approval: &StoredApproval) -> bool {
+        let org = &approval.caller.org;
+        approval.belongs_to(principal.caller())
+            || self.approver_scope(principal).is_visible(
+                org,
+                &approval.tool_key,
+                approval.caller_type,
+            )
     }
 
     /// Checks that this principal may decide about a call that it sees.
     pub(crate) fn check_may_decide(
-        who: &Principal,
-        kept: &StoredApproval,
+        principal: &Principal,
+        approval: &StoredApproval,
     ) -> Result<(), CallFailure> {
-        if !who.has_right(Right::Approve) {
-            let told = "the key lacks the right `approve`; an agent's key never has it";
+        if !principal.has_right(Right::Approve) {
+            let told = "the key lacks the right `approve`; an agent's key cannot have it";
             return Err(CallFailure::new(ErrorCode::Forbidden, told));
         }
-        if who.level() < kept.min_level {
+        if principal.level() < approval.min_level {
             let told = format!(
-                "the tool is for the level `{}` and above, and the key has `{}`",
-                kept.min_level,
-                who.level()
+                "the tool requires the level `{}`, but the key has `{}`",
+                approval.min_level,
+                principal.level()
             );
             return Err(CallFailure::new(ErrorCode::Forbidden, told));
         }
@@ -77,12 +81,13 @@ impl Gateway {
     /// by a key that the other subject created.
     pub(crate) fn check_not_own_call(
         &self,
-        waits: &ApprovalRegistry,
-        who: &Principal,
-        kept: &StoredApproval,
+        approvals: &ApprovalRegistry,
+        approver: &Principal,
+        approval: &StoredApproval,
     ) -> Result<(), CallFailure> {
-        let caller = &kept.caller;
-        if caller.org != *who.org() || (caller.is_agent && caller.key_id != who.key_id()) {
+        let caller = &approval.caller;
+        if caller.org != *approver.org() || (caller.is_agent && caller.key_id != approver.key_id())
+        {
             return Ok(());
         }
         let created = |creator: Option<&str>, by: &tool::Caller| {
@@ -90,19 +95,21 @@ impl Gateway {
                 .is_some_and(|creator| keys_and_subjects(by).any(|(_, subject)| subject == creator))
         };
         let now = self.components.clock.wall_now();
-        let by_approver = match waits.components.principal_resolver.resolve_caller(caller, now) {
-            CredentialStatus::Valid(principal) => created(principal.creator(), who.caller()),
+        let by_approver = match approvals.components.principal_resolver.resolve_caller(caller, now)
+        {
+            CredentialStatus::Valid(principal) => created(principal.creator(), approver.caller()),
             CredentialStatus::Invalid | CredentialStatus::NotStoredHere => false,
         };
-        if !is_same_person(who.caller(), caller) && !by_approver && !created(who.creator(), caller)
+        if !is_same_person(approver.caller(), caller)
+            && !by_approver
+            && !created(approver.creator(), caller)
         {
             return Ok(());
         }
         let told = format!(
-            "it is your own call: `{}` made it, and nobody approves an own call, by whatever interface or \
-             key; have another person with the right `approve` decide, whose key neither of you created \
-             for the other, or make the call with an agent's key (`toolkeep tool call --agent`) and \
-             approve that",
+            "you cannot approve your own call, which `{}` made: ask another person with the right \
+             `approve`, where neither of you created the other's key, or make the call with an \
+             agent's key (`toolkeep tool call --agent`) and approve that",
             caller.subject.escape_debug()
         );
         Err(CallFailure::new(ErrorCode::Forbidden, told))
@@ -112,23 +119,23 @@ impl Gateway {
     /// can do no more by another's call than by its own.
     pub(crate) fn check_may_edit(
         &self,
-        waits: &ApprovalRegistry,
-        who: &Principal,
-        (kept, args): (&StoredApproval, &CallArguments),
+        approvals: &ApprovalRegistry,
+        principal: &Principal,
+        (approval, args): (&StoredApproval, &CallArguments),
     ) -> Result<(), CallFailure> {
-        self.check_may_call(who, (kept, args), "you may not")?;
-        match waits
+        self.check_may_call(principal, (approval, args), "you may not")?;
+        match approvals
             .components
             .principal_resolver
-            .resolve_caller(&kept.caller, self.components.clock.wall_now())
+            .resolve_caller(&approval.caller, self.components.clock.wall_now())
         {
             CredentialStatus::Valid(caller) => self.check_may_call(
-                &kept.restrict_principal(&caller),
-                (kept, args),
+                &approval.restrict_principal(&caller),
+                (approval, args),
                 "the caller may not",
             ),
             CredentialStatus::Invalid => {
-                let told = "the key that made the call does not hold any more; deny the call";
+                let told = "the key that made the call is no longer valid; deny the call";
                 Err(CallFailure::new(ErrorCode::Conflict, told))
             }
             // It is decided when its caller presents the credential again.
@@ -150,7 +157,7 @@ impl Gateway {
         };
         let (entry, residual): (&Arc<CatalogEntry>, _) = view
             .find_by_key(&kept.tool_key)
-            .ok_or_else(|| refused("the tool is not there for it"))?;
+            .ok_or_else(|| refused("the tool is not available to it"))?;
         match self.preview_decision((who, by), (entry, residual), args) {
             (PolicyDecision::Deny(_), why) => Err(refused(&why)),
             (PolicyDecision::Allow(_) | PolicyDecision::RequireApproval(_), _) => Ok(()),

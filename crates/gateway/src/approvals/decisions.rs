@@ -32,16 +32,16 @@ impl Gateway {
     /// If the store does not respond.
     pub async fn list_approvals(
         &self,
-        who: &Principal,
-        pending: bool,
+        principal: &Principal,
+        only_pending: bool,
         (before, limit): (Option<CallId>, usize),
     ) -> Result<ApprovalPage, CallFailure> {
         let Some(waits) = &self.approvals else {
             return Ok(ApprovalPage { approvals: Vec::new(), next: None });
         };
-        let sight = self.approver_scope(who);
+        let sight = self.approver_scope(principal);
         let sees = |org: &Org, (tool, by): &(ToolKey, CallerType)| sight.is_visible(org, tool, *by);
-        let ids = waits.index.list_ids((who.caller(), sees), pending, before);
+        let ids = waits.index.list_ids((principal.caller(), sees), only_pending, before);
         let (mut approvals, mut last, limit) = (Vec::new(), None, limit.clamp(1, MAX_PAGE_SIZE));
         for id in ids {
             if approvals.len() >= limit {
@@ -51,7 +51,7 @@ impl Gateway {
             // It may have been removed meanwhile.
             let Some(read) = waits.read_approval(id).await? else { continue };
             let Some(read) = self.expire_if_due(waits, read).await? else { continue };
-            if !pending || read.approval.state == ApprovalState::Pending {
+            if !only_pending || read.approval.state == ApprovalState::Pending {
                 approvals.push(ApprovalDetails::from_stored(&read.approval));
             }
         }
@@ -80,10 +80,10 @@ impl Gateway {
     /// [`ErrorCode::NotFound`] for unknown and for invisible calls.
     pub async fn get_approval(
         &self,
-        who: &Principal,
+        principal: &Principal,
         id: CallId,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, read) = self.load_visible(who, id).await?;
+        let (waits, read) = self.load_visible(principal, id).await?;
         let read = self.expire_if_due(waits, read).await?;
         read.map(|read| ApprovalDetails::from_stored(&read.approval))
             .ok_or_else(|| no_such_approval(id))
@@ -118,7 +118,7 @@ impl Gateway {
         Self::check_may_decide(who, &read.approval)?;
         let read = self.require_pending(waits, read).await?;
         if seen.is_some_and(|seen| seen != read.approval.arguments_digest) {
-            let told = "the arguments were changed meanwhile; look at them again";
+            let told = "the arguments have changed since you read them; read them again";
             return Err(CallFailure::new(ErrorCode::Conflict, told));
         }
         Ok((waits, read))
@@ -145,20 +145,20 @@ impl Gateway {
     }
 
     /// Approves a call, which then runs once: immediately, if its caller's credential is stored
-    /// here. `seen` is the digest of the arguments that the approver reviewed, if stated.
+    /// here. `reviewed` is the digest of the arguments that the approver reviewed, if stated.
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`] if it cannot see the call, [`ErrorCode::Forbidden`] without the right or for
     /// an own call, [`ErrorCode::Conflict`] if it is decided, expired or changed.
     pub async fn approve_call(
         self: &Arc<Self>,
-        (who, door): (&Principal, Interface),
+        (principal, interface): (&Principal, Interface),
         id: CallId,
-        seen: Option<Digest>,
+        reviewed: Option<Digest>,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, read) = self.load_decidable(who, id, seen).await?;
-        self.check_not_own_call(waits, who, &read.approval)?;
-        self.apply_approval(waits, read, (who.caller(), door)).await
+        let (waits, read) = self.load_decidable(principal, id, reviewed).await?;
+        self.check_not_own_call(waits, principal, &read.approval)?;
+        self.apply_approval(waits, read, (principal.caller(), interface)).await
     }
 
     /// Confirms or refuses a call by the caller's own client, if the operator allows that for this
@@ -168,27 +168,30 @@ impl Gateway {
     /// [`ErrorCode::Forbidden`] if not, and as [`Gateway::approve_call`].
     pub async fn confirm_as_client(
         self: &Arc<Self>,
-        (who, door): (&Principal, Interface),
+        (principal, interface): (&Principal, Interface),
         id: CallId,
         agrees: bool,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, read) = self.load_visible(who, id).await?;
-        if !self.allows_client_confirmation(who) || !read.approval.belongs_to(who.caller()) {
-            let told = "this key's client may not give an approval; a person has to";
+        let (waits, read) = self.load_visible(principal, id).await?;
+        if !self.allows_client_confirmation(principal)
+            || !read.approval.belongs_to(principal.caller())
+        {
+            let told = "this key's client cannot approve calls; a person must approve it";
             return Err(CallFailure::new(ErrorCode::Forbidden, told));
         }
         let read = self.require_pending(waits, read).await?;
-        let by = (who.caller(), door);
+        let by = (principal.caller(), interface);
         if agrees {
             return self.apply_approval(waits, read, by).await;
         }
-        self.apply_denial(waits, read, (by, "the client refused")).await
+        self.apply_denial(waits, read, (by, "the client denied the call")).await
     }
 
     /// Returns true if this key's client may give the approval itself.
-    pub fn allows_client_confirmation(&self, who: &Principal) -> bool {
+    pub fn allows_client_confirmation(&self, principal: &Principal) -> bool {
         let waits = self.approvals.as_ref();
-        waits.is_some_and(|it| it.current_settings().client_confirming_keys.contains(who.key_id()))
+        let key = principal.key_id();
+        waits.is_some_and(|it| it.current_settings().client_confirming_keys.contains(key))
     }
 
     async fn apply_approval(
@@ -238,13 +241,13 @@ impl Gateway {
     /// As [`Gateway::approve_call`].
     pub async fn deny_call(
         &self,
-        (who, door): (&Principal, Interface),
+        (principal, interface): (&Principal, Interface),
         id: CallId,
         reason: Option<&str>,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, read) = self.load_decidable(who, id, None).await?;
+        let (waits, read) = self.load_decidable(principal, id, None).await?;
         let reason = reason.map(sanitize_reason).unwrap_or_default();
-        self.apply_denial(waits, read, ((who.caller(), door), &reason)).await
+        self.apply_denial(waits, read, ((principal.caller(), interface), &reason)).await
     }
 
     /// Withdraws a pending call of this caller; it then never runs.
@@ -254,16 +257,16 @@ impl Gateway {
     /// decided.
     pub async fn withdraw_call(
         &self,
-        who: &Principal,
+        principal: &Principal,
         id: CallId,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, read) = self.load_visible(who, id).await?;
-        if !read.approval.belongs_to(who.caller()) {
+        let (waits, read) = self.load_visible(principal, id).await?;
+        if !read.approval.belongs_to(principal.caller()) {
             return Err(CallFailure::new(ErrorCode::NotFound, format!("no approval `{id}`")));
         }
         let mut read = self.require_pending(waits, read).await?;
-        let told = "its caller took the call back";
-        let (by, door) = (who.caller().clone(), read.approval.interface);
+        let told = "the caller cancelled the call";
+        let (by, door) = (principal.caller().clone(), read.approval.interface);
         read.approval.decision = Some(self.new_decision((&by, door), Some(told.to_owned())));
         let failure = CallFailure::new(ErrorCode::ApprovalDenied, told);
         let read = self
@@ -302,31 +305,32 @@ impl Gateway {
     /// caller may not call with them, and as [`Gateway::approve_call`].
     pub async fn edit_arguments(
         &self,
-        (who, door): (&Principal, Interface),
+        (principal, interface): (&Principal, Interface),
         id: CallId,
         args: Json,
     ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, mut read) = self.load_decidable(who, id, None).await?;
-        let view = self.view_for(who, read.approval.caller_type);
+        let (waits, mut read) = self.load_decidable(principal, id, None).await?;
+        let view = self.view_for(principal, read.approval.caller_type);
         let found = view.find_by_key(&read.approval.tool_key).map(|(entry, _)| entry);
         let entry =
             found.filter(|entry| entry.definition_digest == read.approval.definition_digest);
         let entry = entry.ok_or_else(|| {
-            let told = "the tool is not the one that was called any more; deny the call";
+            let told = "another tool now has this name; deny the call";
             CallFailure::new(ErrorCode::Conflict, told)
         })?;
         let args = CallArguments::parse(args.bytes().clone()).map_err(|error| {
             CallFailure::new(ErrorCode::InvalidArguments, format!("the arguments: {error}"))
         })?;
         let args = crate::pipeline::validate_arguments(entry, args)?;
-        self.check_may_edit(waits, who, (&read.approval, &args))?;
+        self.check_may_edit(waits, principal, (&read.approval, &args))?;
         crate::pipeline::check_executor_accepts(entry, &args)?;
         let kept = &mut read.approval;
         kept.arguments_digest = catalog::canonical_json::arguments_digest(args.as_json());
         kept.arguments = args.as_json().clone();
         kept.edit_count = kept.edit_count.saturating_add(1);
         let read = waits.write_approval(read).await.map_err(decision_conflict)?;
-        self.record_step(&read.approval, ApprovalStep::Edited, Some((who.caller(), door)), None)?;
+        let decided_by = Some((principal.caller(), interface));
+        self.record_step(&read.approval, ApprovalStep::Edited, decided_by, None)?;
         Ok(notify_changed(waits, &read.approval))
     }
 
@@ -345,9 +349,12 @@ impl Gateway {
 }
 
 /// Notifies the observer of a change.
-pub(crate) fn notify_changed(waits: &ApprovalRegistry, kept: &StoredApproval) -> ApprovalDetails {
-    let shown = ApprovalDetails::from_stored(kept);
-    waits
+pub(crate) fn notify_changed(
+    approvals: &ApprovalRegistry,
+    approval: &StoredApproval,
+) -> ApprovalDetails {
+    let shown = ApprovalDetails::from_stored(approval);
+    approvals
         .components
         .observer
         .notify_event(&ApprovalEvent { kind: ApprovalEventKind::Changed, approval: shown.clone() });
@@ -365,13 +372,13 @@ fn already_decided(kept: &StoredApproval) -> CallFailure {
     let told = match kept.state {
         ApprovalState::Pending => "was changed by someone else".to_owned(),
         ApprovalState::Expired => "has expired".to_owned(),
-        ApprovalState::Void => "is void: what was approved was not there any more".to_owned(),
+        ApprovalState::Void => "is void: the approved call no longer exists".to_owned(),
         ApprovalState::Denied => format!("was denied{by}"),
         ApprovalState::Approved | ApprovalState::Consumed | ApprovalState::Done => {
             format!("was approved{by}")
         }
     };
-    CallFailure::new(ErrorCode::Conflict, format!("the approval `{}` {told} already", kept.id))
+    CallFailure::new(ErrorCode::Conflict, format!("the approval `{}` {told}", kept.id))
 }
 
 /// Returns the error of a decision that lost against another.
@@ -379,7 +386,7 @@ fn decision_conflict(error: StoreError) -> CallFailure {
     match error {
         StoreError::Conflict { .. } => CallFailure::new(
             ErrorCode::Conflict,
-            "someone else decided or changed it first; look again",
+            "someone else decided or changed it first; read it again",
         ),
         error @ StoreError::Unavailable(_) => store_failure(&error),
     }

@@ -28,7 +28,7 @@ impl Gateway {
     /// respond.
     pub async fn wait_for_result(
         self: &Arc<Self>,
-        who: &Principal,
+        principal: &Principal,
         id: CallId,
         wait: Duration,
     ) -> Result<CallResponse, CallFailure> {
@@ -37,7 +37,7 @@ impl Gateway {
             .clock
             .monotonic_now()
             .saturating_add(wait.min(super::MAX_DECISION_TIMEOUT));
-        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no held call `{id}`"));
+        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no pending call `{id}`"));
         let approvals = self.approvals.as_ref().ok_or_else(missing)?;
         loop {
             // Subscribes before reading, so that no change is missed.
@@ -45,7 +45,7 @@ impl Gateway {
             // Likewise: a call that is unfinished now, and has started when it is read, runs here.
             let phase = approvals.index.phase_of(id);
             let read = approvals.read_approval(id).await?.ok_or_else(missing)?;
-            if !read.approval.belongs_to(who.caller()) {
+            if !read.approval.belongs_to(principal.caller()) {
                 return Err(missing());
             }
             let response = read.approval.to_response(is_unfinished(phase));
@@ -59,7 +59,7 @@ impl Gateway {
                 (ApprovalState::Approved, Some(ApprovalPhase::Approved(false)))
                     if approvals.index.phase_of(id) == Some(ApprovalPhase::Approved(false)) =>
                 {
-                    self.resume_for_caller(approvals, who, &read.approval)?;
+                    self.resume_for_caller(approvals, principal, &read.approval)?;
                 }
                 (ApprovalState::Pending | ApprovalState::Approved, _) => {}
                 (ApprovalState::Consumed, phase) if is_unfinished(phase) => {}
@@ -101,7 +101,7 @@ impl Gateway {
     ) -> Result<(), CallFailure> {
         let decision = approval.decision.as_ref();
         let decided_by = decision.map(|decision| (&decision.decided_by, decision.interface));
-        let note = Some("its caller came back");
+        let note = Some("its caller returned");
         self.record_step(approval, ApprovalStep::Approved, decided_by, note)?;
         approvals.index.set_phase(approval.id, ApprovalPhase::Approved(true), None);
         self.spawn_resumption(who.clone(), approval.id);
@@ -110,18 +110,22 @@ impl Gateway {
 
     /// Finds a pending call of this principal that equals `request` and whose result was not
     /// fetched: for clients that can only call again.
-    pub fn find_unfetched_call(&self, who: &Principal, request: &CallRequest) -> Option<CallId> {
+    pub fn find_unfetched_call(
+        &self,
+        principal: &Principal,
+        request: &CallRequest,
+    ) -> Option<CallId> {
         let index = &self.approvals.as_ref()?.index;
         // There is nearly never one, and then nothing is read.
-        if !index.has_unfetched(who.caller()) {
+        if !index.has_unfetched(principal.caller()) {
             return None;
         }
         let args = request.arguments.validate(JsonLimits::ARGUMENTS).ok()?;
-        let view = self.view_for(who, request.caller_type);
+        let view = self.view_for(principal, request.caller_type);
         let (entry, _) = view.find_target(&request.target)?;
         let args = crate::pipeline::validate_arguments(entry, args).ok()?;
         let hash = catalog::canonical_json::arguments_digest(args.as_json());
-        index.find_unfetched(who.caller(), call_fingerprint(&entry.tool_key, hash))
+        index.find_unfetched(principal.caller(), call_fingerprint(&entry.tool_key, hash))
     }
 
     /// Returns the current response of a pending call to its caller, without side effects.
@@ -130,16 +134,16 @@ impl Gateway {
     /// As [`Gateway::wait_for_result`].
     pub async fn approval_result(
         &self,
-        who: &Principal,
+        principal: &Principal,
         id: CallId,
     ) -> Result<CallResponse, CallFailure> {
-        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no held call `{id}`"));
+        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no pending call `{id}`"));
         let approvals = self.approvals.as_ref().ok_or_else(missing)?;
         let is_running_here = is_unfinished(approvals.index.phase_of(id));
         let read = approvals
             .read_approval(id)
             .await?
-            .filter(|read| read.approval.belongs_to(who.caller()));
+            .filter(|read| read.approval.belongs_to(principal.caller()));
         Ok(read.ok_or_else(missing)?.approval.to_response(is_running_here))
     }
 
@@ -149,15 +153,15 @@ impl Gateway {
     /// As [`Gateway::wait_for_result`].
     pub async fn pending_request_of(
         &self,
-        who: &Principal,
+        principal: &Principal,
         id: CallId,
     ) -> Result<PendingRequest, CallFailure> {
-        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no held call `{id}`"));
+        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no pending call `{id}`"));
         let approvals = self.approvals.as_ref().ok_or_else(missing)?;
         let read = approvals
             .read_approval(id)
             .await?
-            .filter(|read| read.approval.belongs_to(who.caller()));
+            .filter(|read| read.approval.belongs_to(principal.caller()));
         let StoredApproval { tool_key, arguments, model_call, .. } =
             read.ok_or_else(missing)?.approval;
         Ok(PendingRequest { tool_key, arguments, model_call })

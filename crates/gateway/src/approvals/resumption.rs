@@ -32,9 +32,12 @@ enum ResumeAttempt {
 
 impl Gateway {
     /// Runs an approved call in its own task. The shutdown of the server waits for it to start.
-    pub(crate) fn spawn_resumption(self: &Arc<Self>, who: Principal, id: CallId) {
+    pub(crate) fn spawn_resumption(self: &Arc<Self>, principal: Principal, id: CallId) {
         let (gateway, starting) = (Arc::clone(self), self.starting.token());
-        drop(self.tasks.spawn(async move { gateway.resume_with_retry(&who, id, starting).await }));
+        drop(
+            self.tasks
+                .spawn(async move { gateway.resume_with_retry(&principal, id, starting).await }),
+        );
     }
 
     /// Resumes the call, and retries while there is no capacity.
@@ -56,7 +59,11 @@ impl Gateway {
                     delay = (delay * 2).min(MAX_RETRY_DELAY);
                 }
                 Ok(ResumeAttempt::NoCapacity(failure)) | Err(failure) => {
-                    tracing::warn!(call = %id, "an approved call did not go on: {}", failure.message);
+                    tracing::warn!(
+                        call = %id,
+                        "an approved call did not resume: {}",
+                        failure.message
+                    );
                     approvals.index.set_phase(id, ApprovalPhase::Approved(false), None);
                     return approvals.notify_waiters(id, None);
                 }
@@ -70,7 +77,7 @@ impl Gateway {
         who: &Principal,
         (id, starting): (CallId, Option<TaskTrackerToken>),
     ) -> Result<ResumeAttempt, CallFailure> {
-        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no held call `{id}`"));
+        let missing = || CallFailure::new(ErrorCode::NotFound, format!("no pending call `{id}`"));
         let read = approvals.read_approval(id).await?.ok_or_else(missing)?;
         if read.approval.state != ApprovalState::Approved {
             return Ok(ResumeAttempt::Finished(read.approval.to_response(false)));
@@ -134,20 +141,24 @@ impl Gateway {
         };
         let evaluated =
             self.evaluate_call(who, request, self.read_clocks()).map_err(|refusal| {
-                let message = format!("since the call was held: {}", refusal.failure.message);
+                let message = format!(
+                    "the call's conditions changed while it was pending: \
+                    {}",
+                    refusal.failure.message
+                );
                 ResumeFailure::permanent(CallFailure::new(refusal.failure.code, message))
             })?;
         if evaluated.entry.tool_key != approval.tool_key {
-            return Err(void("another tool has taken the name since the call was held".to_owned()));
+            return Err(void("another tool took the name while the call was pending".to_owned()));
         }
         if evaluated.entry.definition_digest != approval.definition_digest {
-            let message = "the tool's definition has changed since the call was held; call again";
+            let message = "the tool's definition changed while the call was pending; call again";
             return Err(void(message.to_owned()));
         }
         if catalog::canonical_json::arguments_digest(evaluated.arguments.as_json())
             != approval.arguments_digest
         {
-            return Err(void("the stored arguments are not those that were approved".to_owned()));
+            return Err(void("the stored arguments differ from the approved ones".to_owned()));
         }
         match evaluated.decision {
             PolicyDecision::Allow(_) => {}
@@ -158,14 +169,19 @@ impl Gateway {
                     .find(|reason| !approval.approval_reasons.contains(reason))
                 {
                     let message = format!(
-                        "the call is held for another reason now: {} (`{new}`); call again",
+                        "the call now needs an approval for another reason: {} (`{new}`); call \
+                         again",
                         evaluated.reason_text
                     );
                     return Err(void(message));
                 }
             }
             PolicyDecision::Deny(_) => {
-                let message = format!("since the call was held: {}", evaluated.reason_text);
+                let message = format!(
+                    "the call's conditions changed while it was pending: \
+                    {}",
+                    evaluated.reason_text
+                );
                 return Err(ResumeFailure::permanent(CallFailure::new(ErrorCode::Denied, message)));
             }
         }
@@ -193,7 +209,10 @@ impl Gateway {
     ) -> ExecutionResult {
         match self.record_intent(who, &request, &ready, self.components.clock.wall_now()).await {
             Err(failure) => {
-                tracing::error!(call = %approval.id, "an approval is used up, and the call did not run");
+                tracing::error!(
+                    call = %approval.id,
+                    "an approval was consumed, but the call did not run"
+                );
                 (CallStatus::Refused, Err(failure))
             }
             Ok(ticket) => self.execute_call(who, request, ready, ticket).await,
@@ -212,7 +231,7 @@ impl Gateway {
         match approvals.write_approval(read).await {
             Ok(read) => drop(notify_changed(approvals, &read.approval)),
             // The record has it; only a caller who comes later gets no result.
-            Err(error) => tracing::error!(%error, call = %id, "what came of it is not kept"),
+            Err(error) => tracing::error!(%error, call = %id, "cannot store the result"),
         }
         self.retain_ended(approvals, id);
     }

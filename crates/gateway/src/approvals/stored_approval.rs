@@ -1,4 +1,4 @@
-//! Approvals as the store holds them.
+//! Stored form of an approval: its call, caller, state and result.
 
 use bytes::Bytes;
 use identity::{Principal, RequestRestrictions};
@@ -173,9 +173,9 @@ impl StoredApproval {
         call_fingerprint(&self.tool_key, self.arguments_digest)
     }
 
-    /// Returns true if this is its caller, by whichever credential.
-    pub(crate) fn belongs_to(&self, who: &Caller) -> bool {
-        let Caller { org, subject, key_id: key, .. } = who;
+    /// Returns true if the approval belongs to this caller, with any of its credentials.
+    pub(crate) fn belongs_to(&self, caller: &Caller) -> bool {
+        let Caller { org, subject, key_id: key, .. } = caller;
         *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key_id
     }
 
@@ -204,7 +204,12 @@ impl StoredApproval {
     }
 
     /// Stores the result; a result that is too large reaches current waiters only.
-    pub(crate) fn set_result(&mut self, state: ApprovalState, at: WallTime, answer: &CallResponse) {
+    pub(crate) fn set_result(
+        &mut self,
+        state: ApprovalState,
+        ended_at: WallTime,
+        answer: &CallResponse,
+    ) {
         let answered = match &answer.result {
             Ok(ExecutionState::Completed(outcome))
                 if outcome.size_bytes() <= MAX_STORED_RESULT_BYTES =>
@@ -223,7 +228,7 @@ impl StoredApproval {
         };
         self.state = state;
         self.call_result = Some(StoredResult {
-            ended_at: at,
+            ended_at,
             status: answer.status,
             failure,
             outcome: answered,
@@ -231,7 +236,7 @@ impl StoredApproval {
         });
     }
 
-    /// Returns the current response for its caller. `here` means that it runs in this process.
+    /// Returns the current response for its caller.
     pub(crate) fn to_response(&self, is_running_here: bool) -> CallResponse {
         let elapsed_ms = self.call_result.as_ref().map_or(0, |end| end.elapsed_ms);
         let (status, result) = match (&self.state, &self.call_result) {
@@ -265,7 +270,7 @@ impl StoredResult {
             return Err(CallFailure::new(*code, message.clone()));
         }
         let Some(answered) = &self.outcome else {
-            let told = "the call ran, but its answer was too large to be kept for later";
+            let told = "the call ran, but its result was too large to store";
             return Err(CallFailure::new(ErrorCode::TooLarge, told));
         };
         let body = answered.body.clone();
@@ -284,7 +289,6 @@ pub(crate) fn call_fingerprint(tool: &ToolKey, args: Digest) -> Digest {
 }
 
 fn unknown_outcome() -> CallFailure {
-    let told = "the server ended while the call ran: whether it had its effect is unknown, and it is \
-                not run again by itself";
+    let told = "the server stopped during the call: its effect is unknown, and it is not retried";
     CallFailure::new(ErrorCode::Internal, told)
 }

@@ -727,7 +727,7 @@ async fn no_record_no_wait_and_no_store_no_wait() {
     assert_eq!(
         bench.wait_for_response(id).await.status,
         CallStatus::Succeeded,
-        "its caller came back"
+        "its caller returned"
     );
     assert_eq!(bench.executor.call_count(), 1);
 }

@@ -34,8 +34,8 @@ pub(super) struct ResidualTable {
 }
 
 impl ResidualTable {
-    pub(super) fn residual_at(&self, at: usize) -> Option<&ResidualPolicy> {
-        let kind = *self.chunks.get(at / CHUNK_TOOLS)?.get(at % CHUNK_TOOLS)?;
+    pub(super) fn residual_at(&self, index: usize) -> Option<&ResidualPolicy> {
+        let kind = *self.chunks.get(index / CHUNK_TOOLS)?.get(index % CHUNK_TOOLS)?;
         self.distinct_residuals.get(usize::from(kind).checked_sub(1)?)
     }
 
@@ -47,10 +47,10 @@ impl ResidualTable {
             && runs.into_iter().all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
-    /// Iterates over whether each tool is visible, in order, starting at `from`.
-    pub(super) fn visible_tools(&self, from: usize) -> impl Iterator<Item = bool> + Clone {
-        let runs = self.chunks.iter().skip(from / CHUNK_TOOLS);
-        runs.flat_map(|run| run.iter()).skip(from % CHUNK_TOOLS).map(|kind| *kind > 0)
+    /// Iterates over whether each tool is visible, in order, starting at `start`.
+    pub(super) fn visible_tools(&self, start: usize) -> impl Iterator<Item = bool> + Clone {
+        let runs = self.chunks.iter().skip(start / CHUNK_TOOLS);
+        runs.flat_map(|run| run.iter()).skip(start % CHUNK_TOOLS).map(|kind| *kind > 0)
     }
 }
 
@@ -98,8 +98,8 @@ struct InternedParts {
 
 impl ResidualInterner {
     /// Builds the table from shared parts where possible.
-    pub(super) fn build_table(&self, building: ResidualTableBuilder) -> ResidualTable {
-        let ResidualTableBuilder { distinct_residuals: kinds, indices: of } = building;
+    pub(super) fn build_table(&self, builder: ResidualTableBuilder) -> ResidualTable {
+        let ResidualTableBuilder { distinct_residuals: kinds, indices: of } = builder;
         // Residuals are sorted by hash, so that views with equal sets have equal indices.
         let mut order: Vec<_> = kinds.into_iter().zip(1_usize..).collect();
         order.sort_by_cached_key(|(kind, _)| self.hasher.hash_one(kind));
@@ -123,18 +123,18 @@ impl ResidualInterner {
     }
 
     /// Returns the source view, or an equal one of another view.
-    pub(super) fn intern_source_view(&self, seen: Arc<SourceView>) -> Arc<SourceView> {
+    pub(super) fn intern_source_view(&self, view: Arc<SourceView>) -> Arc<SourceView> {
         let mut kept = self.lock_interned();
-        let known = kept.source_views.entry(Arc::as_ptr(seen.merged_source()).addr()).or_default();
+        let known = kept.source_views.entry(Arc::as_ptr(view.merged_source()).addr()).or_default();
         if let Some(same) =
-            known.iter().find(|known| Arc::ptr_eq(known, &seen) || known.shares_parts_with(&seen))
+            known.iter().find(|known| Arc::ptr_eq(known, &view) || known.shares_parts_with(&view))
         {
             return Arc::clone(same);
         }
         if known.len() < MAX_SOURCE_VIEWS {
-            known.push(Arc::clone(&seen));
+            known.push(Arc::clone(&view));
         }
-        seen
+        view
     }
 
     fn lock_interned(&self) -> MutexGuard<'_, InternedParts> {

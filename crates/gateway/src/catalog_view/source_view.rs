@@ -24,13 +24,13 @@ pub(super) struct SourceView {
 
 impl SourceView {
     pub(super) fn new(
-        part: &Arc<MergedSource>,
+        merged_source: &Arc<MergedSource>,
         admit: impl Fn(&Arc<CatalogEntry>) -> Option<ResidualPolicy>,
-        shared: &ResidualInterner,
+        interner: &ResidualInterner,
     ) -> Arc<Self> {
         let mut residuals = ResidualTableBuilder::default();
         let (mut count, mut arguments) = (0, JsonLimits::ARGUMENTS.max_bytes);
-        for place in part.tools_from(0) {
+        for place in merged_source.tools_from(0) {
             let seen = place.as_ref().and_then(|entry| Some((entry, admit(entry)?)));
             if let Some((entry, _)) = &seen {
                 arguments = arguments.max(entry.tool.traits.argument_limits().max_bytes);
@@ -39,13 +39,13 @@ impl SourceView {
             residuals.push_residual(seen.map(|(_, residual)| residual));
         }
         // A class without any tool of a source that has tools does not get its other items either.
-        let closed = count == 0 && !part.source_catalog().tools.is_empty();
-        let methods = part.source_catalog().methods.iter();
+        let closed = count == 0 && !merged_source.source_catalog().tools.is_empty();
+        let methods = merged_source.source_catalog().methods.iter();
         let methods = methods.map(|entry| admit(entry).filter(|_| !closed)).collect();
-        let (part, print) = (Arc::clone(part), OnceLock::new());
-        let tools = shared.build_table(residuals);
-        shared.intern_source_view(Arc::new(Self {
-            merged_source: part,
+        let (merged_source, print) = (Arc::clone(merged_source), OnceLock::new());
+        let tools = interner.build_table(residuals);
+        interner.intern_source_view(Arc::new(Self {
+            merged_source,
             tools,
             methods,
             tool_count: count,
@@ -64,8 +64,8 @@ impl SourceView {
         self.tools.shares_parts_with(&other.tools) && self.methods == other.methods
     }
 
-    pub(super) fn residual_at(&self, place: usize) -> Option<&ResidualPolicy> {
-        self.tools.residual_at(place)
+    pub(super) fn residual_at(&self, index: usize) -> Option<&ResidualPolicy> {
+        self.tools.residual_at(index)
     }
 
     /// Finds a method by name with its residual.
@@ -78,10 +78,10 @@ impl SourceView {
     /// Iterates over the visible tools from an index on.
     pub(super) fn tools_from(
         &self,
-        place: usize,
+        index: usize,
     ) -> impl Iterator<Item = &Arc<CatalogEntry>> + Clone {
         let tools =
-            self.merged_source.tools_from(place).iter().zip(self.tools.visible_tools(place));
+            self.merged_source.tools_from(index).iter().zip(self.tools.visible_tools(index));
         tools.filter_map(|(entry, seen)| entry.as_ref().filter(|_| seen))
     }
 

@@ -210,10 +210,10 @@ impl SnapshotViews {
 impl ViewCache {
     /// Creates the cache of a gateway. For large catalogs, views are built before a snapshot
     /// becomes active, so that no call waits for one.
-    pub(crate) fn with_prebuild(parts: &GatewayComponents) -> Arc<Self> {
+    pub(crate) fn with_prebuild(components: &GatewayComponents) -> Arc<Self> {
         let views = Arc::new(Self::default());
-        let (told, clock) = (Arc::downgrade(&views), Arc::clone(&parts.clock));
-        parts.current.set_before_swap(move |next| {
+        let (told, clock) = (Arc::downgrade(&views), Arc::clone(&components.clock));
+        components.current.set_before_swap(move |next| {
             if let Some(views) = told.upgrade().filter(|_| next.catalog.len() > PREBUILD_MIN_TOOLS)
             {
                 views.prebuild(next, next.policy.is_time_dependent().then(|| clock.wall_now()));
@@ -285,23 +285,23 @@ impl ViewCache {
         ready.unwrap_or_else(|| SnapshotViews::for_snapshot(now, at))
     }
 
-    /// Returns the view of a rights class for this snapshot; `make` builds a missing one with an id
-    /// and the shared interner.
+    /// Returns the view of a rights class for this snapshot; `build` builds a missing one with an
+    /// id and the shared interner.
     pub(super) fn get_or_build(
         &self,
-        now: &CatalogSnapshot<Policy>,
-        at: Option<WallTime>,
+        snapshot: &CatalogSnapshot<Policy>,
+        time: Option<WallTime>,
         key: &ViewKey,
-        make: impl FnOnce(u64, &ResidualInterner) -> CatalogView,
+        build: impl FnOnce(u64, &ResidualInterner) -> CatalogView,
     ) -> Arc<CatalogView> {
-        match self.find_or_reserve(now, at, key) {
+        match self.find_or_reserve(snapshot, time, key) {
             Ok(view) => view,
             // Building, or waiting for it, delays no other connection of the thread.
             Err((slot, shared)) => run_blocking_if_large(
-                now.catalog.len().saturating_mul(EQUIVALENT_BYTES_PER_TOOL),
+                snapshot.catalog.len().saturating_mul(EQUIVALENT_BYTES_PER_TOOL),
                 || {
                     let id = || self.ids.fetch_add(1, Ordering::Relaxed);
-                    Arc::clone(slot.get_or_init(|| Arc::new(make(id(), &shared))))
+                    Arc::clone(slot.get_or_init(|| Arc::new(build(id(), &shared))))
                 },
             ),
         }

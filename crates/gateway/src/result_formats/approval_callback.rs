@@ -61,8 +61,8 @@ pub(super) struct CallbackResult {
 }
 
 impl CallbackApprover {
-    pub(super) fn new(who: Principal, ask: impl ApprovalCallback) -> Self {
-        Self { principal: who, callback: Arc::new(ask) }
+    pub(super) fn new(approver: Principal, callback: impl ApprovalCallback) -> Self {
+        Self { principal: approver, callback: Arc::new(callback) }
     }
 
     /// Asks the callback, applies its verdict and waits for the result. An earlier decision by
@@ -71,19 +71,26 @@ impl CallbackApprover {
         &self,
         gateway: &Arc<Gateway>,
         caller: &Principal,
-        held: CallResponse,
+        pending: CallResponse,
     ) -> CallbackResult {
-        let call = held.call_id;
+        let call = pending.call_id;
         let settled = gateway.wait_for_result(caller, call, MAX_DECISION_TIMEOUT);
         tokio::select! {
             told = self.apply_verdict(gateway, call) => match told {
                 Ok(approved) => {
                     let answer = gateway.wait_for_result(caller, call, MAX_DECISION_TIMEOUT).await;
-                    CallbackResult { response: response_or_failure(&held, answer), is_approved: approved }
+                    let response = response_or_failure(&pending, answer);
+                    CallbackResult { response, is_approved: approved }
                 }
-                Err(failure) => CallbackResult { response: response_or_failure(&held, Err(failure)), is_approved: false },
+                Err(failure) => {
+                    let response = response_or_failure(&pending, Err(failure));
+                    CallbackResult { response, is_approved: false }
+                }
             },
-            answer = settled => CallbackResult { response: response_or_failure(&held, answer), is_approved: false },
+            answer = settled => {
+                let response = response_or_failure(&pending, answer);
+                CallbackResult { response, is_approved: false }
+            }
         }
     }
 

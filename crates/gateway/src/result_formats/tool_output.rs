@@ -56,7 +56,9 @@ impl ToolOutput {
             }
             Ok(ExecutionState::Pending(PendingReason::Input { .. })) => {
                 (output.ok, output.status) = (false, "error");
-                output.output = "the tool asks for input, which nobody gives here".into();
+                output.output = "the tool requests input, which this interface does not \
+                    support"
+                    .into();
             }
             Ok(ExecutionState::Pending(wait)) => {
                 (output.status, output.requires_approval) = ("pending_approval", true);

@@ -65,30 +65,34 @@ impl ToolRunner {
         Self { gateway, principal, approver: None }
     }
 
-    /// Adds an approval callback, which decides about pending calls as `who` and needs its right
-    /// `approve`: see [`CallbackApprover`].
+    /// Adds an approval callback, which decides about pending calls as `approver` and needs its
+    /// right `approve`: see [`CallbackApprover`].
     #[must_use]
-    pub fn with_approval_callback(self, who: Principal, ask: impl ApprovalCallback) -> Self {
-        Self { approver: Some(CallbackApprover::new(who, ask)), ..self }
+    pub fn with_approval_callback(
+        self,
+        approver: Principal,
+        callback: impl ApprovalCallback,
+    ) -> Self {
+        Self { approver: Some(CallbackApprover::new(approver, callback)), ..self }
     }
 
     /// Runs one call and returns its result.
-    pub async fn execute_call(&self, asked: ModelToolCall) -> ToolResult {
+    pub async fn execute_call(&self, call: ModelToolCall) -> ToolResult {
         let view = self.gateway.view_for(&self.principal, CallerType::Direct);
-        let safety = view.find_tool(&asked.name).map(|(entry, _)| entry.tool.traits.safety);
+        let safety = view.find_tool(&call.name).map(|(entry, _)| entry.tool.traits.safety);
         let request =
-            CallRequest::new(asked.name.clone(), asked.arguments.clone(), Interface::Library);
+            CallRequest::new(call.name.clone(), call.arguments.clone(), Interface::Library);
         let answer = self.gateway.call_tool(&self.principal, request).await;
         let approver = self.approver.as_ref().filter(|_| needs_approval(&answer));
-        let Some(approver) = approver else { return tool_result(&asked, (safety, false), answer) };
+        let Some(approver) = approver else { return tool_result(&call, (safety, false), answer) };
         let decided = Box::pin(approver.decide_call(&self.gateway, &self.principal, answer)).await;
-        tool_result(&asked, (safety, decided.is_approved), decided.response)
+        tool_result(&call, (safety, decided.is_approved), decided.response)
     }
 
     /// Runs calls one after the other. Each has its own result.
-    pub async fn execute_calls(&self, asked: Vec<ModelToolCall>) -> Vec<ToolResult> {
-        let mut results = Vec::with_capacity(asked.len());
-        for one in asked {
+    pub async fn execute_calls(&self, calls: Vec<ModelToolCall>) -> Vec<ToolResult> {
+        let mut results = Vec::with_capacity(calls.len());
+        for one in calls {
             results.push(self.execute_call(one).await);
         }
         results
@@ -131,11 +135,11 @@ fn format_content(value: &serde_json::Value) -> String {
 
 fn pending_text(wait: &PendingReason, call: CallId) -> String {
     match wait {
-        PendingReason::Approval(_) => format!("Tool error: it waits for an approval: {call}"),
+        PendingReason::Approval(_) => format!("Tool error: the call needs an approval: {call}"),
         PendingReason::Input { .. } => {
-            "Tool error: it asks for input, which nobody gives here".to_owned()
+            "Tool error: the tool requests input, which this interface does not support".to_owned()
         }
-        PendingReason::Nested(call) => format!("Tool error: it waits for the call {call}"),
+        PendingReason::Nested(call) => format!("Tool error: the tool waits for the call {call}"),
     }
 }
 

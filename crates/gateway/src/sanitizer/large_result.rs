@@ -28,11 +28,11 @@ impl LargeResult<'_> {
     /// Stores the whole result and returns its replacement.
     pub(crate) async fn store_and_replace(
         self,
-        artefacts: &dyn ArtifactStore,
+        artifacts: &dyn ArtifactStore,
         owner: &Caller,
     ) -> Result<Outcome, ArtifactError> {
         let (OutcomeBody::Value(whole) | OutcomeBody::Mcp(whole)) = &self.outcome.body;
-        let kept = artefacts.store_artifact(owner, whole.bytes().clone()).await?;
+        let kept = artifacts.store_artifact(owner, whole.bytes().clone()).await?;
         let preview: String = whole.as_str().chars().take(PREVIEW_CHARS).collect();
         let is_error = self.outcome.is_error;
         Ok(Outcome { body: self.replacement_body(&kept, &preview), is_error })
@@ -73,8 +73,8 @@ impl LargeResult<'_> {
             return mcp_result([preview, &rest_text(kept)], self.outcome.is_error, artefact);
         }
         let told = format!(
-            "the tool ran and succeeded; do not call it again for this. Its answer is above the limit of {} bytes \
-             (`limits.result_bytes`), so that its structured content is left out; {}",
+            "the tool ran and succeeded; do not call it again for this. Its result exceeds the \
+             limit of {} bytes (`limits.result_bytes`), so its structured content is omitted; {}",
             self.max_result_bytes,
             rest_text(kept)
         );
@@ -86,8 +86,8 @@ fn rest_text(
     StoredArtifact { id, size_bytes: bytes, expires_at: expires }: &StoredArtifact,
 ) -> String {
     format!(
-        "the whole answer has {bytes} bytes and is kept until {expires}: read it with the tool `read_artefact` \
-         or `search_artefact`, or at /v1/artefacts/{id}"
+        "the full result has {bytes} bytes and is stored until {expires}: read it with the tool \
+         `read_artefact` or `search_artefact`, or at /v1/artefacts/{id}"
     )
 }
 

@@ -147,7 +147,10 @@ impl Gateway {
     pub(crate) async fn restore_taints(&self, store: &dyn Store) {
         let mono = self.components.clock.monotonic_now();
         if let Err(error) = self.visit_taint_rows(store, Some(mono)).await {
-            tracing::error!(%error, "what callers saw cannot be read: everyone counts as marked");
+            tracing::error!(
+                %error,
+                "cannot read the taints of callers; all callers are treated as tainted"
+            );
             self.taint_tracker.mark_everyone(mono);
         }
     }
@@ -173,7 +176,7 @@ impl Gateway {
                         continue;
                     }
                     (None, Some(mono)) => {
-                        tracing::error!(key = row.key, "who saw what cannot be read");
+                        tracing::error!(key = row.key, "cannot read a taint of a caller");
                         self.taint_tracker.mark_everyone(mono);
                         // It stays until everything that it may have contained has expired: a
                         // second start must see it too.
@@ -195,7 +198,7 @@ impl Gateway {
         match self.taint_tracker.write_pending(store, self.components.clock.wall_now()).await {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(%error, "what callers have seen is not kept yet");
+                tracing::warn!(%error, "cannot store the taints of callers yet");
                 false
             }
         }

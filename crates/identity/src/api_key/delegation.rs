@@ -41,24 +41,25 @@ pub struct DelegationRequest {
 }
 
 impl NewKey {
-    /// Requests a key delegated by `maker`, whose record is `own`: never broader than itself.
+    /// Requests a key delegated by `delegator`, whose record is `record`: never broader than
+    /// itself.
     ///
     /// # Errors
     /// [`KeyIssueError`] with the first missing grant or invalid value.
     pub fn delegate_key(
         id: KeyId,
-        (own, delegator): (&KeyRecord, &Principal),
+        (record, delegator): (&KeyRecord, &Principal),
         request: DelegationRequest,
         now: WallTime,
     ) -> Result<Self, KeyIssueError> {
-        if own.is_invitation() || request.rights.contains(&Right::NodesJoin) {
+        if record.is_invitation() || request.rights.contains(&Right::NodesJoin) {
             return Err(KeyIssueError::Invitation);
         }
-        if own.delegations.len() >= MAX_DELEGATION_DEPTH {
-            return Err(KeyIssueError::DelegationTooDeep(own.delegations.len()));
+        if record.delegations.len() >= MAX_DELEGATION_DEPTH {
+            return Err(KeyIssueError::DelegationTooDeep(record.delegations.len()));
         }
-        let subject = request.subject.unwrap_or_else(|| own.subject.clone());
-        if subject != own.subject && !delegator.has_right(Right::ActAs) {
+        let subject = request.subject.unwrap_or_else(|| record.subject.clone());
+        if subject != record.subject && !delegator.has_right(Right::ActAs) {
             return Err(KeyIssueError::MissingActAs(subject));
         }
         let level = request.level.unwrap_or(delegator.level());
@@ -75,29 +76,29 @@ impl NewKey {
             return Err(KeyIssueError::MissingRight(*right));
         }
         let limited = delegator.persona().and_then(|persona| persona.allowed_modules.as_ref());
-        if let (Some(own), Some(asked)) = (limited, &request.allowed_modules)
-            && let Some(module) = asked.difference(own).next()
+        if let (Some(record), Some(asked)) = (limited, &request.allowed_modules)
+            && let Some(module) = asked.difference(record).next()
         {
             return Err(KeyIssueError::ModuleNotAllowed(module.clone()));
         }
         let expires = delegated_expiry(delegator.expires_at(), request.expires_at, now)?;
         let hand_of = KeyDelegation {
-            delegated_by: own.id.to_string(),
+            delegated_by: record.id.to_string(),
             allowed_tools: request.allowed_tools.map(check_patterns).transpose()?,
             denied_tools: check_patterns(request.denied_tools)?,
             is_read_only: request.is_read_only,
             denies_network: request.denies_network,
             is_created_key: false,
         };
-        let delegations = own.delegations.iter().cloned().chain([hand_of]).collect();
+        let delegations = record.delegations.iter().cloned().chain([hand_of]).collect();
         let persona = request
             .allowed_modules
             .map(|all| Persona { name: "key".to_owned(), allowed_modules: Some(all) });
         Ok(Self {
-            org: own.org.clone(),
+            org: record.org.clone(),
             level,
-            level_fixed: level < own.level,
-            roles: own.roles.clone(),
+            level_fixed: level < record.level,
+            roles: record.roles.clone(),
             persona,
             rights: request.rights,
             delegations,

@@ -1,4 +1,5 @@
-//! Creation of keys by other keys: what a creator may grant, and how the new key stays bound to it.
+//! Creation of keys by other keys: the rights that a creator may grant, and the binding of the new
+//! key to its creator.
 //!
 //! Every route that creates a key goes through [`NewKey::created_by`], [`NewKey::delegate_key`] or
 //! [`NewKey::first_of_org`].
@@ -20,7 +21,7 @@ const ANONYMOUS_SUBJECT: &str = "anonymous";
 const MAX_ISSUER_NAME_BYTES: usize = 32;
 
 impl NewKey {
-    /// Prepares this key for creation by `maker` and sets the creator. A key created by a delegated
+    /// Prepares this key for creation by `creator` and records it. A key created by a delegated
     /// key is a delegation too: bound to its creator, never broader, never longer-lived.
     ///
     /// # Errors
@@ -28,17 +29,17 @@ impl NewKey {
     pub fn created_by(
         mut self,
         creator: &Principal,
-        ring: &KeyRing,
+        key_ring: &KeyRing,
     ) -> Result<Self, KeyIssueError> {
-        self.check_grantable_by(creator, ring.directory())?;
+        self.check_grantable_by(creator, key_ring.directory())?;
         if self.level == PermissionLevel::Owner && !creator.is_owner() {
             return Err(KeyIssueError::OwnerRequired);
         }
-        let acts_for_another = self.acts_for_another(creator, ring)?;
+        let acts_for_another = self.acts_for_another(creator, key_ring)?;
         self.creator = Some(creator.subject().to_owned());
-        self.level_fixed = subject_level(&self, ring).is_some_and(|level| self.level < level);
+        self.level_fixed = subject_level(&self, key_ring).is_some_and(|level| self.level < level);
         if creator.is_delegated() {
-            self.bind_to_creator(creator, ring, acts_for_another)
+            self.bind_to_creator(creator, key_ring, acts_for_another)
         } else {
             Ok(self)
         }
@@ -49,16 +50,19 @@ impl NewKey {
     ///
     /// # Errors
     /// [`KeyIssueError::NotForDelegatedKeys`] if the creator's key is delegated.
-    pub fn first_of_org(org: Org, id: KeyId, maker: &Principal) -> Result<Self, KeyIssueError> {
-        if maker.is_delegated() {
+    pub fn first_of_org(org: Org, id: KeyId, creator: &Principal) -> Result<Self, KeyIssueError> {
+        if creator.is_delegated() {
             return Err(KeyIssueError::NotForDelegatedKeys("create an organisation"));
         }
         Ok(Self {
             org,
-            level: maker.level(),
-            rights: FIRST_KEY_RIGHTS.into_iter().filter(|right| maker.has_right(*right)).collect(),
+            level: creator.level(),
+            rights: FIRST_KEY_RIGHTS
+                .into_iter()
+                .filter(|right| creator.has_right(*right))
+                .collect(),
             is_agent: false,
-            creator: Some(maker.subject().to_owned()),
+            creator: Some(creator.subject().to_owned()),
             ..Self::for_user(id, "owner")
         })
     }

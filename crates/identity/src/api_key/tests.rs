@@ -111,12 +111,12 @@ fn nobody_gives_more_than_he_has() {
     assert_eq!(
         faults,
         [
-            "your own level is `user`, so the key's cannot be `admin`",
+            "your own level is `user`, so the key cannot have the level `admin`",
             "your key belongs to the organisation `default`, not to `other`",
-            "your own key lacks the right `sources:refresh`, so it cannot give it",
-            "your own key lacks the role `ops`, so it cannot give it",
-            "your own persona is limited to some modules; name those that the key may use",
-            "your persona does not allow the module `shell`, so your key cannot give it",
+            "your own key lacks the right `sources:refresh`, so it cannot grant it",
+            "your own key lacks the role `ops`, so it cannot grant it",
+            "your own persona is limited to some modules; list those that the key may use",
+            "your persona does not allow the module `shell`, so your key cannot grant it",
         ]
     );
     let agent = principal(NewKey::for_agent(id("g")));

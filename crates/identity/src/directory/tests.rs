@@ -285,29 +285,29 @@ fn nobody_hands_on_what_he_has_not() {
                 level: Some(PermissionLevel::Admin),
                 ..DelegationRequest::default()
             },
-            "your own level is `user`, so the key's cannot be `admin`",
+            "your own level is `user`, so the key cannot have the level `admin`",
         ),
         (
             DelegationRequest {
                 rights: [Right::SourcesRefresh].into(),
                 ..DelegationRequest::default()
             },
-            "your own key lacks the right `sources:refresh`, so it cannot give it",
+            "your own key lacks the right `sources:refresh`, so it cannot grant it",
         ),
         (
             DelegationRequest {
                 allowed_modules: Some(modules(&["shell"])),
                 ..DelegationRequest::default()
             },
-            "your persona does not allow the module `shell`, so your key cannot give it",
+            "your persona does not allow the module `shell`, so your key cannot grant it",
         ),
         (
             DelegationRequest { is_person: true, ..DelegationRequest::default() },
-            "an agent cannot make a key for a person; mark the key as `agent`",
+            "an agent cannot create a key for a person; mark the key as `agent`",
         ),
         (
             DelegationRequest { expires_at: Some(WallTime(5_001)), ..DelegationRequest::default() },
-            "your own key ends before the one it would make; ask for less time",
+            "your own key expires before the new one would; use a shorter lifetime",
         ),
         (
             DelegationRequest { subject: Some("bob".to_owned()), ..DelegationRequest::default() },
@@ -318,7 +318,7 @@ fn nobody_hands_on_what_he_has_not() {
                 denied_tools: vec!["a\nb".to_owned()],
                 ..DelegationRequest::default()
             },
-            "`a\\nb` cannot be a pattern of tools; use 1 to 256 printable characters",
+            "invalid tool pattern `a\\nb`; use 1 to 256 printable characters",
         ),
     ];
     for (hand, told) in wrong {

@@ -29,13 +29,13 @@ pub struct JwkSet {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JwkSetError {
     /// The text is not a key set.
-    #[error("it is no set of keys: {0}")]
+    #[error("it is not a valid key set: {0}")]
     Invalid(String),
     /// The set has too many keys.
-    #[error("it has over {MAX_KEYS} keys")]
+    #[error("it has more than {MAX_KEYS} keys")]
     TooMany,
     /// The set has no key that can sign a token.
-    #[error("it has no key that could sign a token")]
+    #[error("it has no signing key")]
     Empty,
 }
 

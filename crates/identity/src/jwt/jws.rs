@@ -56,10 +56,7 @@ impl FromStr for SignatureAlgorithm {
         Self::ALL.iter().copied().find(|one| one.as_str() == word).ok_or_else(|| {
             let all: Vec<_> = Self::ALL.iter().map(|one| one.as_str()).collect();
             let word: String = word.chars().take(40).flat_map(char::escape_debug).collect();
-            format!(
-                "`{word}` is no algorithm that tokens may be signed with; use one of {}",
-                all.join(", ")
-            )
+            format!("unsupported signature algorithm `{word}`; use one of {}", all.join(", "))
         })
     }
 }

@@ -19,7 +19,7 @@ const MAX_CLAIM_PATH_DEPTH: usize = 8;
 pub(super) fn check_validity_period(
     claims: &TokenClaims,
     now: WallTime,
-    longest: u64,
+    max_lifetime: u64,
 ) -> Result<WallTime, CredentialErrorKind> {
     let read = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -35,7 +35,7 @@ pub(super) fn check_validity_period(
         return Err(CredentialErrorKind::NotYetValid);
     }
     let begun = iat.unwrap_or(now.0);
-    if exp > begun.saturating_add(longest).saturating_add(CLOCK_SKEW_MS) {
+    if exp > begun.saturating_add(max_lifetime).saturating_add(CLOCK_SKEW_MS) {
         return Err(CredentialErrorKind::LifetimeTooLong);
     }
     Ok(WallTime(exp.saturating_add(CLOCK_SKEW_MS)))
@@ -74,11 +74,11 @@ pub(super) fn subject_claim<'a>(claims: &'a TokenClaims, claim: &str) -> Option<
 }
 
 /// Finds a claim by its name, or else by a path with dots.
-pub(super) fn find_claim<'a>(claims: &'a TokenClaims, way: &str) -> Option<&'a Value> {
-    if let Some(value) = claims.get(way) {
+pub(super) fn find_claim<'a>(claims: &'a TokenClaims, path: &str) -> Option<&'a Value> {
+    if let Some(value) = claims.get(path) {
         return Some(value);
     }
-    let mut steps = way.split('.').take(MAX_CLAIM_PATH_DEPTH);
+    let mut steps = path.split('.').take(MAX_CLAIM_PATH_DEPTH);
     let first = claims.get(steps.next()?)?;
     steps.try_fold(first, |value, step| value.get(step))
 }

@@ -13,10 +13,10 @@ impl KeyRing {
         self.entries.values().filter(|held| held.invalid_reason_at(now).is_none()).count()
     }
 
-    /// Iterates over the keys that were revoked or expired before `until`, by their own record or a
-    /// parent's.
-    pub fn ended_before(&self, until: WallTime) -> impl Iterator<Item = &KeyRecord> {
-        let ended = move |record: &&KeyRecord| self.invalid_since(record, until).is_some();
+    /// Iterates over the keys that were revoked or expired before `deadline`, by their own record
+    /// or a parent's.
+    pub fn ended_before(&self, deadline: WallTime) -> impl Iterator<Item = &KeyRecord> {
+        let ended = move |record: &&KeyRecord| self.invalid_since(record, deadline).is_some();
         self.rows.values().map(|row| &row.record).filter(ended)
     }
 
@@ -38,14 +38,14 @@ impl KeyRing {
         &self,
         after: Option<&str>,
         limit: usize,
-        fits: impl Fn(&KeyRecord) -> bool,
+        matches: impl Fn(&KeyRecord) -> bool,
     ) -> Vec<&KeyRecord> {
         let mut page = BTreeMap::new();
         for row in self.rows.values() {
             let id = row.record.id.as_str();
             let late =
                 page.len() >= limit && page.last_key_value().is_some_and(|(last, _)| id > *last);
-            if late || after.is_some_and(|after| id <= after) || !fits(&row.record) {
+            if late || after.is_some_and(|after| id <= after) || !matches(&row.record) {
                 continue;
             }
             page.insert(id, &row.record);
@@ -62,8 +62,8 @@ impl KeyRing {
     }
 
     /// Counts the matching records.
-    pub fn count_records(&self, fits: impl Fn(&KeyRecord) -> bool) -> usize {
-        self.iter_records().filter(|record| fits(record)).count()
+    pub fn count_records(&self, matches: impl Fn(&KeyRecord) -> bool) -> usize {
+        self.iter_records().filter(|record| matches(record)).count()
     }
 
     /// Returns all records ordered by id.

@@ -82,13 +82,10 @@ fn all_refusals_show_one_face() {
     for (presented, now, reason) in cases {
         let error = ring.verify_key(Some(presented), now).unwrap_err();
         assert_eq!(error.reason(), reason, "{presented}");
-        assert_eq!(
-            error.to_string(),
-            "the credential is not valid here: unknown, expired or revoked"
-        );
+        assert_eq!(error.to_string(), "the credential is invalid: unknown, expired or revoked");
         assert_eq!(
             format!("{error:?}"),
-            "CredentialError(the credential is not valid here: unknown, expired or revoked)"
+            "CredentialError(the credential is invalid: unknown, expired or revoked)"
         );
     }
     assert!(ring.verify_key(Some(secret.expose()), WallTime(1_999)).is_ok());

@@ -32,7 +32,7 @@ pub enum PinVerdict {
 #[derive(Debug, thiserror::Error)]
 pub enum DecidePinError {
     /// The pin does not exist.
-    #[error("there is no pin of `{tool}` of source `{source_name}`")]
+    #[error("no pin of the tool `{tool}` of the source `{source_name}`")]
     NotFound {
         /// Name of the source.
         source_name: SourceName,
@@ -97,12 +97,12 @@ impl PinRegistry {
         &self,
         (source, tool): (&SourceName, &ToolName),
         (decision, definition): (PinVerdict, Digest),
-        (by, reason): (&Caller, Option<String>),
+        (reviewer, reason): (&Caller, Option<String>),
     ) -> Result<Pin, DecidePinError> {
         let shard = shard_index(tool);
         let word = PinDecision {
             definition_digest: definition,
-            decided_by: by.subject.clone(),
+            decided_by: reviewer.subject.clone(),
             decided_at: self.clock.wall_now(),
             reason: reason.clone(),
         };
@@ -119,7 +119,7 @@ impl PinRegistry {
                     recorded_at: word.decided_at,
                     org: self.org.clone(),
                     kind: change.as_str().to_owned(),
-                    changed_by: Some(by.clone()),
+                    changed_by: Some(reviewer.clone()),
                     source: Some(source.clone()),
                     tool: Some(tool.clone()),
                     digest_before: old.active.as_ref().map(|active| active.digest),

@@ -85,7 +85,7 @@ impl PinStore {
             return Ok((None, BTreeMap::new()));
         };
         let pins = serde_json::from_slice(&row.bytes).map_err(|error| {
-            StoreError::Unavailable(format!("the pins in `{key}` cannot be read: {error}"))
+            StoreError::Unavailable(format!("cannot parse the pins in `{key}`: {error}"))
         })?;
         Ok((Some(row.version), pins))
     }
@@ -162,7 +162,7 @@ impl PinStore {
 
 fn encode_pins(pins: &BTreeMap<ToolName, Pin>) -> Result<Bytes, StoreError> {
     let written = serde_json::to_vec(pins).map(Bytes::from);
-    written.map_err(|error| StoreError::Unavailable(format!("pins cannot be written: {error}")))
+    written.map_err(|error| StoreError::Unavailable(format!("cannot encode pins: {error}")))
 }
 
 fn drop_text(pin: &mut Pin) {

@@ -1,5 +1,5 @@
-//! Fast path of the validator: accepts only text that the serde path accepts too, and leaves every
-//! doubtful case to it, which reports errors with locations.
+//! Fast path of the validator. It accepts only text that the serde path accepts; every doubtful
+//! case goes to the serde path, which reports errors with locations.
 //!
 //! Accepted are texts without `\u` escapes, with short numbers and with few keys per object.
 

@@ -94,7 +94,7 @@ impl SegmentClassifier<'_> {
         if !broken && let Some(first) = scan.first_seq.filter(|first| *first != self.expected_seq) {
             let expected = self.expected_seq;
             if first < expected {
-                let text = format!("begins with record {first} again, {expected} comes next");
+                let text = format!("begins with record {first} again, expected {expected}");
                 self.add_finding(
                     scan,
                     SEGMENT_HEADER_BYTES as u64,
@@ -144,7 +144,7 @@ impl SegmentClassifier<'_> {
                 (DamageKind::InvalidHeader, text)
             }
             (ScanFaultKind::Checkpoint, _) => {
-                (DamageKind::ChainMismatch, "a checkpoint does not say what one says".to_owned())
+                (DamageKind::ChainMismatch, "a checkpoint is malformed".to_owned())
             }
             (ScanFaultKind::OutOfOrder, after) => {
                 let after = after.unwrap_or(0);
@@ -156,20 +156,24 @@ impl SegmentClassifier<'_> {
                 (kind, format!("record {after} follows record {}", expected - 1))
             }
             (ScanFaultKind::Garbage(bad), Some(after)) if after <= expected => {
-                (DamageKind::InsertedBytes, format!("{bad}, where no record was"))
+                (DamageKind::InsertedBytes, format!("{bad}, where no record was expected"))
             }
             (ScanFaultKind::Garbage(_), None) if next == Some(expected) => {
                 self.scan.discard_range(scan, fault.offset, (DiscardReason::Relocated, 0));
                 return ScanFlow::Continue;
             }
-            (ScanFaultKind::Garbage(bad), _) if expected <= self.scan.required_seq => {
-                (DamageKind::CorruptRecord, format!("{bad}, and record {expected} was on the disk"))
-            }
+            (ScanFaultKind::Garbage(bad), _) if expected <= self.scan.required_seq => (
+                DamageKind::CorruptRecord,
+                format!(
+                    "{bad}, but record {expected} was synced to \
+                    disk"
+                ),
+            ),
             // The system ran on, so that only a write that was under way can have left something.
             (ScanFaultKind::Garbage(bad), after)
                 if self.scan.is_complete && (after.is_some() || *bad != FrameError::Truncated) =>
             {
-                (DamageKind::CorruptRecord, format!("{bad}, where no crash explains it"))
+                (DamageKind::CorruptRecord, format!("{bad}, which no crash explains"))
             }
             (ScanFaultKind::Garbage(_), after) => {
                 let records = after.zip(scan.last_seq).map_or(0, |(a, z)| z.saturating_sub(a) + 1);

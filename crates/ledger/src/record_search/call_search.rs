@@ -1,4 +1,4 @@
-//! The records of one call.
+//! Search for all records of one call, oldest first.
 
 use tool::ledger::LedgerRecord;
 use tool::{CallId, LedgerError};
@@ -11,7 +11,7 @@ use super::segment_parts::VisitFlow;
 use super::{INDEX_CHUNK_ENTRIES, RecordSearch};
 
 impl RecordSearch<'_> {
-    /// All records of a call, oldest first.
+    /// Returns all records of a call, oldest first.
     pub(crate) fn list_for_call(mut self, call: CallId) -> Result<Vec<LedgerRecord>, LedgerError> {
         let (entries, first) = self.index_entries_of(call);
         let mut found =

@@ -1,4 +1,4 @@
-//! Parts of segments: selection of those that a search reads, and reading one.
+//! Selection and reading of the segment parts that a search needs.
 
 use std::io;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl RecordSearch<'_> {
         parts
     }
 
-    /// The parts of a segment that can hold records with all of the keys, newest first.
+    /// Returns the parts of a segment that can hold records with all of the keys, newest first.
     pub(super) fn find_parts_with_all(
         &mut self,
         span: (SegmentSpan, u64),
@@ -120,7 +120,11 @@ impl RecordSearch<'_> {
         probe_keys(&self.inner.writer_dir, head, keys).unwrap_or_else(|error| {
             let mut index = self.inner.lock_index();
             if index.contains_segment(head.number) {
-                tracing::warn!(%error, segment = head.number, "the filter of a segment of the record cannot be read; it is built anew");
+                tracing::warn!(
+                    %error,
+                    segment = head.number,
+                    "cannot read the filter of a segment of the record; it is rebuilt"
+                );
                 index.reject_filter(head.number);
                 self.inner.filter_work.request_refresh();
             }
@@ -161,12 +165,12 @@ impl RecordSearch<'_> {
     pub(super) fn read_records(
         &self,
         part: &SegmentPart,
-        places: impl Iterator<Item = (u64, u64)>,
+        positions: impl Iterator<Item = (u64, u64)>,
     ) -> Result<Vec<LedgerRecord>, LedgerError> {
         let Some(file) = self.open_part(part)? else { return Ok(Vec::new()) };
         let failed = |error: io::Error| self.read_error(part.span.number, &error);
         let read = |(seq, offset)| read_record(file.as_ref(), seq, offset).transpose();
-        places.filter_map(read).collect::<io::Result<_>>().map_err(failed)
+        positions.filter_map(read).collect::<io::Result<_>>().map_err(failed)
     }
 
     /// Opens the file of a part; `None` if retention removed it meanwhile.

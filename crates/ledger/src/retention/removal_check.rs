@@ -1,4 +1,4 @@
-//! Check of a segment before its removal, and its tombstone.
+//! Check that a segment may be removed, and the tombstone that replaces it.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,23 +30,24 @@ fn deferred<T>(text: impl Into<String>) -> Result<T, RemovalBlocked> {
 /// Builds the tombstone of the segment, if it may be removed.
 pub(super) fn check_removal(
     inner: &LedgerInner,
-    (number, why): (u32, RemovalReason),
-    there: &SegmentInventory,
-    signed: &LedgerCheckpoint,
+    (number, reason): (u32, RemovalReason),
+    inventory: &SegmentInventory,
+    signed_checkpoint: &LedgerCheckpoint,
 ) -> Result<Tombstone, RemovalBlocked> {
     let site = &inner.writer_dir;
-    let later: Vec<_> = there.segments.iter().copied().filter(|at| *at > number).collect();
+    let later: Vec<_> = inventory.segments.iter().copied().filter(|at| *at > number).collect();
     let told = |error: io::Error| {
-        let what = format!("`{}` cannot be looked over", segment_name(&site.writer_name, number));
+        let what = format!("cannot scan `{}`", segment_name(&site.writer_name, number));
         RemovalBlocked::Failed(io_failure(&what, &site.dir, &error))
     };
-    let chain = chain_before(site, number, there)?;
+    let chain = chain_before(site, number, inventory)?;
     let sealed = SealedRange::load_range(site, number, &later, &chain).map_err(told)??;
-    if signed.writer != site.writer_name || signed.last_seq < sealed.last_seq {
+    if signed_checkpoint.writer != site.writer_name || signed_checkpoint.last_seq < sealed.last_seq
+    {
         return deferred(format!("segment {number} is not sealed by a signed checkpoint yet"));
     }
     let before = ChainState::from_chain(&chain, chain.peaks().to_vec());
-    let mut calls = OpenCalls::from_tombstone(there.last_tombstone.as_ref());
+    let mut calls = OpenCalls::from_tombstone(inventory.last_tombstone.as_ref());
     let mut reading = TombstoneBuilder::new(chain, &sealed);
     reading.read_segment(site, number, &mut calls).map_err(told)??;
     let (stood, root) = reading.finish_states();
@@ -68,8 +69,8 @@ pub(super) fn check_removal(
         started_at: begun,
         newest_before: until,
         removed_at: inner.clock.wall_now(),
-        reason: why,
-        signed_through: signed.last_seq,
+        reason,
+        signed_through: signed_checkpoint.last_seq,
         initial_state: before,
         states: stood,
         open_calls: open,
@@ -87,7 +88,7 @@ fn chain_before(
         None if number == 1 => Ok(HashChain::new(&site.writer_name)),
         Some(tomb) if tomb.number.checked_add(1) == Some(number) => {
             let after = tomb.chain_after();
-            after.map_or_else(|| deferred("the tombstone before it does not fit together"), Ok)
+            after.map_or_else(|| deferred("the previous tombstone is inconsistent"), Ok)
         }
         _ => deferred(format!("the segments before segment {number} are missing")),
     }
@@ -114,7 +115,7 @@ impl SealedRange {
             let first = first_seq(site, *at)?;
             next = [next, first].into_iter().flatten().min();
         }
-        let Some(next) = next else { return Ok(deferred("nothing is on record behind it yet")) };
+        let Some(next) = next else { return Ok(deferred("no later record exists yet")) };
         if scan.last_seq.is_some_and(|last| last >= next) {
             scan.discard_from(site, next, None)?;
         }
@@ -125,7 +126,8 @@ impl SealedRange {
             && scan.last_seq.map_or(expected, |last| last + 1) == next;
         if !whole {
             return Ok(deferred(format!(
-                "segment {number} is not as it was written: it stays, and all behind it; `toolkeep record verify` tells more"
+                "segment {number} was changed: it and all later segments are kept; run `toolkeep \
+                 record verify` for details"
             )));
         }
         let last = next - 1;
@@ -210,7 +212,8 @@ impl<'a> TombstoneBuilder<'a> {
         while let Some(mark) = self.checkpoints.next_if(|mark| mark.last_seq <= frame.seq) {
             if !self.chain.matches_checkpoint(mark) {
                 return deferred(format!(
-                    "the records up to {} are not those that their checkpoint sealed: they stay; `toolkeep record verify` tells more",
+                    "the records up to {} do not match their checkpoint and are kept; run \
+                     `toolkeep record verify` for details",
                     mark.last_seq
                 ));
             }
@@ -255,7 +258,7 @@ impl<'a> TombstoneBuilder<'a> {
         }
         match self.checkpoints.peek() {
             None => Ok(Ok(())),
-            Some(_) => Ok(deferred("the records behind it are not whole")),
+            Some(_) => Ok(deferred("the records after it are incomplete")),
         }
     }
 }
@@ -308,7 +311,10 @@ impl OpenCalls {
         number: u32,
     ) -> io::Result<Result<(), RemovalBlocked>> {
         if let Some(call) = self.started_at_seq.keys().find(|call| inner.is_running(**call)) {
-            return Ok(deferred(format!("call `{call}` began in segment {number} and still runs")));
+            return Ok(deferred(format!(
+                "call `{call}` began in segment {number} and is still \
+                running"
+            )));
         }
         let now = inner.clock.wall_now().0;
         self.pending_approvals.retain(|_, at| now.saturating_sub(at.0) < MAX_APPROVAL_AGE_MS);
@@ -329,7 +335,7 @@ impl OpenCalls {
         }
         match self.pending_approvals.keys().next() {
             None => Ok(Ok(())),
-            Some(call) => Ok(deferred(format!("call `{call}` is held since segment {number}"))),
+            Some(call) => Ok(deferred(format!("call `{call}` is pending since segment {number}"))),
         }
     }
 

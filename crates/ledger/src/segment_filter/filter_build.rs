@@ -32,16 +32,16 @@ pub(crate) struct FilterBuildContext<'a> {
 /// Builds the filter of the sealed segment `number`. `None` if its header is unreadable or the
 /// build was stopped.
 pub(crate) fn build_filter(
-    site: &WriterDir,
+    writer_dir: &WriterDir,
     number: u32,
-    around: &mut FilterBuildContext<'_>,
+    context: &mut FilterBuildContext<'_>,
 ) -> io::Result<Option<SegmentFilter>> {
-    let file = site.open_segment(number, OpenMode::Read)?;
+    let file = writer_dir.open_segment(number, OpenMode::Read)?;
     let Some(source) = read_source(file.as_ref(), number)? else { return Ok(None) };
-    let mut pass = FilterBuilder::new(FilterHeader::new_empty(number, source, around.salt));
+    let mut pass = FilterBuilder::new(FilterHeader::new_empty(number, source, context.salt));
     let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, source.size_bytes)?;
     for step in 1_u32.. {
-        if step.is_multiple_of(STOP_CHECK_STEPS) && (around.should_stop)() {
+        if step.is_multiple_of(STOP_CHECK_STEPS) && (context.should_stop)() {
             return Ok(None);
         }
         match walk.read_next()? {
@@ -54,7 +54,7 @@ pub(crate) fn build_filter(
     pass.end_part();
     let foreign = pass.earlier_calls.keys().copied().collect::<HashSet<_>>();
     let names =
-        if foreign.is_empty() { HashMap::new() } else { (around.find_search_fields)(&foreign) };
+        if foreign.is_empty() { HashMap::new() } else { (context.find_search_fields)(&foreign) };
     Ok(Some(pass.into_filter(&names)))
 }
 

@@ -37,18 +37,18 @@ pub(crate) fn read_source(file: &dyn DiskFile, number: u32) -> io::Result<Option
 }
 
 /// Writes the filter beside its segment, unsynced: checksums detect what a power failure damages.
-pub(crate) fn write_filter(site: &WriterDir, filter: &SegmentFilter) -> io::Result<()> {
-    let (path, unnamed) = site.filter_paths(filter.head.number);
-    let file = site.disk.open_file(&unnamed, OpenMode::Truncate)?;
+pub(crate) fn write_filter(writer_dir: &WriterDir, filter: &SegmentFilter) -> io::Result<()> {
+    let (path, unnamed) = writer_dir.filter_paths(filter.head.number);
+    let file = writer_dir.disk.open_file(&unnamed, OpenMode::Truncate)?;
     // Release the space that a full disk still granted.
     append_all(file.as_ref(), &filter.encode_file()).inspect_err(|_| drop(file.truncate_to(0)))?;
-    site.disk.rename_file(&unnamed, &path)
+    writer_dir.disk.rename_file(&unnamed, &path)
 }
 
 /// Loads the header of the segment's filter; `None` if it is missing, damaged, or of another state
 /// of the segment.
-pub(crate) fn load_header(site: &WriterDir, number: u32) -> io::Result<Option<FilterHeader>> {
-    let file = match site.disk.open_file(&site.filter_paths(number).0, OpenMode::Read) {
+pub(crate) fn load_header(writer_dir: &WriterDir, number: u32) -> io::Result<Option<FilterHeader>> {
+    let file = match writer_dir.disk.open_file(&writer_dir.filter_paths(number).0, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -59,7 +59,7 @@ pub(crate) fn load_header(site: &WriterDir, number: u32) -> io::Result<Option<Fi
     if file.file_size()? != (u64::from(head.pages) + 1) * PAGE_BYTES as u64 {
         return Ok(None);
     }
-    let segment = site.open_segment(number, OpenMode::Read)?;
+    let segment = writer_dir.open_segment(number, OpenMode::Read)?;
     let source = read_source(segment.as_ref(), number)?;
     Ok(source.filter(|source| *source == head.source).map(|_| head))
 }
@@ -69,7 +69,7 @@ pub(crate) fn load_header(site: &WriterDir, number: u32) -> io::Result<Option<Fi
 /// # Errors
 /// Errors of the disk, and [`io::ErrorKind::InvalidData`] if the page is damaged.
 pub(crate) fn probe_keys(
-    site: &WriterDir,
+    writer_dir: &WriterDir,
     head: &FilterHeader,
     keys: &[FilterKey<'_>],
 ) -> io::Result<u64> {
@@ -81,7 +81,9 @@ pub(crate) fn probe_keys(
         }
         let opened = match file.take() {
             Some(opened) => opened,
-            None => site.disk.open_file(&site.filter_paths(head.number).0, OpenMode::Read)?,
+            None => writer_dir
+                .disk
+                .open_file(&writer_dir.filter_paths(head.number).0, OpenMode::Read)?,
         };
         found |= read_rows(opened.as_ref(), head, *key)? | head.unreadable_parts;
         if !matches!(key, FilterKey::Call(_)) {

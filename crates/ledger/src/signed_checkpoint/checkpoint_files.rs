@@ -1,5 +1,5 @@
-//! Publication of signed checkpoints: beside the ledger, and at a second path that the operator
-//! configures.
+//! Publication of signed checkpoints: one file beside the ledger, and a second path that the
+//! operator configures.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -31,9 +31,10 @@ pub struct CheckpointPublisher {
 }
 
 impl CheckpointPublisher {
-    /// For the record in `dir`; `also` is a file, better on another disk or another machine's.
-    pub fn new(key: CheckpointSigningKey, dir: PathBuf, also: Option<PathBuf>) -> Self {
-        Self { key, dir, second_path: also, last_checkpoint: None, last_published: None }
+    /// Creates the publisher for the record in `dir`; `mirror` is a file, preferably on another
+    /// disk or machine.
+    pub fn new(key: CheckpointSigningKey, dir: PathBuf, mirror: Option<PathBuf>) -> Self {
+        Self { key, dir, second_path: mirror, last_checkpoint: None, last_published: None }
     }
 
     /// Returns the path of a writer's last signed checkpoint.
@@ -41,7 +42,7 @@ impl CheckpointPublisher {
         dir.join(format!("{writer}.checkpoint"))
     }
 
-    /// Removes the sealed segments that `keep` does not retain; see
+    /// Removes the sealed segments that `policy` does not retain; see
     /// [`FileLedger::apply_retention`].
     ///
     /// # Errors
@@ -49,24 +50,24 @@ impl CheckpointPublisher {
     pub fn apply_retention(
         &self,
         ledger: &FileLedger,
-        keep: RetentionPolicy,
+        policy: RetentionPolicy,
     ) -> Result<RetentionReport, LedgerError> {
         match &self.last_checkpoint {
-            Some(signed) => ledger.apply_retention(keep, signed, &self.key),
+            Some(signed) => ledger.apply_retention(policy, signed, &self.key),
             None => Ok(RetentionReport::default()),
         }
     }
 
-    /// Another second place from here on.
-    pub fn set_second_path(&mut self, also: Option<PathBuf>) {
-        if self.second_path != also {
-            (self.second_path, self.last_published) = (also, None);
+    /// Replaces the second path.
+    pub fn set_second_path(&mut self, mirror: Option<PathBuf>) {
+        if self.second_path != mirror {
+            (self.second_path, self.last_published) = (mirror, None);
         }
     }
 
     /// Publishes the last checkpoint of a ledger if it is new, and records that in the ledger. With
-    /// `last`, the second path is written regardless of the interval, because no further checkpoint
-    /// follows.
+    /// `is_final`, the second path is written regardless of the interval, because no further
+    /// checkpoint follows.
     ///
     /// # Errors
     /// One of the paths cannot be written; the other one is written nevertheless.
@@ -97,7 +98,7 @@ impl CheckpointPublisher {
             match replace_file(&path, note.as_bytes()) {
                 Ok(()) => self.last_checkpoint = Some(checkpoint.clone()),
                 Err(error) => {
-                    told = Err(io_failure("the checkpoint cannot be kept", &path, &error));
+                    told = Err(io_failure("cannot store the checkpoint", &path, &error));
                 }
             }
         }
@@ -109,7 +110,7 @@ impl CheckpointPublisher {
             match append_note(also, &format!("{note}\n")) {
                 Ok(()) => self.last_published = Some((now, checkpoint.frame_count)),
                 Err(error) => {
-                    let what = "the checkpoint cannot be kept at its second place";
+                    let what = "cannot store the copy of the checkpoint";
                     told = Err(io_failure(what, also, &error));
                 }
             }
@@ -188,7 +189,7 @@ mod tests {
         let error = seals
             .publish_checkpoint(&checkpoint, MonotonicTime(Duration::ZERO), false)
             .unwrap_err();
-        assert!(error.message.contains("second place"), "{error}");
+        assert!(error.message.contains("the copy of the checkpoint"), "{error}");
         assert!(CheckpointPublisher::checkpoint_path(dir.path(), "main").exists());
     }
 }

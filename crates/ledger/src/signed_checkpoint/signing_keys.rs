@@ -40,7 +40,7 @@ impl CheckpointSigningKey {
     /// The system provides no random numbers.
     pub fn generate() -> Result<Self, KeyError> {
         let mut seed = [0; 32];
-        let none = |_| KeyError("the system gives no random numbers for a key");
+        let none = |_| KeyError("the system provides no random numbers for a key");
         getrandom::fill(&mut seed).map_err(none)?;
         Self::from_seed(seed)
     }
@@ -50,7 +50,7 @@ impl CheckpointSigningKey {
     /// # Errors
     /// The text is not a key.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
-        let bad = KeyError("this is no key for the record: 64 hexadecimal digits on one line");
+        let bad = KeyError("invalid record key: expected 64 hexadecimal digits on one line");
         let hex = text.trim();
         let mut seed = [0; 32];
         if hex.len() != 64 || !hex.is_ascii() {
@@ -65,10 +65,10 @@ impl CheckpointSigningKey {
 
     fn from_seed(seed: [u8; 32]) -> Result<Self, KeyError> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed);
-        Ok(Self { pair: pair.map_err(|_| KeyError("this is no key of Ed25519"))?, seed })
+        Ok(Self { pair: pair.map_err(|_| KeyError("this is not an Ed25519 key"))?, seed })
     }
 
-    /// The text of its file.
+    /// Returns the text of the key file.
     pub fn to_hex(&self) -> Secret {
         Secret::new(to_hex(&self.seed))
     }
@@ -145,7 +145,7 @@ impl FromStr for VerifierKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let bad = KeyError("this is no key to check with: `NAME+ID+BASE64`");
+        let bad = KeyError("invalid verifier key: expected `NAME+ID+BASE64`");
         let mut parts = text.trim().splitn(3, '+');
         let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(bad);
@@ -153,14 +153,14 @@ impl FromStr for VerifierKey {
         let key = BASE64.decode(key).map_err(|_| bad.clone())?;
         let public = match key.split_first() {
             Some((&ALGORITHM, public)) if public.len() == 32 => public.to_vec(),
-            _ => return Err(KeyError("the key is none of Ed25519")),
+            _ => return Err(KeyError("the key is not an Ed25519 key")),
         };
         let read = Self { name: name.to_owned(), public_key: public };
         let told = to_hex(&read.key_id());
         if told == id {
             Ok(read)
         } else {
-            Err(KeyError("the key's id does not fit its name and bytes"))
+            Err(KeyError("the key's ID does not match its name and bytes"))
         }
     }
 }

@@ -42,7 +42,7 @@ impl SyncThread {
                 Ok(())
             }
             Err(error) => {
-                let failure = self.stop_writing("no new segment can be made", &error);
+                let failure = self.stop_writing("cannot create a new segment", &error);
                 for waiter in self.waiters.drain(..) {
                     waiter.send(Err(failure.clone())).ok();
                 }
@@ -94,7 +94,7 @@ impl SyncThread {
         self.next_number = number.saturating_add(1);
         let low_space = created.space_error.as_ref().map(|error| self.low_space_errors(error));
         if let Some(errors) = &low_space {
-            tracing::error!(error = %errors.synced_calls, "the record is short of room");
+            tracing::error!(error = %errors.synced_calls, "the record is low on disk space");
         }
         {
             let mut state = self.inner.lock_state();
@@ -117,7 +117,7 @@ impl SyncThread {
             // Relocated frames are also recognised by their numbers: the next start or verification
             // finds the rest.
             if let Err(error) = truncate_file(old.file.as_ref(), old.offset) {
-                tracing::warn!(%error, segment = old.number, "an old segment could not be cut");
+                tracing::warn!(%error, segment = old.number, "cannot truncate an old segment");
             }
         }
         self.complete_sync();
@@ -125,7 +125,7 @@ impl SyncThread {
     }
 
     /// Begins a new segment, if this one has grown enough.
-    pub(super) fn rotate_if_full(&mut self, idle: bool) {
+    pub(super) fn rotate_if_full(&mut self, is_idle: bool) {
         let grown = match &*self.inner.lock_state() {
             LedgerState { mode: LedgerMode::Accepting, active_segment: Some(active), .. } => {
                 active.size >= self.inner.options.segment_bytes
@@ -133,7 +133,7 @@ impl SyncThread {
             _ => false,
         };
         // A disk that would not have a new segment is not asked on every turn.
-        if !grown || (self.rotation_failed && !idle) {
+        if !grown || (self.rotation_failed && !is_idle) {
             return;
         }
         let reserve = ReserveRequest { bytes: self.inner.options.reserve_bytes, is_required: true };
@@ -148,8 +148,8 @@ impl SyncThread {
             Ok(created) => self.switch_segment(created),
             Err(error) => {
                 let failure =
-                    io_failure("no new segment can be made", &self.inner.writer_dir.dir, &error);
-                tracing::warn!(error = %failure, "the record goes on in its old segment");
+                    io_failure("cannot create a new segment", &self.inner.writer_dir.dir, &error);
+                tracing::warn!(error = %failure, "recording continues in the old segment");
             }
         }
     }
@@ -178,7 +178,11 @@ impl SyncThread {
         if let Some(old) = old
             && let Err(error) = old.file.truncate_to(old.size)
         {
-            tracing::warn!(%error, segment = old.segment_number, "room set aside was not given back");
+            tracing::warn!(
+                %error,
+                segment = old.segment_number,
+                "cannot release reserved disk space"
+            );
         }
         self.sync_files();
     }

@@ -146,7 +146,7 @@ async fn tickets_and_ids_are_used_once() {
     let (ledger, _, _) = open(dir.path(), LedgerOptions::default());
     let ticket = ledger.record_intent(intent(1), Durability::Written).await.unwrap();
     let error = ledger.record_intent(intent(1), Durability::Written).await.unwrap_err();
-    assert!(error.message.contains("has an intent on record already"), "{error}");
+    assert!(error.message.contains("already has an intent on record"), "{error}");
     let forged = IntentReceipt::with_abandon_hook(id(7), |_| {});
     ledger.record_outcome(forged, end(7), Durability::Written).await.unwrap_err();
     ledger.record_outcome(ticket, end(1), Durability::Written).await.unwrap();
@@ -154,7 +154,7 @@ async fn tickets_and_ids_are_used_once() {
     let mut big = intent(2);
     big.caller.subject = long;
     let error = ledger.record_intent(big, Durability::Written).await.unwrap_err();
-    assert!(error.message.contains("65536 are allowed"), "{error}");
+    assert!(error.message.contains("the maximum is 65536"), "{error}");
     ledger.close_ledger();
     let error = ledger.record_intent(intent(3), Durability::Written).await.unwrap_err();
     assert!(error.message.contains("is closed: the server is stopping"), "{error}");
@@ -168,7 +168,7 @@ async fn one_process_writes_a_record() {
     let again =
         FileLedger::open_directory(dir.path(), disk(), clock.clone(), LedgerOptions::default());
     let error = again.map(|_| ()).unwrap_err();
-    assert!(error.message.contains("another process keeps its record there"), "{error}");
+    assert!(error.message.contains("another process writes its record there"), "{error}");
     // Another name is another chain.
     let other = LedgerOptions { writer: "second".to_owned(), ..LedgerOptions::default() };
     let (second, _, _) = open(dir.path(), other);

@@ -44,7 +44,7 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
     let why = driven.inner.check_health().unwrap_err().message;
     assert_eq!(
         why,
-        "calls with effects are refused, because they cannot be recorded surely in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds"
+        "calls with side effects are rejected, because they cannot be recorded reliably in `/record`: no space left; free some space there; recording resumes within 5 seconds"
     );
     // Records that must be synced are refused, without a trace.
     for _ in 0..100 {
@@ -63,7 +63,7 @@ fn a_full_disk_refuses_effects_serves_the_rest_and_comes_back() {
         driven.syncer.run_once(number.is_multiple_of(10));
         assert!(driven.inner.check_health().is_err());
     };
-    assert!(last.contains("the ledger's reserve is used up; free some space there"), "{last}");
+    assert!(last.contains("the ledger's reserve is exhausted; free some space there"), "{last}");
     let served = running.len();
     println!("{served} calls from a reserve of {RESERVE} bytes, {} bytes are used", used(&disk));
     assert!(served as u64 > RESERVE / 2 / (512 + 600), "{served} calls were served");
@@ -107,7 +107,7 @@ fn room_below_the_reserve_is_not_told_as_none() {
         number += 1;
     }
     let told = |driven: &Driven| driven.inner.check_health().unwrap_err().message;
-    assert!(told(&driven).contains("no space is left; free some space there"), "{}", told(&driven));
+    assert!(told(&driven).contains("no space left; free some space there"), "{}", told(&driven));
     let room = |free: u64| {
         let taken = disk.world().used();
         disk.world().capacity = Some(taken + free);
@@ -125,7 +125,8 @@ fn room_below_the_reserve_is_not_told_as_none() {
             driven.syncer.run_once(true);
             let told = told(&driven);
             let expected = format!(
-                "in `/record`: about {shown} are free, which is less than the 64 KiB that the ledger keeps in reserve; free some more space there"
+                "in `/record`: about {shown} are free, less than the ledger's reserve of 64 KiB; \
+                 free some more space there"
             );
             assert!(told.contains(&expected), "{told}");
         }
@@ -137,11 +138,11 @@ fn room_below_the_reserve_is_not_told_as_none() {
         }
         number += 1;
     };
-    assert!(refused.contains("about 2 KiB are free, which is less than"), "{refused}");
-    assert!(refused.contains("and the ledger's reserve is used up; free some more"), "{refused}");
+    assert!(refused.contains("about 2 KiB are free, less than"), "{refused}");
+    assert!(refused.contains("and the ledger's reserve is exhausted; free some more"), "{refused}");
     room(0);
     driven.syncer.run_once(true);
-    assert!(told(&driven).contains("no space is left"), "{}", told(&driven));
+    assert!(told(&driven).contains("no space left"), "{}", told(&driven));
     free(&disk);
     driven.syncer.run_once(true);
     driven.inner.check_health().unwrap();
@@ -159,7 +160,8 @@ fn a_write_that_went_halfway_is_cut_back() {
     // Room for a part of a record only.
     disk.world().capacity = Some(used(&disk) + 100);
     let error = driven.begin(&intent(1), Durability::Written).unwrap_err();
-    let why = "a record cannot be written in `/record`: no space is left; free some space there; the record goes on by itself within 5 seconds";
+    let why = "a record cannot be written in `/record`: no space left; free some space there; \
+        recording resumes within 5 seconds";
     assert_eq!(error.message, why);
     assert_eq!(disk.files(), before);
     // Such a disk cannot allocate: everything is refused.
@@ -210,7 +212,7 @@ fn a_server_starts_on_a_full_disk_and_takes_calls_when_there_is_room() {
     let before = disk.files();
     fill(&disk);
     let mut driven = Driven::open(disk.shared(), options()).unwrap();
-    assert!(driven.inner.check_health().unwrap_err().message.contains("no space is left"));
+    assert!(driven.inner.check_health().unwrap_err().message.contains("no space left"));
     driven.begin(&intent(1), Durability::Written).unwrap_err();
     assert_eq!(disk.files()["main-0000000001.seg"], before["main-0000000001.seg"]);
     free(&disk);

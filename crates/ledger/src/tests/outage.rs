@@ -66,7 +66,7 @@ fn where_no_disk_takes_it_the_ledger_stops_says_so_and_comes_back() {
     disk.world().failing_syncs = 100;
     driven.syncer.run_once(false);
     let told = confirmed.unwrap().try_recv().unwrap().unwrap_err();
-    assert!(told.message.starts_with("no new segment can be made in `/record`"), "{told}");
+    assert!(told.message.starts_with("cannot create a new segment in `/record`"), "{told}");
     driven.inner.append_not_executed(ticket.mark_complete());
     // It takes nothing, and what ends meanwhile is not forgotten.
     for need in [Durability::Written, Durability::Synced] {
@@ -136,10 +136,10 @@ async fn a_call_that_the_disk_did_not_confirm_in_time_is_refused() {
     let error = ledger.record_intent(intent(1), Durability::Synced).await.unwrap_err();
     assert_eq!(
         error.message,
-        "the disk under `/record` did not confirm a record within 20 ms; check its load and its health"
+        "the disk of `/record` did not sync a record within 20 ms; check its load and health"
     );
     clock.go(1_000);
-    assert!(ledger.check_health().unwrap_err().message.contains("did not confirm a record"));
+    assert!(ledger.check_health().unwrap_err().message.contains("did not sync a record"));
     disk.hang(false);
     let records = ledger.list_for_call(id(1)).await.unwrap();
     let kinds = records.iter().map(|record| record.kind).collect::<Vec<_>>();
@@ -176,7 +176,7 @@ fn after_a_fault_while_writing_the_ledger_goes_on_with_what_is_whole() {
     let (running, _) = driven.begin(&intent(1), Durability::Written).unwrap();
     driven.inner.poison();
     let error = driven.begin(&intent(2), Durability::Written).unwrap_err();
-    assert!(error.message.starts_with("a fault in Toolkeep"), "{error}");
+    assert!(error.message.starts_with("an internal error of Toolkeep"), "{error}");
     driven.inner.append_outcome(running.mark_complete(), &end(1), Durability::Written).unwrap_err();
     driven.syncer.run_once(true);
     driven.call(2);

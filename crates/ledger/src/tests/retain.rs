@@ -221,7 +221,7 @@ fn a_changed_segment_stays_as_evidence() {
     driven.work(1_000, 20);
     let retained = driven.retain(NOTHING).unwrap();
     assert_eq!(retained.removed_segments, 2);
-    assert!(retained.blocked_reason.unwrap().contains("not as it was written"));
+    assert!(retained.blocked_reason.unwrap().contains("was changed"));
     assert!(disk.files().contains_key(&third));
     assert_eq!(look(&disk, &[]).findings[0].damage, DamageKind::CorruptRecord);
 }
@@ -344,7 +344,7 @@ fn any_two_checkpoints_are_proved_also_where_segments_are_gone() {
     between.frame_count += 1;
     let told =
         build_consistency_proof(Path::new(DIR), &disk.shared(), &between, sealed.last().unwrap());
-    assert!(told.unwrap_err().message.contains("keeps no node there"));
+    assert!(told.unwrap_err().message.contains("has no node for it"));
 }
 
 #[test]

@@ -20,9 +20,9 @@ const TOMBS: [&str; 5] = [
 /// Changes that are undetected without an external checkpoint, in the words of
 /// [`VerificationReport::LIMITS`].
 const UNSEEN: [(&str, &str); 3] = [
-    ("cut the end off", "cut off at the very end"),
-    ("put an older copy back", "an older copy put back"),
-    ("write all of it anew", "written anew as a whole"),
+    ("cut the end off", "an end that was cut off"),
+    ("put an older copy back", "a restored older copy"),
+    ("write all of it anew", "a rewritten whole record"),
 ];
 
 /// A record with removed segments, an older copy of it, a rewritten one, and all checkpoints.

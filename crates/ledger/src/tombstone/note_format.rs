@@ -30,30 +30,30 @@ use crate::signed_checkpoint::{CheckpointSigningKey, key_name};
 const FIRST_LINE: &str = "toolkeep tombstone 1";
 
 /// Formats the tombstone as a signed note.
-pub(super) fn format_note(tomb: &Tombstone, key: &CheckpointSigningKey) -> String {
-    let origin = key_name(&key.installation_id(), &tomb.writer);
+pub(super) fn format_note(tombstone: &Tombstone, key: &CheckpointSigningKey) -> String {
+    let origin = key_name(&key.installation_id(), &tombstone.writer);
     let mut text = format!(
         "{FIRST_LINE}\norigin {origin}\nsegment {}\nbytes {}\nfile {}\nroot {}\ntimes {} {} {}\nwhy {}\nsealed {}\n",
-        tomb.number,
-        tomb.bytes,
-        BASE64.encode(tomb.file_digest.0),
-        BASE64.encode(tomb.root.0),
-        tomb.started_at.0,
-        tomb.newest_before.0,
-        tomb.removed_at.0,
-        match tomb.reason {
+        tombstone.number,
+        tombstone.bytes,
+        BASE64.encode(tombstone.file_digest.0),
+        BASE64.encode(tombstone.root.0),
+        tombstone.started_at.0,
+        tombstone.newest_before.0,
+        tombstone.removed_at.0,
+        match tombstone.reason {
             RemovalReason::Age => "age",
             RemovalReason::Size => "bytes",
         },
-        tomb.signed_through,
+        tombstone.signed_through,
     );
-    write_state(&mut text, "before", &tomb.initial_state);
-    for (seq, call) in &tomb.open_calls {
+    write_state(&mut text, "before", &tombstone.initial_state);
+    for (seq, call) in &tombstone.open_calls {
         // Writing to a string does not fail.
         writeln!(text, "open {seq} {call}").unwrap_or_default();
     }
-    writeln!(text, "more {}", tomb.more_open_calls).unwrap_or_default();
-    for at in &tomb.states {
+    writeln!(text, "more {}", tombstone.more_open_calls).unwrap_or_default();
+    for at in &tombstone.states {
         write_state(&mut text, "at", at);
     }
     key.sign_note(&origin, &text)
@@ -75,10 +75,10 @@ fn write_state(text: &mut String, word: &str, stood: &ChainState) {
 
 /// Parses a note without verifying it, and returns the name of the key that must have signed it.
 pub(super) fn parse_note(note: &str) -> Result<(Tombstone, String), &'static str> {
-    let (text, _) = note.rsplit_once("\n\n").ok_or("no empty line stands before signatures")?;
+    let (text, _) = note.rsplit_once("\n\n").ok_or("it has no empty line before the signatures")?;
     let mut lines = NoteLines(text.lines().peekable());
     if lines.0.next() != Some(FIRST_LINE) {
-        return Err("it does not begin as one");
+        return Err("it has no tombstone header");
     }
     let origin = lines.expect_line("origin")?.to_owned();
     let writer = origin.rsplit_once('/').map(|(_, writer)| writer.to_owned());
@@ -92,7 +92,7 @@ pub(super) fn parse_note(note: &str) -> Result<(Tombstone, String), &'static str
     let why = match lines.expect_line("why")? {
         "age" => RemovalReason::Age,
         "bytes" => RemovalReason::Size,
-        _ => return Err("it does not say why"),
+        _ => return Err("it has no reason"),
     };
     let sealed = self::parse_number(lines.expect_line("sealed")?)?;
     let before = parse_state(lines.expect_line("before")?)?;
@@ -103,7 +103,7 @@ pub(super) fn parse_note(note: &str) -> Result<(Tombstone, String), &'static str
         all.push(parse_state(lines.expect_line("at")?)?);
     }
     if all.is_empty() {
-        return Err("it does not say how the segment ended");
+        return Err("it has no end state of the segment");
     }
     let writer = writer.ok_or("its origin has no writer")?;
     let tomb = Tombstone {
@@ -137,11 +137,11 @@ impl<'a> NoteLines<'a> {
         let mut open = Vec::new();
         while self.0.peek().is_some_and(|line| line.starts_with("open ")) {
             let (seq, call) =
-                self.expect_line("open")?.split_once(' ').ok_or("an open call has no id")?;
-            let call = Uuid::try_parse(call).map_err(|_| "the id of an open call is none")?;
+                self.expect_line("open")?.split_once(' ').ok_or("an open call has no ID")?;
+            let call = Uuid::try_parse(call).map_err(|_| "the ID of an open call is invalid")?;
             open.push((parse_number(seq)?, CallId(call)));
             if open.len() > MAX_LISTED_CALLS {
-                return Err("it names too many open calls");
+                return Err("it lists too many open calls");
             }
         }
         Ok(open)
@@ -149,17 +149,17 @@ impl<'a> NoteLines<'a> {
 }
 
 fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "a number in it is none")
+    text.parse().map_err(|_| "it contains an invalid number")
 }
 
 fn parse_hash(text: &str) -> Result<Sha256Hash, &'static str> {
-    let bytes = BASE64.decode(text).map_err(|_| "a hash in it is no base64")?;
+    let bytes = BASE64.decode(text).map_err(|_| "a hash in it is not valid base64")?;
     bytes.try_into().map_err(|_| "a hash in it has another length")
 }
 
 fn parse_state(rest: &str) -> Result<ChainState, &'static str> {
     let mut parts = rest.split(' ');
-    let mut next = || parts.next().ok_or("a place in it is not whole");
+    let mut next = || parts.next().ok_or("a position in it is incomplete");
     let (count, through, head) =
         (parse_number(next()?)?, parse_number(next()?)?, parse_hash(next()?)?);
     // More subtrees than that no run has.

@@ -20,33 +20,40 @@ impl CheckpointFile {
     /// Reads the checkpoint, and verifies its signer if `keys` are given. The file may be missing
     /// for the newest checkpoint of the record, which only a server signs, up to a second later.
     pub(super) fn read_and_verify(
-        site: &WriterDir,
-        found: &FoundProgress,
+        writer_dir: &WriterDir,
+        found_progress: &FoundProgress,
         keys: Option<&[VerifierKey]>,
     ) -> Self {
-        let signed = match found {
+        let signed = match found_progress {
             FoundProgress::Valid(progress) => progress.signed_seq,
             FoundProgress::Absent | FoundProgress::Damaged(_) => 0,
         };
-        let text = match read_note(site) {
-            Ok(Some(note)) => match parse_checkpoint(site, &note, keys) {
+        let text = match read_note(writer_dir) {
+            Ok(Some(note)) => match parse_checkpoint(writer_dir, &note, keys) {
                 Ok(checkpoint) if checkpoint.checkpoint.last_seq >= signed => {
                     return Self { checkpoint: Some(checkpoint), finding: None };
                 }
                 Ok(older) => {
                     let through = older.checkpoint.last_seq;
-                    format!("goes to record {through}, and one that went to {signed} was there")
+                    format!(
+                        "covers the records up to {through}, but a later one covered those up \
+                        to {signed}"
+                    )
                 }
                 Err(why) => format!("is damaged: {why}"),
             },
             Ok(None) if signed == 0 => return Self::default(),
-            Ok(None) => format!("is missing, and went to record {signed}"),
+            Ok(None) => format!("is missing; it covered the records up to {signed}"),
             Err(error) => format!("cannot be read: {error}"),
         };
-        let name =
-            site.checkpoint_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = writer_dir
+            .checkpoint_path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let finding = IntegrityFinding {
-            writer: site.writer_name.clone(),
+            writer: writer_dir.writer_name.clone(),
             segment: name,
             offset: 0,
             seq: None,
@@ -64,12 +71,16 @@ fn parse_checkpoint(
 ) -> Result<ExternalCheckpoint, String> {
     let noted = parse_unverified(note).map_err(|error| error.to_string())?;
     if noted.checkpoint.writer != site.writer_name {
-        return Err(format!("it is of the writer `{}`", noted.checkpoint.writer.escape_debug()));
+        return Err(format!(
+            "it belongs to the writer \
+            `{}`",
+            noted.checkpoint.writer.escape_debug()
+        ));
     }
     if let Some(keys) = keys {
         let key = keys.iter().find(|key| key.name() == noted.origin).ok_or_else(|| {
             format!(
-                "it is signed for `{}`, and no key of that name was given",
+                "it is signed for `{}`, but no key of that name was given",
                 noted.origin.escape_debug()
             )
         })?;

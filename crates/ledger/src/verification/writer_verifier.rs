@@ -40,9 +40,9 @@ impl ExternalCheckpoint {
 
     fn description(&self) -> &'static str {
         if self.is_beside_segments {
-            "the signed checkpoint beside the segments"
+            "the signed checkpoint next to the segments"
         } else {
-            "the kept checkpoint"
+            "the stored checkpoint"
         }
     }
 }
@@ -64,28 +64,31 @@ pub(super) struct WriterVerifier<'a> {
 
 impl<'a> WriterVerifier<'a> {
     pub(super) fn new(
-        site: &'a WriterDir,
-        survey: &'a RecordScan,
-        outside: &'a [ExternalCheckpoint],
+        writer_dir: &'a WriterDir,
+        scan: &'a RecordScan,
+        external: &'a [ExternalCheckpoint],
     ) -> Self {
-        let marks = survey
+        let marks = scan
             .segments
             .iter()
             .flat_map(|part| part.checkpoints.iter().map(|mark| (part.name.as_str(), mark)))
             .collect::<Vec<_>>();
-        let mut outside = outside.iter().collect::<Vec<_>>();
-        outside.sort_by_key(|outside| outside.checkpoint.last_seq);
-        let chain = survey.last_tombstone.as_ref().and_then(Tombstone::chain_after);
-        let chain = chain.unwrap_or_else(|| HashChain::new(&site.writer_name));
-        let open = survey.last_tombstone.iter().flat_map(|tomb| &tomb.open_calls);
+        let mut external = external.iter().collect::<Vec<_>>();
+        external.sort_by_key(|external| external.checkpoint.last_seq);
+        let chain = scan.last_tombstone.as_ref().and_then(Tombstone::chain_after);
+        let chain = chain.unwrap_or_else(|| HashChain::new(&writer_dir.writer_name));
+        let open = scan.last_tombstone.iter().flat_map(|tomb| &tomb.open_calls);
         let open = open.map(|(seq, call)| (*call, *seq)).collect();
         Self {
-            writer_name: &site.writer_name,
+            writer_name: &writer_dir.writer_name,
             sealed_seq: chain.last_seq,
             chain,
             checkpoints: marks.into_iter().peekable(),
-            external: outside.into_iter().peekable(),
-            report: WriterReport { writer: site.writer_name.clone(), ..WriterReport::default() },
+            external: external.into_iter().peekable(),
+            report: WriterReport {
+                writer: writer_dir.writer_name.clone(),
+                ..WriterReport::default()
+            },
             findings: BoundedFindings::default(),
             calls: CallPairing { open_calls: open, ..CallPairing::default() },
             position: (String::new(), 0),
@@ -105,12 +108,12 @@ impl<'a> WriterVerifier<'a> {
         });
     }
 
-    pub(super) fn visit_frame(&mut self, part: &RecordSegment, at: u64, frame: &Frame<'_>) {
+    pub(super) fn visit_frame(&mut self, segment: &RecordSegment, offset: u64, frame: &Frame<'_>) {
         self.compare_checkpoints(frame.seq);
-        if self.position.0 != part.name {
-            self.position.0.clone_from(&part.name);
+        if self.position.0 != segment.name {
+            self.position.0.clone_from(&segment.name);
         }
-        self.position.1 = at;
+        self.position.1 = offset;
         self.chain.append_frame(frame.seq, frame.bytes);
         let numbers = &mut self.report;
         numbers.records += 1;
@@ -138,10 +141,10 @@ impl<'a> WriterVerifier<'a> {
     /// Compares the checkpoints that cover removed segments.
     pub(super) fn verify_tombstones(
         &mut self,
-        site: &WriterDir,
+        writer_dir: &WriterDir,
         keys: Option<&[VerifierKey]>,
     ) -> Result<(), LedgerError> {
-        let mut tombs = TombstoneChain::new(site, keys);
+        let mut tombs = TombstoneChain::new(writer_dir, keys);
         let (mut fit, mut met) = (Vec::new(), HashSet::new());
         let all: Vec<_> = self.external.clone().collect();
         tombs.verify_all(&mut |stood, run| {
@@ -163,9 +166,9 @@ impl<'a> WriterVerifier<'a> {
             }
             let (through, words) = (outside.checkpoint.last_seq, outside.description());
             let why = if met.contains(&outside.checkpoint.frame_count) {
-                format!("are not those that {words} sealed, as the tombstones say")
+                format!("do not match {words}, according to the tombstones")
             } else {
-                format!("were removed, and no tombstone keeps what a check of {words} needs")
+                format!("were removed, and no tombstone has the nodes to check {words}")
             };
             self.add_finding(
                 through,
@@ -195,7 +198,7 @@ impl<'a> WriterVerifier<'a> {
                 self.count_match(outside);
             } else {
                 let (through, words) = (outside.checkpoint.last_seq, outside.description());
-                let text = format!("the records up to {through} are not those that {words} sealed");
+                let text = format!("the records up to {through} do not match {words}");
                 self.add_finding(through, outside.damage_kind(), text);
             }
         }
@@ -205,7 +208,7 @@ impl<'a> WriterVerifier<'a> {
             let checkpoint = &mark.checkpoint;
             if !self.chain.matches_checkpoint(checkpoint) {
                 let text = format!(
-                    "the records {} to {} are not those that checkpoint {} sealed",
+                    "the records {} to {} do not match checkpoint {}",
                     self.sealed_seq + 1,
                     checkpoint.last_seq,
                     mark.seq
@@ -227,13 +230,14 @@ impl<'a> WriterVerifier<'a> {
         while let Some(outside) = self.external.next() {
             let (through, words) = (outside.checkpoint.last_seq, outside.description());
             let text = format!(
-                "the record ends at {last}, and {words} goes to {through}: the end was cut off, or an older copy was put back"
+                "the record ends at {last}, but {words} covers the records up to {through}: the \
+                 end was cut off, or an older copy was restored"
             );
             self.add_finding(through, outside.damage_kind(), text);
         }
         while let Some((name, mark)) = self.checkpoints.next() {
             self.position = (name.to_owned(), mark.offset);
-            let text = format!("checkpoint {} speaks of records that are not there", mark.seq);
+            let text = format!("checkpoint {} covers records that do not exist", mark.seq);
             self.add_finding(mark.seq, DamageKind::ChainMismatch, text);
         }
     }
@@ -259,7 +263,7 @@ impl CallPairing {
             }
             // It precedes the intent, so the call is not known here yet.
             RecordKind::ApprovalStep if self.ended_calls.contains(&id) => {
-                Some("a wait after its end")
+                Some("an approval step after its end")
             }
             RecordKind::Outcome if self.open_calls.remove(&call).is_some() => {
                 if self.ended_calls.len() < MAX_REMEMBERED_CALLS {
@@ -268,7 +272,7 @@ impl CallPairing {
                 None
             }
             RecordKind::Outcome if self.ended_calls.contains(&id) => Some("a second outcome"),
-            RecordKind::Outcome => Some("an outcome and no intent"),
+            RecordKind::Outcome => Some("an outcome without an intent"),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ struct ArgumentHeader {
     header: String,
 }
 
-/// Error: a header does not agree with the body.
+/// Error: a header does not match the body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct HeaderMismatch(pub String);
@@ -40,17 +40,18 @@ impl ArgumentHeaders {
         let mut argument_headers = Self::default();
         let Value::Object(root) = schema else { return Ok(argument_headers) };
         if root.contains_key(ANNOTATION) {
-            return Err(format!("`{ANNOTATION}` must stand at a property, not at the whole"));
+            return Err(format!("`{ANNOTATION}` is only allowed at a property, not at the root"));
         }
         if has_misplaced_annotation(root, true, MAX_DEPTH) {
             return Err(format!(
-                "`{ANNOTATION}` stands where no argument can be found by `properties` alone"
+                "`{ANNOTATION}` is only allowed at arguments that are reachable through \
+                 `properties`"
             ));
         }
         argument_headers.collect_annotations(root, &mut Vec::new())?;
         let mut seen = BTreeSet::new();
         match argument_headers.arguments.iter().find(|param| !seen.insert(&param.header)) {
-            Some(twice) => Err(format!("two arguments want the header `{}`", twice.header)),
+            Some(twice) => Err(format!("two arguments use the header `{}`", twice.header)),
             None => Ok(argument_headers),
         }
     }
@@ -87,11 +88,11 @@ impl ArgumentHeaders {
             match (header(name)?, expected) {
                 (None, None) => {}
                 (None, Some(_)) => return mismatch("is missing"),
-                (Some(_), None) => return mismatch("stands for an argument that is not there"),
+                (Some(_), None) => return mismatch("belongs to an argument that is missing"),
                 (Some(found), Some(wanted)) => match decode_value(found) {
-                    None => return mismatch("holds no valid Base64"),
+                    None => return mismatch("is not valid Base64"),
                     Some(found) if !is_equal_value(&found, &wanted, param.find_value(args)) => {
-                        return mismatch("does not agree with the arguments");
+                        return mismatch("does not match the arguments");
                     }
                     Some(_) => {}
                 },
@@ -136,13 +137,13 @@ fn parse_header_name(
     let Value::String(mark) = annotation else { return Err("is not a string") };
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if mark.is_empty() || mark.len() > 128 || !mark.bytes().all(token) {
-        return Err("is no name of a header");
+        return Err("is not a valid header name");
     }
     match property.get("type").and_then(Value::as_str) {
         Some("string" | "integer" | "boolean") => {
             Ok(format!("{PARAM_PREFIX}{}", mark.to_ascii_lowercase()))
         }
-        _ => Err("stands at an argument that is no string, integer or boolean"),
+        _ => Err("is only allowed at an argument of the type string, integer or boolean"),
     }
 }
 
@@ -231,9 +232,9 @@ mod tests {
         assert_eq!(check(&json!({"n": null}), None), Ok(()));
         let told = |what: &str| Err(format!("the header `mcp-param-n` {what}"));
         assert_eq!(check(&json!({"n": 1}), None), told("is missing"));
-        assert_eq!(check(&json!({"n": 1}), Some("2")), told("does not agree with the arguments"));
-        assert_eq!(check(&json!({}), Some("2")), told("stands for an argument that is not there"));
-        assert_eq!(check(&json!({"n": 1}), Some("=?base64?%?=")), told("holds no valid Base64"));
+        assert_eq!(check(&json!({"n": 1}), Some("2")), told("does not match the arguments"));
+        assert_eq!(check(&json!({}), Some("2")), told("belongs to an argument that is missing"));
+        assert_eq!(check(&json!({"n": 1}), Some("=?base64?%?=")), told("is not valid Base64"));
     }
 
     #[test]

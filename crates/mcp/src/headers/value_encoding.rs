@@ -18,8 +18,8 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(value)))
 }
 
-/// Decodes what [`encode_value`] returned, or returns `None` if the Base64 between the markers is not
-/// valid text.
+/// Decodes a value that [`encode_value`] encoded, or returns `None` if the Base64 between the
+/// markers is not valid text.
 pub fn decode_value(header: &str) -> Option<Cow<'_, str>> {
     let Some(inner) = strip_base64_markers(header) else { return Some(Cow::Borrowed(header)) };
     let bytes = STANDARD.decode(inner).ok()?;

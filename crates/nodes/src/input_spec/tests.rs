@@ -123,7 +123,7 @@ fn an_unknown_form_permits_anything_and_is_told() {
         [
             "`at`: unknown type `datetime`",
             "`n`: `5` is not a type",
-            "`l`: a list has to name one type, that of its elements",
+            "`l`: a list must contain exactly one type, that of its elements",
         ]
     );
     let many: serde_json::Map<_, _> = (0..100).map(|i| (format!("f{i}"), json!("odd"))).collect();

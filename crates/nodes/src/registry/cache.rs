@@ -112,20 +112,20 @@ impl RegistryContext {
 
     /// Marks the cache as stale, or as current with `None`. A change is logged once, and every
     /// source is listed again.
-    pub(super) fn set_staleness(&self, why: Option<String>) {
+    pub(super) fn set_staleness(&self, reason: Option<String>) {
         let now = self.clock.wall_now();
         let mut state = self.lock_cache();
-        let stale = why.map(|why| RegistryStaleness {
+        let stale = reason.map(|reason| RegistryStaleness {
             since: state.stale.as_ref().map_or(now, |stale| stale.since),
-            reason: why,
+            reason,
         });
         if stale == state.stale {
             return;
         }
-        if let Some(RegistryStaleness { reason: why, .. }) = &stale {
-            tracing::warn!(why, "the nodes' registry is served from memory");
+        if let Some(RegistryStaleness { reason, .. }) = &stale {
+            tracing::warn!(why = reason, "the node registry is served from memory");
         } else {
-            tracing::info!("the nodes' registry is up to date again");
+            tracing::info!("the node registry is up to date again");
         }
         state.stale = stale;
         for node in state.nodes.values() {
@@ -238,15 +238,16 @@ impl RegistryContext {
     pub(super) fn check_capacity(&self, tool: &NodeTool) -> Result<(), NodeError> {
         let state = self.lock_cache();
         match state.nodes.get(&tool.node_id) {
-            None if state.nodes.len() >= MAX_NODES => {
-                Err(NodeError::LimitReached(format!("there are {MAX_NODES} nodes already")))
-            }
+            None if state.nodes.len() >= MAX_NODES => Err(NodeError::LimitReached(format!(
+                "there are already {MAX_NODES} nodes, the \
+                    maximum"
+            ))),
             Some(node)
                 if node.tools.len() >= MAX_TOOLS_PER_NODE
                     && !node.tools.contains_key(&tool.name) =>
             {
                 Err(NodeError::LimitReached(format!(
-                    "the node has {MAX_TOOLS_PER_NODE} tools already"
+                    "the node already has {MAX_TOOLS_PER_NODE} tools, the maximum"
                 )))
             }
             _ => Ok(()),
@@ -255,8 +256,8 @@ impl RegistryContext {
 
     /// Logs that a name was refused to a node. A node retries every few seconds, so an equal
     /// refusal is logged once. Returns whether it was logged.
-    pub(super) fn log_refusal(&self, tool: &NodeTool, fault: &NodeError) -> bool {
-        let (name, node, why) = (&tool.name, &tool.node_id, fault.to_string());
+    pub(super) fn log_refusal(&self, tool: &NodeTool, error: &NodeError) -> bool {
+        let (name, node, why) = (&tool.name, &tool.node_id, error.to_string());
         if let Some(cached_node) = self.lock_cache().nodes.get_mut(node) {
             if cached_node.refused_names.get(name) == Some(&why) {
                 return false;
@@ -266,7 +267,7 @@ impl RegistryContext {
             }
             cached_node.refused_names.insert(name.clone(), why.clone());
         }
-        tracing::warn!(name, node, why, "name refused");
+        tracing::warn!(name, node, why, "tool name rejected");
         true
     }
 

@@ -31,7 +31,7 @@ impl PersistentNodeRegistry {
             self.context.cut_if_revoked(&node);
             if let Err(error) = self.store_revocation(&node).await {
                 // The certificate is rejected here nevertheless.
-                tracing::warn!(node, %error, "the revocation of the node is not stored");
+                tracing::warn!(node, %error, "cannot store the revocation of the node");
             }
         }
     }
@@ -55,7 +55,7 @@ impl PersistentNodeRegistry {
     pub(super) async fn sign_certificate(
         &self,
         (access, node): (&NodeAccess, &str),
-        key_proof: (&[u8], &[u8]),
+        public_key_and_proof: (&[u8], &[u8]),
         key_id: Option<&str>,
     ) -> Result<IssuedCertificate, NodeError> {
         if !access.allows_node(node) {
@@ -64,11 +64,11 @@ impl PersistentNodeRegistry {
         let now = self.context.clock.wall_now();
         let signed = self
             .require_authority()?
-            .issue_node_certificate(node, key_proof, now)
+            .issue_node_certificate(node, public_key_and_proof, now)
             .map_err(authority_error)?;
         // Stored before the certificate is handed out.
         self.update_certificates(node, |record| {
-            record.add_certificate(&signed, (key_proof.0, key_id), now);
+            record.add_certificate(&signed, (public_key_and_proof.0, key_id), now);
         })
         .await?;
         tracing::info!(node, serial = signed.serial, until = %signed.expires_at, "node certified");
@@ -110,7 +110,10 @@ impl PersistentNodeRegistry {
             let (mut record, expect) = match self.context.certificates.get_record(node) {
                 Some((record, version)) => (record, WritePrecondition::Version(version)),
                 None if self.context.certificates.record_versions().len() >= MAX_NODES => {
-                    let message = format!("there are certificates of {MAX_NODES} nodes already");
+                    let message = format!(
+                        "there are already certificates of {MAX_NODES} nodes, \
+                        the maximum"
+                    );
                     return Err(NodeError::LimitReached(message));
                 }
                 None => (CertificateRecord::default(), WritePrecondition::Absent),

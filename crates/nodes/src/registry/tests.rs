@@ -283,10 +283,10 @@ async fn what_cannot_be_a_tool_is_refused_with_its_place() {
     assert!(unfit(NodeTool { node_id, ..base.clone() }).await.starts_with("`node_id`: "));
     let input_spec = Json::encode(&json!(["text"]));
     let told = unfit(NodeTool { input_spec, ..base.clone() }).await;
-    assert_eq!(told, "`input_spec`: it is no object but array");
+    assert_eq!(told, "`input_spec`: it must be an object, not array");
     let metadata = Json::encode(&json!({ "node_id": "n2" }));
     let told = unfit(NodeTool { metadata, ..base.clone() }).await;
-    assert_eq!(told, "`metadata`: its `node_id` is another than the tool's");
+    assert_eq!(told, "`metadata`: its `node_id` differs from the tool's");
     let description = "x".repeat(300 << 10);
     assert!(unfit(NodeTool { description, ..base }).await.starts_with("the definition: "));
     assert!(registry.list_nodes().is_empty(), "nothing is left of what was refused");

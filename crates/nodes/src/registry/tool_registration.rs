@@ -127,16 +127,13 @@ fn check_definition(tool: &NodeTool) -> Result<(), NodeError> {
     ToolName::new(&tool.name).map_err(|error| invalid_field("name", error.to_string()))?;
     for (field, json) in [("input_spec", &tool.input_spec), ("metadata", &tool.metadata)] {
         if json.kind() != "object" {
-            return Err(invalid_field(field, format!("it is no object but {}", json.kind())));
+            return Err(invalid_field(field, format!("it must be an object, not {}", json.kind())));
         }
     }
     if let Some(declared_id) = tool.metadata.get("node_id")
         && declared_id.string_value().as_deref() != Some(&tool.node_id)
     {
-        return Err(invalid_field(
-            "metadata",
-            "its `node_id` is another than the tool's".to_owned(),
-        ));
+        return Err(invalid_field("metadata", "its `node_id` differs from the tool's".to_owned()));
     }
     let encoded = pinned_definition(tool).bytes().clone();
     Json::parse(encoded, JsonLimits::DEFINITION)

@@ -163,7 +163,7 @@ async fn a_node_without_an_address_or_that_drains_is_not_called() {
     let ctx = quiet_context(&caller);
     let error = call(&registry, "echo", "{}", &ctx).await.unwrap_err();
     assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::NotSent));
-    assert_eq!(error.message, "`nodes.addresses` does not name the node `n1`");
+    assert_eq!(error.message, "`nodes.addresses` does not list the node `n1`");
     set_address(&registry, node.address);
     let own = NodeAccess::Node("n1".to_owned());
     registry.record_heartbeat(&own, "n1", HeartbeatState::Draining).unwrap();

@@ -301,14 +301,14 @@ async fn a_node_is_where_the_label_says_and_what_goes_wrong_has_its_own_words() 
     let told = |node: &str| found.registry.resolve_endpoint(node).unwrap_err();
     assert_eq!(told("n3"), ResolveError::NoNodeLabel("n3".to_owned()));
     let words =
-        "no Kubernetes node has the label nodeID=n3, and `nodes.addresses` does not name the node";
+        "no Kubernetes node has the label nodeID=n3, and `nodes.addresses` does not list the node";
     assert_eq!(told("n3").to_string(), words);
     let unusable = |node: &str| match told(node) {
         ResolveError::InvalidAddress { reason: why, .. } => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(unusable("n2"), "its Kubernetes node has no InternalIP");
-    assert_eq!(unusable("n4"), "several Kubernetes nodes carry the label `nodeID=n4`");
+    assert_eq!(unusable("n4"), "several Kubernetes nodes have the label `nodeID=n4`");
 }
 
 #[tokio::test]
@@ -349,7 +349,7 @@ async fn while_it_is_away_what_it_said_last_counts_for_a_while() {
     assert_eq!(found.registry.resolve_endpoint("n1").as_deref(), Ok("10.0.0.1:50051"));
     found.clock.advance(Duration::from_mins(6));
     let told = found.until("n1", Result::is_err).await;
-    assert!(told.contains("Kubernetes does not answer: "), "{told}");
+    assert!(told.contains("Kubernetes is unavailable: "), "{told}");
     api.put_node("k1", Some("n1"), Some("10.0.0.7"));
     api.listen().await;
     let since = tokio::time::Instant::now();
@@ -386,9 +386,9 @@ async fn the_token_goes_along_as_it_is_now_and_what_it_may_not_is_told() {
     api.state.lock().unwrap().status = 403;
     let found = LocatorFixture::by(&api, true, &[], Some(&file)).await;
     let told = found
-        .until("n1", |now| now.as_ref().is_err_and(|e| e.to_string().contains("answered yet")))
+        .until("n1", |now| now.as_ref().is_err_and(|e| e.to_string().contains("responded yet")))
         .await;
-    assert!(told.contains("Kubernetes has not answered yet"), "{told}");
+    assert!(told.contains("Kubernetes has not responded yet"), "{told}");
     while found.kubernetes.stale_reason().is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -14,9 +14,9 @@ pub(crate) struct FieldErrors {
 }
 
 impl FieldErrors {
-    pub(crate) fn push_error(&mut self, what: impl AsRef<str>) {
+    pub(crate) fn push_error(&mut self, message: impl AsRef<str>) {
         if self.messages.len() < MAX_ERRORS {
-            self.messages.push(format!("{}{}", self.prefix, what.as_ref()));
+            self.messages.push(format!("{}{}", self.prefix, message.as_ref()));
         }
     }
 
@@ -53,14 +53,14 @@ impl FieldErrors {
         &mut self,
         fields: &Map<String, Value>,
         field: &str,
-        usual: bool,
+        default: bool,
     ) -> bool {
         match fields.get(field) {
-            None | Some(Value::Null) => usual,
+            None | Some(Value::Null) => default,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
                 self.push_error(format!("'{field}' must be true or false"));
-                usual
+                default
             }
         }
     }
@@ -111,7 +111,7 @@ impl FieldErrors {
         }
     }
 
-    /// Each word of a list, read as one of a fixed set.
+    /// Parses each word of a list as a member of a fixed set.
     pub(crate) fn read_parsed_list<T: std::str::FromStr>(
         &mut self,
         fields: &Map<String, Value>,
@@ -132,7 +132,7 @@ impl FieldErrors {
         Some(words.iter().filter_map(|word| read(self, word)).collect())
     }
 
-    /// One word of a fixed set.
+    /// Parses a word as a member of a fixed set.
     pub(crate) fn read_parsed<T: std::str::FromStr>(
         &mut self,
         fields: &Map<String, Value>,

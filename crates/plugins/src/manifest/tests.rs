@@ -39,12 +39,13 @@ fn missing_fields_are_reported_in_the_research_registrys_words() {
         (
             "schema_version",
             json!("2.0"),
-            "'schema_version' \\\"2.0\\\" is not known; this version reads \"1.0\"",
+            "'schema_version' \\\"2.0\\\" is not supported; use \"1.0\"",
         ),
         (
             "name",
             json!("a.b"),
-            "'name' `a.b` must be small letters, digits and `_`, beginning with a letter, 60 at most",
+            "'name' `a.b` must be at most 60 lower-case letters, digits and `_`, beginning with a \
+             letter",
         ),
         ("kind", json!("wasm"), "'kind' must be one of python, command, mcp"),
         ("kind", json!("command"), "'command' must be a list of the program and its arguments"),
@@ -58,7 +59,7 @@ fn missing_fields_are_reported_in_the_research_registrys_words() {
     let error = read(&with("tools", json!([bad]))).unwrap_err();
     assert_eq!(error, "Invalid manifest p/manifest.json: Tool 0: 'parameters' must be an object");
     let error = PluginManifest::parse_manifest(b"{", "p/manifest.json").unwrap_err().to_string();
-    assert!(error.starts_with("Invalid manifest p/manifest.json: it is no JSON"), "{error}");
+    assert!(error.starts_with("Invalid manifest p/manifest.json: it is not valid JSON"), "{error}");
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn the_published_schema_agrees_with_the_rules() {
 #[test]
 fn two_tools_of_one_name_are_told() {
     let error = read(&with("tools", json!([tool(), tool()]))).unwrap_err();
-    assert!(error.ends_with("Tool 1: there is a tool `t` already"), "{error}");
+    assert!(error.ends_with("Tool 1: the tool `t` already exists"), "{error}");
 }
 
 #[test]

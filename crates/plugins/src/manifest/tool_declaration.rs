@@ -57,12 +57,12 @@ impl PluginToolDeclaration {
     /// Parses entry number `index`. Errors begin with `Tool {index}: `.
     pub(super) fn parse_entry(
         tool: &Value,
-        (index, runs): (usize, &PluginRuntime),
+        (index, runtime): (usize, &PluginRuntime),
         errors: &mut FieldErrors,
     ) -> Option<Self> {
         errors.prefix = format!("Tool {index}: ");
         let read = if let Some(fields) = tool.as_object() {
-            Self::parse_fields(tool, fields, runs, errors)
+            Self::parse_fields(tool, fields, runtime, errors)
         } else {
             errors.push_error("it must be an object");
             None
@@ -104,13 +104,13 @@ impl PluginToolDeclaration {
         let function = errors.read_string(fields, "function").unwrap_or_else(|| name.clone());
         if python && fields.contains_key("module") && !module.split('.').all(is_identifier) {
             errors.push_error(format!(
-                "'module' `{}` is no name of a module",
+                "invalid module name `{}` in 'module'",
                 escape_for_message(&module)
             ));
         }
         if python && !is_identifier(&function) {
             errors.push_error(format!(
-                "'function' `{}` is no name of a function",
+                "invalid function name `{}` in 'function'",
                 escape_for_message(&function)
             ));
         }
@@ -158,11 +158,11 @@ impl PluginToolDeclaration {
     }
 }
 
-pub(crate) fn is_identifier(word: &str) -> bool {
-    let mut chars = word.chars();
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && word.len() <= 200
+        && text.len() <= 200
 }
 
 /// Parses the traits for policy. Plugin code runs on this machine, so guests may not call it unless
@@ -209,7 +209,7 @@ fn parse_callers(fields: &Map<String, Value>, errors: &mut FieldErrors) -> Vec<C
         "chain" => Some(CallerType::Chain),
         other => {
             let message = format!(
-                "'allowed_callers': `{}` is none of direct, chain",
+                "'allowed_callers': unknown value `{}`; use direct or chain",
                 escape_for_message(other)
             );
             errors.push_error(message);

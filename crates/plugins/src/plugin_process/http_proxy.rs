@@ -67,14 +67,14 @@ impl std::fmt::Debug for super::OutputReader {
 impl HttpProxy {
     pub(crate) fn new(
         egress: Option<EgressClient>,
-        allowed: Arc<EffectiveAccess>,
-        to: mpsc::Sender<Bytes>,
+        access: Arc<EffectiveAccess>,
+        responses: mpsc::Sender<Bytes>,
         tasks: TaskTracker,
     ) -> Self {
         Self {
             egress,
-            access: allowed,
-            line_sender: to,
+            access,
+            line_sender: responses,
             permits: Arc::new(Semaphore::new(MAX_REQUESTS)),
             tasks,
         }
@@ -83,7 +83,7 @@ impl HttpProxy {
     /// Sends the request, and its response to the process.
     pub(super) fn handle_request(&self, number: u64, request: ProxyRequest) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            let message = format!("more than {MAX_REQUESTS} requests at once");
+            let message = format!("more than {MAX_REQUESTS} concurrent requests");
             let _full = self.line_sender.try_send(encode_response(number, Err(message)));
             return;
         };
@@ -100,11 +100,11 @@ impl HttpProxy {
     async fn send_request(&self, asked: ProxyRequest) -> Result<Value, String> {
         let class = self.access.egress_class_for(&asked.url).ok_or_else(|| {
             format!(
-                "no host that was granted to this plugin is asked by `{}`",
+                "the host of `{}` is not granted to this plugin",
                 escape_for_message(&asked.url)
             )
         })?;
-        let egress = self.egress.as_ref().ok_or("this server has no way out")?;
+        let egress = self.egress.as_ref().ok_or("this server has no network access")?;
         let limit =
             asked.timeout_ms.map_or(MAX_REQUEST_TIME, Duration::from_millis).min(MAX_REQUEST_TIME);
         let uri = egress.validate_url(&class, &asked.url).map_err(|error| error.to_string())?;
@@ -130,18 +130,18 @@ impl HttpProxy {
             let (status, body) = (head.status.as_u16(), STANDARD.encode(bytes));
             Ok(json!({"status": status, "headers": headers, "body": body, "truncated": truncated}))
         };
-        let message = |_| format!("no whole answer within {} ms", limit.as_millis());
+        let message = |_| format!("no complete response within {} ms", limit.as_millis());
         tokio::time::timeout(limit, whole).await.map_err(message)?
     }
 }
 
 fn build_request(asked: &ProxyRequest) -> Result<Request<Bytes>, String> {
     let body = asked.body.as_deref().map(|body| STANDARD.decode(body)).transpose();
-    let body = body.map_err(|_| "the body is no base64")?.unwrap_or_default();
+    let body = body.map_err(|_| "the body is not valid base64")?.unwrap_or_default();
     let mut request = Request::new(Bytes::from(body));
     let method = Method::from_bytes(asked.method.as_bytes());
-    *request.method_mut() =
-        method.map_err(|_| format!("no method `{}`", escape_for_message(&asked.method)))?;
+    *request.method_mut() = method
+        .map_err(|_| format!("unsupported method `{}`", escape_for_message(&asked.method)))?;
     let agent = HeaderValue::from_static(concat!("Toolkeep/", env!("CARGO_PKG_VERSION")));
     request.headers_mut().insert(header::USER_AGENT, agent);
     for (name, value) in &asked.headers {
@@ -151,7 +151,7 @@ fn build_request(asked: &ProxyRequest) -> Result<Request<Bytes>, String> {
             (Ok(read), Ok(value)) if !RESERVED_HEADERS.contains(&read.as_str()) => {
                 request.headers_mut().insert(read, value);
             }
-            _ => return Err(format!("the header `{}` cannot be sent", escape_for_message(name))),
+            _ => return Err(format!("the header `{}` is invalid", escape_for_message(name))),
         }
     }
     Ok(request)

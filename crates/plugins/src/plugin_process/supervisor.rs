@@ -68,8 +68,8 @@ struct ProcessSlot {
 }
 
 impl ProcessSupervisor {
-    pub(crate) fn new(run: LaunchSpec) -> Self {
-        Self { launch_spec: Arc::new(run), slot: Mutex::default() }
+    pub(crate) fn new(spec: LaunchSpec) -> Self {
+        Self { launch_spec: Arc::new(spec), slot: Mutex::default() }
     }
 
     pub(crate) fn plugin_name(&self) -> &str {
@@ -95,7 +95,7 @@ impl ProcessSupervisor {
     pub(crate) async fn running_process(&self) -> Result<Arc<PluginProcess>, ExecuteError> {
         let lost = |why: String| {
             let message =
-                format!("the plugin `{}` does not run: {why}", self.launch_spec.plugin_name);
+                format!("the plugin `{}` is not running: {why}", self.launch_spec.plugin_name);
             ExecuteError::not_sent(ErrorCode::UpstreamLost, message)
         };
         let cell = self.current_slot().map_err(&lost)?;
@@ -120,7 +120,7 @@ impl ProcessSupervisor {
             tracing::warn!(
                 plugin = self.launch_spec.plugin_name,
                 why,
-                "the process of a plugin is gone"
+                "the process of a plugin ended"
             );
             slot.cell = ProcessCell::default();
             slot.record_failure(now);
@@ -128,7 +128,7 @@ impl ProcessSupervisor {
         match slot.not_before.filter(|time| slot.cell.get().is_none() && now < *time) {
             Some(time) => {
                 let wait = time.saturating_duration_since(now).as_millis();
-                Err(format!("it ended, and is started again in {wait} ms"))
+                Err(format!("it ended and is restarted in {wait} ms"))
             }
             None => Ok(Arc::clone(&slot.cell)),
         }
@@ -153,7 +153,7 @@ impl ProcessSupervisor {
         }
     }
 
-    /// Runs something after a call is over, however short its caller's own place lasts.
+    /// Spawns work that continues after the call has ended.
     pub(crate) fn spawn_after(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.launch_spec.tasks.spawn_on(work, &self.launch_spec.runtime));
     }
@@ -177,7 +177,7 @@ async fn spawn_start(
 ) -> Result<(Arc<PluginProcess>, Vec<ReportedProblem>), String> {
     let spec = Arc::clone(run);
     let starting = run.tasks.spawn_on(async move { start_process(&spec).await }, &run.runtime);
-    starting.await.map_err(|_| "starting it was given up".to_owned())?
+    starting.await.map_err(|_| "starting it was cancelled".to_owned())?
 }
 
 async fn start_process(
@@ -237,5 +237,5 @@ async fn wait_until_ready(lines: &mut Lines<ChildStdout>) -> Result<Vec<Reported
             return Ok(problems);
         }
     }
-    Err("it says other things before it is ready".to_owned())
+    Err("it wrote invalid lines before it was ready".to_owned())
 }

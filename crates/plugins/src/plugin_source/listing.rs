@@ -36,7 +36,7 @@ impl PluginSource {
         Some(version.settings.to_json(&values))
     }
 
-    /// The schema of its settings, with its name.
+    /// Returns the schema of the settings, with its name.
     pub(crate) fn settings_schema(
         &self,
     ) -> Option<(String, serde_json::Map<String, serde_json::Value>)> {

@@ -36,11 +36,11 @@ impl StartBackoff {
     }
 
     /// Records the result of an attempt.
-    pub(super) fn record_attempt(&mut self, unstarted: bool, now: MonotonicTime) {
+    pub(super) fn record_attempt(&mut self, has_failed: bool, now: MonotonicTime) {
         let wait =
             START_BACKOFF.get(self.attempts).or(START_BACKOFF.last()).copied().unwrap_or_default();
-        self.retry_at = unstarted.then(|| now.saturating_add(wait));
-        self.attempts = if unstarted { self.attempts + 1 } else { 0 };
+        self.retry_at = has_failed.then(|| now.saturating_add(wait));
+        self.attempts = if has_failed { self.attempts + 1 } else { 0 };
     }
 }
 
@@ -58,13 +58,17 @@ impl PluginSource {
     }
 
     /// Applies the server's current listing to the unchanged version.
-    pub(super) async fn refresh_listing(&self, session: &Arc<ServerLifetime>, now: SourceRevision) {
-        let listing = fetch_listing(session, self.version_builder.config.startup_timeout).await;
+    pub(super) async fn refresh_listing(
+        &self,
+        server: &Arc<ServerLifetime>,
+        revision: SourceRevision,
+    ) {
+        let listing = fetch_listing(server, self.version_builder.config.startup_timeout).await;
         let mut state = self.lock_state();
         let Some(version) = state.version.as_ref() else { return };
         let follows = version.watched_listing();
-        let same = follows.is_some_and(|(known, _)| Arc::ptr_eq(&known, session));
-        let Some(updated) = same.then(|| version.with_listing(listing, now)).flatten() else {
+        let same = follows.is_some_and(|(known, _)| Arc::ptr_eq(&known, server));
+        let Some(updated) = same.then(|| version.with_listing(listing, revision)).flatten() else {
             return;
         };
         let old = state.version.replace(updated);

@@ -35,13 +35,13 @@ impl PluginSource {
         };
         if let Err(other_folder) = self.authority.claim_name(&manifest.name, &self.folder) {
             let message = format!(
-                "the plugin `{}` is there already, in `{}`",
+                "the plugin `{}` already exists in `{}`",
                 manifest.name,
                 other_folder.display()
             );
             return self.reject_change(
                 Some(digest),
-                Problem::new(manifest_path, message).with_help("rename one; the first stays"),
+                Problem::new(manifest_path, message).with_help("rename one; the first one is used"),
             );
         }
         let folder = self.version_builder.config.settings_dir.clone();
@@ -145,7 +145,7 @@ fn rejection_problems(problems: &[Problem], active: Option<&PluginVersion>) -> V
     let Some(version) = active else { return problems.to_vec() };
     let add_active_version = |problem: &Problem| {
         let message = format!(
-            "the change is not taken, version {} stays: {}",
+            "the new version is invalid, so version {} stays active: {}",
             version.manifest.version, problem.message
         );
         Problem { message, ..problem.clone() }

@@ -49,9 +49,9 @@ fn split_minimum(word: &str) -> (&str, &str) {
     (name.trim(), least.trim())
 }
 
-/// Those that the process looks for.
-pub(super) fn python_dependencies(words: &[String]) -> Vec<&str> {
-    let python = words.iter().filter_map(|word| match parse_dependency(word) {
+/// Returns the dependencies that the Python process looks up.
+pub(super) fn python_dependencies(dependencies: &[String]) -> Vec<&str> {
+    let python = dependencies.iter().filter_map(|word| match parse_dependency(word) {
         Dependency::Python(name) => Some(name),
         Dependency::Command(..) => None,
     });
@@ -110,10 +110,10 @@ fn check_commands(plan: &mut BuildPlan, allowed: &EffectiveAccess) -> Vec<Requir
 impl VersionBuilder {
     /// Reports programs that are missing or too old. Each one with a minimum version is queried
     /// once, in the plugin's sandbox.
-    pub(super) async fn check_programs(&self, plan: &mut BuildPlan, allowed: &EffectiveAccess) {
+    pub(super) async fn check_programs(&self, plan: &mut BuildPlan, access: &EffectiveAccess) {
         let mut known: BTreeMap<PathBuf, Result<String, String>> = BTreeMap::new();
         for RequiredProgram { tool_name: tool, name, minimum_version: least, path } in
-            check_commands(plan, allowed)
+            check_commands(plan, access)
         {
             if known.len() >= MAX_VERSION_CHECKS && !known.contains_key(&path) {
                 continue;
@@ -121,16 +121,16 @@ impl VersionBuilder {
             let have = if let Some(have) = known.get(&path) {
                 have.clone()
             } else {
-                let have = self.query_version(&path, allowed).await;
+                let have = self.query_version(&path, access).await;
                 known.insert(path, have.clone());
                 have
             };
             let (name, least) = (escape_for_message(&name), escape_for_message(&least));
             let message = match have {
                 Ok(have) if version_numbers(&have) >= version_numbers(&least) => continue,
-                Ok(have) => format!("the command `{name}` is {have}, and {least} is needed"),
+                Ok(have) => format!("the command `{name}` has version {have}; {least} is required"),
                 Err(why) => format!(
-                    "the version of the command `{name}` is not known ({why}), and {least} is needed"
+                    "the version of the command `{name}` is unknown ({why}); {least} is required"
                 ),
             };
             plan.add_problem(&ReportedProblem { tool, is_missing: true, message });
@@ -143,7 +143,7 @@ impl VersionBuilder {
         path: &Path,
         allowed: &EffectiveAccess,
     ) -> Result<String, String> {
-        let mut why = "it does not tell".to_owned();
+        let mut why = "it prints no version".to_owned();
         for word in ["--version", "-version", "version"] {
             match tokio::time::timeout(
                 VERSION_TIMEOUT,
@@ -158,7 +158,7 @@ impl VersionBuilder {
                 }
                 Ok(Err(error)) => why = error,
                 Err(_) => {
-                    why = format!("it does not answer within {} s", VERSION_TIMEOUT.as_secs());
+                    why = format!("it did not respond within {} s", VERSION_TIMEOUT.as_secs());
                 }
             }
         }
@@ -224,13 +224,13 @@ fn version_numbers(version: &str) -> Vec<u64> {
     numbers
 }
 
-/// A program that the cage sees.
-pub(super) fn find_program(name: &str, allowed: &EffectiveAccess) -> Option<PathBuf> {
+/// Finds a program that the sandbox can access.
+pub(super) fn find_program(name: &str, access: &EffectiveAccess) -> Option<PathBuf> {
     if name.is_empty() || name.contains('/') {
         return None;
     }
     let granted =
-        allowed.program_folders.iter().flat_map(|folder| [folder.join("bin"), folder.clone()]);
+        access.program_folders.iter().flat_map(|folder| [folder.join("bin"), folder.clone()]);
     let system = SANDBOX_PATH.split(':').map(PathBuf::from);
     granted.chain(system).map(|folder| folder.join(name)).find(|path| is_executable(path))
 }
@@ -242,20 +242,27 @@ fn is_executable(path: &Path) -> bool {
 /// Returns the command line with the absolute path of its program: in the plugin's folder if it
 /// begins with `./`, else one that the sandbox exposes.
 pub(super) fn resolve_command(
-    words: &[String],
-    copy: &Path,
-    allowed: &EffectiveAccess,
+    command: &[String],
+    plugin_dir: &Path,
+    access: &EffectiveAccess,
 ) -> Result<Vec<String>, String> {
-    let (program, args) = words.split_first().ok_or("no command")?;
+    let (program, args) = command.split_first().ok_or("no command")?;
     let path = match program.strip_prefix("./") {
-        Some(inside) if !inside.split('/').any(|part| part == "..") => Some(copy.join(inside)),
+        Some(inside) if !inside.split('/').any(|part| part == "..") => {
+            Some(plugin_dir.join(inside))
+        }
         Some(_) => None,
         None if program.starts_with('/') => Some(PathBuf::from(program)),
-        None => find_program(program, allowed),
+        None => find_program(program, access),
     };
     let path = path.filter(|path| is_executable(path));
-    let path =
-        path.ok_or_else(|| format!("there is no program `{}`", escape_for_message(program)))?;
+    let path = path.ok_or_else(|| {
+        format!(
+            "the program `{}` does not \
+            exist",
+            escape_for_message(program)
+        )
+    })?;
     Ok(std::iter::once(path.display().to_string()).chain(args.iter().cloned()).collect())
 }
 

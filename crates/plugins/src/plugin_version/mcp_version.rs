@@ -1,4 +1,4 @@
-//! Versions whose tools come from an MCP server's listing, with the traits from the manifest.
+//! Plugin versions whose tools come from an MCP server's listing, with traits from the manifest.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl VersionBuilder {
     pub(super) async fn start_server(
         &self,
         plan: &mut BuildPlan,
-        (copy, spec): (FolderCopy, CommandSpec),
+        (folder_copy, spec): (FolderCopy, CommandSpec),
     ) -> Result<McpBackend, String> {
         let name = SourceName::new(&plan.manifest.name).map_err(|error| error.to_string())?;
         let ready = self.config.startup_timeout;
@@ -44,7 +44,7 @@ impl VersionBuilder {
         let options = McpOptions { limits: bounds, ..McpOptions::default() };
         let dial = StdioConnector::new(self.config.launcher.clone(), spec).with_plain_arguments();
         let server = Arc::new(McpSource::with_pipes(name, options, Arc::new(dial)));
-        let session = Arc::new(ServerLifetime::new(self, server, copy));
+        let session = Arc::new(ServerLifetime::new(self, server, folder_copy));
         let listing = fetch_listing(&session, self.config.startup_timeout).await?;
         let backend = McpBackend { server_lifetime: session, base_plan: plan.clone(), listing };
         plan.apply_listing(&backend.listing);
@@ -54,12 +54,12 @@ impl VersionBuilder {
 
 /// Fetches the current listing of the server.
 pub(crate) async fn fetch_listing(
-    session: &ServerLifetime,
+    server: &ServerLifetime,
     limit: std::time::Duration,
 ) -> Result<SourceListing, String> {
-    match tokio::time::timeout(limit, session.server.list_offers()).await {
+    match tokio::time::timeout(limit, server.server.list_offers()).await {
         Ok(listing) => listing.map_err(|error| error.problem.message),
-        Err(_) => Err(format!("it lists nothing within {} s", limit.as_secs())),
+        Err(_) => Err(format!("it did not list its tools within {} s", limit.as_secs())),
     }
 }
 
@@ -75,15 +75,20 @@ impl PluginVersion {
     pub(crate) fn with_listing(
         &self,
         listing: Result<SourceListing, String>,
-        now: SourceRevision,
+        revision: SourceRevision,
     ) -> Option<Self> {
         let backend = self.mcp_backend.as_ref()?;
         let mut plan = backend.base_plan.clone();
         let listing = listing.unwrap_or_else(|why| {
             let manifest_path = plan.manifest_path.clone();
-            plan.problems
-                .push(Problem::new(manifest_path, format!("its server does not list: {why}")));
-            SourceListing { revision: now, ..backend.listing.clone() }
+            plan.problems.push(Problem::new(
+                manifest_path,
+                format!(
+                    "its server cannot list its tools: \
+                    {why}"
+                ),
+            ));
+            SourceListing { revision, ..backend.listing.clone() }
         });
         plan.apply_listing(&listing);
         let (session, seed) = (Arc::clone(&backend.server_lifetime), backend.base_plan.clone());
@@ -105,7 +110,7 @@ impl McpBackend {
         })
     }
 
-    /// The server's own offer of a tool.
+    /// Finds the server's own offer of a tool.
     pub(super) fn find_tool(
         &self,
         manifest: &PluginManifest,
@@ -152,10 +157,9 @@ impl BuildPlan {
         for declared in &mut self.manifest.tools {
             let found = tools.iter().find(|(own, _)| *own == declared.name);
             let error = match found {
-                None => Some(format!(
-                    "the server lists no tool `{}`",
-                    escape_for_message(&declared.name)
-                )),
+                None => {
+                    Some(format!("the server has no tool `{}`", escape_for_message(&declared.name)))
+                }
                 Some((_, tool)) => complete_declaration(declared, tool),
             };
             mismatches.extend(error.map(|message| (declared.name.clone(), message)));
@@ -176,7 +180,7 @@ impl BuildPlan {
             // Cannot fail, because nothing is declared.
             let _fits = complete_declaration(&mut declared, tool);
             let on = self.settings.tool_overrides.get(own).copied().unwrap_or(true);
-            self.disabled_reasons.push((!on).then(|| "it is switched off".to_owned()));
+            self.disabled_reasons.push((!on).then(|| "it is disabled".to_owned()));
             self.manifest.tools.push(declared);
         }
         self.check_overrides();
@@ -203,28 +207,28 @@ fn complete_declaration(declared: &mut PluginToolDeclaration, tool: &Tool) -> Op
     let lacking = lacking.map(|name| {
         let verb = if named.contains(name) { "require" } else { "declare" };
         format!(
-            "the server's tool wants `{}`, which the manifest does not {verb}",
+            "the server's tool requires `{}`, which the manifest does not {verb}",
             escape_for_message(name)
         )
     });
     let message: Vec<_> = extra.chain(lacking).collect();
     (!message.is_empty())
-        .then(|| format!("the manifest does not fit the tool: {}", message.join("; ")))
+        .then(|| format!("the manifest does not match the tool: {}", message.join("; ")))
 }
 
 /// Returns the environment that replaces the first line for MCP servers: settings and granted
 /// paths.
 pub(super) fn server_environment(
     values: &Value,
-    allowed: &EffectiveAccess,
+    access: &EffectiveAccess,
 ) -> Result<Vec<(String, EnvValue)>, String> {
     let settings = values.to_string();
     if settings.len() > MAX_SETTINGS_BYTES {
         return Err(format!("its settings are longer than {MAX_SETTINGS_BYTES} bytes"));
     }
     let read: Vec<_> =
-        allowed.readable_paths.iter().map(|path| path.display().to_string()).collect();
-    let write = allowed.writable_path.as_ref().map(|path| path.display().to_string());
+        access.readable_paths.iter().map(|path| path.display().to_string()).collect();
+    let write = access.writable_path.as_ref().map(|path| path.display().to_string());
     let all = [
         ("TOOLKEEP_SETTINGS", settings),
         ("TOOLKEEP_READ", read.join(":")),

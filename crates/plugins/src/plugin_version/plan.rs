@@ -1,4 +1,4 @@
-//! Build plan of a version: the disabled tools and the reasons, before anything runs.
+//! Build plan of a plugin version: the disabled tools and the reasons, before anything runs.
 
 use tool::Problem;
 
@@ -35,9 +35,9 @@ impl BuildPlan {
             .map(|message| Problem::new(manifest_path, message.as_str()))
             .collect();
         let skipped = content.skipped.iter().take(10).map(|path| {
-            let message = format!("`{}` is left out", path.escape_debug());
+            let message = format!("`{}` is omitted", path.escape_debug());
             Problem::new(manifest_path, message)
-                .with_help("a plugin is regular files; put the file itself there")
+                .with_help("a plugin can only contain regular files; copy the file there")
         });
         problems.extend(skipped);
         problems.extend(settings.problems.iter().cloned());
@@ -47,7 +47,7 @@ impl BuildPlan {
         let disabled_reasons = manifest
             .tools
             .iter()
-            .map(|tool| (!is_on(tool)).then(|| "it is switched off".to_owned()))
+            .map(|tool| (!is_on(tool)).then(|| "it is disabled".to_owned()))
             .collect();
         let mut plan = Self {
             manifest_path: manifest_path.to_owned(),
@@ -69,8 +69,11 @@ impl BuildPlan {
     pub(super) fn check_overrides(&mut self) {
         let known = |name: &String| self.manifest.tools.iter().any(|tool| tool.name == *name);
         for name in self.settings.tool_overrides.keys().filter(|name| !known(name)) {
-            let message =
-                format!("the settings name a tool `{}`, which is not there", name.escape_debug());
+            let message = format!(
+                "the settings name the tool `{}`, which does not \
+                    exist",
+                name.escape_debug()
+            );
             self.problems.push(Problem::new(self.manifest_path.as_str(), message));
         }
     }
@@ -80,26 +83,26 @@ impl BuildPlan {
     }
 
     /// Disables all tools that are still enabled.
-    pub(super) fn disable_tools(&mut self, why: &str) {
+    pub(super) fn disable_tools(&mut self, message: &str) {
         for reason in &mut self.disabled_reasons {
-            reason.get_or_insert_with(|| why.to_owned());
+            reason.get_or_insert_with(|| message.to_owned());
         }
     }
 
     /// Disables all tools because of a problem that the user can correct.
-    pub(super) fn disable_with_problem(&mut self, why: &str, fix: Option<String>) {
+    pub(super) fn disable_with_problem(&mut self, reason: &str, fix: Option<String>) {
         self.problems.push(Problem {
             location: self.manifest_path.clone(),
-            message: why.to_owned(),
+            message: reason.to_owned(),
             help: fix,
         });
-        self.disable_tools(why);
+        self.disable_tools(reason);
     }
 
     pub(super) fn add_problem(&mut self, problem: &ReportedProblem) {
         self.is_broken |= !problem.is_missing;
         let fix = if problem.is_missing {
-            "install it where the plugin runs, or switch the tool off".to_owned()
+            "install it where the plugin runs, or disable the tool".to_owned()
         } else {
             correction_help(&problem.message)
         };
@@ -124,7 +127,7 @@ impl BuildPlan {
                 None => problems.push(ReportedProblem {
                     tool: Some(tool.name.clone()),
                     is_missing: false,
-                    message: format!("there is no module `{}` in the folder", tool.module),
+                    message: format!("the module `{}` does not exist in the folder", tool.module),
                 }),
             }
         }

@@ -153,19 +153,19 @@ fn check_code(source: &str, code: &ToolCode, grant: &AccessGrant) -> Option<Prob
     let problem = |message: String| Some(Problem::new(source, message));
     let lacks = |what: &str, write: &str| {
         let fix = format!("write it under `plugins: {{ grants: {{ {source}: {{ {write} }} }} }}`");
-        Some(Problem::new(source, format!("it needs {what}, and none is granted")).with_help(fix))
+        Some(Problem::new(source, format!("it needs {what}, but none is granted")).with_help(fix))
     };
     match &code.entry_point {
         EntryPoint::Function { module, function } => {
             if !module.split('.').all(is_identifier) {
                 return problem(format!(
-                    "'module' `{}` is no name of a module",
+                    "invalid module name `{}` in 'module'",
                     escape_for_message(module)
                 ));
             }
             if !is_identifier(function) {
                 return problem(format!(
-                    "'function' `{}` is no name of a function",
+                    "invalid function name `{}` in 'function'",
                     escape_for_message(function)
                 ));
             }
@@ -174,7 +174,7 @@ fn check_code(source: &str, code: &ToolCode, grant: &AccessGrant) -> Option<Prob
             let odd = relative_path(binary).split('/').any(|part| matches!(part, "" | "." | ".."));
             if odd || binary.len() > 1_000 {
                 let told = format!(
-                    "'binary' `{}` is no program below the file's folder",
+                    "'binary' `{}` is not a program below the file's folder",
                     escape_for_message(binary)
                 );
                 return problem(told);
@@ -274,12 +274,12 @@ mod tests {
         };
         for bad in ["../sh", "/bin/sh", "a/../../sh", ""] {
             let message = told(program("t", bad)).unwrap();
-            assert!(message.contains("is no program below the file's folder"), "{message}");
+            assert!(message.contains("is not a program below the file's folder"), "{message}");
         }
         let net = ToolCode { scopes: vec![AccessScope::Network], ..program("t", "x") };
-        assert_eq!(told(net).unwrap(), "it needs the network, and none is granted");
+        assert_eq!(told(net).unwrap(), "it needs the network, but none is granted");
         let call = EntryPoint::Function { module: "os;x".to_owned(), function: "f".to_owned() };
         let message = told(ToolCode { entry_point: call, ..program("t", "x") }).unwrap();
-        assert_eq!(message, "'module' `os;x` is no name of a module");
+        assert_eq!(message, "invalid module name `os;x` in 'module'");
     }
 }

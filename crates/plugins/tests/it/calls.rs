@@ -95,7 +95,10 @@ async fn calls_run_at_once_and_a_dead_process_is_replaced() {
     assert!(began.elapsed() < Duration::from_millis(2_500), "{:?}", began.elapsed());
     let error = stage.call("p", "leave", json!({})).await.unwrap_err();
     assert!(
-        error.starts_with("upstream_lost: the plugin `p` ended during the call: exit status 3"),
+        error.starts_with(
+            "upstream_lost: the process of the plugin `p` ended during the call: \
+            exit status 3"
+        ),
         "{error}"
     );
     assert_eq!(stage.call("p", "add", json!({"a": 1})).await.unwrap()["sum"], 2);
@@ -222,13 +225,13 @@ async fn a_missing_dependency_disables_the_tool_with_the_reason() {
     };
     assert_eq!(why("p")[..2], ["", "the Python module `no_such_module_here` is not installed"]);
     assert_eq!(why("p")[2], "the command `no-such-command` is not installed");
-    assert!(why("q")[0].ends_with("and 99.1 is needed"), "{:?}", why("q"));
+    assert!(why("q")[0].ends_with("99.1 is required"), "{:?}", why("q"));
     assert_eq!(
         why("v"),
         [
-            "the command `teller` is 2.9.4, and 2.10 is needed",
+            "the command `teller` has version 2.9.4; 2.10 is required",
             "",
-            "the version of the command `mute` is not known (it does not tell), and 1 is needed"
+            "the version of the command `mute` is unknown (it prints no version); 1 is required"
         ]
     );
     assert_eq!(stage.call("v", "new", json!({})).await.unwrap(), 1);
@@ -322,6 +325,6 @@ async fn granted_folders_are_there_and_scopes_say_so() {
     // Nothing is granted to the other one.
     let listing = stage.listing("q").await;
     assert!(listing.offers.is_empty());
-    assert_eq!(listing.problems[0].message, "it needs folders to read, and none is granted");
+    assert_eq!(listing.problems[0].message, "it needs readable folders, but none are granted");
     stage.registry.close().await;
 }

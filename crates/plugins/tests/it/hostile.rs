@@ -214,7 +214,7 @@ async fn who_floods_its_pipe_is_ended_and_told() {
     assert_eq!(naive_for("flood()", None, 64 << 20).0, 64 << 20);
     for (tool, told) in [
         ("flood", "it wrote a line of more than"),
-        ("chatter", "it wrote more than 1000 lines that answer nothing"),
+        ("chatter", "it wrote more than 1000 lines that are not responses"),
     ] {
         let error = stage.call("bad", tool, json!({})).await.unwrap_err();
         assert!(error.contains(told), "{tool}: {error}");

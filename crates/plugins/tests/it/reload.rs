@@ -69,7 +69,13 @@ async fn a_broken_edit_keeps_the_last_good_version_and_says_why() {
         assert_eq!((reloaded.len(), failed.len()), (0, 1), "{text}");
         let problems = stage.listing("p").await.problems;
         let message = &problems[0].message;
-        assert!(message.starts_with("the change is not taken, version 1.0.0 stays: "), "{message}");
+        assert!(
+            message.starts_with(
+                "the new version is invalid, so version 1.0.0 stays \
+            active: "
+            ),
+            "{message}"
+        );
         assert!(message.contains(told), "{message}");
         assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
         // Mended, it is taken, and nothing is wrong any more.
@@ -91,7 +97,7 @@ async fn what_did_not_start_is_tried_again() {
     stage.write("p", "tools.py", &code(2));
     assert_eq!(stage.reload().await, (vec![], vec!["p".to_owned()]));
     let problem = &stage.listing("p").await.problems[0].message;
-    assert!(problem.contains("its process does not start: its copy cannot be made"), "{problem}");
+    assert!(problem.contains("its process does not start: it cannot be copied"), "{problem}");
     std::fs::remove_file(&copies).unwrap();
     std::fs::rename(&aside, &copies).unwrap();
     let began = Instant::now();

@@ -143,22 +143,25 @@ async fn a_server_reloads_and_calls_finish_on_the_version_they_began_with() {
     assert_eq!((&said["version"], &said["settings"]), (&json!(2), &json!({"greeting": "Ho"})));
     let standing = stage.standing("s");
     let die = standing.tools.iter().find(|tool| tool.name == "die").unwrap();
-    assert_eq!(
-        (die.is_enabled, die.disabled_reason.as_deref()),
-        (false, Some("it is switched off"))
-    );
+    assert_eq!((die.is_enabled, die.disabled_reason.as_deref()), (false, Some("it is disabled")));
     // A broken one keeps the last good version.
     for (code, told) in [
         (
             "#!/usr/bin/env python3\nimport sys\nsys.exit(4)\n".to_owned(),
             "its server does not start: ",
         ),
-        (SERVER.replace("\"which\", ", ""), "the server lists no tool `which`"),
+        (SERVER.replace("\"which\", ", ""), "the server has no tool `which`"),
     ] {
         server(&stage, &code);
         assert_eq!(stage.reload().await, (vec![], vec!["s".to_owned()]));
         let problem = &stage.listing("s").await.problems[0].message;
-        assert!(problem.starts_with("the change is not taken, version 1.0.0 stays: "), "{problem}");
+        assert!(
+            problem.starts_with(
+                "the new version is invalid, so version 1.0.0 stays \
+            active: "
+            ),
+            "{problem}"
+        );
         assert!(problem.contains(told), "{problem}");
         assert_eq!(stage.call("s", "which", json!({})).await.unwrap()["version"], 2);
     }
@@ -209,8 +212,8 @@ async fn a_manifest_that_does_not_fit_its_server_is_told_at_load() {
     assert_eq!(
         told,
         [
-            "the manifest does not fit the tool: the server's tool has no parameter `other`",
-            "the server lists no tool `none`"
+            "the manifest does not match the tool: the server's tool has no parameter `other`",
+            "the server has no tool `none`"
         ]
     );
     // What the manifest declares narrows what the server takes.
@@ -229,9 +232,12 @@ async fn a_manifest_that_does_not_fit_its_server_is_told_at_load() {
     stage.reload().await;
     let problem = &stage.listing("n").await.problems[0];
     assert!(
-        problem.message.starts_with("it needs the network, and a sandboxed MCP server"),
+        problem.message.starts_with("it needs network access, which a sandboxed MCP server"),
         "{problem:?}"
     );
-    assert!(problem.help.as_deref().unwrap().starts_with("write the server as a source"));
+    assert!(problem.help.as_deref().unwrap().starts_with(
+        "configure the server as a separate \
+        source"
+    ));
     stage.registry.close().await;
 }

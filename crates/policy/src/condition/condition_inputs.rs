@@ -49,8 +49,8 @@ impl<'v> ConditionInputs<'v> {
     /// # Errors
     /// If the referenced arguments exceed the limits of a condition.
     pub(crate) fn from_request(
-        asking: &PolicyRequest<'v>,
-        wants: &ReferencedFields,
+        request: &PolicyRequest<'v>,
+        references: &ReferencedFields,
     ) -> Result<Self, EvaluationError> {
         let mut given = empty_context();
         let mut add =
@@ -59,13 +59,13 @@ impl<'v> ConditionInputs<'v> {
                     given.add_variable_as_val(name, value(fields));
                 }
             };
-        let args = arguments_value(asking.arguments, &wants.args)?;
-        add("principal", &wants.principal, &|fields| principal_value(asking, fields));
-        add("tool", &wants.tool, &|fields| tool_value(asking, fields));
-        add("now", &wants.now, &|fields| time_value(asking.now, fields));
-        add("taint", &wants.taint, &|fields| taint_value(asking.taint, fields));
-        add("via", &wants.via, &|_| {
-            text_value(match asking.caller_type {
+        let args = arguments_value(request.arguments, &references.args)?;
+        add("principal", &references.principal, &|fields| principal_value(request, fields));
+        add("tool", &references.tool, &|fields| tool_value(request, fields));
+        add("now", &references.now, &|fields| time_value(request.now, fields));
+        add("taint", &references.taint, &|fields| taint_value(request.taint, fields));
+        add("via", &references.via, &|_| {
+            text_value(match request.caller_type {
                 tool::CallerType::Direct => "direct",
                 tool::CallerType::Chain => "chain",
             })
@@ -92,7 +92,7 @@ impl<'v> ConditionInputs<'v> {
         for (name, json) in facts {
             let known = VARIABLES.iter().find(|(known, _)| known == name && *known != "args");
             let (name, fields) =
-                known.ok_or_else(|| EvaluationError(format!("there is no variable `{name}`")))?;
+                known.ok_or_else(|| EvaluationError(format!("unknown variable `{name}`")))?;
             if let Json::Object(said) = json
                 && !said.keys().all(|key| fields.contains(&key.as_str()))
             {
@@ -102,7 +102,13 @@ impl<'v> ConditionInputs<'v> {
                 ("now", Some(text)) => {
                     let moment = time_window::parse_rfc3339(text);
                     time_value(
-                        moment.ok_or_else(|| EvaluationError("`now` is no time".to_owned()))?,
+                        moment.ok_or_else(|| {
+                            EvaluationError(
+                                "`now` is not a valid \
+                            time"
+                                    .to_owned(),
+                            )
+                        })?,
                         &FieldSet::All,
                     )
                 }
@@ -245,7 +251,7 @@ fn arguments_value<'v>(
 }
 
 fn too_large() -> EvaluationError {
-    EvaluationError("the arguments are larger than a condition may look at".to_owned())
+    EvaluationError("the arguments are too large for a condition".to_owned())
 }
 
 fn map_value<'v>(

@@ -61,8 +61,8 @@ impl<'a> CostEstimator<'a> {
         let mut bound = CostEstimator { enclosing_loop: None };
         let steps = bound.expression_cost(expression, 0)?;
         if steps > MAX_COST {
-            let told = format!("the condition may take {steps} steps; {MAX_COST} are allowed");
-            return Err((told, "look at fewer things in its loops".to_owned()));
+            let told = format!("the condition may take {steps} steps; the maximum is {MAX_COST}");
+            return Err((told, "reduce the work in its loops".to_owned()));
         }
         Ok(())
     }
@@ -73,8 +73,8 @@ impl<'a> CostEstimator<'a> {
         depth: usize,
     ) -> Result<u64, ConditionError> {
         if depth > MAX_DEPTH {
-            let told = format!("the condition nests deeper than {MAX_DEPTH}");
-            return Err((told, "make two rules of it".to_owned()));
+            let told = format!("the condition nests deeper than {MAX_DEPTH} levels");
+            return Err((told, "split it into two rules".to_owned()));
         }
         match &expression.expr {
             Expr::Literal(_) => Ok(1),
@@ -86,8 +86,8 @@ impl<'a> CostEstimator<'a> {
             Expr::Call(call) => self.call_cost(call, depth),
             Expr::Comprehension(over) => self.loop_cost(over, depth),
             Expr::List(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => Err((
-                "the condition makes a value that no condition may make".to_owned(),
-                "compare with texts, numbers and lists".to_owned(),
+                "the condition constructs a map or a message, which is not allowed".to_owned(),
+                "compare with strings, numbers and lists".to_owned(),
             )),
         }
     }
@@ -116,7 +116,7 @@ impl<'a> CostEstimator<'a> {
         let known: Vec<_> = condition_inputs::VARIABLES.iter().map(|(known, _)| *known).collect();
         Err((
             format!("unknown variable {}", quote_excerpt(name)),
-            format!("known are {}", known.join(", ")),
+            format!("use one of {}", known.join(", ")),
         ))
     }
 
@@ -128,7 +128,7 @@ impl<'a> CostEstimator<'a> {
             && !fields.contains(&select.field.as_str())
         {
             let told = format!("`{name}` has no field {}", quote_excerpt(&select.field));
-            return Err((told, format!("known are {}", fields.join(", "))));
+            return Err((told, format!("use one of {}", fields.join(", "))));
         }
         Ok(self.expression_cost(&select.operand, depth + 1)?.saturating_add(1))
     }
@@ -143,11 +143,16 @@ impl<'a> CostEstimator<'a> {
             let known = functions.collect::<Vec<_>>().join(", ");
             return Err((
                 format!("unknown function {}", quote_excerpt(name)),
-                format!("known are {known}, exists, all, has"),
+                format!("use one of {known}, exists, all, has"),
             ));
         };
         if name == "_+_" && self.enclosing_loop.is_some() {
-            return Err(("`+` within a loop".to_owned(), "add outside of the loop".to_owned()));
+            return Err((
+                "`+` is not allowed in a loop".to_owned(),
+                "move the addition out of the \
+                loop"
+                    .to_owned(),
+            ));
         }
         if name == "matches" {
             check_regex(call)?;
@@ -167,8 +172,8 @@ impl<'a> CostEstimator<'a> {
         }
         let range = self.expression_cost(&over.iter_range, depth + 1)?;
         if self.enclosing_loop.replace(over).is_some() {
-            let told = "the condition has a loop within a loop".to_owned();
-            return Err((told, "look at one list".to_owned()));
+            let told = "the condition has a nested loop".to_owned();
+            return Err((told, "iterate over one list only".to_owned()));
         }
         let parts = [&over.loop_cond, &over.loop_step, &over.result];
         let each = self.total_cost(parts.into_iter(), depth);
@@ -183,13 +188,14 @@ impl<'a> CostEstimator<'a> {
 fn check_regex(call: &CallExpr) -> Result<(), ConditionError> {
     let pattern = call.args.last().map(|arg| &arg.expr);
     let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern else {
-        let told = "`matches` takes its regular expression as a text in the rule".to_owned();
-        return Err((told, "write it there: `args.name.matches('^[a-z]+$')`".to_owned()));
+        let told = "`matches` requires a literal regular expression".to_owned();
+        return Err((told, "write it in the rule: `args.name.matches('^[a-z]+$')`".to_owned()));
     };
     let text = pattern.inner();
     if text.chars().count() > MAX_REGEX_CHARS || text.matches('{').count() > 1 {
         let told = format!(
-            "the regular expression is too large: {MAX_REGEX_CHARS} characters and one `{{…}}` are allowed"
+            "the regular expression is too large; the maximum is {MAX_REGEX_CHARS} characters and \
+             one `{{…}}`"
         );
         return Err((told, "use `startsWith`, `contains` or a list".to_owned()));
     }
@@ -199,8 +205,10 @@ fn check_regex(call: &CallExpr) -> Result<(), ConditionError> {
     let result = program.ok().and_then(|program| program.execute(&tried).ok());
     let bad = || {
         (
-            format!("{} is no regular expression", quote_excerpt(text)),
-            "write it for the crate `regex`: no look-around, no references back".to_owned(),
+            format!("invalid regular expression {}", quote_excerpt(text)),
+            "use the syntax of the Rust crate `regex`: no look-around, no \
+             backreferences"
+                .to_owned(),
         )
     };
     result.map(drop).ok_or_else(bad)

@@ -454,15 +454,15 @@ fn a_refusal_and_a_hold_name_the_path_the_folders_and_the_permission() {
     let file = reads(tool("system", Some(AccessScope::Filesystem)));
     assert_eq!(
         said("read_file", &file, json!({"path": "a.txt"})),
-        "`a.txt` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths; give a whole path"
+        "`a.txt` is not below /mnt/raid0/llm/ or /tmp/, the allowed paths; pass an absolute path"
     );
     assert_eq!(
         said("read_file", &file, json!({"path": "/etc/\u{1b}[2J"})),
-        "`/etc/\\u{1b}[2J` is not beneath /mnt/raid0/llm/ or /tmp/, the allowed paths"
+        "`/etc/\\u{1b}[2J` is not below /mnt/raid0/llm/ or /tmp/, the allowed paths"
     );
     assert_eq!(
         said("git_status", &file, json!({})),
-        "`git_status` was called without a path; give a path beneath /mnt/raid0/llm/ or /tmp/"
+        "`git_status` was called without a path; pass a path below /mnt/raid0/llm/ or /tmp/"
     );
     let writes = tool("system", Some(AccessScope::Filesystem));
     assert_eq!(

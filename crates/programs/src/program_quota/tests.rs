@@ -79,7 +79,7 @@ fn bytes_are_bounded_and_what_has_ended_goes_first() {
     assert_eq!(next(&mut quota, 3), [id(2)]);
     assert_eq!(next(&mut quota, 4), [id(1)]);
     let full = quota.admit_program(&head(5, "running", ("k", None), 4 * MIB)).unwrap_err();
-    assert!(full.message.contains("12 MiB, and 10 MiB can be stored"), "{full:?}");
+    assert!(full.message.contains("12 MiB of storage; the maximum is 10 MiB"), "{full:?}");
     // One that grows is held to it too, and stays as it was.
     assert!(quota.admit_program(&head(4, "running", ("k", None), 9 * MIB)).is_err());
     quota.admit_program(&head(5, "running", ("k", None), 2 * MIB)).unwrap();

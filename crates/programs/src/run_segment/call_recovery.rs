@@ -73,18 +73,18 @@ impl RunSegment<'_> {
         call: CallId,
     ) -> Result<Option<CallStatus>, CallFailure> {
         let message = |why: &dyn std::fmt::Display| {
-            let told = format!("the record of the call `{call}` cannot be read: {why}");
+            let told = format!("cannot read the record of the call `{call}`: {why}");
             CallFailure::new(ErrorCode::RecordUnavailable, told)
         };
         self.programs.record_reader().call_status(call).await.map_err(|error| message(&error))
     }
 }
 
-/// Error of a call whose outcome is unknown.
+/// Creates the error of a call whose outcome is unknown.
 pub(crate) fn outcome_unknown(call: CallId, function: Option<&ScriptFunction>) -> SegmentAbort {
-    let tool = function.map_or("a tool that is gone", ScriptFunction::tool_name);
+    let tool = function.map_or("a tool that no longer exists", ScriptFunction::tool_name);
     SegmentAbort::OutcomeUnknown(format!(
-        "the server ended while `{tool}` ran (call {call}): whether it had its effect is unknown, and it is \
-         not run again by itself"
+        "the server stopped while `{tool}` ran (call {call}): its effect is unknown, and it is not \
+         retried"
     ))
 }

@@ -38,8 +38,7 @@ impl InterpreterSession {
         segment: &RunSegment<'_>,
         request: &InterpreterRequest<'_>,
     ) -> Result<T, SegmentAbort> {
-        let none =
-            || CallFailure::new(ErrorCode::Internal, "the program has no place at the interpreter");
+        let none = || CallFailure::new(ErrorCode::Internal, "the interpreter has no such program");
         let slot = self.slot.as_mut().ok_or_else(none)?;
         let answer = match segment.until_cancelled(slot.send_request(Json::encode(request))).await?
         {
@@ -51,7 +50,7 @@ impl InterpreterSession {
             }
         };
         answer.decode().map_err(|error| {
-            let message = format!("the interpreter answered something else: {error}");
+            let message = format!("invalid response of the interpreter: {error}");
             CallFailure::new(ErrorCode::Internal, message).into()
         })
     }
@@ -60,7 +59,7 @@ impl InterpreterSession {
     pub(super) async fn resume_with(
         &mut self,
         segment: &RunSegment<'_>,
-        came: &CallValue,
+        value: &CallValue,
     ) -> Result<InterpreterResponse, SegmentAbort> {
         // Other programs wait for a slot.
         if self.slot.as_ref().is_some_and(|it| it.has_waiters()) {
@@ -72,11 +71,11 @@ impl InterpreterSession {
                 self.slot = Some(acquire_slot(segment).await?);
                 self.send_request(
                     segment,
-                    &InterpreterRequest::Restore { state: &state, functions: &names, came },
+                    &InterpreterRequest::Restore { state: &state, functions: &names, came: value },
                 )
                 .await
             }
-            _ => self.send_request(segment, &InterpreterRequest::Continue { came }).await,
+            _ => self.send_request(segment, &InterpreterRequest::Continue { came: value }).await,
         };
         self.function_names = names;
         response

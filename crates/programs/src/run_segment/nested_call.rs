@@ -23,7 +23,7 @@ pub(crate) enum CallProgress {
 }
 
 impl RunSegment<'_> {
-    /// The id of a call that will be made.
+    /// Generates the id of a call in advance.
     pub(crate) fn new_call_id(&self) -> CallId {
         self.gateway.new_call_id()
     }
@@ -69,13 +69,16 @@ impl RunSegment<'_> {
         }
     }
 
-    /// Checks that the program may make `more` calls.
-    pub(crate) fn check_call_limit(program: &ProgramState, more: usize) -> Result<(), String> {
+    /// Checks that the program may make `additional` calls.
+    pub(crate) fn check_call_limit(
+        program: &ProgramState,
+        additional: usize,
+    ) -> Result<(), String> {
         let most = program.max_calls;
-        if program.calls.len().saturating_add(more) <= most {
+        if program.calls.len().saturating_add(additional) <= most {
             return Ok(());
         }
-        Err(format!("a program may make {most} calls, and this one wants more"))
+        Err(format!("a program can make at most {most} calls"))
     }
 
     /// Returns the results of these pending calls; `None` while one is undecided.
@@ -119,7 +122,7 @@ impl RunSegment<'_> {
             None | Some(CallStatus::Refused) => CallStatus::Refused,
             Some(_) => CallStatus::Unknown,
         };
-        let message = "what came of the call that was waited for is not kept any more";
+        let message = "the result of the pending call is no longer stored";
         let result = Err(CallFailure::new(ErrorCode::ApprovalExpired, message));
         Ok(SettledCall::new(CallResponse { call_id: call, status, result, elapsed_ms: 0 }))
     }
@@ -153,7 +156,7 @@ pub(super) fn to_call_value(answer: &CallResponse) -> CallValue {
         Ok(ExecutionState::Completed(outcome)) => CallValue::Value(outcome_value(outcome)),
         Ok(ExecutionState::Pending(_)) => CallValue::Raised {
             kind: ExceptionKind::Failed,
-            message: "the tool asks its user for input, and a program has none".to_owned(),
+            message: "the tool requests input, which programs do not support".to_owned(),
         },
         Err(failure) => {
             let kind = match failure.code {
@@ -203,7 +206,7 @@ fn joined_texts(result: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Notes an answer in the program.
+/// Records the response of a call in the program.
 pub(crate) fn record_answer(program: &mut ProgramState, tool: &str, answer: &CallResponse) {
     let success = match &answer.result {
         Ok(ExecutionState::Pending(_)) => None,

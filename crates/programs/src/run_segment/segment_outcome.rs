@@ -69,7 +69,7 @@ impl RunSegment<'_> {
                 program.pause_program(*checkpoint, &tools);
             }
             Err(SegmentAbort::Cancelled) => {
-                let why = "it was cancelled by its caller".to_owned();
+                let why = "its caller cancelled it".to_owned();
                 program.finish_program(now, ProgramStatus::Cancelled, Err(why));
             }
             Err(SegmentAbort::OutcomeUnknown(why)) => {
@@ -100,7 +100,7 @@ impl RunSegment<'_> {
     /// Fails the program if too many programs are waiting already.
     async fn enforce_pending_limit(&self, program: &mut ProgramState) {
         if !self.programs.lock_index().has_room() {
-            let why = "too many programs wait already; try later".to_owned();
+            let why = "too many programs are waiting; try again later".to_owned();
             self.fail_pending(program, why).await;
         }
     }

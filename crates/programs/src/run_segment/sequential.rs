@@ -103,7 +103,7 @@ pub(crate) async fn resume_script(
     let called = match call {
         CallPhase::Returned(result) => ScriptCallProgress::Returned(result),
         CallPhase::PendingApproval(held) => {
-            let none = || CallFailure::new(ErrorCode::Internal, "the program waits for nothing");
+            let none = || CallFailure::new(ErrorCode::Internal, "the program is not waiting");
             let settled = settled.into_iter().next().ok_or_else(none)?;
             if settled.is_expired() {
                 return pause_expired(segment, stored, (&mut session, held), functions).await;
@@ -271,7 +271,7 @@ async fn dispatch_call(
 ) -> Result<ScriptCallProgress, SegmentAbort> {
     if matches!(name.as_str(), "TOOL" | "CALL") {
         let Some(Value::String(tool)) = (!args.is_empty()).then(|| args.remove(0)) else {
-            let message = format!("{name}() needs the name of a tool first");
+            let message = format!("{name}() needs the name of a tool as its first argument");
             return Ok(raise_exception(ExceptionKind::Arguments, message));
         };
         name = tool;
@@ -331,7 +331,7 @@ fn raise_exception(kind: ExceptionKind, message: String) -> ScriptCallProgress {
 
 fn unknown_tool(name: &str) -> ScriptCallProgress {
     let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-    let message = format!("there is no tool `{name}` for programs; get_chainable_tools lists them");
+    let message = format!("no tool `{name}` for programs; call get_chainable_tools to list them");
     raise_exception(ExceptionKind::Failed, message)
 }
 

@@ -183,10 +183,10 @@ fn prepare_calls<'f>(
     functions: &'f FunctionTable,
 ) -> Result<Vec<PreparedCall<'f>>, String> {
     let one = |step: &usize| {
-        let function_call = wave_state.plan.steps.get(*step).ok_or("a step is not there")?;
+        let function_call = wave_state.plan.steps.get(*step).ok_or("a step is missing")?;
         let name = function_call.function.as_str();
         let function = RunSegment::chainable_function(functions, name)
-            .ok_or_else(|| format!("there is no tool `{name}` for programs any more"))?;
+            .ok_or_else(|| format!("the tool `{name}` is no longer available to programs"))?;
         let fill = |it: &interpreter::ValueTemplate| {
             it.resolve(&wave_state.values).ok_or_else(|| format!("{name}(): a name has no value"))
         };

@@ -98,7 +98,7 @@ async fn programs_that_nobody_resumes_do_not_fill_the_store() {
     let own = program(0, &clock, None);
     let first = stands(&programs, 0, &own).await.unwrap();
     assert_eq!(first.state, ProgramStatus::Expired);
-    assert!(first.error.unwrap().contains("too many programs stored"));
+    assert!(first.error.unwrap().contains("too many stored programs"));
     assert_eq!(stands(&programs, 6, &own).await.unwrap().state, ProgramStatus::Paused);
     let heads = all_keys(&store).await.into_iter().filter(|key| key.starts_with("program-head/"));
     assert_eq!(heads.count(), 70, "ended ones are there for a day");
@@ -133,7 +133,7 @@ async fn bytes_of_programs_are_bounded_and_one_too_large_is_not_stored() {
     programs.save_program(&mut kept).await.unwrap();
     let stored = stands(&programs, 51, &program(0, &clock, None)).await.unwrap();
     assert_eq!((stored.state, stored.result), (ProgramStatus::Failed, None));
-    assert!(stored.error.unwrap().contains("too much to be stored"));
+    assert!(stored.error.unwrap().contains("too large to store"));
 }
 
 /// Rows as versions before this one wrote them: whole programs, one row each.

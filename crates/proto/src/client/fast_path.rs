@@ -100,7 +100,7 @@ impl RuntimeConnections {
         body.send_data(bytes, true).map_err(maybe_sent_error)?;
         let (head, body) = response.await.map_err(maybe_sent_error)?.into_parts();
         if head.status != StatusCode::OK {
-            return Err(Status::unavailable(format!("it answered with {}", head.status)));
+            return Err(Status::unavailable(format!("it returned {}", head.status)));
         }
         if let Some(status) = parse_status(&head.headers) {
             status?;
@@ -173,7 +173,7 @@ async fn drive_connection(mut connection: h2::client::Connection<Box<dyn IoStrea
                 tracing::debug!(%error, "a gRPC connection ended");
             }
         }
-        () = ping_timeout => tracing::debug!("a gRPC connection did not answer a ping in time"),
+        () = ping_timeout => tracing::debug!("a gRPC connection did not respond to a ping in time"),
     }
 }
 
@@ -257,7 +257,7 @@ async fn read_message<B: Message + Default>(mut body: RecvStream) -> Result<B, S
         let data = data.map_err(maybe_sent_error)?;
         body.flow_control().release_capacity(data.len()).map_err(maybe_sent_error)?;
         if buffer.push_chunk(data)? {
-            return Err(Status::internal("it answered with more than one message"));
+            return Err(Status::internal("it returned more than one message"));
         }
     }
     let trailers = body.trailers().await.map_err(maybe_sent_error)?;
@@ -265,8 +265,8 @@ async fn read_message<B: Message + Default>(mut body: RecvStream) -> Result<B, S
     final_status
         .ok_or_else(|| maybe_sent_error(io::Error::from(io::ErrorKind::UnexpectedEof)))??;
     let payload =
-        buffer.into_message()?.ok_or_else(|| Status::internal("its answer is not whole"))?;
-    B::decode(payload).map_err(|error| Status::internal(format!("its answer: {error}")))
+        buffer.into_message()?.ok_or_else(|| Status::internal("its response is incomplete"))?;
+    B::decode(payload).map_err(|error| Status::internal(format!("its response: {error}")))
 }
 
 /// Returns the status of a failed connection. The call may have run.

@@ -36,13 +36,13 @@ impl RunningCalls {
         }
         if id.len() > MAX_CALL_ID_BYTES {
             return Err(Status::invalid_argument(format!(
-                "`call_id` has over {MAX_CALL_ID_BYTES} bytes"
+                "`call_id` is longer than {MAX_CALL_ID_BYTES} bytes"
             )));
         }
         let key = (caller_id, id.to_owned());
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.contains_key(&key) {
-            return Err(Status::already_exists("a call with this `call_id` runs already"));
+            return Err(Status::already_exists("a call with this `call_id` is already running"));
         }
         calls.insert(key.clone(), token.clone());
         drop(calls);

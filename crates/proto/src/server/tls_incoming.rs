@@ -80,24 +80,24 @@ async fn accept_handshakes(
 /// Opens reverse connections, one at a time: dials the server, sends the greeting of the node and
 /// accepts the TLS handshake of the server. Reconnects when the connection has ended.
 pub(super) fn reverse_incoming(
-    dial: Arc<dyn Fn() -> ConnectFuture + Send + Sync>,
+    connect: Arc<dyn Fn() -> ConnectFuture + Send + Sync>,
     node_id: String,
     config: Arc<ServerConfig>,
 ) -> impl Stream<Item = io::Result<TlsConnection<Box<dyn IoStream>>>> {
     let acceptor = TlsAcceptor::from(config);
     let last: Option<oneshot::Receiver<()>> = None;
-    stream::unfold((dial, node_id, acceptor, last), |(dial, node_id, acceptor, last)| async {
+    stream::unfold((connect, node_id, acceptor, last), |(connect, node_id, acceptor, last)| async {
         if let Some(last) = last {
             drop(last.await);
         }
         let mut pause = REDIAL_BACKOFF.0;
         loop {
-            match dial_once(dial.as_ref(), &node_id, &acceptor).await {
+            match dial_once(connect.as_ref(), &node_id, &acceptor).await {
                 Ok(stream) => {
                     tracing::info!("connected; the server calls over this connection");
                     let (gone, last) = oneshot::channel();
                     let shaken = TlsConnection { stream, _closed: Some(gone) };
-                    return Some((Ok(shaken), (dial, node_id, acceptor, Some(last))));
+                    return Some((Ok(shaken), (connect, node_id, acceptor, Some(last))));
                 }
                 Err(error) => tracing::warn!(%error, "connection failed; retrying"),
             }

@@ -13,7 +13,7 @@ const MAX_DISPLAY_CHARS: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileAccessError {
     /// The root itself cannot be used.
-    #[error("the folder `{path}` cannot be used: {what}")]
+    #[error("cannot use the folder `{path}`: {what}")]
     InvalidRoot {
         /// As configured.
         path: String,
@@ -35,7 +35,7 @@ pub enum FileAccessError {
         path: String,
     },
     /// The file is over the size limit.
-    #[error("`{path}` is over {limit} bytes; read less of it, or raise the limit")]
+    #[error("`{path}` is larger than {limit} bytes; read less of it, or raise the limit")]
     TooLarge {
         /// As asked for.
         path: String,
@@ -43,19 +43,19 @@ pub enum FileAccessError {
         limit: usize,
     },
     /// The root is read-only.
-    #[error("`{path}` cannot be written: the folder is configured for reading only")]
+    #[error("cannot write `{path}`: the folder is configured as read-only")]
     ReadOnly {
         /// As asked for.
         path: String,
     },
     /// The path already exists.
-    #[error("`{path}` is there already; choose another name, or ask to replace it")]
+    #[error("`{path}` already exists; choose another name, or allow replacing it")]
     AlreadyExists {
         /// As asked for.
         path: String,
     },
     /// The file has more than one hard link, so that the other name would keep the old content.
-    #[error("`{path}` has several names (hard links), and is not written for that")]
+    #[error("cannot write `{path}`, because it has several hard links")]
     HardLinked {
         /// As asked for.
         path: String,
@@ -87,9 +87,12 @@ impl FileAccessError {
             Errno::ISDIR => Self::NotRegularFile { path },
             Errno::EXIST | Errno::NOTEMPTY => Self::AlreadyExists { path },
             Errno::ROFS => Self::ReadOnly { path },
-            Errno::AGAIN => {
-                Self::Io { path, what: "the folder changes too fast; try again".to_owned() }
-            }
+            Errno::AGAIN => Self::Io {
+                path,
+                what: "the folder changed during the operation; try \
+                    again"
+                    .to_owned(),
+            },
             other => Self::Io { path, what: errno_message(other) },
         }
     }

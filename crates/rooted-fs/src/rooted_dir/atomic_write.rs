@@ -38,9 +38,9 @@ impl RootedDir {
         &self,
         path: impl AsRef<Path>,
         content: &[u8],
-        put: WriteMode,
+        write_mode: WriteMode,
     ) -> Result<(), FileAccessError> {
-        self.write_file_with(path, put, |file| file.write_all(content))
+        self.write_file_with(path, write_mode, |file| file.write_all(content))
     }
 
     /// Writes a file atomically with the content that `fill` writes, for content that is not in
@@ -51,13 +51,13 @@ impl RootedDir {
     pub fn write_file_with<T>(
         &self,
         path: impl AsRef<Path>,
-        put: WriteMode,
+        write_mode: WriteMode,
         fill: impl FnOnce(&mut File) -> io::Result<T>,
     ) -> Result<T, FileAccessError> {
         let path = path.as_ref();
         let (parent, name) = self.open_parent_for_write(path)?;
         let old = self.replaceable_file_mode(&parent, name, path)?;
-        if put == WriteMode::CreateNew && old.is_some() {
+        if write_mode == WriteMode::CreateNew && old.is_some() {
             return Err(FileAccessError::AlreadyExists { path: access_error::display_path(path) });
         }
         let failed = |error| FileAccessError::from_errno(error, path);
@@ -70,8 +70,11 @@ impl RootedDir {
             }
             file.sync_all().map(|()| filled)
         });
-        let flags =
-            if put == WriteMode::CreateNew { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        let flags = if write_mode == WriteMode::CreateNew {
+            RenameFlags::NOREPLACE
+        } else {
+            RenameFlags::empty()
+        };
         let done =
             filled.map_err(|error| FileAccessError::from_io(&error, path)).and_then(|filled| {
                 let renamed = rustix::fs::renameat_with(&parent, &aside, &parent, name, flags);

@@ -17,14 +17,14 @@ fn main() -> ExitCode {
 }
 
 /// Starts the given command, writes a line once it runs, and never exits by itself.
-fn hold(mut words: impl Iterator<Item = String>) -> ExitCode {
+fn hold(mut args: impl Iterator<Item = String>) -> ExitCode {
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
         return ExitCode::FAILURE;
     };
     let launcher = ProcessLauncher::this_binary(vec![OsString::from("__launch")]);
     let spec = CommandSpec {
-        command: words.next().unwrap_or_default(),
-        args: words.collect(),
+        command: args.next().unwrap_or_default(),
+        args: args.collect(),
         ..CommandSpec::default()
     };
     runtime.block_on(async {

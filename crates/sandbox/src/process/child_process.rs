@@ -128,7 +128,7 @@ impl ChildProcess {
                 Err(SpawnError::CommandFailed { command: self.command.clone(), what: what.clone() })
             }
             (None, _) => {
-                Err(SpawnError::SupervisorFailed("it ended before the command began".to_owned()))
+                Err(SpawnError::SupervisorFailed("it ended before the command started".to_owned()))
             }
         }
     }
@@ -140,7 +140,7 @@ impl ChildProcess {
         }
         // The supervisor closed its end, so it is exiting; this reaps it.
         if let Err(error) = self.supervisor.wait().await {
-            tracing::warn!(command = %self.command, %error, "a supervisor could not be waited for");
+            tracing::warn!(command = %self.command, %error, "cannot wait for a supervisor");
         }
         if self.exit.is_none() {
             self.exit = Some(ChildExit::SupervisorLost);
@@ -149,8 +149,8 @@ impl ChildProcess {
         self.exit.clone().unwrap_or(ChildExit::SupervisorLost)
     }
 
-    /// Terminates the tree, kills what is left of it after `grace`, and resolves when it is gone.
-    /// If the future is dropped, the tree still ends: after the rest of `grace`, or
+    /// Terminates the tree, kills the remaining processes after `grace`, and resolves when the tree
+    /// has ended. If the future is dropped, the tree still ends: after the rest of `grace`, or
     /// [`DEFAULT_GRACE`](super::DEFAULT_GRACE) if that is less.
     pub async fn shut_down(mut self, grace: Duration) {
         self.terminate_tree(grace).await;
@@ -183,7 +183,11 @@ impl ChildProcess {
                         Some(ResourceUsage { cpu_time: Duration::from_millis(cpu), peak_kib });
                 }
                 SupervisorReport::Unkillable(count) => {
-                    tracing::warn!(command = %self.command, count, "processes that run as someone else could not be killed");
+                    tracing::warn!(
+                        command = %self.command,
+                        count,
+                        "cannot kill processes of another user"
+                    );
                 }
             }
         }
@@ -196,6 +200,9 @@ impl ChildProcess {
         if let Some(group) = group {
             let _gone = rustix::process::kill_process_group(group, Signal::KILL);
         }
-        tracing::warn!(command = %self.command, "the supervisor of a child was killed from outside");
+        tracing::warn!(
+            command = %self.command,
+            "the supervisor of a child process was killed from outside"
+        );
     }
 }

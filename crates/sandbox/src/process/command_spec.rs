@@ -117,7 +117,7 @@ impl CommandSpec {
         if bytes.len() > MAX_COMMAND_BYTES {
             return Err(invalid_spec(
                 "args",
-                format!("and env are together over {MAX_COMMAND_BYTES} bytes"),
+                format!("and env together exceed {MAX_COMMAND_BYTES} bytes"),
             ));
         }
         write_sealed_memfd(&bytes).map_err(|error| SpawnError::SupervisorFailed(error.to_string()))
@@ -125,10 +125,16 @@ impl CommandSpec {
 
     fn check_spec(&self) -> Result<(), SpawnError> {
         if self.command.is_empty() {
-            return Err(invalid_spec("command", "is empty; give a program"));
+            return Err(invalid_spec("command", "is empty; name a program"));
         }
         if self.args.len() > MAX_ARGUMENTS || self.env.len() > MAX_ARGUMENTS {
-            return Err(invalid_spec("args", format!("or env has over {MAX_ARGUMENTS} entries")));
+            return Err(invalid_spec(
+                "args",
+                format!(
+                    "or env has more than {MAX_ARGUMENTS} \
+                entries"
+                ),
+            ));
         }
         let nul = |text: &str| text.contains('\0');
         if nul(&self.command) {
@@ -243,7 +249,7 @@ mod tests {
             ..CommandSpec::default()
         };
         for (bad, text) in [
-            (spec("", "a", "N", "v"), "command is empty; give a program"),
+            (spec("", "a", "N", "v"), "command is empty; name a program"),
             (spec("a\0b", "a", "N", "v"), "command contains a NUL byte"),
             (spec("a", "a\0", "N", "v"), "args contains a NUL byte in argument 1"),
             (spec("a", "a", "N=M", "v"), "env has a name that cannot be set: `N=M`"),
@@ -251,7 +257,7 @@ mod tests {
             (spec("a", "a", "N", "v\0"), "env contains a NUL byte in the value of `N`"),
             (
                 spec("a", &"x".repeat(MAX_COMMAND_BYTES), "N", "v"),
-                "args and env are together over 1048576 bytes",
+                "args and env together exceed 1048576 bytes",
             ),
         ] {
             assert_eq!(bad.to_sealed_memfd().unwrap_err().to_string(), text);

@@ -48,9 +48,16 @@ pub struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Creates a reader of lines with at most `most` bytes each.
-    pub fn new(stream: R, most: usize, overlong: OverlongLine) -> Self {
-        Self { stream, most, overlong, held: BytesMut::new(), searched: 0, skipped: None }
+    /// Creates a reader of lines with at most `max_bytes` bytes each.
+    pub fn new(stream: R, max_bytes: usize, overlong: OverlongLine) -> Self {
+        Self {
+            stream,
+            most: max_bytes,
+            overlong,
+            held: BytesMut::new(),
+            searched: 0,
+            skipped: None,
+        }
     }
 
     /// Returns the next line. Cancel-safe.

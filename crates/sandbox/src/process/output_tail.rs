@@ -33,9 +33,9 @@ impl Default for OutputTail {
 }
 
 impl OutputTail {
-    /// Creates a buffer of at most `most` bytes.
-    pub fn new(most: usize) -> Self {
-        Self { buffer: Arc::default(), capacity: most }
+    /// Creates a buffer of at most `capacity` bytes.
+    pub fn new(capacity: usize) -> Self {
+        Self { buffer: Arc::default(), capacity }
     }
 
     /// Reads `stream` to its end, so that the writer never blocks, and returns the bytes read. Also

@@ -31,7 +31,7 @@ fn set_parent_death_signal(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Sets close-on-exec on every descriptor above standard error, whichever code left it open.
+/// Sets close-on-exec on every inherited descriptor above standard error.
 pub(super) fn set_cloexec_inherited() -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);

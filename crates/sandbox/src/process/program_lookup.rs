@@ -12,16 +12,16 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// The working directory does not exist.
-    #[error("its working directory `{0}` is not there")]
+    #[error("its working directory `{0}` does not exist")]
     NoFolder(PathBuf),
     /// The path does not exist.
-    #[error("there is no file `{0}`")]
+    #[error("the file `{0}` does not exist")]
     NoFile(PathBuf),
     /// The path, or the first match in `PATH`, is not executable.
-    #[error("`{0}` is not a file that may be executed")]
+    #[error("`{0}` is not executable")]
     NotExecutable(PathBuf),
     /// No folder of `PATH` contains the name.
-    #[error("no folder of `PATH` has a program of this name")]
+    #[error("no folder in `PATH` has a program of this name")]
     NotInPath,
 }
 

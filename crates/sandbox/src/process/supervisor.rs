@@ -134,12 +134,12 @@ impl StartedCommand {
 fn start_command(start: StartMessage) -> Result<StartedCommand, String> {
     let mut bytes = Vec::new();
     File::from(start.order).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let order = ExecRequest::decode(&bytes).ok_or("the order cannot be read")?;
+    let order = ExecRequest::decode(&bytes).ok_or("cannot parse the start message")?;
     drop(bytes);
     if let Some(cwd) = &order.cwd
         && !std::path::Path::new(cwd).is_dir()
     {
-        return Err(format!("its working directory `{}` is not there", cwd.display()));
+        return Err(format!("its working directory `{}` does not exist", cwd.display()));
     }
     let mut order = order;
     if let Some(soft) = order.descriptors {
@@ -148,7 +148,7 @@ fn start_command(start: StartMessage) -> Result<StartedCommand, String> {
     }
     if !order.sandbox_args.is_empty() {
         let cage = SandboxSpec::from_args(std::mem::take(&mut order.sandbox_args));
-        let cage = cage.ok_or("its sandbox configuration cannot be read")?;
+        let cage = cage.ok_or("cannot parse its sandbox configuration")?;
         return crate::launch_sandbox(order, cage, start.streams).map(StartedCommand::Sandboxed);
     }
     let [stdin, stdout, stderr] = start.streams;
@@ -170,9 +170,9 @@ fn start_command(start: StartMessage) -> Result<StartedCommand, String> {
 
 fn start_error(error: &io::Error) -> String {
     let fix = match error.kind() {
-        io::ErrorKind::NotFound => "is it installed, and on the `PATH` it gets?",
-        io::ErrorKind::PermissionDenied => "is it a file that may be executed?",
-        io::ErrorKind::ArgumentListTooLong => "pass less in its arguments and environment",
+        io::ErrorKind::NotFound => "is it installed, and in its `PATH`?",
+        io::ErrorKind::PermissionDenied => "is the file executable?",
+        io::ErrorKind::ArgumentListTooLong => "reduce its arguments and environment",
         _ => return error.to_string(),
     };
     format!("{error}; {fix}")

@@ -64,14 +64,14 @@ pub(crate) enum SupervisorReport {
 }
 
 /// Sends the start message. Never blocks, as the socket is empty.
-pub(super) fn send_start(to: BorrowedFd<'_>, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {
+pub(super) fn send_start(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::other("no room for four descriptors"));
+        return Err(io::Error::other("no space for four descriptors"));
     }
     let sent = rustix::net::sendmsg(
-        to,
+        socket,
         &[IoSlice::new(&[START_BYTE])],
         &mut control,
         SendFlags::NOSIGNAL,
@@ -80,12 +80,12 @@ pub(super) fn send_start(to: BorrowedFd<'_>, fds: &[BorrowedFd<'_>; 4]) -> io::R
 }
 
 /// Receives the start message, waiting for it.
-pub(super) fn receive_start(from: BorrowedFd<'_>) -> io::Result<StartMessage> {
+pub(super) fn receive_start(socket: BorrowedFd<'_>) -> io::Result<StartMessage> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let got = rustix::net::recvmsg(
-        from,
+        socket,
         &mut [IoSliceMut::new(&mut byte)],
         &mut control,
         RecvFlags::CMSG_CLOEXEC,

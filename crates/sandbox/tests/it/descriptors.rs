@@ -82,12 +82,12 @@ async fn sources_leave_descriptors_for_clients() {
     }
     let files: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).take(120).collect();
     let Some(shares) = shares else {
-        assert!(!last.contains("kept for"), "{last}");
+        assert!(!last.contains("reserved for"), "{last}");
         assert!(files.len() < 20 && children.len() > 20, "{} {}", files.len(), children.len());
         return;
     };
     assert_eq!((shares.clients, shares.sources, children.len()), (68, 68, 13));
-    assert!(last.contains("kept for clients"), "{last}");
+    assert!(last.contains("reserved for clients"), "{last}");
     assert!(files.len() >= shares.clients, "{}", files.len());
     drop(files);
 
@@ -106,7 +106,7 @@ async fn sources_leave_descriptors_for_clients() {
         three = three => three,
     };
     let error = last.await.map(drop).unwrap_err().to_string();
-    assert!(error.contains("kept for clients"), "{error}");
+    assert!(error.contains("reserved for clients"), "{error}");
     // Released descriptors can be used again.
     assert!(start("sleep", &["600"]).is_err());
     drop(children.pop());

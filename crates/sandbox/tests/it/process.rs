@@ -244,9 +244,7 @@ async fn what_cannot_start_says_why() {
     let none = CommandSpec { command: "toolkeep-no-such".to_owned(), ..CommandSpec::default() };
     let nowhere = CommandSpec { cwd: Some(PathBuf::from("/no/such")), ..shell("true", "cwd") };
     let unfit = CommandSpec { command: "/etc/passwd".to_owned(), ..CommandSpec::default() };
-    for (spec, words) in
-        [(none, "on the `PATH`"), (nowhere, "`/no/such`"), (unfit, "may be executed")]
-    {
+    for (spec, words) in [(none, "in its `PATH`"), (nowhere, "`/no/such`"), (unfit, "executable")] {
         let mut child = launcher().spawn_child(&spec).unwrap();
         let error = child.wait_started().await.unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

@@ -78,7 +78,7 @@ async fn a_function_is_a_tool_by_its_attribute() {
     assert_eq!(called("told", json!({"times": 2, "with": "x"})).await, Ok(json!("2 x")));
     assert_eq!(called("nothing", json!({})).await, Ok(json!(7)));
     let unfit = called("told", json!({"times": "many"})).await.unwrap_err();
-    assert!(unfit.starts_with("the input does not fit: "), "{unfit}");
+    assert!(unfit.starts_with("invalid input: "), "{unfit}");
     node.stop().await;
 }
 

@@ -63,7 +63,7 @@ async fn a_typed_tool_and_one_of_bytes_answer_in_the_cluster_tools_format() {
     let failed = call("fails", json!({})).await;
     assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("the disk is full")));
     let unfit = call("reverse_text", json!({ "text": 5 })).await;
-    assert!(unfit["error"].as_str().unwrap().starts_with("the input does not fit: "), "{unfit}");
+    assert!(unfit["error"].as_str().unwrap().starts_with("invalid input: "), "{unfit}");
     assert_eq!(call("gone", json!({})).await["error"], "Tool 'gone' not found.");
     node.stop().await;
     let away = call("raw", json!({})).await;

@@ -58,7 +58,7 @@ impl CompletedCall<'_> {
                 return ToolResult { tool_name: self.tool_name, success: false, result, error };
             }
             Ok(ExecutionState::Pending(_)) => {
-                let told = "the tool asks for input, which cannot be given through this door";
+                let told = "the tool requests input, which this interface does not support";
                 return ToolResult::from_error(self.tool_name, told.to_owned());
             }
             Err(failure) => {
@@ -112,7 +112,7 @@ fn unavailable_message(state: &ServerState, principal: &Principal, module: &str)
     match shelf.state {
         SourceState::Current | SourceState::Stale => None,
         SourceState::Starting => {
-            Some("Tool execution error: the module was not reached yet".to_owned())
+            Some("Tool execution error: the module has not been reached yet".to_owned())
         }
         SourceState::Failed(_) => {
             let problem = shelf.problems.first().map(|problem| problem.message.as_str());

@@ -280,7 +280,7 @@ fn execute_reply(
             (StatusCode::ACCEPTED, waits)
         }
         Ok(ExecutionState::Pending(_)) => {
-            let what = "the tool asks for input, which cannot be given through this door";
+            let what = "the tool requests input, which this interface does not support";
             (StatusCode::BAD_GATEWAY, failed_reply(what.to_owned()))
         }
         Err(CallFailure { code: ErrorCode::UnknownTool, .. }) => {

@@ -22,35 +22,41 @@ pub(super) fn client_routes() -> Vec<ApiRoute> {
         ApiRoute::new(method, path, what, answer).with_reply::<ClientEnvelope>()
     };
     vec![
-        of("post", "/catalogue/create", "Make an entry of the catalogue", post(create_entry))
+        of("post", "/catalogue/create", "Create an entry of the catalogue", post(create_entry))
             .with_body::<PackageEntry>(),
-        of("get", "/catalogue/get/{tool_id}", "An entry, in an envelope", get(show_entry)),
+        of("get", "/catalogue/get/{tool_id}", "Get an entry, in an envelope", get(show_entry)),
         of(
             "put",
             "/catalogue/update/{tool_id}",
-            "Change an entry, in an envelope",
+            "Update an entry, in an envelope",
             put(update_entry),
         )
         .with_body::<PackageEntry>(),
         of(
             "delete",
             "/catalogue/delete/{tool_id}",
-            "Remove an entry, in an envelope",
+            "Delete an entry, in an envelope",
             delete(remove_entry),
         ),
         of(
             "post",
             "/catalogue/query",
-            "Entries that fit a filter, in an envelope",
+            "List the entries that match a filter, in an envelope",
             post(query_entries),
         )
         .with_body::<FilterBody>(),
-        of("post", "/catalogue/search/tags", "Entries with one of these tags", post(search_tags))
-            .with_body::<TagSearchBody>(),
+        of(
+            "post",
+            "/catalogue/search/tags",
+            "List the entries with one of these \
+            tags",
+            post(search_tags),
+        )
+        .with_body::<TagSearchBody>(),
         of(
             "post",
             "/catalogue/search/advanced",
-            "Entries that are all of this",
+            "List the entries that match all of these fields",
             post(search_advanced),
         )
         .with_body::<AdvancedSearchBody>(),

@@ -13,18 +13,18 @@ pub struct Holder(Mutex<Option<(Weak<KeyRing>, Principal)>>);
 
 impl Holder {
     /// Returns the principal that was verified with this ring, if its key is still valid.
-    pub(crate) fn of(&self, ring: &Arc<KeyRing>, now: WallTime) -> Option<Principal> {
+    pub(crate) fn of(&self, key_ring: &Arc<KeyRing>, now: WallTime) -> Option<Principal> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (by, principal) = kept.as_ref()?;
-        let same = std::ptr::eq(by.as_ptr(), Arc::as_ptr(ring));
-        (same && ring.is_still_valid(principal, now)).then(|| principal.clone())
+        let same = std::ptr::eq(by.as_ptr(), Arc::as_ptr(key_ring));
+        (same && key_ring.is_still_valid(principal, now)).then(|| principal.clone())
     }
 
     /// Stores the principal. Principals of tokens are not stored, because a token can be revoked
     /// without a new ring.
-    pub(crate) fn keep(&self, ring: &Arc<KeyRing>, principal: &Principal) {
+    pub(crate) fn keep(&self, key_ring: &Arc<KeyRing>, principal: &Principal) {
         if !principal.is_from_token() {
-            let kept = Some((Arc::downgrade(ring), principal.clone()));
+            let kept = Some((Arc::downgrade(key_ring), principal.clone()));
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         }
     }

@@ -17,8 +17,8 @@ impl<T> Default for PerInterface<T> {
 
 impl<T> PerInterface<T> {
     /// Returns the value of this interface, created on first use.
-    pub(crate) fn get_or_init(&self, door: Interface, make: impl FnOnce() -> T) -> Option<&T> {
+    pub(crate) fn get_or_init(&self, interface: Interface, make: impl FnOnce() -> T) -> Option<&T> {
         // The discriminants follow the order of `ALL`.
-        Some(self.0.get(door as usize)?.get_or_init(make))
+        Some(self.0.get(interface as usize)?.get_or_init(make))
     }
 }

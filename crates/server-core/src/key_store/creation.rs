@@ -7,23 +7,23 @@ use super::{KeyStore, MAX_DELEGATED_KEYS, MAX_REMOVED_AT_ONCE};
 use crate::error::ApiError;
 
 impl KeyStore {
-    /// Creates a key with permissions that `maker` may grant. If the key of `maker` is delegated,
-    /// the new key depends on it. The record names the creator.
+    /// Creates a key with permissions that `creator` may grant. If the key of `creator` is
+    /// delegated, the new key depends on it. The record names the creator.
     ///
     /// # Errors
     /// Returns an error if the maker is not permitted, the request is invalid, too many keys were
     /// delegated from the maker's root key, or the store is unavailable.
     pub async fn create_by(
         &self,
-        maker: &Principal,
-        new: NewKey,
+        creator: &Principal,
+        key: NewKey,
         now: WallTime,
     ) -> Result<(Secret, KeyRecord), ApiError> {
-        let new = new.created_by(maker, &self.key_ring()).map_err(|fault| key_error(&fault))?;
-        if !new.delegations.is_empty() {
-            self.remove_ended_delegations(maker, now).await?;
+        let key = key.created_by(creator, &self.key_ring()).map_err(|fault| key_error(&fault))?;
+        if !key.delegations.is_empty() {
+            self.remove_ended_delegations(creator, now).await?;
         }
-        self.create_key(new, now).await
+        self.create_key(key, now).await
     }
 
     /// Removes ended keys that were delegated from the same root key as this one.
@@ -33,17 +33,20 @@ impl KeyStore {
     /// unavailable.
     pub(super) async fn remove_ended_delegations(
         &self,
-        maker: &Principal,
+        creator: &Principal,
         now: WallTime,
     ) -> Result<(), ApiError> {
-        let (ring, first) = (self.key_ring(), maker.limit_key_id());
+        let (ring, first) = (self.key_ring(), creator.limit_key_id());
         let (over, hold): (Vec<_>, Vec<_>) = ring
             .delegated_from(first)
             .partition(|record| ring.invalid_reason(record.id.as_str(), now).is_some());
         if hold.len() >= MAX_DELEGATED_KEYS {
-            let message = format!("{MAX_DELEGATED_KEYS} keys came of this one already");
+            let message = format!(
+                "{MAX_DELEGATED_KEYS} keys are already delegated from this key, \
+                the maximum"
+            );
             return Err(ApiError::new(ErrorCode::TooLarge, message)
-                .with_help("revoke some of them, or wait until they end"));
+                .with_help("revoke some of them, or wait until they expire"));
         }
         for record in over.into_iter().take(MAX_REMOVED_AT_ONCE) {
             self.remove_key(record.id.as_str()).await?;
@@ -53,7 +56,7 @@ impl KeyStore {
 }
 
 /// Converts a key creation fault into an API error.
-pub fn key_error(fault: &KeyIssueError) -> ApiError {
-    let code = if fault.is_malformed() { ErrorCode::InvalidRequest } else { ErrorCode::Forbidden };
-    ApiError::new(code, fault.to_string())
+pub fn key_error(error: &KeyIssueError) -> ApiError {
+    let code = if error.is_malformed() { ErrorCode::InvalidRequest } else { ErrorCode::Forbidden };
+    ApiError::new(code, error.to_string())
 }

@@ -10,27 +10,27 @@ use super::{KeyStore, MAX_DIRECTORY_RECORDS, MAX_PERSONAS};
 use crate::error::ApiError;
 
 impl KeyStore {
-    /// Stores a persona. With `new` it must not exist yet, otherwise it must exist.
+    /// Stores a persona. With `is_new` it must not exist yet, otherwise it must exist.
     ///
     /// # Errors
     /// Returns an error if that does not hold, there are too many, or the store is unavailable.
-    pub async fn put_persona(&self, persona: &Persona, new: bool) -> Result<(), ApiError> {
+    pub async fn put_persona(&self, persona: &Persona, is_new: bool) -> Result<(), ApiError> {
         let key = PersonaSet::store_key(&persona.name);
         let name = persona.name.escape_debug();
         let there = self.store.get_value(&key).await?;
         let expect = match there {
-            Some(_) if new => {
-                let message = format!("there is a persona `{name}` already");
+            Some(_) if is_new => {
+                let message = format!("the persona `{name}` already exists");
                 let fix =
-                    format!("change it with `toolkeep persona set {name}`, or give another name");
+                    format!("change it with `toolkeep persona set {name}`, or choose another name");
                 return Err(ApiError::new(ErrorCode::Conflict, message).with_help(fix));
             }
-            None if !new => {
+            None if !is_new => {
                 return Err(ApiError::new(ErrorCode::NotFound, format!("no persona `{name}`")));
             }
             Some(there) => WritePrecondition::Version(there.version),
             None if self.key_ring().personas().iter_with_default().count() >= MAX_PERSONAS => {
-                let told = format!("there are {MAX_PERSONAS} personas already");
+                let told = format!("there are already {MAX_PERSONAS} personas, the maximum");
                 return Err(ApiError::new(ErrorCode::TooLarge, told));
             }
             None => WritePrecondition::Absent,
@@ -97,7 +97,7 @@ impl KeyStore {
         if there.is_none() && many >= MAX_DIRECTORY_RECORDS {
             return Err(ApiError::new(
                 ErrorCode::TooLarge,
-                format!("there are too many {what} already"),
+                format!("there are already too many {what}"),
             ));
         }
         let expect = there

@@ -63,16 +63,17 @@ impl Drop for RingReload<'_> {
 
 impl RingReload<'_> {
     /// Installs the ring, unless a later reload finished first; returns whether it was installed.
-    pub(super) fn install_ring(self, ring: KeyRing) -> bool {
+    pub(super) fn install_ring(self, key_ring: KeyRing) -> bool {
         let mut seen = self.keys.lock_reload_state();
         let newest = seen.installed_reload < self.number;
         if newest {
             seen.installed_reload = self.number;
             // Changes during the reload.
             let changes = seen.recent_changes.iter();
-            let ring =
-                changes.fold(ring, |ring, (id, change)| change.apply_to(&ring, id).unwrap_or(ring));
-            self.keys.ring.store(Arc::new(ring));
+            let key_ring = changes.fold(key_ring, |key_ring, (id, change)| {
+                change.apply_to(&key_ring, id).unwrap_or(key_ring)
+            });
+            self.keys.ring.store(Arc::new(key_ring));
         }
         drop(seen);
         self.keys.notify_change();

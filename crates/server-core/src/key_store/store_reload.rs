@@ -114,9 +114,8 @@ impl KeyStore {
             let full = page.len() >= SCAN_PAGE_ROWS;
             rows.extend(page);
             if rows.len() > most {
-                let message = format!(
-                    "the store holds more than {most} rows of `{prefix}`, and no more can be read"
-                );
+                let message =
+                    format!("the store has more than {most} rows of `{prefix}`, the maximum");
                 return Err(StoreError::Unavailable(message));
             }
             if !full {
@@ -186,17 +185,14 @@ impl KeyStore {
             if purged.is_none_or(|purged| now.saturating_duration_since(purged) >= PURGE_INTERVAL) {
                 purged = Some(now);
                 if let Err(error) = self.purge_ended(clock.wall_now()).await {
-                    tracing::warn!(
-                        error = error.message(),
-                        "keys that ended long ago are not removed yet"
-                    );
+                    tracing::warn!(error = error.message(), "cannot remove expired keys yet");
                 }
             }
             let looked = self.poll_changes(clock.as_ref()).await;
             if let Err(error) = &looked
                 && !failed
             {
-                tracing::error!(%error, "the store of the keys does not answer");
+                tracing::error!(%error, "the key store is unavailable");
             }
             failed = looked.is_err();
         }
@@ -213,9 +209,11 @@ impl KeyStore {
         if since == 0 || nonzero_millis(clock.monotonic_now()).saturating_sub(since) < stale {
             return Ok(());
         }
-        let message = "the store of the keys does not answer, so nobody can be let in";
-        Err(ApiError::new(ErrorCode::StoreUnavailable, message)
-            .with_help("see the server's log; it goes on by itself once the store is back"))
+        let message = "the key store is unavailable, so no credential can be verified";
+        Err(ApiError::new(ErrorCode::StoreUnavailable, message).with_help(
+            "see the server's log; requests are accepted again as soon as the store \
+                responds",
+        ))
     }
 
     /// Subscribes to reloads of the ring.
@@ -256,7 +254,7 @@ async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| StoreError::Unavailable(format!("the keys are not read: {error}")))
+    done.map_err(|error| StoreError::Unavailable(format!("cannot read the keys: {error}")))
 }
 
 fn is_directory_key(key: &str) -> bool {

@@ -113,7 +113,14 @@ async fn more_keys_than_there_may_be_are_an_error_and_those_that_ended_do_not_co
     // One of them does not count any more.
     keys.create_key(new("last"), NOW).await.unwrap();
     let error = keys.create_key(new("more"), NOW).await.unwrap_err();
-    assert!(error.message().starts_with("there are 100000 keys already"), "{}", error.message());
+    assert!(
+        error.message().starts_with(
+            "there are already 100000 valid \
+        keys"
+        ),
+        "{}",
+        error.message()
+    );
     keys.revoke_key("k000001", NOW).await.unwrap();
     keys.create_key(new("more"), NOW).await.unwrap();
 }

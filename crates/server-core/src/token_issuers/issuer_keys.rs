@@ -54,24 +54,24 @@ impl IssuerKeys {
         }
     }
 
-    /// Whether these are the keys of `issuer` at the URL `place`.
-    pub(super) fn is_same_endpoint(&self, issuer: &TrustedIssuer, place: Option<&str>) -> bool {
-        self.issuer.iss == issuer.iss && self.jwks_url.as_deref() == place
+    /// Whether these are the keys of `issuer` at the URL `jwks_url`.
+    pub(super) fn is_same_endpoint(&self, issuer: &TrustedIssuer, jwks_url: Option<&str>) -> bool {
+        self.issuer.iss == issuer.iss && self.jwks_url.as_deref() == jwks_url
     }
 
     /// The keys for a new issuer configuration, which reuse known keys of the same endpoint.
     pub(super) fn with_config(
-        known: Option<Arc<Self>>,
+        existing: Option<Arc<Self>>,
         issuer: TrustedIssuer,
-        place: Option<String>,
+        jwks_url: Option<String>,
     ) -> Arc<Self> {
-        let Some(known) = known else { return Arc::new(Self::new(issuer, place)) };
-        if known.issuer == issuer {
-            return known;
+        let Some(existing) = existing else { return Arc::new(Self::new(issuer, jwks_url)) };
+        if existing.issuer == issuer {
+            return existing;
         }
-        let new = Self::new(issuer, place);
-        new.keys.store(known.keys.load_full());
-        let last = known.fetch_state.lock().unwrap_or_else(PoisonError::into_inner).last_fetch;
+        let new = Self::new(issuer, jwks_url);
+        new.keys.store(existing.keys.load_full());
+        let last = existing.fetch_state.lock().unwrap_or_else(PoisonError::into_inner).last_fetch;
         *new.fetch_state.lock().unwrap_or_else(PoisonError::into_inner) =
             FetchState { is_running: false, last_fetch: last };
         Arc::new(new)
@@ -80,13 +80,13 @@ impl IssuerKeys {
     /// The current keys, unless they are too old. Starts a refresh if needed.
     pub(super) fn current_keys(
         self: &Arc<Self>,
-        from: &Arc<dyn JwksProvider>,
+        provider: &Arc<dyn JwksProvider>,
         clock: &Arc<dyn Clock>,
     ) -> Option<Arc<(JwkSet, MonotonicTime)>> {
         let kept = self.keys.load_full()?;
         let age = clock.monotonic_now().saturating_duration_since(kept.1);
         if age > REFRESH_AFTER {
-            self.start_refresh(from, clock);
+            self.start_refresh(provider, clock);
         }
         (age <= MAX_KEY_AGE).then_some(kept)
     }
@@ -95,12 +95,12 @@ impl IssuerKeys {
     /// refresh ended.
     pub(super) async fn refresh_and_wait(
         self: &Arc<Self>,
-        from: &Arc<dyn JwksProvider>,
+        provider: &Arc<dyn JwksProvider>,
         clock: &Arc<dyn Clock>,
     ) -> bool {
         // Subscribed before checking for a running refresh, so that its end is not missed.
         let mut ended = self.fetch_completed.subscribe();
-        self.start_refresh(from, clock)
+        self.start_refresh(provider, clock)
             && tokio::time::timeout(FETCH_TIMEOUT, ended.changed()).await.is_ok()
     }
 
@@ -153,7 +153,7 @@ impl IssuerKeys {
                 true
             }
             Err(error) => {
-                tracing::warn!(issuer, error, "the keys of an issuer cannot be had");
+                tracing::warn!(issuer, error, "cannot fetch the keys of an issuer");
                 false
             }
         }

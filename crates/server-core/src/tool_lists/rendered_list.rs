@@ -51,23 +51,23 @@ impl RenderedTools {
     pub(super) fn new(
         catalog: &Arc<Catalog>,
         (format, names): (ProviderFormat, Arc<AliasMap>),
-        most: usize,
-        before: Option<&Self>,
+        max_bytes: usize,
+        previous: Option<&Self>,
     ) -> Self {
         let mut written = RenderedEntries::default();
-        if let Some(before) = before {
-            let old = before.lock_entries();
+        if let Some(previous) = previous {
+            let old = previous.lock_entries();
             let same = |name: &str, one: &RenderedEntry| {
                 let there =
                     find_by_name(catalog, name).is_some_and(|entry| Arc::ptr_eq(entry, &one.entry));
-                there && before.names.alias_of(name) == names.alias_of(name)
+                there && previous.names.alias_of(name) == names.alias_of(name)
             };
             let kept = old.tools.iter().filter(|(name, one)| same(name, one));
             written.tools = kept.map(|(name, one)| (name.clone(), one.clone())).collect();
             written.bytes = written.tools.values().map(RenderedEntry::cached_size).sum();
         }
         let (catalog, written) = (Arc::downgrade(catalog), Mutex::new(written));
-        Self { names, catalog, format, max_bytes: most, entries: written }
+        Self { names, catalog, format, max_bytes, entries: written }
     }
 
     fn lock_entries(&self) -> MutexGuard<'_, RenderedEntries> {
@@ -107,12 +107,12 @@ impl RenderedTools {
         self.render_tool(name)?.json.clone()
     }
 
-    /// How many tools are cached.
+    /// Returns the number of cached tools.
     pub(super) fn len(&self) -> usize {
         self.lock_entries().tools.len()
     }
 
-    /// How many tools were rendered, and the cached bytes.
+    /// Returns the number of rendered tools and the cached bytes.
     #[cfg(test)]
     pub(super) fn cache_counts(&self) -> (usize, usize) {
         let written = self.lock_entries();

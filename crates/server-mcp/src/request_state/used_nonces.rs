@@ -30,7 +30,7 @@ impl UsedNonces {
     /// Marks a nonce as used by this root key. Returns expired nonces whose rows can be removed.
     pub(super) fn insert_nonce(
         &mut self,
-        (nonce, until): ([u8; NONCE_BYTES], u64),
+        (nonce, expires_at): ([u8; NONCE_BYTES], u64),
         key: Arc<str>,
         now: u64,
     ) -> Result<Vec<[u8; NONCE_BYTES]>, RequestError> {
@@ -41,19 +41,19 @@ impl UsedNonces {
         let own = self.count_by_key.get(&key).copied().unwrap_or_default();
         if self.by_expiry.len() >= MAX_USED_NONCES || own >= MAX_USED_NONCES_PER_KEY {
             return Err(super::invalid_state(
-                "cannot be taken: too many questions were answered lately; try later",
+                "cannot be accepted: too many were used recently; try again later",
             ));
         }
         self.nonces.insert(nonce);
         *self.count_by_key.entry(Arc::clone(&key)).or_default() += 1;
-        self.by_expiry.push_back((until, nonce, key));
+        self.by_expiry.push_back((expires_at, nonce, key));
         Ok(over)
     }
 
     /// Adds the nonces used by earlier processes, in order of expiry.
-    pub(super) fn restore_nonces(&mut self, mut all: Vec<UsedNonce>) {
-        all.retain(|(_, nonce, _)| self.nonces.insert(*nonce));
-        for one in all.into_iter().rev() {
+    pub(super) fn restore_nonces(&mut self, mut nonces: Vec<UsedNonce>) {
+        nonces.retain(|(_, nonce, _)| self.nonces.insert(*nonce));
+        for one in nonces.into_iter().rev() {
             *self.count_by_key.entry(Arc::clone(&one.2)).or_default() += 1;
             self.by_expiry.push_front(one);
         }

@@ -183,7 +183,7 @@ impl CallTask {
                     Ok(result) => self.store_result(result),
                     Err(error) => TaskResult::Failed(error),
                 },
-                _ => TaskResult::Failed(internal_error("the answer of the call cannot be read")),
+                _ => TaskResult::Failed(internal_error("cannot parse the result of the call")),
             };
         self.change_state(|state| {
             state.pending_inputs.clear();
@@ -200,13 +200,14 @@ impl CallTask {
         let bytes = result.bytes().len();
         if kind.is_some_and(|kind| kind != "complete") {
             return TaskResult::Failed(internal_error(
-                "the call ended with a question that its task cannot hold",
+                "the call ended with an input request that the task cannot store",
             ));
         }
         if !self.store.reserve_result_bytes(self, bytes) {
             let message = format!(
-                "the tool ran, but its answer of {bytes} bytes cannot be kept: other tasks of this \
-                 key, or of all, hold too much; fetch what has ended"
+                "the tool ran, but its result of {bytes} bytes cannot be stored: the results of \
+                 other tasks use the limit of this key or of all keys; fetch the results of ended \
+                 tasks"
             );
             return TaskResult::Failed(internal_error(&message));
         }

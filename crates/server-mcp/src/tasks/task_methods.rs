@@ -24,11 +24,7 @@ pub(crate) fn handle_task_method(
     // The same error for ids that never existed, belong to another caller or have expired.
     let task =
         request.caller.state.mcp_components.task_store.find_task(request.caller, &id).ok_or_else(
-            || {
-                RequestError::invalid_params(
-                    "there is no such task here: its id is unknown, or it has expired",
-                )
-            },
+            || RequestError::invalid_params("the task does not exist or has expired"),
         )?;
     match request.method {
         "tasks/get" => return Ok(request.encode_result(&task.status_result())),
@@ -52,7 +48,7 @@ fn require_tasks_capability(request: &RequestContext<'_>) -> Result<(), RequestE
         return Ok(());
     }
     let message =
-        format!("tasks are for clients that declare the extension `{}`", tasks::TASKS_EXTENSION);
+        format!("tasks require a client that declares the extension `{}`", tasks::TASKS_EXTENSION);
     let error = RpcError::new(error_codes::MISSING_CAPABILITY, message);
     let error = RpcError { data: Some(tasks::missing_extension_data()), ..error };
     Err(RequestError { status: StatusCode::BAD_REQUEST, error })
@@ -62,9 +58,9 @@ fn require_tasks_capability(request: &RequestContext<'_>) -> Result<(), RequestE
 /// omitted.
 pub(crate) fn subscribed_tasks(
     request: &RequestContext<'_>,
-    wanted: &Json,
+    task_ids: &Json,
 ) -> Result<Vec<(String, Arc<CallTask>)>, RequestError> {
-    let Some(ids) = wanted.get("taskIds").filter(|ids| ids.kind() != "null") else {
+    let Some(ids) = task_ids.get("taskIds").filter(|ids| ids.kind() != "null") else {
         return Ok(Vec::new());
     };
     require_tasks_capability(request)?;
@@ -76,7 +72,7 @@ pub(crate) fn subscribed_tasks(
     ids.dedup();
     if ids.len() > MAX_TASK_LISTENS {
         return Err(RequestError::invalid_params(format!(
-            "at most {MAX_TASK_LISTENS} tasks are listened to at once"
+            "at most {MAX_TASK_LISTENS} task subscriptions are allowed"
         )));
     }
     let found = ids.into_iter().filter_map(|id| {

@@ -76,7 +76,7 @@ struct PendingApprovalReply {
 impl PendingApprovalReply {
     fn from_approval(id: CallId, approval: ApprovalRequest) -> Self {
         let fix = format!(
-            "have it approved {}; then `POST /v1/calls/{id}/resume?wait=30s` has the answer",
+            "have it approved {}; then `POST /v1/calls/{id}/resume?wait=30s` returns the result",
             pending_call::how_to_approve(id, &approval)
         );
         let ApprovalRequest {
@@ -107,7 +107,7 @@ pub(super) fn call_response(
         // The request declared no client capabilities, so an upstream that requests input is at
         // fault.
         ExecutionState::Pending(_) => {
-            let told = "the tool asks for input, which cannot be given through this door";
+            let told = "the tool requests input, which this interface does not support";
             return Err(ApiError::from_failure(
                 call_id,
                 CallFailure::new(ErrorCode::UpstreamFailed, told),

@@ -16,7 +16,7 @@ use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
 
 pub(super) fn delegation_route() -> ApiRoute {
-    let summary = "Hand your own key on, narrower; the new one is shown once";
+    let summary = "Delegate your own key with fewer rights; the new key is returned once";
     ApiRoute::new("post", "/v1/keys/delegate", summary, post(delegate_key))
         .with_body::<DelegateKeyBody>()
         .with_reply::<DelegateKeyReply>()
@@ -88,7 +88,7 @@ async fn delegate_key(
     };
     let (secret, record) = state.components.keys.delegate_key(&principal, request, now).await?;
     let id = record.id.to_string();
-    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "key handed on");
+    tracing::info!(key = %id, subject = record.subject, by = principal.key_id(), "key delegated");
     let expires = record.expires_at.map(|wall| wall.to_string());
     Ok(Reply(DelegateKeyReply {
         key: secret.expose().to_owned(),

@@ -96,7 +96,7 @@ impl LoginTarget {
             return Err(ApiError::missing_right(Right::SourcesRefresh));
         }
         if principal.is_agent() {
-            let message = "an agent's key cannot give a person's consent";
+            let message = "an agent's key cannot give consent";
             return Err(
                 ApiError::new(ErrorCode::Forbidden, message).with_help("use a person's key")
             );
@@ -112,7 +112,7 @@ impl LoginTarget {
 
     fn consent_flow(&self) -> Result<&dyn ConsentFlow, ApiError> {
         self.source.consent_flow().ok_or_else(|| {
-            let message = format!("nobody logs in to the source `{}`", self.name);
+            let message = format!("the source `{}` does not use a login", self.name);
             ApiError::new(ErrorCode::InvalidRequest, message)
         })
     }

@@ -121,7 +121,7 @@ impl ToolListQuery {
             (Some("list_tools"), None | Some("native")) => Ok(true),
             (Some("list_tools"), Some(_)) => Err(ApiError::new(
                 ErrorCode::InvalidRequest,
-                "`envelope` goes with no other `format`",
+                "`envelope` cannot be combined with `format`",
             )),
             (Some(word), _) => Err(ApiError::new(
                 ErrorCode::InvalidRequest,
@@ -150,7 +150,7 @@ impl ToolListQuery {
         if limit == 0 || limit > MAX_PAGE_TOOLS {
             return Err(ApiError::new(
                 ErrorCode::InvalidRequest,
-                format!("`limit` is 1 to {MAX_PAGE_TOOLS}"),
+                format!("`limit` must be from 1 to {MAX_PAGE_TOOLS}"),
             ));
         }
         let (allowed, source) = (self.allowed_names(state, view)?, self.source.as_deref());
@@ -159,7 +159,7 @@ impl ToolListQuery {
                 && source.is_none_or(|source| entry.tool_key.source.as_str() == source)
         };
         tool_lists::page_after(view, limit, self.cursor.as_deref(), matches).ok_or_else(|| {
-            ApiError::new(ErrorCode::InvalidRequest, "the cursor's tool is no longer there")
+            ApiError::new(ErrorCode::InvalidRequest, "the tool of the cursor no longer exists")
                 .with_help("list from the beginning")
         })
     }

@@ -31,13 +31,13 @@ impl ConnectionPrincipal {
 pub(super) async fn authenticate_cached(
     state: &ServerState,
     headers: HeaderMap,
-    known: Option<&ConnectionPrincipal>,
+    cached: Option<&ConnectionPrincipal>,
 ) -> Result<Principal, Status> {
     let mut credentials = headers.get_all(AUTHORIZATION).iter();
-    let (Some(known), Some(said), None) = (known, credentials.next(), credentials.next()) else {
+    let (Some(cached), Some(said), None) = (cached, credentials.next(), credentials.next()) else {
         return super::authenticate(state, headers).await;
     };
-    let (holder, now) = (known.cache_for(said), state.components.clock.wall_now());
+    let (holder, now) = (cached.cache_for(said), state.components.clock.wall_now());
     let found = auth::principal(state, (&headers, None), Some(&holder), now).await;
     apply_restrictions(state, found.map_err(|error| grpc_status(&error))?, &headers)
 }

@@ -51,7 +51,7 @@ async fn a_body_that_does_not_end_is_cut() {
         let begun = Instant::now();
         let answer = rest_of(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request"), "{answer}");
-        assert!(answer.contains("the body did not arrive within 30 s"), "{answer}");
+        assert!(answer.contains("the body was not received within 30 s"), "{answer}");
         assert!((29..=41).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     }
 }

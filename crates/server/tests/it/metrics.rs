@@ -83,7 +83,7 @@ async fn the_page_can_be_read_and_names_nobody() {
     }
 }
 
-/// Calls by door and how they ended, as the page tells them.
+/// Calls by interface and outcome, as the page tells them.
 async fn counted(server: &FixtureServer) -> BTreeMap<String, u64> {
     let page = server.owner_client().await.get("/metrics").await;
     let lines = page.text().lines().filter_map(|l| l.strip_prefix("toolkeep_calls_total{"));

@@ -252,7 +252,7 @@ async fn nobody_registers_changes_or_removes_for_another_node() {
     let agent = cluster.server.agent_client("n1", PermissionLevel::Owner).await;
     assert_eq!(one.post("/tools", &tool_document("n1", "say")).await.status, 201);
     for client in [&other, &agent] {
-        let told = json!({ "error": "this key does not speak for the node `n1`" });
+        let told = json!({ "error": "this key cannot act for the node `n1`" });
         let forbidden = (403, told);
         let body = json!({ "description": "x" });
         assert_eq!(
@@ -347,7 +347,7 @@ async fn errors_of_a_call_have_the_cluster_tools_texts_and_statuses() {
     let node = cluster.node_client("n1").await;
     node.post("/tools", &tool_document("n1", "reverse_text")).await;
     cluster.wait_for_node_tools(1).await;
-    let lost = (404, told("`nodes.addresses` does not name the node `n1`"));
+    let lost = (404, told("`nodes.addresses` does not list the node `n1`"));
     assert_eq!(execute(call.clone()).await, lost);
     // Its address cannot be used.
     let nodes = [("n1".to_owned(), "http://10.42.0.12:50051".to_owned())].into();
@@ -452,7 +452,7 @@ async fn a_node_tells_that_it_lives_and_that_it_goes() {
         (&n1["node_id"], &n1["tools"], &n1["state"]),
         (&json!("n1"), &json!(1), &json!("draining"))
     );
-    assert_eq!(n1["problem"], "`nodes.addresses` does not name the node `n1`");
+    assert_eq!(n1["problem"], "`nodes.addresses` does not list the node `n1`");
     assert_eq!(node.get("/v1/nodes").await.expect_ok()["nodes"][0]["endpoint"], Value::Null);
     let ann = cluster.server.agent_client("ann", PermissionLevel::User).await;
     assert_eq!(ann.get("/v1/nodes").await.expect_ok(), json!({ "nodes": [] }));

@@ -34,9 +34,9 @@ async fn whether_it_lives_needs_no_key() {
 async fn nothing_is_told_as_such() {
     let server = FixtureServer::new().await;
     let reply = server.owner_client().await.get("/v1/toolz?x=1").await;
-    let told = "there is nothing at `/v1/toolz`".to_owned();
+    let told = "no route at `/v1/toolz`".to_owned();
     assert_eq!(reply.error(), (404, "not_found".to_owned(), told));
-    assert_eq!(reply.json()["error"]["fix"], "see /openapi.json for what there is");
+    assert_eq!(reply.json()["error"]["fix"], "see /openapi.json for all routes");
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ async fn a_package_is_uploaded_shown_changed_and_deleted_with_the_contracts_text
     assert_eq!(entry["tool_service_url"], "");
     // An id that is there, and what is no package.
     for (content, why) in [
-        (package(&spec("rev")), "there is an entry `rev` already"),
+        (package(&spec("rev")), "the entry `rev` already exists"),
         (b"x".to_vec(), "the package: it is no archive"),
     ] {
         let (status, body) = status_and_body(&upload(&writer, "a.zip", &content).await);
@@ -139,7 +139,7 @@ async fn a_package_is_uploaded_shown_changed_and_deleted_with_the_contracts_text
     assert_eq!(status_and_body(&writer.put(one, &json!({})).await), nothing);
     assert_eq!(status_and_body(&writer.send(Method::PUT, one, Bytes::new()).await), nothing);
     let (status, body) = status_and_body(&writer.put(one, &json!({ "tool_tags": 1 })).await);
-    assert_eq!((status, body), (400, json!({ "error": "`tool_tags` is no list of texts" })));
+    assert_eq!((status, body), (400, json!({ "error": "`tool_tags` must be a list of strings" })));
 
     let deleted = writer.delete(one).await;
     assert_eq!(status_and_body(&deleted), (200, json!({ "message": "Tool deleted successfully" })));
@@ -213,7 +213,7 @@ async fn the_clients_routes_answer_in_its_envelope() {
     assert_eq!((made.status.as_u16(), &made.json()["data"]["tool_id"]), (201, &json!("rev")));
     let (status, again) = status_and_body(&writer.post("/catalogue/create", &spec("rev")).await);
     let exists =
-        json!({ "success": false, "data": null, "message": "there is an entry `rev` already" });
+        json!({ "success": false, "data": null, "message": "the entry `rev` already exists" });
     assert_eq!((status, again), (409, exists));
     let updated =
         writer.put("/catalogue/update/rev", &json!({ "tool_type": "remote" })).await.expect_ok();

@@ -47,7 +47,7 @@ fn a_definition_is_bounded_in_size() {
     );
     let problem =
         super::parse_tool(&source(), &TraitOverrides::default(), (0, &raw(&text))).unwrap_err();
-    assert!(problem.message.contains("262144 are allowed"), "{problem:?}");
+    assert!(problem.message.contains("the maximum is 262144"), "{problem:?}");
 }
 
 #[test]

@@ -77,13 +77,13 @@ impl PostResponse {
     /// Returns the next event of the response.
     pub(crate) async fn next_event(
         &mut self,
-        link: &Arc<McpConnection>,
+        connection: &Arc<McpConnection>,
         id: i64,
     ) -> Result<RequestEvent, DeliveryError> {
         match &mut self.body {
             PostBody::Single(answer) => answer.take().ok_or(DeliveryError::ConnectionLost),
             // Boxed: keeps the future of responses without a stream small.
-            PostBody::Stream(stream) => Box::pin(stream.next_event(link, id)).await,
+            PostBody::Stream(stream) => Box::pin(stream.next_event(connection, id)).await,
         }
     }
 }
@@ -99,7 +99,11 @@ async fn read_single_message(
         Ok(RpcMessage::Response(answer)) => {
             let of = answer.id.as_ref().map(::mcp::RequestId::as_number);
             if of.is_some_and(|of| of != Some(id)) {
-                return Err(HttpRequestError::malformed("answered another request".to_owned()));
+                return Err(HttpRequestError::malformed(
+                    "returned a response to another \
+                    request"
+                        .to_owned(),
+                ));
             }
             Ok(RequestEvent::Response(answer.result))
         }
@@ -108,15 +112,15 @@ async fn read_single_message(
             if let Some((of, spoiled)) =
                 InvalidResult::from_response(&body, &fault).filter(|(of, _)| *of == id)
             {
-                tracing::debug!(of, "an answer that does not pass the check");
+                tracing::debug!(of, "a response does not pass validation");
                 return Ok(RequestEvent::InvalidResponse(spoiled));
             }
             let why = escape_and_truncate(&fault.to_string(), 200);
-            Err(HttpRequestError::malformed(format!("answered with what is no MCP message: {why}")))
+            Err(HttpRequestError::malformed(format!("returned an invalid MCP message: {why}")))
         }
     }
 }
 
 fn missing_response_error() -> HttpRequestError {
-    HttpRequestError::malformed("answered a request with no answer".to_owned())
+    HttpRequestError::malformed("returned no response to a request".to_owned())
 }

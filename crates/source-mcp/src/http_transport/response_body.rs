@@ -123,6 +123,6 @@ fn describe_status(status: StatusCode, body: &[u8]) -> String {
 pub(super) fn unexpected_content_error(response: &EgressResponse) -> HttpRequestError {
     let said = escape_and_truncate(content_type_header(response), 60);
     HttpRequestError::malformed(format!(
-        "answered with content of type `{said}`, not `application/json` or `text/event-stream`"
+        "returned content of type `{said}`, not `application/json` or `text/event-stream`"
     ))
 }

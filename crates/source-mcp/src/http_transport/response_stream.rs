@@ -47,11 +47,11 @@ pub(super) struct ResponseStream {
 }
 
 impl ResponseStream {
-    pub(super) fn new(body: EgressBody, most: usize) -> Self {
+    pub(super) fn new(body: EgressBody, max_bytes: usize) -> Self {
         Self {
             body: Some(body),
-            decoder: sse::SseDecoder::new(most),
-            max_message_bytes: most,
+            decoder: sse::SseDecoder::new(max_bytes),
+            max_message_bytes: max_bytes,
             last_event_id: None,
             retry_delay: None,
             resume_count: 0,
@@ -64,16 +64,16 @@ impl ResponseStream {
     /// Returns the next event of the stream.
     pub(super) async fn next_event(
         &mut self,
-        link: &Arc<McpConnection>,
+        connection: &Arc<McpConnection>,
         id: i64,
     ) -> Result<RequestEvent, DeliveryError> {
         loop {
-            self.answer_pending_request(link).await?;
+            self.answer_pending_request(connection).await?;
             if let Some(event) = self.final_event.take() {
                 return Ok(event);
             }
             while let Some(event) = self.decoder.next_event() {
-                if let Some(event) = self.handle_event(event, link, id).await? {
+                if let Some(event) = self.handle_event(event, connection, id).await? {
                     if !matches!(
                         event,
                         RequestEvent::Response(_) | RequestEvent::InvalidResponse(_)
@@ -81,7 +81,7 @@ impl ResponseStream {
                         return Ok(event);
                     }
                     self.final_event = Some(event);
-                    self.drain_to_end(link).await;
+                    self.drain_to_end(connection).await;
                     return self.final_event.take().ok_or(DeliveryError::ConnectionLost);
                 }
             }
@@ -93,7 +93,7 @@ impl ResponseStream {
                 Some(part) => self.decoder.feed_bytes(&part).map_err(|EventTooLarge| {
                     DeliveryError::Http(HttpRequestError::too_large(self.max_message_bytes))
                 })?,
-                None => self.resume_stream(link).await?,
+                None => self.resume_stream(connection).await?,
             }
         }
     }
@@ -155,7 +155,7 @@ impl ResponseStream {
     ) -> Result<Option<RequestEvent>, DeliveryError> {
         self.request_count += 1;
         if self.request_count > MAX_INPUT_REQUESTS {
-            let why = format!("asked more than {MAX_INPUT_REQUESTS} questions on one stream");
+            let why = format!("sent more than {MAX_INPUT_REQUESTS} input requests on one stream");
             return Err(DeliveryError::Http(HttpRequestError::malformed(why)));
         }
         if is_forwarded(&question.method) {
@@ -240,20 +240,20 @@ fn response_event(answer: RpcResponse, id: i64) -> Option<RequestEvent> {
 
 /// Answers a server's request that Toolkeep does not forward to a client.
 pub(super) async fn answer_request(
-    question: &RpcRequest,
-    link: &McpConnection,
+    request: &RpcRequest,
+    connection: &McpConnection,
 ) -> Result<(), DeliveryError> {
-    let answer: Result<Json, RpcError> = match question.method.as_str() {
+    let answer: Result<Json, RpcError> = match request.method.as_str() {
         "ping" => Ok(Json::empty_object()),
         method => Err(unsupported_method_error(method)),
     };
-    let id: &RequestId = &question.id;
-    link.respond_to_server(id, &answer).await
+    let id: &RequestId = &request.id;
+    connection.respond_to_server(id, &answer).await
 }
 
 /// Returns the HTTP transport of a connection, if it has one.
-pub(super) fn http_transport(link: &McpConnection) -> Option<&StreamableHttpTransport> {
-    match &link.transport {
+pub(super) fn http_transport(connection: &McpConnection) -> Option<&StreamableHttpTransport> {
+    match &connection.transport {
         Transport::Http(endpoint) => Some(endpoint),
         Transport::Pipe(_) => None,
     }

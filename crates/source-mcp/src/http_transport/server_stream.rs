@@ -1,4 +1,4 @@
-//! Stream for messages that a server older than 2026-07-28 sends outside of any response.
+//! Stream for messages that a server of MCP 2025-11-25 or older sends outside of any response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::stray_output::StrayOutputVerdict;
 const RECONNECT_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Listens until the connection closes or the server says that it has no such stream.
-pub(crate) async fn run_server_stream(link: Arc<McpConnection>) {
+pub(crate) async fn run_server_stream(connection: Arc<McpConnection>) {
     tokio::select! {
-        () = link.wait_until_closed() => {}
-        () = reconnect_loop(&link) => {}
+        () = connection.wait_until_closed() => {}
+        () = reconnect_loop(&connection) => {}
     }
 }
 

@@ -69,8 +69,8 @@ pub(crate) struct StreamableHttpTransport {
 }
 
 impl StreamableHttpTransport {
-    /// Creates the transport and sends nothing yet. `most` limits one message, in bytes.
-    pub(crate) fn new(http: Arc<HttpEndpoint>, era: ProtocolEra, most: usize) -> Self {
+    /// Creates the transport and sends nothing yet. `max_bytes` limits one message, in bytes.
+    pub(crate) fn new(http: Arc<HttpEndpoint>, era: ProtocolEra, max_bytes: usize) -> Self {
         let mut headers = http.headers.clone();
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
@@ -83,7 +83,7 @@ impl StreamableHttpTransport {
         let bare = HttpSession::new(&http, headers, (false, 0));
         Self {
             endpoint: http,
-            max_message_bytes: most,
+            max_message_bytes: max_bytes,
             session: Mutex::new(Arc::clone(&bare)),
             initial_session: bare,
             session_generation: watch::Sender::new(0),
@@ -98,9 +98,9 @@ impl StreamableHttpTransport {
     }
 
     /// Begins a new session with this protocol version and id.
-    pub(crate) fn begin_session(&self, revision: ProtocolVersion, session: Option<HeaderValue>) {
+    pub(crate) fn begin_session(&self, version: ProtocolVersion, session: Option<HeaderValue>) {
         let mut headers = self.initial_session.headers.clone();
-        headers.insert(PROTOCOL_VERSION_HEADER, HeaderValue::from_static(revision.as_str()));
+        headers.insert(PROTOCOL_VERSION_HEADER, HeaderValue::from_static(version.as_str()));
         let named = session.is_some();
         if let Some(session) = session {
             headers.insert(SESSION_ID_HEADER, session);
@@ -114,7 +114,7 @@ impl StreamableHttpTransport {
     /// Sends a request and resolves with the head of its response.
     pub(crate) async fn post_request(
         &self,
-        (link, id): (&Arc<McpConnection>, i64),
+        (connection, id): (&Arc<McpConnection>, i64),
         (text, headers): (Bytes, Vec<HeaderPair>),
         is_negotiation: bool,
     ) -> Result<PostResponse, DeliveryError> {
@@ -131,7 +131,7 @@ impl StreamableHttpTransport {
                 // The server does not know the session, so it executed nothing.
                 response_body::drain_body(response.into_body()).await;
                 // Boxed: sessions are rarely renewed.
-                Box::pin(link.renew_session(seat.generation)).await?;
+                Box::pin(connection.renew_session(seat.generation)).await?;
                 is_retry = true;
                 continue;
             }
@@ -141,7 +141,7 @@ impl StreamableHttpTransport {
             if is_bad_request && seat.has_session_id && answer.is_session_lost() {
                 // Only the error text reports it, and the server may have executed the call. So
                 // this call fails, and the next one has a new session.
-                drop(Box::pin(link.renew_session(seat.generation)).await);
+                drop(Box::pin(connection.renew_session(seat.generation)).await);
             }
             return Ok(answer);
         }
@@ -161,13 +161,13 @@ impl StreamableHttpTransport {
     /// Opens an event stream: the server stream, or the rest of a stream that broke off.
     pub(super) async fn open_stream(
         &self,
-        seat: &HttpSession,
+        session: &HttpSession,
         last_event_id: Option<&HeaderValue>,
     ) -> Result<EgressResponse, HttpRequestError> {
         let last =
             last_event_id.map(|last| (HeaderName::from_static("last-event-id"), last.clone()));
         let last: Vec<_> = last.into_iter().collect();
-        self.send_request(seat, (Method::GET, &last), Bytes::new()).await
+        self.send_request(session, (Method::GET, &last), Bytes::new()).await
     }
 
     /// Closes the session, if there is one.
@@ -179,7 +179,7 @@ impl StreamableHttpTransport {
         match self.send_request(&seat, (Method::DELETE, &[]), Bytes::new()).await {
             // 405: the server expires sessions itself.
             Ok(response) => response_body::drain_body(response.into_body()).await,
-            Err(error) => tracing::debug!(%error, "a session was not closed"),
+            Err(error) => tracing::debug!(%error, "cannot close a session"),
         }
     }
 
@@ -213,12 +213,13 @@ impl StreamableHttpTransport {
     /// Sends a request with this token.
     pub(super) async fn send_with_token(
         &self,
-        seat: &HttpSession,
+        session: &HttpSession,
         (method, extra_headers): (Method, &[HeaderPair]),
         body: Bytes,
         token: Option<&AccessToken>,
     ) -> Result<EgressResponse, HttpRequestError> {
-        let prepared = if body.is_empty() { &seat.bodyless_template } else { &seat.post_template };
+        let prepared =
+            if body.is_empty() { &session.bodyless_template } else { &session.post_template };
         let prepared = prepared.as_ref().map_err(EgressError::clone)?;
         let token = token.map(|token| (header::AUTHORIZATION, token.authorization_header()));
         let more = extra_headers.iter().cloned().chain(token);

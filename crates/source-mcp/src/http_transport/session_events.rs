@@ -57,19 +57,19 @@ impl SessionEvents {
     pub(super) fn find_target_call(
         &self,
         params: Option<&Json>,
-        audience: &ConnectionCallers,
+        callers: &ConnectionCallers,
     ) -> Option<i64> {
         let inner = self.lock_queue();
         let calls = inner.calls.iter().map(|(call, task)| (*call, task.as_deref()));
-        find_target_call(calls, params, audience)
+        find_target_call(calls, params, callers)
     }
 
     /// Sends the cancellation of a server's request to all calls in flight. Only the one that has
     /// it acts on it.
-    pub(super) fn cancel_input_request(&self, question: &RequestId) {
+    pub(super) fn cancel_input_request(&self, request_id: &RequestId) {
         let calls: Vec<_> = self.lock_queue().calls.keys().copied().collect();
         for call in calls {
-            drop(self.push_for_call(call, RequestEvent::InputRequestCancelled(question.clone())));
+            drop(self.push_for_call(call, RequestEvent::InputRequestCancelled(request_id.clone())));
         }
     }
 

@@ -14,11 +14,11 @@ use crate::request_headers::HeaderPair;
 use oauth_client::{AuthRetries, BearerChallenge, TokenProvider};
 
 impl StreamableHttpTransport {
-    /// Sends a request with a token of `account`. `first` is the response to the request without a
-    /// token, if it was sent without one.
+    /// Sends a request with a token of `token_provider`. `first` is the response to the request
+    /// without a token, if it was sent without one.
     pub(super) async fn send_authorized(
         &self,
-        (account, mut first): (&Arc<TokenProvider>, Option<EgressResponse>),
+        (token_provider, mut first): (&Arc<TokenProvider>, Option<EgressResponse>),
         session: &HttpSession,
         (method, extra_headers): (Method, &[HeaderPair]),
         body: Bytes,
@@ -28,8 +28,10 @@ impl StreamableHttpTransport {
             let (token, response) = if let Some(response) = first.take() {
                 (None, response)
             } else {
-                let token =
-                    account.access_token().await.map_err(HttpRequestError::from_token_error)?;
+                let token = token_provider
+                    .access_token()
+                    .await
+                    .map_err(HttpRequestError::from_token_error)?;
                 let request = (method.clone(), extra_headers);
                 let sent =
                     self.send_with_token(session, request, body.clone(), token.as_deref()).await?;
@@ -47,8 +49,8 @@ impl StreamableHttpTransport {
                 return Ok(response);
             }
             response_body::drain_body(response.into_body()).await;
-            account.require_auth();
-            let refused = account
+            token_provider.require_auth();
+            let refused = token_provider
                 .handle_rejection(token.as_deref(), (status, challenge), &mut attempts)
                 .await;
             refused.map_err(HttpRequestError::from_token_error)?;

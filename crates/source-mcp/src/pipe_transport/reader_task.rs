@@ -39,12 +39,11 @@ impl ReaderTask {
     pub(super) fn new(
         reader: PipeReader,
         max_line_bytes: usize,
-        (out, waiting): (mpsc::WeakSender<Bytes>, Arc<InFlightTable>),
-        shared: ConnectionContext,
+        (outgoing, in_flight): (mpsc::WeakSender<Bytes>, Arc<InFlightTable>),
+        context: ConnectionContext,
     ) -> Self {
         let limits = JsonLimits { max_bytes: max_line_bytes, ..JsonLimits::DOCUMENT };
-        let sorting =
-            MessageDispatcher { limits, write_queue: out, in_flight: waiting, context: shared };
+        let sorting = MessageDispatcher { limits, write_queue: outgoing, in_flight, context };
         Self {
             lines: Lines::new(reader, max_line_bytes, OverlongLine::PassOver),
             dispatcher: sorting,

@@ -60,7 +60,7 @@ impl ServerSupervisor {
             Box::pin(self.maintain_secondary(link.era(), (secondary, supports_both_eras))).fuse();
         // Polled once before any call, so that calls find the secondary connection.
         (&mut maintenance).now_or_never();
-        tracing::info!(source = %self.name, era = ?link.era(), "an MCP server is up");
+        tracing::info!(source = %self.name, era = ?link.era(), "an MCP server is running");
         self.state.send_replace(SupervisorState::Running(Arc::clone(&link)));
         self.bump_revision();
         let publish_end = async {
@@ -101,7 +101,7 @@ impl ServerSupervisor {
         let decision = backoff.record_exit(Instant::now(), uptime);
         let exit_count = backoff.exit_count();
         // The listing reports why the source cannot be listed.
-        tracing::debug!(source = %self.name, ends = exit_count, fault = %fault.message, "an MCP server is not up");
+        tracing::debug!(source = %self.name, ends = exit_count, fault = %fault.message, "an MCP server failed");
         if !fault.needs_login() {
             *self.last_exit.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some((fault.clone(), exit_count));
@@ -117,12 +117,12 @@ impl ServerSupervisor {
         };
         let give_up = |fault: ConnectionError| ConnectionError {
             message: format!(
-                "{}; {MAX_EXITS} ends within {} minutes, so it is left down",
+                "{}; it ended {MAX_EXITS} times within {} minutes, so it is not restarted",
                 fault.message,
                 EXIT_WINDOW.as_secs() / 60
             ),
             help: Some(format!(
-                "run the command by hand to see what is wrong, then refresh the source `{}`",
+                "run the command by hand to find the error, then refresh the source `{}`",
                 self.name
             )),
             ..fault

@@ -1,4 +1,5 @@
-//! Mode of a call: plain or as a task, by what the server, the tool and the client support.
+//! Mode of a call, plain or as a task: chosen from the capabilities of the server, the tool and the
+//! client.
 //!
 //! In 2026-07-28 the server decides what becomes a task, in 2025-11-25 the caller.
 
@@ -37,13 +38,13 @@ impl UpstreamCall<'_> {
     /// Chooses the mode of the call and sets the request accordingly.
     pub(super) fn choose_mode(
         &self,
-        job: &CallSpec<'_>,
-        link: &McpConnection,
+        spec: &CallSpec<'_>,
+        connection: &McpConnection,
         request: &mut OutgoingRequest<'_>,
     ) -> Result<CallMode, ExecuteError> {
-        let supports_tasks = || link.negotiated().capabilities.tasks.is_some();
-        match (link.era(), job.task_support) {
-            _ if job.method != "tools/call" => Ok(CallMode::Direct),
+        let supports_tasks = || connection.negotiated().capabilities.tasks.is_some();
+        match (connection.era(), spec.task_support) {
+            _ if spec.method != "tools/call" => Ok(CallMode::Direct),
             (ProtocolEra::Stateless, _) => {
                 if self.ctx.task_handle.is_some() && supports_tasks() {
                     declare_tasks(request);

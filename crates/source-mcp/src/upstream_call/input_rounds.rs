@@ -1,4 +1,4 @@
-//! Results of 2026-07-28 that require input, and the rounds that repeat the call with it.
+//! Results of MCP 2026-07-28 that require input, and the rounds that repeat the call with it.
 
 use std::time::Duration;
 
@@ -88,10 +88,7 @@ impl UpstreamCall<'_> {
         rounds: &mut RoundCounter,
     ) -> Result<RoundOutcome, ExecuteError> {
         if result.kind() != "object" {
-            let why = format!(
-                "with a result that cannot be read: expected object, found {}",
-                result.kind()
-            );
+            let why = format!("an invalid result: expected object, found {}", result.kind());
             return Err(self.invalid_answer_error(&why));
         }
         let [is_error, kind, requests, state] =
@@ -110,14 +107,12 @@ impl UpstreamCall<'_> {
                 Box::pin(self.handle_input_required(requests, state, rounds)).await
             }
             (Some("input_required"), ProtocolEra::Handshake) => Err(self.invalid_answer_error(
-                "with questions to the client, which only 2026-07-28 allows",
+                "input requests, which only protocol version 2026-07-28 allows",
             )),
             (Some("task"), _) => Ok(RoundOutcome::Task(result)),
             (Some(other), _) => {
                 let other = escape_and_truncate(other, 40);
-                Err(self.invalid_answer_error(&format!(
-                    "with a result of type `{other}`, which is not known"
-                )))
+                Err(self.invalid_answer_error(&format!("a result of the unknown type `{other}`")))
             }
         }
     }
@@ -131,20 +126,21 @@ impl UpstreamCall<'_> {
     ) -> Result<RoundOutcome, ExecuteError> {
         rounds.0 += 1;
         if rounds.0 > MAX_ROUNDS {
-            return Err(self.invalid_answer_error(&format!(
-                "with a wish for more, {MAX_ROUNDS} times in a row"
-            )));
+            return Err(
+                self.invalid_answer_error(&format!("`input_required` {MAX_ROUNDS} times in a row"))
+            );
         }
         if state.as_ref().is_some_and(|state| state.bytes().len() > MAX_STATE_BYTES) {
             return Err(self.invalid_answer_error(&format!(
-                "with more than {MAX_STATE_BYTES} bytes to be given back"
+                "a request state of more than {MAX_STATE_BYTES} bytes"
             )));
         }
         let Some(requests) = requests else {
             if state.is_none() {
-                return Err(
-                    self.invalid_answer_error("with a wish for more that does not say what")
-                );
+                return Err(self.invalid_answer_error(
+                    "`input_required` without input requests or a \
+                        request state",
+                ));
             }
             sleep(RETRY_DELAY.saturating_mul(1 << rounds.0.min(MAX_ROUNDS))).await;
             return Ok(RoundOutcome::Retry { input_responses: None, request_state: state });
@@ -174,9 +170,8 @@ impl UpstreamCall<'_> {
     ) -> Result<Vec<(String, String, Option<Json>)>, ExecuteError> {
         let members = requests.members();
         if members.len() > MAX_INPUT_REQUESTS {
-            return Err(self.invalid_answer_error(&format!(
-                "with more than {MAX_INPUT_REQUESTS} questions to the client"
-            )));
+            return Err(self
+                .invalid_answer_error(&format!("more than {MAX_INPUT_REQUESTS} input requests")));
         }
         let read = members.into_iter().map(|(key, request)| {
             let [method, params] = request.pick(["method", "params"]);
@@ -185,8 +180,10 @@ impl UpstreamCall<'_> {
                 return Ok((key, method, params));
             }
             let key = escape_and_truncate(&key, 60);
-            Err(self
-                .invalid_answer_error(&format!("with a question `{key}` that is none for clients")))
+            Err(self.invalid_answer_error(&format!(
+                "the input request `{key}`, whose method is not \
+                    supported"
+            )))
         });
         read.collect()
     }
@@ -218,7 +215,10 @@ impl UpstreamCall<'_> {
             }
             Err(error) => {
                 let why = crate::delivery_errors::describe_rpc_error(&error);
-                Err(self.invalid_answer_error(&format!("with `{method}`, and the client: {why}")))
+                Err(self.invalid_answer_error(&format!(
+                    "the input request `{method}`, which the \
+                    client rejected: {why}"
+                )))
             }
         }
     }

@@ -30,12 +30,16 @@ pub(super) struct RemoteTask {
 }
 
 impl RemoteTask {
-    pub(super) fn new(link: &Arc<McpConnection>, id: &str, client: &ClientCapabilities) -> Self {
+    pub(super) fn new(
+        connection: &Arc<McpConnection>,
+        id: &str,
+        client: &ClientCapabilities,
+    ) -> Self {
         let params = Json::object_from([("taskId", &Json::encode(id))]);
         let can = forwarded_capabilities(client)
             .with_member("extensions", &tasks::extension_capability());
         Self {
-            connection: Arc::clone(link),
+            connection: Arc::clone(connection),
             task_id: id.to_owned(),
             id_params: params,
             client_capabilities: can,
@@ -85,7 +89,7 @@ impl Drop for RemoteTask {
                 ..OutgoingRequest::internal("tasks/cancel", &params)
             };
             let result = timeout(CANCEL_TIMEOUT, link.send_request(&request)).await;
-            tracing::debug!(acknowledged = result.is_ok(), "gave a task up at its server");
+            tracing::debug!(acknowledged = result.is_ok(), "cancelled a task at the server");
         }));
     }
 }

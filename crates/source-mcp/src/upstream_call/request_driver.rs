@@ -105,16 +105,16 @@ impl<'a> UpstreamCall<'a> {
     /// Drives a request to its answer, or to an input request that ends this call.
     pub(super) async fn drive_request(
         &self,
-        mut exchange: InFlightRequest,
+        mut request: InFlightRequest,
         mode: CallMode,
     ) -> Result<RequestOutcome, ExecuteError> {
         let mut open = OpenInputRequests::default();
-        let link = Arc::clone(exchange.connection());
+        let link = Arc::clone(request.connection());
         let mut slow = (mode == CallMode::TaskIfSlow).then(|| Box::pin(sleep(TASK_AFTER)));
         loop {
             let event = tokio::select! {
                 biased;
-                event = exchange.next_event() => event.map_err(|why| self.delivery_error(why))?,
+                event = request.next_event() => event.map_err(|why| self.delivery_error(why))?,
                 (id, answer) = open.next_response(), if !open.running.is_empty() => {
                     Box::pin(self.respond_to_server(&link, &id, &answer)).await?;
                     self.start_queued_inputs(&mut open);
@@ -129,7 +129,7 @@ impl<'a> UpstreamCall<'a> {
             match event {
                 RequestEvent::Response(Ok(result)) => return Ok(RequestOutcome::Result(result)),
                 RequestEvent::Response(Err(error)) => {
-                    return Err(self.server_error(&exchange, error));
+                    return Err(self.server_error(&request, error));
                 }
                 RequestEvent::InvalidResponse(spoiled) => {
                     return Err(self.rpc_error(spoiled.into()));
@@ -146,7 +146,7 @@ impl<'a> UpstreamCall<'a> {
                 RequestEvent::InputRequested(question) => {
                     if Box::pin(self.handle_input_request(&link, &question, &mut open)).await? {
                         return self
-                            .suspend_for_input(exchange, question)
+                            .suspend_for_input(request, question)
                             .map(RequestOutcome::Pending);
                     }
                 }
@@ -178,7 +178,7 @@ impl<'a> UpstreamCall<'a> {
     {
         open.total += 1;
         if open.total > MAX_INPUT_REQUESTS {
-            let error = format!("with more than {MAX_INPUT_REQUESTS} questions to the client");
+            let error = format!("more than {MAX_INPUT_REQUESTS} input requests");
             return Err(self.invalid_answer_error(&error));
         }
         let client = self.input_channel();
@@ -190,14 +190,14 @@ impl<'a> UpstreamCall<'a> {
             }
             Some(_) => RpcError::new(
                 error_codes::INTERNAL_ERROR,
-                format!("{MAX_QUEUED_INPUTS} questions wait for the client already"),
+                format!("{MAX_QUEUED_INPUTS} input requests are already queued, the maximum"),
             ),
             None if client_supports(self.ctx.client_capabilities, &question.method) => {
                 return Ok(true);
             }
             None => RpcError::new(
                 error_codes::METHOD_NOT_FOUND,
-                format!("the client did not say that it answers `{}`", question.method),
+                format!("the client did not declare support for `{}`", question.method),
             ),
         };
         // The server gets an answer in any case, so that it does not wait forever.
@@ -238,7 +238,8 @@ impl<'a> UpstreamCall<'a> {
         let Ok(name) = self.supervisor.store_pending_input(pending_input) else {
             let name = &self.supervisor.name;
             let message = format!(
-                "{MAX_PENDING} calls of the source `{name}` wait for answers of other clients; try again later"
+                "{MAX_PENDING} calls of the source `{name}` wait for input, the maximum; try again \
+                 later"
             );
             return Err(ExecuteError::maybe_sent(ErrorCode::Busy, message));
         };
@@ -275,7 +276,10 @@ impl<'a> UpstreamCall<'a> {
     pub(super) fn missing_capability(&self, method: &str) -> ExecuteError {
         let error = missing_capability_error(method);
         if self.client_era() == ProtocolEra::Handshake {
-            let why = format!("with `{method}`, which the client did not say that it answers");
+            let why = format!(
+                "the input request `{method}`, which the client did not declare \
+                support for"
+            );
             return self.invalid_answer_error(&why);
         }
         let (code, message, data) = (error.code, error.message, error.data);

@@ -37,17 +37,17 @@ impl UpstreamCall<'_> {
         if let Some(task) = self.ctx.task_handle
             && !task.promote_to_task(self.call)
         {
-            tracing::debug!(call = %self.call.id, "no task: too many are");
+            tracing::debug!(call = %self.call.id, "call not converted to a task: too many tasks");
         }
     }
 
     /// Follows the task in the answer `created`.
     pub(super) async fn follow_task(
         &self,
-        link: &Arc<McpConnection>,
+        connection: &Arc<McpConnection>,
         created: &Json,
     ) -> Result<ExecutionState, ExecuteError> {
-        let remote_state = match link.era() {
+        let remote_state = match connection.era() {
             ProtocolEra::Handshake => created.get("task"),
             ProtocolEra::Stateless => Some(created.clone()),
         };
@@ -55,11 +55,11 @@ impl UpstreamCall<'_> {
             // The call ran at once, and this is its result.
             return self.to_outcome(created.clone());
         };
-        let task = Task::from_json(&remote_state, link.era())
+        let task = Task::from_json(&remote_state, connection.era())
             .map_err(|why| self.invalid_task_error(&why))?;
         self.convert_to_client_task();
         self.poll_until_done(
-            RemoteTask::new(link, &task.id, self.ctx.client_capabilities),
+            RemoteTask::new(connection, &task.id, self.ctx.client_capabilities),
             task,
             HashSet::new(),
         )
@@ -91,8 +91,8 @@ impl UpstreamCall<'_> {
     }
 
     /// Error for a task that cannot be parsed.
-    pub(super) fn invalid_task_error(&self, why: &str) -> ExecuteError {
-        self.invalid_answer_error(&format!("with a task that cannot be followed: {why}"))
+    pub(super) fn invalid_task_error(&self, reason: &str) -> ExecuteError {
+        self.invalid_answer_error(&format!("an invalid task: {reason}"))
     }
 
     async fn poll_until_done(
@@ -109,7 +109,7 @@ impl UpstreamCall<'_> {
                 (TaskStatus::Cancelled, _) => {
                     remote.needs_cancel = false;
                     let name = &self.supervisor.name;
-                    let message = format!("the source `{name}` gave its task up");
+                    let message = format!("the source `{name}` cancelled its task");
                     return Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, message));
                 }
                 (TaskStatus::Working, _) => {}
@@ -146,7 +146,7 @@ impl UpstreamCall<'_> {
             task = Task::from_json(&state, remote.connection.era())
                 .map_err(|why| self.invalid_task_error(&why))?;
             if task.id != remote.task_id {
-                return Err(self.invalid_task_error("it answers with another task's id"));
+                return Err(self.invalid_task_error("it has the ID of another task"));
             }
             last_state = Some(state);
             poll_count = poll_count.saturating_add(1);
@@ -213,7 +213,7 @@ impl UpstreamCall<'_> {
         let mut new = self.parse_input_requests(&requests)?;
         new.retain(|(key, ..)| requested_keys.insert(key.clone()));
         if requested_keys.len() > MAX_INPUT_REQUESTS {
-            let why = format!("with more than {MAX_INPUT_REQUESTS} questions to the client");
+            let why = format!("more than {MAX_INPUT_REQUESTS} input requests");
             return Err(self.invalid_answer_error(&why));
         }
         let Some(client) = self.input_channel() else {

@@ -23,18 +23,18 @@ impl UpstreamCall<'_> {
         match (status, result, error) {
             (TaskStatus::Completed, Some(result), _) => self.to_outcome(result),
             (TaskStatus::Completed, None, _) => {
-                Err(self.invalid_task_error("it has ended without a `result`"))
+                Err(self.invalid_task_error("it ended without a `result`"))
             }
             (_, _, Some(error)) => {
                 let [code, message, data] = error.pick(["code", "message", "data"]);
                 let code = code.and_then(|code| code.decode().ok());
                 let message = message.and_then(|message| message.decode::<String>().ok());
                 let (Some(code), Some(message)) = (code, message) else {
-                    return Err(self.invalid_task_error("its `error` is none of JSON-RPC"));
+                    return Err(self.invalid_task_error("its `error` is not a JSON-RPC error"));
                 };
                 Err(self.rpc_error(RpcError { code, message, data }))
             }
-            (_, _, None) => Err(self.invalid_task_error("it has failed without an `error`")),
+            (_, _, None) => Err(self.invalid_task_error("it failed without an `error`")),
         }
     }
 
@@ -68,7 +68,7 @@ impl UpstreamCall<'_> {
         let [is_error, kind] = result.pick(["isError", "resultType"]);
         let is_complete = kind.is_none_or(|kind| kind.as_str() == "\"complete\"");
         if result.kind() != "object" || !is_complete {
-            return Err(self.invalid_task_error("its `result` is none of a call"));
+            return Err(self.invalid_task_error("its `result` is not a call result"));
         }
         let is_error = is_error.is_some_and(|flag| flag.as_str() == "true");
         let body = OutcomeBody::Mcp(strip_related_task(result));

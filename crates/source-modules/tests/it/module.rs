@@ -209,8 +209,12 @@ async fn a_foreign_prefix_is_dropped_and_the_others_stay() {
     ]))
     .await;
     assert_eq!(tool_names(&listing), ["notes.sub.append", "notes.append"]);
-    let outside =
-        |name: &str| format!("{name}| the tool stands outside of `notes.` and is dropped");
+    let outside = |name: &str| {
+        format!(
+            "{name}| the tool's name does not begin with `notes.`, so the tool is \
+            omitted"
+        )
+    };
     assert_eq!(
         told(&listing),
         [
@@ -219,9 +223,10 @@ async fn a_foreign_prefix_is_dropped_and_the_others_stay() {
             "notes.| the tool has no name after `notes.`".to_owned(),
             outside("notesx.append"),
             outside("append"),
-            "notes.a b| the name `notes.a b` holds ' '; allowed are letters, digits, `_`, `.` and `-`"
+            "notes.a b| the name `notes.a b` contains ' '; allowed are letters, digits, `_`, `.` \
+             and `-`"
                 .to_owned(),
-            "notes.append| the manifest has this tool twice; the first stays".to_owned(),
+            "notes.append| the manifest lists this tool twice; the first one is used".to_owned(),
         ]
     );
 }
@@ -238,7 +243,7 @@ async fn a_module_cannot_take_another_name() {
         told(&listing),
         [
             "| the manifest's `module_name` is `files`; expected `notes`",
-            "files.read| the tool stands outside of `notes.` and is dropped",
+            "files.read| the tool's name does not begin with `notes.`, so the tool is omitted",
         ]
     );
 }
@@ -255,10 +260,8 @@ async fn an_unknown_permission_drops_the_tool() {
     assert!(listing.offers.is_empty());
     assert_eq!(
         told(&listing),
-        [
-            "notes.append| unknown permission level `gest`; use one of guest, user, admin, owner; the \
-          tool is dropped"
-        ]
+        ["notes.append| unknown permission level `gest`; use one of guest, user, admin, owner; \
+             the tool is omitted"]
     );
     assert!(list(&with(Value::Null)).await.offers.is_empty());
     let mut unsaid = append();
@@ -281,10 +284,10 @@ async fn broken_tools_of_a_manifest_are_told() {
     assert_eq!(
         told(&listing),
         [
-            "| a tool has no text `name`",
-            "notes.a| the tool has no text `description`",
+            "| a tool has no string `name`",
+            "notes.a| the tool has no string `description`",
             "notes.b| the tool has no `parameters`",
-            "notes.c| `parameters[0].type` is missing; expected a text",
+            "notes.c| `parameters[0].type` is missing; expected a string",
         ]
     );
 }
@@ -318,12 +321,12 @@ async fn a_manifest_that_cannot_be_had_is_an_error() {
         r#"Module returned status 401: {"detail":"Missing service auth token"}"#
     );
     for (body, message) in [
-        ("<html>", "the manifest cannot be read: expected value at line 1 column 1"),
-        ("[]", "the manifest cannot be read: expected object, found array"),
+        ("<html>", "cannot parse the manifest: expected value at line 1 column 1"),
+        ("[]", "cannot parse the manifest: expected object, found array"),
         (r#"{"module_name":"notes"}"#, "the manifest has no list `tools`"),
         (
             r#"{"tools":[],"tools":[]}"#,
-            "the manifest cannot be read: key `tools` occurs twice at line 1 column 19",
+            "cannot parse the manifest: key `tools` occurs twice at line 1 column 19",
         ),
     ] {
         let error = fault(MockResponse::Body(200, body.into())).await;
@@ -332,7 +335,7 @@ async fn a_manifest_that_cannot_be_had_is_an_error() {
     }
     assert_eq!(fault(MockResponse::Disconnect).await.kind, SourceErrorKind::MalformedReply);
     let endless = fault(MockResponse::Endless).await;
-    assert_eq!(endless.problem.message, "the answer is over 10485760 bytes");
+    assert_eq!(endless.problem.message, "the response is larger than 10485760 bytes");
     let gone = MockServer::start_server(vec![MockResponse::Hang]).await.url();
     let options = HttpModuleOptions::new(SourceName::new("notes").unwrap(), gone);
     let error = module(options).list_offers().await.unwrap_err();
@@ -414,15 +417,17 @@ async fn an_answer_that_names_another_tool_is_the_answer_to_what_was_asked() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_is_an_error() {
     for (body, message) in [
-        ("no JSON", "Tool execution error: the module's answer cannot be read: "),
+        ("no JSON", "Tool execution error: cannot parse the module's response: "),
         (
             "[]",
-            "Tool execution error: the module's answer cannot be read: expected object, found array",
+            "Tool execution error: cannot parse the module's response: expected object, found \
+             array",
         ),
-        ("{}", "Tool execution error: the module's answer has no `success`"),
+        ("{}", "Tool execution error: the module's response has no `success`"),
         (
             r#"{"success":"perhaps"}"#,
-            "Tool execution error: `success` in the module's answer is string; expected true or false",
+            "Tool execution error: `success` in the module's response is string; expected true or \
+             false",
         ),
     ] {
         let error = call(MockResponse::Body(200, body.into())).await.unwrap_err();
@@ -433,7 +438,7 @@ async fn an_answer_that_cannot_be_read_is_an_error() {
         );
     }
     let error = call(MockResponse::Endless).await.unwrap_err();
-    assert_eq!(error.message, "Tool execution error: the answer is over 10485760 bytes");
+    assert_eq!(error.message, "Tool execution error: the response is larger than 10485760 bytes");
     assert_eq!(error.code, ErrorCode::TooLarge);
 }
 

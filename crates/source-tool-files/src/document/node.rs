@@ -1,5 +1,5 @@
-//! Node of a tool file: from JSON text, whose bytes it shares, or from a YAML tree. Both know their
-//! lines.
+//! Node of a parsed tool file with its line: from JSON text, whose bytes it shares, or from a YAML
+//! tree.
 
 use bytes::Bytes;
 use tool::{Json, JsonError, JsonLimits, Problem};
@@ -87,18 +87,18 @@ impl LineCounter<'_> {
     }
 }
 
-pub(super) fn parse_json(text: &Bytes, place: &str) -> Result<DocumentNode, Box<Problem>> {
+pub(super) fn parse_json(text: &Bytes, file_name: &str) -> Result<DocumentNode, Box<Problem>> {
     let parsed = Json::parse(text.clone(), JsonLimits::DOCUMENT);
     let checked = parsed.map_err(|error| {
-        let (place, caret) = match &error {
+        let (file_name, caret) = match &error {
             JsonError::Malformed { line, column, .. } => {
-                (format!("{place}:{line}:{column}"), render_excerpt(text, *line, *column))
+                (format!("{file_name}:{line}:{column}"), render_excerpt(text, *line, *column))
             }
             JsonError::TooLong { .. } | JsonError::WrongKind { .. } => {
-                (place.to_owned(), String::new())
+                (file_name.to_owned(), String::new())
             }
         };
-        Box::new(Problem::new(place, format!("{error}{caret}")).with_help("mend the JSON"))
+        Box::new(Problem::new(file_name, format!("{error}{caret}")).with_help("correct the JSON"))
     })?;
     Ok(DocumentNode { line: 1, content: NodeContent::Json { text: checked, file: text.clone() } })
 }
@@ -116,7 +116,7 @@ fn render_excerpt(text: &[u8], line: usize, column: usize) -> String {
 }
 
 /// Parses a YAML text.
-pub(super) fn parse_yaml(text: &Bytes, place: &str) -> Result<DocumentNode, Box<Problem>> {
-    yaml_parser::parse_document(text, place)
+pub(super) fn parse_yaml(text: &Bytes, file_name: &str) -> Result<DocumentNode, Box<Problem>> {
+    yaml_parser::parse_document(text, file_name)
         .map(|(line, yaml)| DocumentNode { line, content: NodeContent::Yaml(yaml) })
 }

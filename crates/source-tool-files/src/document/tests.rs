@@ -95,7 +95,7 @@ fn anchors_and_merges_are_followed() {
 fn what_is_no_tool_file_is_told_so() {
     assert_eq!(refused("", false), "tools:1: found null");
     assert_eq!(refused("hello", false), "tools:1: found string");
-    assert_eq!(refused("version: 2\n", false), "tools:1: there is no `tools`");
+    assert_eq!(refused("version: 2\n", false), "tools:1: the key `tools` is missing");
     assert_eq!(refused("version: 2\ntools: 5\n", false), "tools:2: `tools` is number");
     assert_eq!(refused("7", true), "tools:1: found number");
 }

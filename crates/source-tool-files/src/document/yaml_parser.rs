@@ -38,11 +38,15 @@ fn spanned_line<T>(spanned: &Spanned<T>) -> usize {
     usize::try_from(spanned.referenced.line()).unwrap_or(usize::MAX)
 }
 
-/// Parses `text` and returns the line in which it begins; `place` is the file's name in errors.
-pub(super) fn parse_document(text: &[u8], place: &str) -> Result<(usize, YamlNode), Box<Problem>> {
+/// Parses `text` and returns the line in which it begins; errors name the file as
+/// `file_name`.
+pub(super) fn parse_document(
+    text: &[u8],
+    file_name: &str,
+) -> Result<(usize, YamlNode), Box<Problem>> {
     let text = std::str::from_utf8(text).map_err(|error| {
         let message = format!("not UTF-8 at byte {}", error.valid_up_to() + 1);
-        Box::new(Problem::new(place, message).with_help("save the file as UTF-8"))
+        Box::new(Problem::new(file_name, message).with_help("save the file as UTF-8"))
     })?;
     let read = std::thread::scope(|scope| {
         let read =
@@ -54,21 +58,21 @@ pub(super) fn parse_document(text: &[u8], place: &str) -> Result<(usize, YamlNod
         parser_thread.join().ok()
     });
     let Some(read) = read else {
-        return Err(Box::new(Problem::new(place, "the YAML reader broke down on this file")));
+        return Err(Box::new(Problem::new(file_name, "the YAML parser failed on this file")));
     };
     let read = read.map(|root| (spanned_line(&root), root.value.into()));
     read.map_err(|error| {
         let location = error.location().filter(|location| location.line() > 0);
-        let file_name = place;
+
         let place = location.map_or_else(
-            || place.to_owned(),
-            |at| format!("{place}:{}:{}", at.line(), at.column()),
+            || file_name.to_owned(),
+            |at| format!("{file_name}:{}:{}", at.line(), at.column()),
         );
         let mut render_options = RenderOptions::new(&UserMessageFormatter);
         render_options.source_name = Some(file_name);
         let rendered = error.render_with_options(render_options);
         let rendered: String = rendered.trim_end().chars().take(2_000).collect();
-        Box::new(Problem::new(place, rendered).with_help("mend the YAML"))
+        Box::new(Problem::new(place, rendered).with_help("correct the YAML"))
     })
 }
 

@@ -54,7 +54,7 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Subscribes `ear` to the events of the folder at `path`.
+/// Subscribes `callback` to the events of the folder at `path`.
 ///
 /// # Errors
 /// The folder does not exist, or the kernel has no more watches.

@@ -51,9 +51,7 @@ impl ResponseMapping {
         body: &Bytes,
     ) -> std::result::Result<Json, String> {
         if status.is_redirection() {
-            return Err(format!(
-                "HTTP {status}: it leads elsewhere, and redirects are not followed"
-            ));
+            return Err(format!("HTTP {status}: redirects are not followed"));
         }
         if !status.is_success() {
             let text: String =
@@ -72,9 +70,7 @@ impl ResponseMapping {
         }
         match Json::parse(body.clone(), JsonLimits::DOCUMENT) {
             Ok(json) => self.select_part(json),
-            Err(error) if requires_json => {
-                Err(format!("the answer cannot be read as JSON: {error}"))
-            }
+            Err(error) if requires_json => Err(format!("the response is not valid JSON: {error}")),
             Err(_) => Ok(Json::encode(&String::from_utf8_lossy(body))),
         }
     }
@@ -84,7 +80,7 @@ impl ResponseMapping {
         let value = json.to_value();
         let found: Vec<&Value> = path.query(&value).all();
         match found.as_slice() {
-            [] => Err(format!("the answer has nothing at `{text}`")),
+            [] => Err(format!("the response has no value at `{text}`")),
             [one] => Ok(Json::encode(one)),
             many => Ok(Json::encode(many)),
         }

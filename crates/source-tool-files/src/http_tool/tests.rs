@@ -53,34 +53,34 @@ fn a_method_says_what_it_does() {
 fn what_cannot_work_is_refused_with_its_place_and_a_fix() {
     for (implementation, told) in [
         (json!({}), "an http tool needs a `url` [add `url: https://host/path/{parameter}`]"),
-        (json!({"url": "http://h"}), "`url` is not in its plain form [write it as `http://h/`]"),
-        (
-            json!({"url": "http://h/a/../b"}),
-            "`url` is not in its plain form [write it as `http://h/b`]",
-        ),
+        (json!({"url": "http://h"}), "`url` is not normalized [write it as `http://h/`]"),
+        (json!({"url": "http://h/a/../b"}), "`url` is not normalized [write it as `http://h/b`]"),
         (
             json!({"url": "http://{city}/"}),
-            "`url`: a place must stand behind the host and a `/` [write one tool for each host]",
+            "`url`: a placeholder is only allowed after the host and a `/` [write a separate tool \
+             for each host]",
         ),
         (
             json!({"url": "http://h{city}/"}),
-            "`url`: a place must stand behind the host and a `/` [write one tool for each host]",
+            "`url`: a placeholder is only allowed after the host and a `/` [write a separate tool \
+             for each host]",
         ),
         (
             json!({"url": "http://h/?q={city}"}),
-            "`url`: a place must stand in the path [parameters that are not in the path go into the query by themselves]",
+            "`url`: a placeholder is only allowed in the path [parameters that are not in the path \
+             are added to the query automatically]",
         ),
         (
             json!({"url": "http://h/{town}"}),
-            "`url`: `{town}` is no parameter [use the names in `parameters.properties`]",
+            "`url`: `{town}` is not a parameter [use the names in `parameters.properties`]",
         ),
         (
             json!({"url": "http://h/{days}"}),
-            "`url`: `{days}` may be missing [add `days` to `parameters.required`]",
+            "`url`: `{days}` is optional [add `days` to `parameters.required`]",
         ),
         (
             json!({"url": "http://h/{city"}),
-            "`url`: a `{` has no `}` [write a place as `{parameter}`]",
+            "`url`: a `{` is not closed [write a placeholder as `{parameter}`]",
         ),
     ] {
         assert_eq!(made(&implementation).unwrap_err(), told, "{implementation}");
@@ -96,23 +96,26 @@ fn the_other_fields_are_held_to_their_rules() {
         ),
         (
             json!({"url": "http://h/", "headers": {"Host": "x"}}),
-            "`headers.Host` is set by the request itself [take it out]",
+            "`headers.Host` is set automatically [remove it]",
         ),
         (
             json!({"url": "http://h/", "headers": {"x": {"env": "NONE"}}}),
-            "`headers.x` names the variable `NONE`, which is not set [set it where the server is started]",
+            "`headers.x` names the variable `NONE`, which is not set [set it in the server's \
+             environment]",
         ),
         (
             json!({"url": "http://h/", "headers": {"x": "a\nb"}}),
-            "`headers.x` has a value that cannot be sent, such as a line end []",
+            "`headers.x` has an invalid value, such as one with a line break []",
         ),
         (
             json!({"url": "http://h/", "params_mapping": {"town": "q"}}),
-            "`params_mapping` names `town`, which is no parameter [use the names in `parameters.properties`]",
+            "`params_mapping` names `town`, which is not a parameter [use the names in \
+             `parameters.properties`]",
         ),
         (
             json!({"url": "http://h/", "retry": {"max_attempts": 3}}),
-            "`implementation.retry` means nothing for an http tool [write `retry: once` at the source, in the configuration]",
+            "`implementation.retry` is not supported for an http tool [write `retry: once` at the \
+             source, in the configuration]",
         ),
     ] {
         assert_eq!(made(&implementation).unwrap_err(), told, "{implementation}");

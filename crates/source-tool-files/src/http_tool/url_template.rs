@@ -21,31 +21,36 @@ pub(super) struct UrlTemplate {
 }
 
 /// Returns the names of a schema's parameters.
-pub(super) fn parameter_names(input: &Json) -> HashSet<String> {
-    let properties = input.get("properties").map(|properties| properties.members());
+pub(super) fn parameter_names(input_schema: &Json) -> HashSet<String> {
+    let properties = input_schema.get("properties").map(|properties| properties.members());
     properties.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 impl UrlTemplate {
     /// Parses a template. Parameters must follow the host and must be required.
-    pub(super) fn parse_template(url: &str, input: &Json) -> EntryResult<Self> {
+    pub(super) fn parse_template(url: &str, input_schema: &Json) -> EntryResult<Self> {
         let template_error = |why: String| EntryError::new(format!("`url`: {why}"));
         let (mut parts, mut base, mut rest) = (Vec::new(), String::new(), url);
         while let Some((text, remainder)) = rest.split_once('{') {
             let (name, after) = remainder.split_once('}').ok_or_else(|| {
-                template_error("a `{` has no `}`".to_owned())
-                    .with_help("write a place as `{parameter}`")
+                template_error("a `{` is not closed".to_owned())
+                    .with_help("write a placeholder as `{parameter}`")
             })?;
             base.push_str(text);
             if base.matches('/').count() < 3 {
                 return Err(template_error(
-                    "a place must stand behind the host and a `/`".to_owned(),
+                    "a placeholder is only allowed after the host and a `/`".to_owned(),
                 )
-                .with_help("write one tool for each host"));
+                .with_help("write a separate tool for each host"));
             }
             if base.contains(['?', '#']) {
-                return Err(template_error("a place must stand in the path".to_owned()).with_help(
-                    "parameters that are not in the path go into the query by themselves",
+                return Err(template_error(
+                    "a placeholder is only allowed in the \
+                    path"
+                        .to_owned(),
+                )
+                .with_help(
+                    "parameters that are not in the path are added to the query automatically",
                 ));
             }
             base.push('x');
@@ -55,19 +60,19 @@ impl UrlTemplate {
         base.push_str(rest);
         parts.push((rest.to_owned(), None));
         if parts.len() > MAX_PARAMETERS {
-            return Err(template_error(format!("more than {MAX_PARAMETERS} places")));
+            return Err(template_error(format!("more than {MAX_PARAMETERS} placeholders")));
         }
         let required: Vec<String> =
-            input.get("required").and_then(|names| names.decode().ok()).unwrap_or_default();
-        let names = parameter_names(input);
+            input_schema.get("required").and_then(|names| names.decode().ok()).unwrap_or_default();
+        let names = parameter_names(input_schema);
         for name in parts.iter().filter_map(|(_, name)| name.as_ref()) {
             let escaped_name = name.chars().take(64).collect::<String>().escape_debug().to_string();
             if !names.contains(name) {
-                return Err(template_error(format!("`{{{escaped_name}}}` is no parameter"))
+                return Err(template_error(format!("`{{{escaped_name}}}` is not a parameter"))
                     .with_help("use the names in `parameters.properties`"));
             }
             if !required.contains(name) {
-                return Err(template_error(format!("`{{{escaped_name}}}` may be missing"))
+                return Err(template_error(format!("`{{{escaped_name}}}` is optional"))
                     .with_help(format!("add `{escaped_name}` to `parameters.required`")));
             }
         }
@@ -95,7 +100,7 @@ impl UrlTemplate {
             let Some(name) = name else { continue };
             let value = args.get(name).map(value_to_string).unwrap_or_default();
             if value.is_empty() || value == "." || value == ".." {
-                return Err(format!("`{name}`: `{value}` cannot stand in an address"));
+                return Err(format!("`{name}`: `{value}` is not allowed in a URL"));
             }
             // Form encoding writes a blank as a plus, which is literal in a path.
             let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();

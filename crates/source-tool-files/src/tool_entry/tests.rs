@@ -128,7 +128,7 @@ fn a_category_that_nobody_knows_is_told() {
         assert!(read.result.is_ok());
         read.warnings.into_iter().map(|note| note.message).collect::<Vec<_>>()
     };
-    assert_eq!(noted("nonsense"), ["`category`: no category is called `nonsense`"]);
+    assert_eq!(noted("nonsense"), ["`category`: unknown category `nonsense`"]);
     // Positive controls: one of the tool-file registry, and one of the operator.
     assert_eq!((noted("code"), noted("ours")), (vec![], vec![]));
 }
@@ -256,7 +256,7 @@ fn what_an_implementation_must_have() {
 #[test]
 fn the_tool_file_registrys_form_is_complete_or_the_tool_is_refused() {
     tool(&json!({}));
-    let kind_fix = "[write `type: function`; what runs the tool stands in `implementation.type`]";
+    let kind_fix = "[write `type: function`; `implementation.type` says what executes the tool]";
     let builtin = json!({ "type": "builtin" });
     let handler = |kind: &str, example: &str| {
         format!(
@@ -372,7 +372,7 @@ fn names_are_checked() {
     };
     let fault =
         ParsedEntry::parse_entry(&entry, &FileSettings::default(), &handlers()).result.unwrap_err();
-    assert_eq!(fault.message, "the tool stands under `other` and is named otherwise");
+    assert_eq!(fault.message, "the tool's key is `other`, but its `name` differs");
     let mut nameless = with(&json!({ "name": null }));
     let entry =
         ToolEntry { line: 1, mapping_key: Some("other".into()), json: Json::encode(&nameless) };
@@ -491,12 +491,12 @@ fn an_unknown_word_refuses_the_tool() {
     );
     assert_eq!(
         refused(&json!({ "category": "a b" })),
-        "`category`: `a b` is no word [use letters, digits, `_` and `-`, at most 64]"
+        "`category`: invalid name `a b` [use letters, digits, `_` and `-`, at most 64]"
     );
     let both = json!({ "safety": "safe", "safety_level": "dangerous" });
     assert_eq!(
         refused(&both),
-        "`safety` is safe and `safety_level` is dangerous [keep one of the two]"
+        "`safety` is safe, but `safety_level` is dangerous [keep one of the two]"
     );
     for bad in [json!(99), json!(1.5), json!(-1), json!(86_400_001)] {
         assert!(refused(&json!({ "timeout_ms": bad })).starts_with("`timeout_ms` is "));
@@ -521,9 +521,9 @@ fn a_slip_in_a_traits_name_refuses_the_tool_and_another_field_does_not() {
 #[test]
 fn an_oversized_definition_is_refused() {
     let told = refused(&json!({ "description": "x".repeat(300_000) }));
-    assert!(told.starts_with("the definition is too long"), "{told}");
+    assert!(told.starts_with("the definition is too large"), "{told}");
     assert_eq!(
         read(&json!("text")).result.unwrap_err().message,
-        "a tool is a mapping; found string"
+        "a tool must be a mapping; found string"
     );
 }

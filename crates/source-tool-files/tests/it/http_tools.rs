@@ -149,9 +149,9 @@ async fn what_the_other_side_refuses_is_told() {
     }
     let messages: Vec<_> = told.iter().map(|(_, message)| message.as_str()).collect();
     assert_eq!(messages[0], "HTTP 404 Not Found: no such city");
-    assert_eq!(messages[1], "HTTP 302 Found: it leads elsewhere, and redirects are not followed");
-    assert!(messages[2].starts_with("the answer cannot be read as JSON: "), "{}", messages[2]);
-    assert_eq!(messages[3], "the answer has nothing at `$.b`");
+    assert_eq!(messages[1], "HTTP 302 Found: redirects are not followed");
+    assert!(messages[2].starts_with("the response is not valid JSON: "), "{}", messages[2]);
+    assert_eq!(messages[3], "the response has no value at `$.b`");
     assert!(messages[4].starts_with("the request failed: "), "{}", messages[4]);
     assert_eq!(told[4].0, ErrorCode::UpstreamFailed);
 }

@@ -175,14 +175,14 @@ async fn a_file_that_cannot_be_read_is_an_error_with_its_place() {
     assert_eq!(missing.kind, SourceErrorKind::Unreachable);
     assert!(missing.problem.location.ends_with("none.yaml") && missing.problem.help.is_some());
     let folder_itself = fault(source(folder.path())).await;
-    assert_eq!(folder_itself.problem.message, "the tool file is no regular file");
+    assert_eq!(folder_itself.problem.message, "the tool file is not a regular file");
     let (_, broken) = file(&folder, "broken.yaml", "tools:\n  - {name: a\n  - b\n");
     let broken = fault(broken).await;
     assert_eq!(broken.kind, SourceErrorKind::MalformedReply);
     assert!(broken.problem.message.contains('^'), "{}", broken.problem.message);
     let (path, huge) = file(&folder, "huge.yaml", "");
     fs::File::create(path).unwrap().set_len(source_tool_files::MAX_FILE_BYTES + 1).unwrap();
-    assert!(fault(huge).await.problem.message.contains("is longer than 8388608 bytes"));
+    assert!(fault(huge).await.problem.message.contains("is larger than 8388608 bytes"));
 }
 
 /// One broken tool among many, and many broken tools: neither takes the file down.

@@ -33,15 +33,15 @@ const MESSAGE_FIELD: &str = "w";
 const MAX_RESPONSE_BYTES: usize = 2 * MAX_BATCH * MAX_MESSAGE_BYTES;
 
 impl RedisCache {
-    async fn publish_on(&self, channel: &str, word: &Bytes) -> Result<(), StoreError> {
-        if word.len() > MAX_MESSAGE_BYTES {
+    async fn publish_on(&self, channel: &str, message: &Bytes) -> Result<(), StoreError> {
+        if message.len() > MAX_MESSAGE_BYTES {
             return Err(StoreError::Unavailable(format!(
-                "a word has over {MAX_MESSAGE_BYTES} bytes"
+                "a value is larger than {MAX_MESSAGE_BYTES} bytes"
             )));
         }
         let mut command = ::redis::cmd("XADD");
         command.arg(channel).arg("MAXLEN").arg("~").arg(STREAM_MAX_LENGTH).arg("*");
-        command.arg(MESSAGE_FIELD).arg(word.as_ref());
+        command.arg(MESSAGE_FIELD).arg(message.as_ref());
         self.query::<String>(&command).await?.map(drop).map_err(|error| to_store_error(&error))
     }
 
@@ -124,9 +124,9 @@ impl MessageBus for RedisCache {
     fn publish_message<'a>(
         &'a self,
         channel: &'a str,
-        word: Bytes,
+        message: Bytes,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move { self.publish_on(channel, &word).await })
+        Box::pin(async move { self.publish_on(channel, &message).await })
     }
 
     fn subscribe_channel<'a>(
@@ -156,7 +156,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ByteLimitedStream<S> {
         let came = buffer.filled().len().saturating_sub(before);
         let left = |left: usize| left.checked_sub(came);
         if self.byte_budget.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err() {
-            return Poll::Ready(Err(io::Error::other("its answer is too large")));
+            return Poll::Ready(Err(io::Error::other("its response is too large")));
         }
         read
     }

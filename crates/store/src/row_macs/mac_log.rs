@@ -49,12 +49,12 @@ pub(super) struct MacLogContent {
 
 impl MacLog {
     /// Creates a log that does not exist yet.
-    pub(super) fn new(path: &Path, check: RowMac) -> Self {
-        Self { path: path.to_owned(), check, file: None, bytes: 0, lines: 0 }
+    pub(super) fn new(path: &Path, check_mac: RowMac) -> Self {
+        Self { path: path.to_owned(), check: check_mac, file: None, bytes: 0, lines: 0 }
     }
 
     /// Reads the file; `None` if it does not exist, or belongs to another secret.
-    pub(super) fn read_file(path: &Path, check: RowMac) -> io::Result<Option<MacLogContent>> {
+    pub(super) fn read_file(path: &Path, check_mac: RowMac) -> io::Result<Option<MacLogContent>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
@@ -64,9 +64,9 @@ impl MacLog {
         let mut lines = text.split_inclusive(|byte| *byte == b'\n');
         let head = lines.next().and_then(complete_line).unwrap_or_default();
         let Some(by) = head.strip_prefix(FILE_HEADER) else {
-            return Err(io::Error::other("it begins as no such file; restore it from a backup"));
+            return Err(io::Error::other("it is not a row MAC file; restore it from a backup"));
         };
-        if by.trim_start() != format_mac(&check) {
+        if by.trim_start() != format_mac(&check_mac) {
             return Ok(None);
         }
         let (mut macs, mut pending, mut torn) = (BTreeMap::new(), Vec::new(), None);
@@ -89,7 +89,7 @@ impl MacLog {
                 }
             }
         }
-        let (mut log, whole) = (Self::new(path, check), pending.is_empty() && torn.is_none());
+        let (mut log, whole) = (Self::new(path, check_mac), pending.is_empty() && torn.is_none());
         if whole {
             log.bytes = text.len() as u64;
             log.lines = last + 2;
@@ -144,7 +144,7 @@ impl MacLog {
         if let Err(error) = self.append_text(".\n", 1) {
             // The next write rewrites the file.
             self.stop_appending();
-            tracing::warn!(%error, path = %self.path.display(), "the row MACs cannot be written");
+            tracing::warn!(%error, path = %self.path.display(), "cannot write the row MACs");
         }
     }
 
@@ -180,7 +180,7 @@ impl MacLog {
 }
 
 fn earlier_write_failed() -> io::Error {
-    io::Error::other("an earlier write failed; it is tried again with the next one")
+    io::Error::other("an earlier write failed and is retried with the next one")
 }
 
 pub(super) fn apply_batch(macs: &mut BTreeMap<Box<str>, RowMac>, batch: Vec<RowChange>) {

@@ -41,7 +41,7 @@ const MIGRATION_FROM_1: [&str; 2] = [
 ];
 
 pub(super) fn file_unavailable(path: &Path, reason: &dyn Display) -> StoreError {
-    StoreError::Unavailable(format!("the store `{}` cannot be used: {reason}", path.display()))
+    StoreError::Unavailable(format!("cannot use the store `{}`: {reason}", path.display()))
 }
 
 pub(super) fn open_read_write(path: &Path) -> Result<Connection, StoreError> {
@@ -113,7 +113,7 @@ fn check_format(written: DatabaseHeader) -> Result<(), String> {
              use that version, or another data directory"
         )),
         DatabaseHeader { application_id: 0, format: 0, table_count: 0 } => Ok(()),
-        _ => Err("another program made it; use another data directory".to_owned()),
+        _ => Err("another program created it; use another data directory".to_owned()),
     }
 }
 

@@ -54,7 +54,7 @@ impl RowTable {
                 })?;
                 tracing::info!(
                     rows, path = %file.path.display(),
-                    "there were no row MACs of this record.key: all rows of the store are adopted"
+                    "no row MACs for this record.key exist: all rows of the store are accepted"
                 );
                 macs
             }
@@ -163,8 +163,8 @@ impl RowTable {
             let (Err(at), true) = (at, all.len() < MAX_REPORTED_ROWS) else { return false };
             tracing::error!(
                 key,
-                "a row of the store was {rejection} outside of Toolkeep and does not count; \
-                 `toolkeep store list` shows all such rows"
+                "a row of the store was {rejection} outside of Toolkeep and is ignored; run \
+                 `toolkeep store list` to see all such rows"
             );
             all.insert(at, RejectedRow { key: key.clone(), rejection });
             true
@@ -218,15 +218,19 @@ impl RowTable {
     /// Writes a batch in order, in one transaction.
     pub(super) fn write_batch(
         &mut self,
-        puts: &[WriteRequest],
+        writes: &[WriteRequest],
     ) -> Result<Vec<Result<Version, StatementError>>, StatementError> {
         let Some(mut macs) = self.macs.take() else {
             let prepared =
-                statements::prepare_batch(&mut self.connection, puts, |put, _, _| Ok(put.expect))?;
+                statements::prepare_batch(
+                    &mut self.connection,
+                    writes,
+                    |put, _, _| Ok(put.expect),
+                )?;
             prepared.transaction.commit()?;
             return Ok(prepared.results);
         };
-        let done = self.write_batch_with_macs(&mut macs, puts);
+        let done = self.write_batch_with_macs(&mut macs, writes);
         self.macs = Some(macs);
         done
     }

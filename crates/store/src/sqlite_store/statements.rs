@@ -107,12 +107,12 @@ pub(super) struct PreparedBatch<'c, 'p> {
 }
 
 /// Executes concurrent writes in order in one transaction with one sync. A failed write is rolled
-/// back alone; a failed commit fails all. `expect` returns the precondition of a write from its
-/// current version and the earlier writes.
+/// back alone; a failed commit fails all. `precondition` returns the precondition of a write from
+/// its current version and the earlier writes.
 pub(super) fn prepare_batch<'c, 'p>(
     connection: &'c mut Connection,
     puts: &'p [WriteRequest],
-    expect: impl Fn(
+    precondition: impl Fn(
         &WriteRequest,
         Option<Version>,
         &[&WriteRequest],
@@ -123,9 +123,9 @@ pub(super) fn prepare_batch<'c, 'p>(
     for put in puts {
         let mut one = transaction.savepoint()?;
         let stands = current_version(&one, &put.key)?;
-        let result = expect(put, stands, &written)
+        let result = precondition(put, stands, &written)
             .map_err(StatementError::Store)
-            .and_then(|expect| self::put_row(&one, put, (expect, stands)));
+            .and_then(|precondition| self::put_row(&one, put, (precondition, stands)));
         match &result {
             Ok((_, true)) => written.push(put),
             Ok(_) => {}
@@ -169,7 +169,7 @@ fn put_row(
 /// Visits all rows with MACs, ordered by key.
 pub(super) fn visit_protected_rows(
     connection: &Connection,
-    mut each: impl FnMut(&str, &[u8]),
+    mut visit: impl FnMut(&str, &[u8]),
 ) -> Result<(), StatementError> {
     let sql = "SELECT key, bytes FROM kv
                WHERE removed = 0 AND substr(key, 1, length(?1)) <> ?1 ORDER BY key";
@@ -177,7 +177,7 @@ pub(super) fn visit_protected_rows(
     let mut rows = statement.query([CACHE_PREFIX])?;
     while let Some(row) = rows.next()? {
         let key: String = row.get(0)?;
-        each(&key, &row.get::<_, Vec<u8>>(1)?);
+        visit(&key, &row.get::<_, Vec<u8>>(1)?);
     }
     Ok(())
 }
@@ -216,7 +216,7 @@ fn read_counter(connection: &Connection, name: &str) -> Result<Version, Statemen
     let sql = "SELECT value FROM counter WHERE name = ?1";
     let found = connection.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
     found.map(from_sql_version).ok_or_else(|| {
-        let told = "the store is malformed: its count of writes is gone; restore it from a backup";
+        let told = "the store is malformed: its write counter is missing; restore it from a backup";
         StatementError::Store(StoreError::Unavailable(told.to_owned()))
     })
 }

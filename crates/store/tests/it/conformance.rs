@@ -178,7 +178,7 @@ async fn forgotten_removals_are_told(store: Any) {
             .push(store.put_value(&key, WritePrecondition::Version(version), None).await.unwrap());
     }
     let error = store.changes_since(kept).await.unwrap_err().to_string();
-    assert!(error.contains("start anew from write 0"), "{error}");
+    assert!(error.contains("start again from write 0"), "{error}");
     assert!(store.changes_since(removals[0]).await.is_err());
     assert_eq!(store.changes_since(removals[1]).await.unwrap().len(), MAX_TOMBSTONES);
     let all = store.changes_since(Version(0)).await.unwrap();
@@ -197,7 +197,7 @@ async fn what_cannot_be_kept_is_refused(store: Any) {
         .await
         .unwrap_err()
         .to_string();
-    assert_eq!(error, "the value of `a/b` has 4194305 bytes; 4194304 are allowed");
+    assert_eq!(error, "the value of `a/b` has 4194305 bytes; the maximum is 4194304");
     assert!(
         store
             .put_value("a/b", WritePrecondition::Absent, Some(vec![0; MAX_VALUE_BYTES].into()))

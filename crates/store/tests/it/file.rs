@@ -101,7 +101,7 @@ fn other_files_are_refused_with_their_reason() {
     assert!(refusal(&text).contains("file is not a database"), "{}", refusal(&text));
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-    let expected = "another program made it; use another data directory";
+    let expected = "another program created it; use another data directory";
     assert!(refusal(&foreign).ends_with(expected), "{}", refusal(&foreign));
     assert!(refusal(&folder.path().join("no/such/folder.db")).contains("No such file"));
 }

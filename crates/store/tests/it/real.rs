@@ -99,7 +99,7 @@ async fn a_redis_that_hangs_dies_and_comes_back_costs_no_more_than_its_limits() 
     // Half a second for the answer that did not come; the next caller does not wait at all.
     assert!(first >= Duration::from_millis(400) && first < Duration::from_secs(5), "{first:?}");
     let since = Instant::now();
-    assert_eq!(cache.get_cached("a", 9).await.unwrap_err().to_string(), "Redis does not answer");
+    assert_eq!(cache.get_cached("a", 9).await.unwrap_err().to_string(), "Redis is unavailable");
     assert!(since.elapsed() < first);
     redis.send_signal(Signal::CONT);
     back(&cache).await;
@@ -120,7 +120,7 @@ async fn what_is_no_redis_is_an_error() {
     for url in ["http://h", "redis://", "redis+unix:///s", "x"] {
         let egress = EgressClient::new(EgressOptions::default()).unwrap();
         let told = RedisCache::new(&Secret::new(url), egress, clock()).unwrap_err().to_string();
-        assert_eq!(told, "the URL of the Redis cannot be used", "{url}");
+        assert_eq!(told, "invalid Redis URL", "{url}");
     }
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();

@@ -11,9 +11,9 @@ use tokio::net::TcpListener;
 const USAGE: &str = "mcp-fixture [--port N] [--era legacy|modern|both] [--page N]";
 
 /// Parses the port and the options.
-fn parse_options(words: &[String]) -> Option<(u16, FixtureOptions)> {
+fn parse_options(args: &[String]) -> Option<(u16, FixtureOptions)> {
     let (mut port, mut options) = (0, FixtureOptions::default());
-    for pair in words.chunks(2) {
+    for pair in args.chunks(2) {
         let [name, value] = pair else { return None };
         match (name.as_str(), value.as_str()) {
             ("--port", number) => port = number.parse().ok()?,

@@ -1,6 +1,5 @@
-//! Scenarios for a server that requires tokens, with a simulated user who follows Toolkeep's
-//! instructions: if it names `toolkeep source login`, the user runs it and opens the printed URL.
-//! The browser is a plain HTTP client.
+//! Scenarios for servers that require tokens, with a simulated user. If Toolkeep names `toolkeep
+//! source login`, the user runs it and opens the printed URL. The browser is a plain HTTP client.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

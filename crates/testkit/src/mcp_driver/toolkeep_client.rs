@@ -80,7 +80,7 @@ impl ToolkeepClient {
         &self,
         method: &str,
         mut params: Value,
-        more: Vec<(String, String)>,
+        extra_headers: Vec<(String, String)>,
     ) -> Result<Value, String> {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": MCP_REVISION,
@@ -101,7 +101,7 @@ impl ToolkeepClient {
         if let Some(named) = named {
             request = request.header("mcp-name", named);
         }
-        for (name, value) in more {
+        for (name, value) in extra_headers {
             if let (Ok(name), Ok(value)) =
                 (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()))
             {

@@ -53,9 +53,9 @@ impl ToolkeepProcess {
 
     /// A CLI command of the operator of this process.
     #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
-    pub(super) fn operator_command(&self, words: &[&str]) -> Command {
+    pub(super) fn operator_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(words).arg("--data").arg(self.folder.join("data"));
+        command.args(args).arg("--data").arg(self.folder.join("data"));
         command.arg("--config").arg(self.folder.join("toolkeep.yaml")).stdin(Stdio::null());
         command
     }

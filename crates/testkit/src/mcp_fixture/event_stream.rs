@@ -1,4 +1,5 @@
-//! Response bodies: one JSON text, or server-sent events with the work that produces them.
+//! Response bodies of the fixture: one JSON text, or server-sent events with the work that produces
+//! them.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! One URL for both eras: request validation before the message is parsed, and the choice of the
-//! era.
+//! HTTP endpoint of the fixture: validates requests before the message is parsed, and selects the
+//! protocol era.
 
 use std::convert::Infallible;
 use std::sync::Arc;

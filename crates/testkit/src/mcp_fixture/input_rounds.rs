@@ -53,17 +53,17 @@ pub(super) enum InputRound {
 /// asked.
 pub(super) fn next_round(
     fixture: &FixtureState,
-    given: &CallInput,
+    input: &CallInput,
 ) -> Result<InputRound, RpcError> {
-    let Some(rounds) = INPUT_QUESTIONS[&given.name].as_array() else { return Ok(InputRound::None) };
-    let (round, mut got) = match &given.request_state {
-        Some(state) => verify_state(fixture, &given.name, state)?,
+    let Some(rounds) = INPUT_QUESTIONS[&input.name].as_array() else { return Ok(InputRound::None) };
+    let (round, mut got) = match &input.request_state {
+        Some(state) => verify_state(fixture, &input.name, state)?,
         None => (0, Map::new()),
     };
     let round_questions =
         rounds.get(round).ok_or_else(|| RpcError::invalid_params("there is no such round"))?;
-    let asked = allowed_questions(given, round_questions)?;
-    let responses = given.responses.clone().unwrap_or_default();
+    let asked = allowed_questions(input, round_questions)?;
+    let responses = input.responses.clone().unwrap_or_default();
     let mut missing = Map::new();
     for (key, question) in &asked {
         match responses.get(key) {
@@ -76,11 +76,11 @@ pub(super) fn next_round(
     }
     let (round, requests) = match (missing.is_empty(), rounds.get(round + 1)) {
         (false, _) => (round, missing),
-        (true, Some(more)) => (round + 1, allowed_questions(given, more)?),
+        (true, Some(more)) => (round + 1, allowed_questions(input, more)?),
         (true, None) => return Ok(InputRound::Complete(got)),
     };
-    let keeps = STATEFUL_TOOLS.contains(&given.name.as_str());
-    let state = keeps.then(|| sign_state(fixture, &given.name, round, &got));
+    let keeps = STATEFUL_TOOLS.contains(&input.name.as_str());
+    let state = keeps.then(|| sign_state(fixture, &input.name, round, &got));
     Ok(InputRound::Ask { requests: Value::Object(requests), state })
 }
 

@@ -1,4 +1,4 @@
-//! The legacy era, 2024-11-05 to 2025-11-25: `initialize`, sessions, and requests in both
+//! The legacy era, MCP 2024-11-05 to 2025-11-25: `initialize`, sessions, and requests in both
 //! directions.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The modern era, 2026-07-28: every request is self-contained.
+//! The modern era, MCP 2026-07-28: every request is self-contained.
 
 use std::sync::Arc;
 

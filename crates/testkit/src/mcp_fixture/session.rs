@@ -1,4 +1,4 @@
-//! Sessions of the legacy era.
+//! Sessions of the legacy era, MCP 2024-11-05 to 2025-11-25.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -28,9 +28,9 @@ pub struct FixtureSession {
 }
 
 impl FixtureSession {
-    pub(super) fn new(revision: &str, capabilities: Value) -> Self {
+    pub(super) fn new(protocol_version: &str, capabilities: Value) -> Self {
         Self {
-            revision: revision.to_owned(),
+            revision: protocol_version.to_owned(),
             capabilities,
             log_level: AtomicUsize::default(),
             next_id: AtomicU64::default(),
@@ -85,9 +85,9 @@ impl FixtureSession {
         }
     }
 
-    pub(super) fn set_subscription(&self, uri: &str, on: bool) {
+    pub(super) fn set_subscription(&self, uri: &str, is_subscribed: bool) {
         let mut watched = self.subscriptions.lock().unwrap();
-        if on {
+        if is_subscribed {
             watched.insert(uri.to_owned());
         } else {
             watched.remove(uri);

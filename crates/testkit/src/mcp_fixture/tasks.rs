@@ -83,15 +83,15 @@ fn plan_task(given: &CallInput) -> Option<(Duration, TaskEnd)> {
 /// Returns an error if the tool requires a task and the client does not support tasks.
 pub(super) async fn start_call(
     fixture: &FixtureState,
-    given: &CallInput,
+    input: &CallInput,
 ) -> Result<Option<CallOutcome>, RpcError> {
-    let name = given.name.as_str();
+    let name = input.name.as_str();
     if name == "greet" {
-        let whom = given.arguments.get("name").and_then(Value::as_str).unwrap_or("World");
+        let whom = input.arguments.get("name").and_then(Value::as_str).unwrap_or("World");
         return Ok(Some(CallOutcome::Done(text_result(format!("Hello, {whom}!")))));
     }
-    let Some((long, end)) = plan_task(given) else { return Ok(None) };
-    if supports_tasks(&given.capabilities) {
+    let Some((long, end)) = plan_task(input) else { return Ok(None) };
+    if supports_tasks(&input.capabilities) {
         return begin_task(fixture, long, end, input_rounds::task_questions(name)).map(Some);
     }
     match (name, end) {
@@ -109,13 +109,13 @@ pub(super) async fn start_call(
 /// Returns an error if the client does not support tasks or there are too many.
 pub(super) fn begin_answered(
     fixture: &FixtureState,
-    given: &CallInput,
-    got: &Map<String, Value>,
+    input: &CallInput,
+    answers: &Map<String, Value>,
 ) -> Result<CallOutcome, RpcError> {
-    if !supports_tasks(&given.capabilities) {
+    if !supports_tasks(&input.capabilities) {
         return Err(tasks_required());
     }
-    let end = TaskEnd::Result(text_result(format!("received: {}", Value::Object(got.clone()))));
+    let end = TaskEnd::Result(text_result(format!("received: {}", Value::Object(answers.clone()))));
     begin_task(fixture, Duration::from_millis(200), end, Map::new())
 }
 
@@ -223,11 +223,11 @@ pub(super) fn answer_method(
 ///
 /// # Errors
 /// Returns an error if the tool does not support tasks or there are too many.
-pub(super) fn begin_legacy(fixture: &FixtureState, given: &CallInput) -> Result<Value, RpcError> {
+pub(super) fn begin_legacy(fixture: &FixtureState, input: &CallInput) -> Result<Value, RpcError> {
     let no = || RpcError::unknown_method("tools/call with `task`");
-    let (long, end) = plan_task(given).ok_or_else(no)?;
+    let (long, end) = plan_task(input).ok_or_else(no)?;
     let CallOutcome::Task(members) =
-        begin_task(fixture, long, end, input_rounds::task_questions(&given.name))?
+        begin_task(fixture, long, end, input_rounds::task_questions(&input.name))?
     else {
         return Err(no());
     };

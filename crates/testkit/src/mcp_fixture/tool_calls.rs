@@ -77,27 +77,27 @@ pub(super) fn sends_notifications(name: &str) -> bool {
 /// Returns an error if the tool does not exist or the call cannot be answered.
 pub(super) async fn call_tool(
     fixture: &FixtureState,
-    given: &CallInput,
+    input: &CallInput,
     link: &CallerLink,
 ) -> Result<CallOutcome, RpcError> {
-    let name = given.name.as_str();
+    let name = input.name.as_str();
     if listed_content::find_tool(fixture, name).is_none() {
         return Err(RpcError::invalid_params(format!("there is no tool `{name}`")));
     }
     if let Some(answer) = TOOL_RESULTS.get(name) {
         return Ok(CallOutcome::Done(answer.clone()));
     }
-    if let Some(outcome) = tasks::start_call(fixture, given).await? {
+    if let Some(outcome) = tasks::start_call(fixture, input).await? {
         return Ok(outcome);
     }
     if name == "test_streaming_elicitation" {
         link.report_progress(0.5, 1.0, "about to ask").await;
     }
-    match input_rounds::next_round(fixture, given)? {
+    match input_rounds::next_round(fixture, input)? {
         InputRound::Ask { requests, state } => return Ok(CallOutcome::NeedsInput(requests, state)),
         InputRound::Complete(got) if name == "test_tool_with_task" => {
             if link.session.is_none() {
-                return tasks::begin_answered(fixture, given, &got);
+                return tasks::begin_answered(fixture, input, &got);
             }
             // Before 2026-07-28 the client decides what is a task; this call is not one, and is
             // slow.
@@ -107,7 +107,7 @@ pub(super) async fn call_tool(
         InputRound::Complete(got) => return Ok(CallOutcome::Done(received_result(name, &got))),
         InputRound::None => {}
     }
-    plain_result(fixture, given, link).await.map(CallOutcome::Done)
+    plain_result(fixture, input, link).await.map(CallOutcome::Done)
 }
 
 /// Gets a prompt, which may need input too.
@@ -117,9 +117,9 @@ pub(super) async fn call_tool(
 pub(super) fn get_prompt(
     fixture: &FixtureState,
     request: &FixtureRequest,
-    given: &CallInput,
+    input: &CallInput,
 ) -> Result<CallOutcome, RpcError> {
-    Ok(match input_rounds::next_round(fixture, given)? {
+    Ok(match input_rounds::next_round(fixture, input)? {
         InputRound::Ask { requests, state } => CallOutcome::NeedsInput(requests, state),
         InputRound::Complete(got) => {
             let context = got.get("user_context").map(|it| it["content"]["context"].to_string());

@@ -83,7 +83,7 @@ impl RecordingServer {
     /// Serves requests on the listener.
     pub(super) fn serve_requests(
         listener: std::net::TcpListener,
-        what: Arc<impl RequestResponder>,
+        responder: Arc<impl RequestResponder>,
     ) -> Self {
         listener.set_nonblocking(true).expect("a socket");
         let stop = CancellationToken::new();
@@ -93,14 +93,14 @@ impl RecordingServer {
             let listener = TcpListener::from_std(listener).expect("a socket");
             let tasks = TaskTracker::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (what, log) = (Arc::clone(&what), Arc::clone(&logged));
+                let (responder, log) = (Arc::clone(&responder), Arc::clone(&logged));
                 let stopped = stopped.clone();
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let (what, log) = (Arc::clone(&what), Arc::clone(&log));
+                    let (responder, log) = (Arc::clone(&responder), Arc::clone(&log));
                     async move {
                         let seen = read_request(request).await;
                         log.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
-                        Ok::<_, Infallible>(what.answer_request(seen).await)
+                        Ok::<_, Infallible>(responder.answer_request(seen).await)
                     }
                 });
                 tasks.spawn(async move {

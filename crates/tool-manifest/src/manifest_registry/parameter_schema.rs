@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns the schema of the arguments. Unknown names are rejected unless `others` is true.
-pub(super) fn parameters_schema(parameters: Map<String, Value>, others: bool) -> Value {
+/// Returns the schema of the arguments. Unknown names are rejected unless `allow_others` is true.
+pub(super) fn parameters_schema(parameters: Map<String, Value>, allow_others: bool) -> Value {
     let (properties, required) = property_schemas(parameters, |fields| {
         fields.shift_remove("required").is_some_and(|word| word == true)
     });
     let mut schema = json!({ "type": "object", "properties": properties, "required": required });
-    if let (false, Some(schema)) = (others, schema.as_object_mut()) {
+    if let (false, Some(schema)) = (allow_others, schema.as_object_mut()) {
         schema.insert("additionalProperties".to_owned(), json!(false));
     }
     schema

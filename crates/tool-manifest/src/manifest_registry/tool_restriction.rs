@@ -40,13 +40,16 @@ impl ToolRestriction {
     pub fn validate_for(&self, registry: &ManifestRegistry, name: &str) -> Result<(), String> {
         let Some(declared) = registry.find_tool(name) else {
             let name: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-            return Err(format!("there is no built-in tool `{name}`"));
+            return Err(format!("no built-in tool `{name}`"));
         };
         self.validate_traits(name, &declared.tool.traits)?;
         for (parameter, most) in &self.max_values {
             let own = declared.numeric_limit(parameter).max;
             if own == 0 {
-                return Err(format!("`{name}` has no number `{parameter}` with a maximum"));
+                return Err(format!(
+                    "`{name}` has no numeric parameter `{parameter}` with a \
+                    maximum"
+                ));
             }
             if *most > own || *most == 0 {
                 return Err(widening_error(&format!("maximum: {parameter}"), name, &own));
@@ -63,7 +66,7 @@ impl ToolRestriction {
     pub fn validate_for_tool(&self, tool: &Tool) -> Result<(), String> {
         let name = tool.name.as_str();
         if !self.max_values.is_empty() {
-            return Err(format!("`maximum` cannot be given for `{name}`; its limits are fixed"));
+            return Err(format!("`maximum` is not supported for `{name}`; its limits are fixed"));
         }
         self.validate_traits(name, &tool.traits)
     }
@@ -125,10 +128,10 @@ impl ManifestRegistry {
     /// Applies restrictions by tool name. A tool whose restriction [`ToolRestriction::validate_for`] rejects is
     /// not offered.
     #[must_use]
-    pub fn with_restrictions(&self, by: &BTreeMap<String, ToolRestriction>) -> Self {
+    pub fn with_restrictions(&self, restrictions: &BTreeMap<String, ToolRestriction>) -> Self {
         let narrowed = |declared: &ToolDeclaration| {
             let name = declared.tool.name.as_str();
-            match by.get(name) {
+            match restrictions.get(name) {
                 None => Some(declared.clone()),
                 Some(it) if it.is_disabled || it.validate_for(self, name).is_err() => None,
                 Some(it) => Some(declared.with_restriction(it)),

@@ -44,19 +44,19 @@ impl fmt::Debug for CompletionGuard {
 }
 
 impl IntentReceipt {
-    /// Creates a receipt that calls `abandoned` when it is dropped; for ledgers.
+    /// Creates a receipt that calls `on_abandon` when it is dropped; for ledgers.
     pub fn with_abandon_hook(
         call: CallId,
-        abandoned: impl FnOnce(CallId) + Send + Sync + 'static,
+        on_abandon: impl FnOnce(CallId) + Send + Sync + 'static,
     ) -> Self {
-        Self { call_id: call, on_abandon: Some(Box::new(abandoned)), completion_guard: None }
+        Self { call_id: call, on_abandon: Some(Box::new(on_abandon)), completion_guard: None }
     }
 
     /// Attaches a guard that is dropped with the receipt unless it is taken out; for ledgers that
     /// wrap ledgers.
     #[must_use]
-    pub fn with_completion_guard(mut self, watch: CompletionGuard) -> Self {
-        self.completion_guard = Some(watch);
+    pub fn with_completion_guard(mut self, guard: CompletionGuard) -> Self {
+        self.completion_guard = Some(guard);
         self
     }
 

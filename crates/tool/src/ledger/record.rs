@@ -172,8 +172,8 @@ pub struct RecordPage {
 }
 
 /// Derives the status of a call from all its records, oldest first. If the process that wrote the
-/// intent still holds its receipt (`alive`), a call without an outcome is running, otherwise
-/// `unknown`. A pending approval stays `waiting` if its process dies: it is stored.
+/// intent still holds its receipt (`is_writer_alive`), a call without an outcome is running,
+/// otherwise `unknown`. A pending approval stays `waiting` if its process dies: it is stored.
 pub fn derive_status(records: &[LedgerRecord], is_writer_alive: bool) -> Option<CallStatus> {
     let ended = |record: &LedgerRecord| match record.kind {
         RecordKind::Outcome => Some(

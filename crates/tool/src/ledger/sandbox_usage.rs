@@ -20,9 +20,10 @@ pub struct SandboxUsage {
 impl SandboxUsage {
     /// Adds the usage of an earlier run, if there is one.
     #[must_use]
-    pub fn plus_earlier(self, before: Option<Self>) -> Self {
-        let Some(before) = before else { return self };
-        let cpu_ms = before.cpu_ms.zip(self.cpu_ms).map(|(before, own)| before.saturating_add(own));
-        Self { cpu_ms, peak_kib: before.peak_kib.max(self.peak_kib), ..self }
+    pub fn plus_earlier(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let cpu_ms =
+            earlier.cpu_ms.zip(self.cpu_ms).map(|(earlier, own)| earlier.saturating_add(own));
+        Self { cpu_ms, peak_kib: earlier.peak_kib.max(self.peak_kib), ..self }
     }
 }

@@ -14,8 +14,8 @@ use tool::find_nearest_name;
 
 /// Returns warnings for modules that match no source and for a missing default persona; both may be
 /// added later.
-pub(super) fn persona_warnings(data: &Path, sources: &BTreeSet<String>) -> Vec<Problem> {
-    let (personas, default) = read_personas(data).unwrap_or_default();
+pub(super) fn persona_warnings(data_dir: &Path, sources: &BTreeSet<String>) -> Vec<Problem> {
+    let (personas, default) = read_personas(data_dir).unwrap_or_default();
     let mut problems = Vec::new();
     for (persona, _) in personas.iter_with_default() {
         let modules = persona.allowed_modules.iter().flatten();

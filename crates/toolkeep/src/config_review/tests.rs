@@ -71,8 +71,8 @@ sources:
     let folder = folder.path().display();
     for (place, what, fix) in [
         ("t.yaml:6:", "`no-such-program` of the source `missing`", "install it"),
-        ("t.yaml:7:", &format!("there is no file `{folder}/gone.sh`"), "correct the path"),
-        ("t.yaml:8:", "is not a file that may be executed", "chmod +x"),
+        ("t.yaml:7:", &format!("the file `{folder}/gone.sh` does not exist"), "correct the path"),
+        ("t.yaml:8:", "is not executable", "chmod +x"),
         ("t.yaml:9:", &format!("working directory `{folder}/nowhere`"), "create the folder"),
         ("mcp.json:1:", "`npxx` of the source `files`", "install it"),
     ] {

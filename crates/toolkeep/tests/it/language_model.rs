@@ -56,7 +56,7 @@ async fn a_model_that_takes_all_memory_ends_its_process_and_the_server_answers_o
     let first = workers(&server);
     assert_eq!(first.len(), 1);
     let boom = embedded(&server, "boom").await;
-    assert!(boom.to_string().contains("took more memory than it may"), "{boom}");
+    assert!(boom.to_string().contains("exceeded its memory limit"), "{boom}");
     let other = server.agent().call("calculator", &json!({ "expression": "6 * 7" })).await;
     assert_eq!((other.status, &other.body["result"]["result"]), (200, &json!(42)));
     assert_eq!(embedded(&server, "cat").await["result"], cat["result"]);
@@ -72,7 +72,7 @@ async fn a_broken_model_is_found_by_doctor_and_not_installed() {
     write(&home.path("bad"), Shape { costs: Costs::AtLoad, ..Shape::PUBLIC });
     let refused = toolkeep(&home, &["model", "install", "bad"]);
     assert!(!refused.status.success());
-    assert!(text(&refused).contains("the worker that tried it ended"), "{}", text(&refused));
+    assert!(text(&refused).contains("the worker that tested it ended"), "{}", text(&refused));
     let language = || {
         let output = toolkeep(&home, &["doctor", "-o", "json"]);
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -160,7 +160,7 @@ async fn a_node_that_joined_is_called_over_tls_and_answers_only_the_server() {
     let said = once(&agent, "who_a", told).await;
     assert!(told(&said) && said["success"] == false, "{said}");
     let log = std::fs::read_to_string(home.log()).unwrap();
-    assert!(log.contains("node not reached") && log.contains("certificate"), "{log}");
+    assert!(log.contains("cannot reach a node") && log.contains("certificate"), "{log}");
     let said = once(&agent, "who_b", |said| said["success"] == true).await;
     assert_eq!(said["output"], json!({"is": "node-b"}), "{said}");
     a.stop().await;
@@ -199,10 +199,10 @@ async fn an_invitation_is_for_one_node_once_and_a_node_renews_with_its_own_key()
         assert_ne!(ran.code, Some(0), "{}", ran.out);
         ran.err
     };
-    assert!(refused(join(&server, "node-b", &key, &home.path("b"))).contains("does not speak for"));
+    assert!(refused(join(&server, "node-b", &key, &home.path("b"))).contains("cannot act for"));
     join(&server, "node-a", &key, &folder).expect_success();
     let again = refused(join(&server, "node-a", &key, &home.path("c")));
-    assert!(again.contains("unauthenticated") || again.contains("used up"), "{again}");
+    assert!(again.contains("unauthenticated") || again.contains("already used"), "{again}");
     // It is for joining and nothing else.
     let (first, own) =
         (read(&folder, tls::CERTIFICATE_FILE), read(&folder, tls::REGISTRY_KEY_FILE));

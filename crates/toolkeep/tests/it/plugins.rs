@@ -92,7 +92,10 @@ async fn a_python_plugin_is_called_through_rest_and_reloads() {
     assert_eq!(done.body["failed"], json!(["p"]), "{done:?}");
     let problem = done.body["plugins"][0]["problems"][0]["message"].as_str().unwrap();
     assert!(
-        problem.starts_with("the change is not taken, version 1.2.3 stays: SyntaxError"),
+        problem.starts_with(
+            "the new version is invalid, so version 1.2.3 stays active: \
+            SyntaxError"
+        ),
         "{problem}"
     );
     assert_eq!(agent.call("p.which", &json!({})).await.body["result"], 2);
@@ -195,7 +198,7 @@ async fn a_plugin_is_begun_tried_and_set_on_the_command_line() {
     home.write("plugins/greeter/tools.py", "def greet(name): return name\n");
     let tried = toolkeep(&home, &server, &["plugin", "test", "plugins/greeter"]).await;
     assert!(!tried.status.success(), "{}", told(&tried));
-    assert!(told(&tried).contains("greet example 1: it should answer"), "{}", told(&tried));
+    assert!(told(&tried).contains("greet example 1: expected"), "{}", told(&tried));
     let list = toolkeep(&home, &server, &["plugin", "list"]).await;
     assert!(told(&list).contains("shouter"), "{}", told(&list));
     assert!(server.stop().await.success());

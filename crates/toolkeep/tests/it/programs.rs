@@ -88,7 +88,7 @@ told
     assert_eq!(came["status"], "succeeded", "{came}");
     assert_eq!(
         came["result"],
-        json!(["failed", "arguments", "calculator() takes at most 1 arguments, 3 were given"]),
+        json!(["failed", "arguments", "calculator() takes at most 1 arguments, got 3"]),
         "{came}"
     );
     let thrown = run(&agent, json!({ "code": "x = 1\ncalculator(expression='1 / 0')" })).await;

@@ -27,7 +27,7 @@ fn a_record_that_nobody_touched_is_whole() {
     assert_eq!((ran.code, &report["sound"]), (0, &true.into()), "{}", ran.out);
     let (intents, outcomes) = (&report["writers"][0]["intents"], &report["writers"][0]["outcomes"]);
     assert_eq!((intents, outcomes), (&2.into(), &2.into()));
-    assert!(report["limits"].as_str().unwrap().contains("kept elsewhere"));
+    assert!(report["limits"].as_str().unwrap().contains("stored elsewhere"));
     assert!(home.run(&["record", "verify"]).out.contains("the record is intact"));
 }
 
@@ -162,7 +162,7 @@ fn a_signed_checkpoint_shows_an_older_record_put_back_and_a_forged_one_is_refuse
     copy(&home, &old, false);
     assert_eq!(home.run(&["record", "verify"]).code, 0, "by itself it is whole");
     let ran = home.run(&given);
-    assert!(ran.code == 1 && ran.out.contains("an older copy was put back"), "{}", ran.out);
+    assert!(ran.code == 1 && ran.out.contains("an older copy was restored"), "{}", ran.out);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn prove(server: &Server, home: &Place, [old, new]: [&str; 2]) {
     let other: String = hash.chars().rev().collect();
     fs::write(&proof, made.replacen(hash, &other, 1)).unwrap();
     let ran = run_cli(server, &check);
-    assert!(ran.code == Some(1) && ran.err.contains("does not lead to"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.err.contains("does not match the"), "{ran:?}");
     fs::write(&proof, made.replacen("sha256:", "sha256:0", 1)).unwrap();
     assert_eq!(run_cli(server, &check).code, Some(2));
 }

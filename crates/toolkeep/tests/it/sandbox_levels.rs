@@ -153,7 +153,7 @@ fn without_a_cage_word_vectors_answer_in_the_place_of_a_model() {
     let embed = ["tool", "call", "embed_text", "text=cat", "-o", "json"];
     let numbers = |what: &str| ran(&home, what, &embed).matches("0.").count();
     let refused = ran(&home, "landlock", &["model", "install", "small"]);
-    assert!(refused.contains("a language model runs in a sandbox alone"), "{refused}");
+    assert!(refused.contains("a language model requires a sandbox"), "{refused}");
     let installed = ran(&home, "nothing", &["model", "install", "small"]);
     assert!(installed.contains("installed small, 4 dimensions"), "{installed}");
     assert!(numbers("nothing") < 10 && numbers("landlock") > 100);

@@ -184,7 +184,7 @@ async fn nothing_that_anybody_sees_holds_a_secret_of_the_configuration() {
     }
     server.stop().await;
     let log = std::fs::read_to_string(home.log()).unwrap();
-    assert!(log.contains("source not listed"), "the log is looked through: {log}");
+    assert!(log.contains("cannot list the source"), "the log is looked through: {log}");
     seen.push(("the log".to_owned(), log));
     let holds: Vec<_> = seen.iter().filter(|(_, text)| text.contains(MARK)).collect();
     assert!(holds.is_empty(), "{holds:#?}");

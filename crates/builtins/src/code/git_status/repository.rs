@@ -51,7 +51,9 @@ pub(crate) fn repository_status() -> Result<Vec<u8>, String> {
         Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
     };
     if !repository.workdir().is_some_and(|path| same(path).unwrap_or(false)) {
-        return Err("the working copy of `{}` is elsewhere, which is not read".to_owned());
+        return Err("the working copy of `{}` is in another folder, which is not \
+            allowed"
+            .to_owned());
     }
     let told = collect_changes(&repository)?;
     serde_json::to_vec(&told).map_err(repository_error)
@@ -82,11 +84,15 @@ fn check_layout(git: &Path) -> Result<(), String> {
             );
         }
         Some(kind) if kind.is_dir() => {}
-        Some(_) => return Err("`{}` has its repository elsewhere, which is not read".to_owned()),
+        Some(_) => {
+            return Err("`{}` has its repository in another folder, which is not \
+            allowed"
+                .to_owned());
+        }
     }
     for part in EXTERNAL_PARTS {
         if file_kind(&git.join(part))?.is_some() {
-            return Err("`{}` uses parts of other repositories, which are not read".to_owned());
+            return Err("`{}` uses objects of other repositories, which is not allowed".to_owned());
         }
     }
     for entry in list_folder(git)? {
@@ -118,7 +124,7 @@ fn list_folder(folder: &Path) -> Result<impl Iterator<Item = DirEntryResult>, St
 fn not_regular_error(path: &Path) -> String {
     let path: String =
         path.to_string_lossy().chars().take(200).flat_map(char::escape_debug).collect();
-    format!("`{{}}` has `{path}`, which is a link or no regular file, and is not read")
+    format!("`{{}}` has `{path}`, which is a link or not a regular file, and is not allowed")
 }
 
 fn require_regular(kind: FileType, path: &Path) -> Result<(), String> {
@@ -126,7 +132,7 @@ fn require_regular(kind: FileType, path: &Path) -> Result<(), String> {
 }
 
 fn check_depth(depth: usize) -> Result<(), String> {
-    let told = "`{}` has folders that lie too deep in each other".to_owned();
+    let told = "`{}` has folders that are nested too deeply".to_owned();
     if depth > MAX_DEPTH { Err(told) } else { Ok(()) }
 }
 
@@ -179,7 +185,9 @@ fn check_config(path: &Path) -> Result<(), String> {
         if matches!(&*name, "include" | "includeif")
             || (name == "core" && section.value_names().any(leads))
         {
-            return Err("the configuration of `{}` leads elsewhere, which is not read".to_owned());
+            return Err("the configuration of `{}` includes other files, which is not \
+                allowed"
+                .to_owned());
         }
     }
     Ok(())

@@ -94,8 +94,7 @@ impl PinnedPackage {
         if digest != self.sha256 {
             let Self { file, sha256, .. } = self;
             return Err(format!(
-                "`{file}` has the SHA-256 {digest} and must have {sha256}: it is another file, and was not \
-                 installed"
+                "`{file}` has the SHA-256 {digest}, expected {sha256}; it was not installed"
             ));
         }
         let unread = |error: zip::result::ZipError| format!("`{}`: {error}", self.file);
@@ -131,7 +130,7 @@ pub async fn install_package(
     let PinnedPackage { project, file, .. } = package;
     let base = index.unwrap_or(PUBLIC_INDEX).trim_end_matches('/');
     let list = Url::parse(&format!("{base}/{project}/"))
-        .map_err(|error| format!("`{base}` is no address of an index: {error}"))?;
+        .map_err(|error| format!("`{base}` is not a valid index URL: {error}"))?;
     let own = index.map(WebEndpoint::operator_site).transpose()?;
     let of_index = own.unwrap_or_else(|| WebEndpoint::public_site(base));
     let listed =
@@ -149,7 +148,7 @@ pub async fn install_package(
         let program = package.verify_and_extract(&wheel)?;
         install_atomically(&folder, &package.project, &program)
     });
-    let program = put.await.map_err(|_| "the installation broke down".to_owned())??;
+    let program = put.await.map_err(|_| "the installation failed".to_owned())??;
     Ok(InstalledProgram { program, url: url.to_string() })
 }
 

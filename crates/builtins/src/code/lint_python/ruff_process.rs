@@ -36,11 +36,11 @@ impl RuffLinter {
     /// Uses the ruff in the first of these folders that has one. The lookup happens at each call,
     /// because ruff may be installed while the server runs.
     pub fn in_folders(
-        cages: &Arc<SandboxProvider>,
+        sandboxes: &Arc<SandboxProvider>,
         folders: impl IntoIterator<Item = PathBuf>,
     ) -> Self {
         let places = folders.into_iter().filter(|it| it.is_absolute()).map(|it| it.join("ruff"));
-        Self { sandboxes: Arc::clone(cages), candidates: places.collect() }
+        Self { sandboxes: Arc::clone(sandboxes), candidates: places.collect() }
     }
 
     /// Returns the path of ruff, if it is installed and a sandbox is available.
@@ -55,7 +55,7 @@ impl RuffLinter {
     /// A message that says why ruff does not run.
     pub async fn query_version(&self) -> Result<String, String> {
         let program =
-            self.candidates.iter().find(|path| is_executable(path)).ok_or("it is not there")?;
+            self.candidates.iter().find(|path| is_executable(path)).ok_or("it does not exist")?;
         self.run_program(program, &["--version"], "").await.map(|(told, _)| told.trim().to_owned())
     }
 
@@ -98,7 +98,7 @@ impl RuffLinter {
     ) -> Result<(String, SandboxUsage), String> {
         let ran = tokio::time::timeout(TIME_LIMIT, self.run_sandboxed(program, args, code)).await;
         let (exit, out, err, caged) =
-            ran.map_err(|_| format!("ruff has not ended within {}s", TIME_LIMIT.as_secs()))??;
+            ran.map_err(|_| format!("ruff did not end within {}s", TIME_LIMIT.as_secs()))??;
         match exit {
             // Exit code 1 means that there are findings.
             ChildExit::Code(0 | 1) => Ok((out, caged)),

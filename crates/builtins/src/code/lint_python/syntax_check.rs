@@ -14,8 +14,8 @@ pub(super) fn check_syntax(code: &str) -> Result<Vec<LintIssue>, String> {
     std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
         let reader = reader.spawn_scoped(scope, || syntax_errors(code));
-        let reader = reader.map_err(|error| format!("the check cannot begin: {error}"))?;
-        reader.join().map_err(|_| "the check broke down on this code".to_owned())
+        let reader = reader.map_err(|error| format!("cannot start the check: {error}"))?;
+        reader.join().map_err(|_| "the check failed on this code".to_owned())
     })
 }
 

@@ -37,7 +37,8 @@ impl<'a> BoundedEvaluator<'a> {
     fn charge_steps(&self, steps: usize) -> Result<(), String> {
         let left = self.steps_left.get().checked_sub(steps).ok_or_else(|| {
             format!(
-                "query: it takes over {MAX_EVAL_STEPS} steps; select less, or ask for the parts one by one"
+                "query: it takes more than {MAX_EVAL_STEPS} steps; select less, or query the parts \
+                 one by one"
             )
         })?;
         self.steps_left.set(left);
@@ -158,9 +159,9 @@ impl<'a> BoundedEvaluator<'a> {
     }
 
     /// Charges for an array of existing values and returns it.
-    pub(super) fn charge_list(&self, all: Vec<Rcvar>) -> Result<Rcvar, String> {
-        self.charge_steps(all.len())?;
-        Ok(Rcvar::new(Variable::Array(all)))
+    pub(super) fn charge_list(&self, values: Vec<Rcvar>) -> Result<Rcvar, String> {
+        self.charge_steps(values.len())?;
+        Ok(Rcvar::new(Variable::Array(values)))
     }
 
     fn flatten_list(&self, all: &[Rcvar]) -> Result<Rcvar, String> {

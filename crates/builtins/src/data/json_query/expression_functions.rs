@@ -7,22 +7,22 @@ use super::bounded_evaluator::{BoundedEvaluator, null_value};
 
 /// Calls `name` if it is one of these functions. The crate's own version reports invalid arguments.
 pub(super) fn call_expression_function(
-    steps: &BoundedEvaluator<'_>,
+    evaluator: &BoundedEvaluator<'_>,
     name: &str,
     args: &[Rcvar],
-    at: usize,
+    offset: usize,
 ) -> Option<Result<Rcvar, String>> {
     let [one, other] = args else { return None };
     if name == "map" {
         let (ast, all) = (one.as_expref()?, other.as_array()?);
-        return Some(map_values(steps, ast, all));
+        return Some(map_values(evaluator, ast, all));
     }
     let (all, ast) = (one.as_array()?, other.as_expref()?);
-    let keyed = || evaluate_keys(steps, ast, all, at);
+    let keyed = || evaluate_keys(evaluator, ast, all, offset);
     match name {
         "sort_by" => Some(keyed().and_then(|mut pairs| {
             pairs.sort_by(|a, b| a.0.cmp(&b.0));
-            steps.charge_list(pairs.into_iter().map(|(_, value)| value).collect())
+            evaluator.charge_list(pairs.into_iter().map(|(_, value)| value).collect())
         })),
         // Of equal values the first wins, as in the crate.
         "max_by" => Some(keyed().map(|pairs| best_value(pairs, |new, old| new > old))),

@@ -70,11 +70,11 @@ impl CompiledExpression {
     pub fn evaluate_exact(&self) -> Result<ExactNumber, ExpressionError> {
         let mut stack: Vec<ExactNumber> = Vec::new();
         for StackInstruction { kind, position: place } in self.instructions.iter().copied() {
-            let broken = || error_at(place, "the expression is broken");
+            let broken = || error_at(place, "the expression is invalid");
             let value = match kind {
                 InstructionKind::Value(value) => value,
                 InstructionKind::Variable(_) => {
-                    return Err(error_at(place, "a variable has no value here"));
+                    return Err(error_at(place, "a variable has no value"));
                 }
                 InstructionKind::Negate => stack.pop().ok_or_else(broken)?.negate(),
                 InstructionKind::Binary(sign) => {

@@ -117,7 +117,7 @@ impl ExpressionParser<'_> {
             }
             Some(c) if c.is_ascii_digit() || c == '.' => self.parse_number(),
             Some(c) if c.is_alphabetic() || c == '_' => self.parse_name(),
-            Some('/') => Err(self.error_here("`//` is not known here; write floor(a / b)")),
+            Some('/') => Err(self.error_here("`//` is not supported; write floor(a / b)")),
             Some(found) => Err(self.error_here(format!("expected a number, found `{found}`"))),
             None => Err(self.error_here("expected a number, found the end")),
         }
@@ -136,7 +136,7 @@ impl ExpressionParser<'_> {
             ExactNumber::Integer(whole)
         } else {
             let real = text.parse::<f64>();
-            let real = real.map_err(|_| error_at(place, format!("`{text}` is no number")))?;
+            let real = real.map_err(|_| error_at(place, format!("`{text}` is not a number")))?;
             require_finite(ExactNumber::Float(real), place)?
         };
         self.push_instruction(InstructionKind::Value(value), place);
@@ -189,7 +189,7 @@ impl ExpressionParser<'_> {
         self.take_while(|c| c.is_ascii_digit());
         let digits = self.text.get(start..self.offset()).unwrap_or_default().to_owned();
         if digits.is_empty() {
-            return Err(self.error_here("expected the number of an element, such as `[0]`"));
+            return Err(self.error_here("expected the index of an element, such as `[0]`"));
         }
         self.expect_char(']')?;
         Ok(digits)

@@ -128,7 +128,7 @@ fn python_s_way_of_writing_is_understood() {
     }
     for (text, expected) in [
         ("0 < 1 < 2", "comparisons cannot be chained; multiply them instead at position 7"),
-        ("factorial(-1)", "`factorial` takes a whole number from 0 to 170 at position 1"),
+        ("factorial(-1)", "`factorial` requires a whole number from 0 to 170 at position 1"),
         ("1 = 2", "expected an operator, found `=` at position 3"),
         ("os.system(1)", "unknown name `os`; did you mean `cos`? at position 1"),
     ] {
@@ -177,11 +177,11 @@ fn errors_name_the_position() {
         ("1 / (2 - 2)", "division by zero at position 3"),
         ("5 % 0", "division by zero at position 3"),
         ("0 ^ -1", "division by zero at position 3"),
-        ("1 + sqrt(-1)", "the result is no real number at position 5"),
-        ("(-8) ^ 0.5", "the result is no real number at position 6"),
+        ("1 + sqrt(-1)", "the result is not a real number at position 5"),
+        ("(-8) ^ 0.5", "the result is not a real number at position 6"),
         ("10 ^ 400", "the result is too large at position 4"),
         ("1e999", "the result is too large at position 1"),
-        (".", "`.` is no number at position 1"),
+        (".", "`.` is not a number at position 1"),
         ("1 $ 2", "expected an operator, found `$` at position 3"),
     ] {
         assert_eq!(fault(text), expected, "{text}");
@@ -193,7 +193,7 @@ fn length_and_depth_are_bounded() {
     let long = "1+".repeat(1_000) + "1";
     assert_eq!(
         fault(&long),
-        "the expression has 2001 characters, 2000 are allowed at position 2001"
+        "the expression has 2001 characters; the maximum is 2000 at position 2001"
     );
     for nest in ["(", "-", "2^", "abs(", "1+("] {
         let text: String = nest.repeat(MAX_LENGTH / nest.len());

@@ -19,11 +19,11 @@ const MAX_RESULTS: usize = 100;
 
 pub(super) async fn search_duckduckgo(
     egress: &EgressClient,
-    at: &WebEndpoint,
+    endpoint: &WebEndpoint,
     (query, region): (&str, &str),
 ) -> Result<Vec<SearchResult>, EndpointError> {
     let path = format!("/html/?q={}&kl={}", percent_encode(query), percent_encode(region));
-    let (status, body) = at.get_path(egress, &path, REQUEST_TIMEOUT).await?;
+    let (status, body) = endpoint.get_path(egress, &path, REQUEST_TIMEOUT).await?;
     // A CAPTCHA has status 202, a refusal 403 or 429.
     if matches!(status, StatusCode::ACCEPTED | StatusCode::FORBIDDEN) {
         return Err(EndpointError::rate_limited(SITE_NAME));
@@ -43,7 +43,7 @@ fn parse_page(page: &str) -> Result<Vec<SearchResult>, EndpointError> {
     if found.is_empty() && !none {
         return Err(EndpointError::unexpected_body(
             SITE_NAME,
-            "it has neither results nor says that there are none",
+            "it has neither results nor a message that there are none",
         ));
     }
     Ok(found)

@@ -11,7 +11,7 @@ const SITE_NAME: &str = "SearXNG";
 
 pub(super) async fn search_searxng(
     egress: &EgressClient,
-    at: &WebEndpoint,
+    endpoint: &WebEndpoint,
     (query, region): (&str, &str),
 ) -> Result<Vec<SearchResult>, EndpointError> {
     // DuckDuckGo regions are country-language, SearXNG languages are language-COUNTRY.
@@ -26,9 +26,10 @@ pub(super) async fn search_searxng(
         percent_encode(query),
         percent_encode(&language)
     );
-    let (status, body) = at.get_path(egress, &path, REQUEST_TIMEOUT).await?;
+    let (status, body) = endpoint.get_path(egress, &path, REQUEST_TIMEOUT).await?;
     if status == StatusCode::FORBIDDEN {
-        let what = "SearXNG refuses JSON; add `json` to `search.formats` in its settings.yml";
+        let what = "SearXNG does not return JSON; add `json` to `search.formats` in its \
+            settings.yml";
         return Err(EndpointError { kind: "network", message: what.to_owned() });
     }
     if status != StatusCode::OK {
@@ -42,7 +43,7 @@ pub(super) async fn search_searxng(
     let silent = answer.get("unresponsive_engines").and_then(Value::as_array);
     if let (true, Some(silent)) = (results.is_empty(), silent.filter(|all| !all.is_empty())) {
         let shown: String = Value::from(silent.clone()).to_string().chars().take(200).collect();
-        let what = format!("SearXNG's engines did not answer: {shown}");
+        let what = format!("SearXNG's engines did not respond: {shown}");
         return Err(EndpointError { kind: "network", message: what });
     }
     let text = |it: &Value, key: &str| {

@@ -11,12 +11,13 @@ const SITE_NAME: &str = "Wikipedia";
 
 pub(super) async fn search_titles(
     egress: &EgressClient,
-    at: &WebEndpoint,
-    (query, most): (&str, usize),
+    endpoint: &WebEndpoint,
+    (query, max_results): (&str, usize),
 ) -> Result<Vec<SearchResult>, EndpointError> {
     let query = percent_encode(query);
-    let path = format!("/w/api.php?action=opensearch&search={query}&limit={most}&format=json");
-    let (status, body) = at.get_path(egress, &path, REQUEST_TIMEOUT).await?;
+    let path =
+        format!("/w/api.php?action=opensearch&search={query}&limit={max_results}&format=json");
+    let (status, body) = endpoint.get_path(egress, &path, REQUEST_TIMEOUT).await?;
     if status != StatusCode::OK {
         return Err(EndpointError::from_status(SITE_NAME, status));
     }

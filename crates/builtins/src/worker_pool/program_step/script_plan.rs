@@ -88,21 +88,21 @@ impl ScriptAnalysis {
     }
 }
 
-pub(super) fn plan_script(asked: &ScriptAnalysisRequest) -> ScriptAnalysis {
+pub(super) fn plan_script(request: &ScriptAnalysisRequest) -> ScriptAnalysis {
     // Syntax errors are reported with their position when the script runs.
-    let Ok(parsed) = ruff_python_parser::parse_module(&asked.code) else {
-        return sequential_plan(CallCollector::default(), asked.mode == SchedulingMode::Dep);
+    let Ok(parsed) = ruff_python_parser::parse_module(&request.code) else {
+        return sequential_plan(CallCollector::default(), request.mode == SchedulingMode::Dep);
     };
     let module = parsed.into_syntax();
-    let calls = collect_calls(&module, &asked.functions);
-    let wanted = match asked.mode {
+    let calls = collect_calls(&module, &request.functions);
+    let wanted = match request.mode {
         SchedulingMode::Dep => SchedulingMode::Dep,
-        SchedulingMode::Seq if asked.parallel && calls.read_only => {
+        SchedulingMode::Seq if request.parallel && calls.read_only => {
             SchedulingMode::ParallelReadOnly
         }
         _ => return sequential_plan(calls, false),
     };
-    match plan_waves(&module, asked, wanted) {
+    match plan_waves(&module, request, wanted) {
         Some(waves) if calls.blocked.is_empty() => {
             ScriptAnalysis { waves: Some(waves), ..plan_from_calls(calls, wanted, false) }
         }

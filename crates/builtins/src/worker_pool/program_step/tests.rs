@@ -35,7 +35,7 @@ fn begun(code: &str) -> (Value, SuspendedProgram) {
 fn gone_on(mut desk: SuspendedProgram, came: &Value) -> (Value, SuspendedProgram) {
     let state = step(&mut desk, &json!({"keep": {"leaves": true}})).unwrap();
     let told = step(&mut desk, &json!({"answer": {"came": came}})).unwrap_err();
-    assert_eq!(told, "no program waits for an answer");
+    assert_eq!(told, "no program waits for a result");
     let mut elsewhere = SuspendedProgram::default();
     let functions = ["look", "CALL"];
     let asked = json!({"go_on": {"state": state, "functions": functions, "came": came}});
@@ -73,7 +73,7 @@ fn a_program_on_the_desk_goes_when_another_comes() {
     assert_eq!(fresh, 1);
     let answer = serde_json::to_vec(&json!({"answer": {"came": {"value": 1}}})).unwrap();
     let told = desk.run_step(&answer, LIMIT, || fresh += 1).unwrap_err();
-    assert_eq!((told.as_str(), fresh), ("no program waits for an answer", 1));
+    assert_eq!((told.as_str(), fresh), ("no program waits for a result", 1));
 }
 
 #[test]

@@ -30,14 +30,14 @@ pub(super) struct PythonSource {
 }
 
 impl PythonSource {
-    /// Adds the required modules to a program. `operators` also replaces arithmetic by function
-    /// calls, which is slow but supports booleans and text formatting.
-    pub(super) fn new(code: &str, operators: bool) -> Self {
+    /// Adds the required modules to a program. `rewrites_operators` also replaces arithmetic by
+    /// function calls, which is slow but supports booleans and text formatting.
+    pub(super) fn new(code: &str, rewrites_operators: bool) -> Self {
         let mut before = String::new();
         if code.contains("round") {
             before.push_str(ROUND_PRELUDE);
         }
-        if !operators && !code.contains("import") {
+        if !rewrites_operators && !code.contains("import") {
             return Self::with_prelude(before, code);
         }
         let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(MAX_DEPTH);
@@ -45,8 +45,12 @@ impl PythonSource {
         let Ok(parsed) = ruff_python_parser::parse(code, options) else {
             return Self::with_prelude(before, code);
         };
-        let mut rewriting =
-            SourceRewriter { code, operators, edits: Vec::new(), modules: Vec::new() };
+        let mut rewriting = SourceRewriter {
+            code,
+            operators: rewrites_operators,
+            edits: Vec::new(),
+            modules: Vec::new(),
+        };
         let tree = parsed.into_syntax();
         if let Mod::Module(module) = &tree {
             rewriting.visit_body(&module.body);
@@ -56,7 +60,7 @@ impl PythonSource {
                 before.push_str(&source.replace("_TOOLKEEP_SEED", &random_seed().to_string()));
             }
         }
-        if operators {
+        if rewrites_operators {
             before.push_str(OPERATORS);
         }
         Self::with_prelude(before, &rewriting.apply_edits())

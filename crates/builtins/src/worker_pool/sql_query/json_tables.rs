@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for TablesVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tables: an object of lists of rows")
+        f.write_str("tables: expected an object of lists of rows")
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for TablesVisitor<'_> {
         while let Some(name) = map.next_key::<String>()? {
             count += 1;
             if count > MAX_TABLES {
-                return Err(A::Error::custom(format!("tables: there are more than {MAX_TABLES}")));
+                return Err(A::Error::custom(format!("tables: more than {MAX_TABLES} tables")));
             }
             map.next_value_seed(RowsVisitor {
                 connection: self.0,
@@ -111,10 +111,10 @@ impl<'de> Visitor<'de> for TablesVisitor<'_> {
 fn quote_table_name<E: Error>(name: &str) -> Result<String, E> {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        return Err(E::custom(format!("tables: `{shown}` cannot be a name")));
+        return Err(E::custom(format!("tables: `{shown}` is not a valid name")));
     }
     if name.to_ascii_lowercase().starts_with("sqlite_") {
-        return Err(E::custom(format!("tables: `{shown}` is a name that SQLite keeps for itself")));
+        return Err(E::custom(format!("tables: the name `{shown}` is reserved by SQLite")));
     }
     Ok(format!("\"{}\"", name.replace('"', "\"\"")))
 }
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for RowsVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tables: {}: a list of rows", self.name)
+        write!(f, "tables: {}: expected a list of rows", self.name)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
@@ -163,14 +163,14 @@ impl<'de> Visitor<'de> for RowVisitor<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tables: {}: a row is an object of its columns", self.0.name)
+        write!(f, "tables: {}: a row must be an object of its columns", self.0.name)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let table = self.0;
         while let Some(ColumnKey(name)) = map.next_key()? {
             if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-                let told = format!("tables: {}: a column has no name that can be", table.name);
+                let told = format!("tables: {}: a column has an invalid name", table.name);
                 return Err(A::Error::custom(told));
             }
             let place = table.column_index(&name)?;

@@ -17,7 +17,7 @@ pub(super) fn write_rows(connection: &Connection, sql: &str) -> Result<Vec<u8>, 
     let mut statement = connection.prepare(sql).map_err(|error| error_message(&error))?;
     let names = unique_names(statement.column_names());
     if names.is_empty() {
-        return Err("query: it gives no rows; give a SELECT".to_owned());
+        return Err("query: it returns no rows; use a SELECT".to_owned());
     }
     let keys: Vec<String> = names.iter().map(|name| serde_json::json!(name).to_string()).collect();
     let mut rows = statement.query([]).map_err(|error| error_message(&error))?;
@@ -25,7 +25,7 @@ pub(super) fn write_rows(connection: &Connection, sql: &str) -> Result<Vec<u8>, 
     while let Some(row) = rows.next().map_err(|error| error_message(&error))? {
         if count == MAX_ROWS {
             return Err(format!(
-                "query: it gives more than {MAX_ROWS} rows; add a LIMIT, or count and group"
+                "query: it returns more than {MAX_ROWS} rows; add a LIMIT, or count and group"
             ));
         }
         if count > 0 {
@@ -34,7 +34,10 @@ pub(super) fn write_rows(connection: &Connection, sql: &str) -> Result<Vec<u8>, 
         count += 1;
         write_row(&mut out, row, &keys).map_err(|error| error_message(&error))?;
         if out.len() > MAX_RESULT_BYTES {
-            return Err(format!("query: it gives more than {MAX_RESULT_BYTES} bytes; select less"));
+            return Err(format!(
+                "query: it returns more than {MAX_RESULT_BYTES} bytes; select \
+                less"
+            ));
         }
     }
     out.push(b']');

@@ -80,13 +80,13 @@ fn what_is_wrong_is_told_with_its_place() {
     for (args, says) in [
         (r#"{"query":"selec 1"}"#, "query: near \"selec\": syntax error"),
         (r#"{"query":"select * from nobody"}"#, "query: no such table: nobody"),
-        (r#"{"query":"select 1; select 2"}"#, "query: give one statement"),
-        (r#"{"query":""}"#, "query: it gives no rows"),
-        (r#"{"query":"select 1","tables":[1]}"#, "tables: an object of lists of rows"),
+        (r#"{"query":"select 1; select 2"}"#, "query: only one statement"),
+        (r#"{"query":""}"#, "query: it returns no rows"),
+        (r#"{"query":"select 1","tables":[1]}"#, "tables: expected an object of lists of rows"),
         (r#"{"query":"select 1","tables":{"t":{}}}"#, "a list of rows"),
-        (r#"{"query":"select 1","tables":{"t":[3]}}"#, "a row is an object"),
-        (r#"{"query":"select 1","tables":{"":[]}}"#, "cannot be a name"),
-        (r#"{"query":"select 1","tables":{"sqlite_x":[]}}"#, "keeps for itself"),
+        (r#"{"query":"select 1","tables":{"t":[3]}}"#, "a row must be an object"),
+        (r#"{"query":"select 1","tables":{"":[]}}"#, "is not a valid name"),
+        (r#"{"query":"select 1","tables":{"sqlite_x":[]}}"#, "is reserved by SQLite"),
         (r#"{"query":"select 1","tables":{"t":[{"a":1,"A":2}]}}"#, "duplicate column"),
     ] {
         let told = ask(args).unwrap_err();

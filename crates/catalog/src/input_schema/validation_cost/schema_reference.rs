@@ -17,8 +17,8 @@ pub(super) struct SchemaReferences<'s> {
 }
 
 /// Returns true if these keywords form a resource of its own, at which pointers start.
-pub(super) fn is_resource(words: &Map<String, Value>) -> bool {
-    words.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
+pub(super) fn is_resource(schema: &Map<String, Value>) -> bool {
+    schema.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
 }
 
 impl<'s> SchemaReferences<'s> {
@@ -70,9 +70,7 @@ impl<'s> SchemaReferences<'s> {
         let unknown = || {
             let text: String = text.chars().take(120).collect();
             let text = text.escape_debug();
-            format!(
-                "the input schema has a `$ref` that cannot be used: `{text}`; write `#/$defs/NAME`"
-            )
+            format!("the input schema has an unsupported `$ref`: `{text}`; write `#/$defs/NAME`")
         };
         let resources: Vec<_> = match base {
             "" => vec![resource],

@@ -94,7 +94,7 @@ fn titled(shelves: &[Arc<SourceCatalog>], taken: &Taken, problems: &mut Problems
                     format!("its title looks like the tool `{name}` of source `{source}`");
                 let problem = Problem::new(entry.tool_key.name.to_string(), message);
                 let told = problems.entry(shelf.source.to_string()).or_default();
-                told.push(problem.with_help("look at it: `toolkeep pin show`"));
+                told.push(problem.with_help("review it: `toolkeep pin show`"));
             }
         }
     }

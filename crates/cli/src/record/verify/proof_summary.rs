@@ -1,4 +1,4 @@
-//! A summary of what a verification proved and what it could not prove.
+//! Summary of a ledger verification: its proved and its unproved statements.
 
 use ledger::{VerificationReport, WriterReport};
 
@@ -8,7 +8,7 @@ use super::signed_checkpoints::SignedCheckpoints;
 pub(super) fn summarize_report(
     report: &VerificationReport,
     signed: &SignedCheckpoints,
-    kept: usize,
+    external_count: usize,
 ) -> (Vec<String>, Vec<String>) {
     let (mut proved, mut not_proved) = (Vec::new(), Vec::new());
     if report.is_sound() {
@@ -18,7 +18,7 @@ pub(super) fn summarize_report(
         }
     }
     let fitting: u64 = report.writers.iter().map(|writer| writer.external_checkpoints).sum();
-    match (kept, fitting) {
+    match (external_count, fitting) {
         (0, _) => not_proved.push(VerificationReport::LIMITS.to_owned()),
         (_, 0) => {}
         (_, 1) => {
@@ -46,7 +46,7 @@ pub(super) fn summarize_report(
     }
     let without = report.writers.iter().map(|writer| writer.writer.as_str());
     let writers = signed.writers();
-    if kept > 0 {
+    if external_count > 0 {
         for writer in without.filter(|writer| !writers.is_empty() && !writers.contains(writer)) {
             not_proved.push(format!(
                 "`{writer}`: no checkpoint was given: {}",

@@ -32,15 +32,15 @@ impl SignedCheckpoints {
     pub(in crate::record) fn from_files(
         files: &[PathBuf],
         keys: &[String],
-        data: &DataDir,
+        data_dir: &DataDir,
     ) -> Result<Self, CommandError> {
         let given = keys.iter().map(|key| parse_verify_key(key)).collect::<Result<Vec<_>, _>>()?;
         if files.is_empty() {
             // A record that was never signed has no key, and is verified without one.
-            let own = read_record_key(data).ok().filter(|_| given.is_empty());
+            let own = read_record_key(data_dir).ok().filter(|_| given.is_empty());
             return Ok(Self { given_keys: given, local_key: own, ..Self::default() });
         }
-        let own = if given.is_empty() { Some(read_record_key(data)?) } else { None };
+        let own = if given.is_empty() { Some(read_record_key(data_dir)?) } else { None };
         let mut signed = Self { used_local_key: own.is_some(), ..Self::default() };
         for file in files {
             let text = read_bounded(file, MAX_CHECKPOINT_FILE_BYTES)?;

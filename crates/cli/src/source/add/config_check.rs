@@ -1,4 +1,4 @@
-//! Validation of the configuration, as it is and as it would be.
+//! Validation of the configuration before and after a source is added.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,11 @@ use config::{Config, ConfigErrors, LoadOptions, SourceConfig};
 /// # Errors
 /// Returns the configuration errors.
 pub(super) fn load_valid_config(
-    setting: &LoadOptions,
+    options: &LoadOptions,
     file: &Path,
 ) -> Result<Config, CommandError> {
-    let setting = LoadOptions { file: Some(file.to_owned()), ..setting.clone() };
-    config::load_config(&setting).into_valid_config().map_err(CommandError::from_config_errors)
+    let options = LoadOptions { file: Some(file.to_owned()), ..options.clone() };
+    config::load_config(&options).into_valid_config().map_err(CommandError::from_config_errors)
 }
 
 /// Checks that no source has the name.
@@ -43,9 +43,9 @@ pub(super) fn check_name_is_free(config: &Config, name: &str) -> Result<(), Comm
 /// # Errors
 /// Returns the errors, with their places in the file.
 pub(super) fn check_new_text(
-    setting: &LoadOptions,
+    options: &LoadOptions,
     file: &Path,
-    before: &Config,
+    old_config: &Config,
     text: &str,
     name: &str,
 ) -> Result<(), CommandError> {
@@ -55,7 +55,7 @@ pub(super) fn check_new_text(
     let trial = temporary_path(file).map_err(unwritten)?;
     // Private, because the configuration may contain secrets.
     let written = private_file::create_atomically(&trial, text.as_bytes());
-    let reading = written.map(|()| load_valid_config(setting, &trial));
+    let reading = written.map(|()| load_valid_config(options, &trial));
     drop(fs::remove_file(&trial));
     let after =
         reading.map_err(unwritten)?.map_err(|failure| with_original_path(failure, &trial, file))?;
@@ -66,7 +66,7 @@ pub(super) fn check_new_text(
     let mut rest = names(&after.sources);
     let new = rest.iter().position(|(found, _)| found == name);
     let new = new.map(|at| rest.remove(at));
-    if new.is_none() || rest != names(&before.sources) {
+    if new.is_none() || rest != names(&old_config.sources) {
         let message = "no source can be added to the list of sources in its current form";
         return Err(CommandError::from_error_code(ErrorCode::InvalidConfig.as_str(), message)
             .with_help("write one source per line, or add the source by hand"));

@@ -181,13 +181,13 @@ fn a_condition_and_its_examples_are_tried_when_the_file_is_read() {
         load_errors(&format!("  rules:\n    {rule}\n"))
     };
     for (when, example, what) in [
-        ("args.a ==", "", "the condition cannot be read"),
+        ("args.a ==", "", "cannot parse the condition"),
         ("arg.a == 1", "", "unknown variable `arg`"),
         ("args.a.lower() == 'x'", "", "unknown function `lower`"),
         ("principal.name == 'x'", "", "has no field `name`"),
         ("args.a == 1", "{ args: { a: 1 }, applies: false }", "the rule applies to this example"),
         ("args.a == 1", "{ args: { a: 2 }, applies: true }", "the rule does not apply"),
-        ("args.a == 1", "{ args: {}, applies: false }", "cannot be worked out"),
+        ("args.a == 1", "{ args: {}, applies: false }", "cannot be evaluated"),
         ("args.a == 1", "{ args: { a: 1 } }", "`applies` is missing"),
     ] {
         let messages = rule(when, example);
@@ -197,7 +197,7 @@ fn a_condition_and_its_examples_are_tried_when_the_file_is_read() {
         );
     }
     let messages = load_errors("  rules: [{ name: r, effect: deny, time: { hours: 9-17 } }]\n");
-    assert!(messages[0].contains("are no hours"), "{messages:?}");
+    assert!(messages[0].contains("invalid hours"), "{messages:?}");
     let messages =
         load_errors("  rules: [{ effect: deny }, { name: r }, { name: a, effect: allow }]\n");
     assert_eq!(messages.len(), 3, "{messages:?}");

@@ -78,7 +78,7 @@ fn what_cannot_be_meant_is_told_with_its_place_and_fix() {
         ),
         (
             "{ url: 'https://h/', oauth: { client_id: a, private_key_env: TOKEN } }",
-            "the private key cannot be used: it holds no `-----BEGIN PRIVATE KEY-----`",
+            "the private key cannot be used: it has no `-----BEGIN PRIVATE KEY-----`",
         ),
         ("{ url: 'https://h/', oauth: { scopes: ['a b'] } }", "invalid scope `a b`"),
         (

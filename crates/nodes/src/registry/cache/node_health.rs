@@ -14,12 +14,12 @@ impl RegistryContext {
     pub(crate) fn record_heartbeat(
         &self,
         node: &str,
-        beat: HeartbeatState,
+        heartbeat: HeartbeatState,
     ) -> Result<(), NodeError> {
         let (wall, mono) = (self.clock.wall_now(), self.clock.monotonic_now());
         let mut state = self.lock_cache();
         let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
-        node.ok_or(NodeError::NotFound)?.last_heartbeat = Some((beat, wall, mono));
+        node.ok_or(NodeError::NotFound)?.last_heartbeat = Some((heartbeat, wall, mono));
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl RegistryContext {
         let read = match read {
             Ok(read) => read,
             Err(key) => {
-                tracing::warn!(key, "a record of the nodes' registry cannot be read");
+                tracing::warn!(key, "cannot parse a record of the node registry");
                 return;
             }
         };

@@ -106,7 +106,7 @@ async fn nodes_move_change_labels_and_go_and_the_manifests_rights_are_enough() {
     found.at("n1", "10.0.0.1").await;
     // A label of two nodes belongs to neither, until one of them loses it.
     cluster.put_node("evil", Some("n1"), Some("10.6.6.6")).await;
-    found.why("n1", "several Kubernetes nodes carry the label `nodeID=n1`").await;
+    found.why("n1", "several Kubernetes nodes have the label `nodeID=n1`").await;
     cluster.put_node("evil", None, Some("10.6.6.6")).await;
     found.at("n1", "10.0.0.1").await;
     cluster.remove("k1").await;

@@ -39,7 +39,8 @@ impl<B: Deref<Target = MessageBudget>> BudgetReservation<B> {
             return Ok(());
         }
         let message = format!(
-            "the unfinished messages of this connection have over {MAX_UNFINISHED_BYTES} bytes; send fewer at once"
+            "the incomplete messages of this connection have more than {MAX_UNFINISHED_BYTES} \
+             bytes; send fewer at once"
         );
         Err(Status::resource_exhausted(message))
     }
@@ -54,5 +55,5 @@ impl<B: Deref<Target = MessageBudget>> Drop for BudgetReservation<B> {
 /// Returns the status of a message that timed out.
 pub(super) fn timeout_status() -> Status {
     let seconds = MESSAGE_TIMEOUT.as_secs();
-    Status::deadline_exceeded(format!("the message did not arrive within {seconds} s"))
+    Status::deadline_exceeded(format!("the message was not received within {seconds} s"))
 }

@@ -27,14 +27,18 @@ async fn an_agent_hands_on_what_it_has_and_no_more() {
     let caller = server.recorded_intents()[0].caller.clone();
     assert_eq!((caller.subject.as_str(), caller.key_id.as_str()), ("ann", lower.key_id.as_str()));
     for (body, told) in [
-        (json!({"level": "admin"}), "your own level is `user`, so the key's cannot be `admin`"),
+        (
+            json!({"level": "admin"}),
+            "your own level is `user`, so the key cannot have the level \
+            `admin`",
+        ),
         (
             json!({"rights": ["records:read"]}),
-            "your own key lacks the right `records:read`, so it cannot give it",
+            "your own key lacks the right `records:read`, so it cannot grant it",
         ),
         (
             json!({"person": true}),
-            "an agent cannot make a key for a person; mark the key as `agent`",
+            "an agent cannot create a key for a person; mark the key as `agent`",
         ),
         (
             json!({"act_as": "bob"}),
@@ -91,7 +95,7 @@ async fn a_key_ends_with_the_one_it_came_of() {
     let made = agent.post("/v1/keys/delegate", &json!({})).await.expect_ok();
     assert_eq!(made["expires"], "2001-09-09T01:47:40.000Z");
     let longer = agent.post("/v1/keys/delegate", &json!({"expires_in": 61})).await.error();
-    assert_eq!(longer.2, "your own key ends before the one it would make; ask for less time");
+    assert_eq!(longer.2, "your own key expires before the new one would; use a shorter lifetime");
     agent.post("/v1/keys/delegate", &json!({"expires_in": 60})).await.expect_ok();
 }
 

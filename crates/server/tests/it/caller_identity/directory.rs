@@ -52,7 +52,7 @@ async fn nobody_gives_by_a_role_what_he_has_not() {
             key.rights = [identity::Right::KeysWrite].into();
         })
         .await;
-    let told = "your own key lacks the right `approve`, so no role of yours can give it";
+    let told = "your own key lacks the right `approve`, so it cannot grant it to a role";
     let error = person.put("/v1/roles/boss", &json!({"rights": ["approve"]})).await.error();
     assert_eq!(error, (403, "forbidden".to_owned(), told.to_owned()));
     let owner = server.owner_client().await;

@@ -64,7 +64,7 @@ async fn a_key_created_by_a_delegated_key_is_a_delegation_of_it() {
         assert_eq!(by, [owner.key_id.as_str(), maker.key_id.as_str()]);
     }
     let longer = json!({"subject": "mallory2", "expires_in": 61});
-    let told = "your own key ends before the one it would make; ask for less time";
+    let told = "your own key expires before the new one would; use a shorter lifetime";
     assert_eq!(maker.post("/v1/keys", &longer).await.error().2, told);
     // It ends with its creator; keys created by the owner do not.
     let free = client(&server, &owner.post("/v1/keys", &json!({"subject": "x"})).await.expect_ok());
@@ -122,7 +122,8 @@ async fn a_key_for_another_existing_subject_needs_act_as_or_an_owner() {
     for subject in ["ann", "bot", "carl", "corp:eve", "anonymous"] {
         let body = json!({"subject": subject, "level": "guest"});
         let told = format!(
-            "the subject `{subject}` exists already; a key for it needs the right `act_as` or an owner's key"
+            "the subject `{subject}` already exists; a key for it needs the right `act_as` or an \
+             owner's key"
         );
         let error = helpdesk.post("/v1/keys", &body).await.error();
         assert_eq!(error, (403, "forbidden".to_owned(), told));
@@ -158,7 +159,7 @@ async fn a_delegated_key_creates_keys_for_another_only_to_act_for_it() {
     let caller = server.recorded_intents()[0].caller.clone();
     assert_eq!((caller.subject.as_str(), caller.actors[0].subject.as_str()), ("ann", "owner"));
     let no_user = actor.post("/v1/keys", &json!({"subject": "bot"})).await.error();
-    assert_eq!(no_user.2, "there is no user `bot` to act for");
+    assert_eq!(no_user.2, "no user `bot` to act for");
 }
 
 #[tokio::test]
@@ -276,7 +277,7 @@ async fn who_has_a_role_does_not_change_it() {
     for who in [&ann, &below] {
         for body in [json!({}), json!({"level": "admin"}), json!({"level": "guest"})] {
             let error = who.put("/v1/roles/capped", &body).await.error();
-            let told = "your own key has the role `capped`, so that only an owner may change it";
+            let told = "your own key has the role `capped`, so only an owner can change it";
             assert_eq!(error, (403, "forbidden".to_owned(), told.to_owned()));
         }
     }
@@ -285,8 +286,10 @@ async fn who_has_a_role_does_not_change_it() {
         json!({"subject": "other", "level": "guest", "agent": false, "rights": ["keys:write"]});
     let other = client(&server, &ann.post("/v1/keys", &other).await.expect_ok());
     for (body, cap) in [(json!({}), "owner"), (json!({"level": "user"}), "user")] {
-        let told =
-            format!("your own level is `guest`, so you cannot lift the role's cap to `{cap}`");
+        let told = format!(
+            "your own level is `guest`, so you cannot raise the role's maximum level to \
+                `{cap}`"
+        );
         assert_eq!(other.put("/v1/roles/capped", &body).await.error().2, told);
     }
     other.put("/v1/roles/fresh", &json!({})).await.expect_ok();
@@ -313,7 +316,7 @@ async fn a_revoked_role_takes_rights_and_only_an_owner_gives_them_back() {
         assert_eq!(who.put("/v1/roles/capped", &json!({})).await.error().1, "forbidden");
         assert_eq!(names(who).await, [""; 0]);
     }
-    let told = "the role `capped` was revoked, so that only an owner may set it again";
+    let told = "the role `capped` was revoked, so only an owner can set it again";
     let again = other.put("/v1/roles/capped", &json!({"level": "guest"})).await.error();
     assert_eq!(again, (403, "forbidden".to_owned(), told.to_owned()));
     owner.put("/v1/roles/capped", &json!({"level": "guest"})).await.expect_ok();

@@ -18,7 +18,7 @@ fn claims_with(name: &str, value: Value) -> Value {
 }
 
 fn assert_unauthenticated(reply: &Reply) {
-    let told = "the credential is not valid here: unknown, expired or revoked".to_owned();
+    let told = "the credential is invalid: unknown, expired or revoked".to_owned();
     assert_eq!(reply.error(), (401, "unauthenticated".to_owned(), told));
 }
 
@@ -43,7 +43,7 @@ async fn a_token_calls_as_its_user_with_what_is_granted() {
     // It has no administrative rights, whatever its level.
     assert_eq!(admin.get("/v1/keys").await.error().1, "forbidden");
     let hand = admin.post("/v1/keys/delegate", &json!({})).await.error();
-    assert_eq!((hand.0, hand.2.as_str()), (403, "only a key of this program can be handed on"));
+    assert_eq!((hand.0, hand.2.as_str()), (403, "only a Toolkeep API key can be delegated"));
 }
 
 #[tokio::test]

@@ -99,11 +99,15 @@ async fn only_what_was_declared_is_asked() {
     let samples = message("tools/call", json!({"name": "samples"}));
     let elicits = key.open_session(json!({"elicitation": {}})).await;
     let reply = elicits.legacy_request(&samples).await;
-    assert_eq!(text(&reply.expect_ok()), "the client cannot be asked");
+    assert_eq!(text(&reply.expect_ok()), "the client is unreachable");
     // A client without the capability gets an error that names it.
     for client in [key.open_session(json!({})).await, key] {
         let told = text(&client.legacy_request(&call()).await.expect_ok());
-        assert_eq!(told, "upstream_failed: the tool asks for input, which this client cannot give");
+        assert_eq!(
+            told,
+            "upstream_failed: the tool requests input, which this client does not \
+            support"
+        );
     }
 }
 
@@ -216,11 +220,11 @@ async fn a_state_that_does_not_hold_begins_no_record() {
     let good = state(&ann).await;
     let frames = server.ledger.all_records().len();
     let with = |state: &Value| json!({"requestState": state, "inputResponses": {}});
-    refused(stateless(&eve, with(&good)).await, "does not hold");
+    refused(stateless(&eve, with(&good)).await, "is invalid: it was modified");
     let mut bytes = good.as_str().unwrap().as_bytes().to_vec();
     bytes[30] = if bytes[30] == b'A' { b'B' } else { b'A' };
     for bad in [std::str::from_utf8(&bytes).unwrap(), "", "x", &"A".repeat(200_000)] {
-        refused(stateless(&ann, with(&json!(bad))).await, "does not hold");
+        refused(stateless(&ann, with(&json!(bad))).await, "is invalid: it was modified");
     }
     let mut other = with(&good);
     other["name"] = json!("other");
@@ -243,7 +247,7 @@ async fn a_state_that_does_not_hold_begins_no_record() {
     let done = stateless(&ann, with(&good)).await.expect_ok();
     assert_eq!(done["result"]["structuredContent"]["state"], "mine");
     let frames = server.ledger.all_records().len();
-    refused(stateless(&ann, with(&good)).await, "was used before");
+    refused(stateless(&ann, with(&good)).await, "was already used");
     assert_eq!(server.ledger.all_records().len(), frames);
 }
 
@@ -302,5 +306,9 @@ async fn a_source_that_wants_too_much_back_is_refused() {
     };
     let state = ask("much", None).await["result"]["requestState"].clone();
     assert_eq!(ask("much", Some(state)).await["result"]["resultType"], "input_required");
-    assert_eq!(text(&ask("more", None).await), "internal: the tool's question cannot be held");
+    assert_eq!(
+        text(&ask("more", None).await),
+        "internal: the tool's input request cannot be \
+        stored"
+    );
 }

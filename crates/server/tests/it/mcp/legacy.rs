@@ -76,7 +76,7 @@ async fn definitions_are_those_of_the_other_door() {
     }
     for (query, told) in [
         ("?names=short", "unknown names `short`; use safe or native"),
-        ("?name=safe", "the query: unknown parameter `name`; the only one is `names`"),
+        ("?name=safe", "the query: unknown parameter `name`; the only parameter is `names`"),
     ] {
         let reply = owner.with_query(query).legacy_request(&message("tools/list", json!({}))).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));
@@ -134,7 +134,7 @@ async fn pages_together_are_the_list() {
             .await
             .expect_ok();
         assert_eq!(reply["error"]["code"], -32_602);
-        let told = "the cursor's tool is no longer there; list from the beginning";
+        let told = "the tool of the cursor no longer exists; list from the beginning";
         assert_eq!(reply["error"]["message"], told);
     }
 }

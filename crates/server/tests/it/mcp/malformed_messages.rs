@@ -19,11 +19,11 @@ async fn what_is_malformed_is_told_in_words() {
     for (text, code, told) in [
         ("{", -32_700, "the message: EOF while parsing an object at line 1 column 1"),
         (" ", -32_700, "the message: EOF while parsing a value at line 1 column 1"),
-        ("[]", -32_600, "batches are not taken; send one message at a time"),
+        ("[]", -32_600, "batches are not supported; send one message at a time"),
         (
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
             -32_600,
-            "an answer belongs to a session in which something was asked",
+            "the response matches no session with a pending request",
         ),
         (
             r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
@@ -83,7 +83,7 @@ async fn what_is_too_large_is_told_so() {
     let server = FixtureServer::new().await;
     let ann = server.agent_client("ann", PermissionLevel::User).await;
     let reply = ann.send(Method::POST, "/mcp", vec![b' '; (2 << 20) + 1].into()).await;
-    let told = "the body has more than 2097152 bytes".to_owned();
+    let told = "the body is larger than 2097152 bytes".to_owned();
     assert_eq!(reply.error(), (413, "too_large".to_owned(), told));
     let text = "x".repeat((1 << 20) + 1);
     let call = json!({"name": "notes.append", "arguments": {"t": text}});

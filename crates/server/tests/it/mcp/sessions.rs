@@ -40,7 +40,7 @@ async fn a_session_is_of_one_key_at_one_endpoint() {
             .legacy_request(&message("ping", json!({})))
             .await;
         assert_eq!(reply.status, 404, "{bad}");
-        let told = "the session does not hold; begin a new one with `initialize`";
+        let told = "the session is invalid or has expired; start a new one with `initialize`";
         assert_eq!(reply.json()["error"]["message"], told);
     }
     // A stateless client's header means nothing.

@@ -167,7 +167,7 @@ async fn unknown_and_unseen_sources_are_one_answer() {
         let (unseen, unknown) = (ask("/mcp/s").await, ask("/mcp/n").await);
         assert_eq!((unseen.status.as_u16(), unknown.status.as_u16()), (404, 404), "{method}");
         assert_eq!(unseen.text().replace("`s`", "`n`"), unknown.text());
-        assert_eq!(unknown.json()["error"]["message"], "there is no source `n` here");
+        assert_eq!(unknown.json()["error"]["message"], "no source `n`");
         assert_eq!(unknown.json()["id"], 1);
     }
     assert_eq!(server.ledger.all_records(), []);

@@ -301,7 +301,7 @@ pub(crate) async fn a_task_is_nobody_elses() {
             let answers = json!({"q1": {"action": "accept"}});
             let params = json!({"taskId": id, "inputResponses": answers});
             let error = send(client, method, params).await.expect_ok()["error"].clone();
-            let unknown = "there is no such task here: its id is unknown, or it has expired";
+            let unknown = "the task does not exist or has expired";
             assert_eq!(error, json!({"code": -32_602, "message": unknown}), "{method} {id}");
             tried += 1;
         }
@@ -517,7 +517,7 @@ async fn results_that_nobody_fetches_are_bounded() {
     let other = start_task(&eve, json!({"do": "large"})).await;
     bench.go.add_permits(2);
     let told = wait_for_status(&ann, &over, "failed").await;
-    assert!(told["error"]["message"].as_str().unwrap().contains("cannot be kept"), "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("cannot be stored"), "{told}");
     // The record has what happened.
     assert_eq!(bench.ended(6).await, [CallStatus::Succeeded; 6]);
     wait_for_status(&eve, &other, "completed").await;
@@ -623,6 +623,6 @@ async fn a_client_of_others_follows_a_task_to_its_end() {
     assert_eq!(result["structuredContent"]["answers"], json!([{"action": "decline"}]));
     within_a_minute(peer.cancel_task(CancelTaskParams::new(&id))).await.unwrap();
     let unknown = within_a_minute(peer.get_task(GetTaskParams::new("x"))).await.unwrap_err();
-    assert!(unknown.to_string().contains("no such task"), "{unknown}");
+    assert!(unknown.to_string().contains("does not exist or has expired"), "{unknown}");
     within_a_minute(peer.cancel()).await.unwrap();
 }

@@ -174,11 +174,11 @@ async fn what_is_too_large_is_told_so() {
         let (ann, body) = (ann.clone(), body(size));
         async move { ann.send(Method::POST, "/v1/calls", body.into()).await }
     };
-    let told = "the body has more than 2097152 bytes".to_owned();
+    let told = "the body is larger than 2097152 bytes".to_owned();
     assert_eq!(send(TOO_LARGE).await.error(), (413, "too_large".to_owned(), told));
     let (status, code, told) = send(TOO_LARGE - 1).await.error();
     assert_eq!((status, code.as_str()), (400, "invalid_arguments"));
-    assert!(told.ends_with("1048576 are allowed"), "{told}");
+    assert!(told.ends_with("the maximum is 1048576"), "{told}");
     assert_eq!(send(1 << 20).await.status, 200);
 }
 

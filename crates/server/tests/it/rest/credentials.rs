@@ -76,7 +76,7 @@ async fn a_key_that_does_not_hold_has_one_face() {
     let bad = [revoked, expired, bearer(&wrong), bearer(&unknown), bearer("x")];
     for client in bad {
         let told = unauthenticated(&client.get("/v1/tools").await);
-        assert_eq!(told, "the credential is not valid here: unknown, expired or revoked");
+        assert_eq!(told, "the credential is invalid: unknown, expired or revoked");
         unauthenticated(
             &client.legacy_request(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await,
         );

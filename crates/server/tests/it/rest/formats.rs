@@ -97,7 +97,7 @@ async fn what_a_format_cannot_say_is_left_out_and_told() {
     }
     let (status, code, told) = ann.get("/v1/tools/bomb?format=gemini").await.error();
     assert_eq!((status, code.as_str()), (400, "invalid_request"));
-    assert!(told.starts_with("`bomb` cannot be written as gemini: "), "{told}");
+    assert!(told.starts_with("`bomb` cannot be expressed as gemini: "), "{told}");
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn losses_are_told_where_they_are_asked_for() {
     let one = ann.get("/v1/tools/odd_names?format=ollama&losses=true").await.expect_ok();
     assert_eq!(one["tool"]["function"]["name"], "odd_names");
     let minimum = json!({"place": "/properties/n", "keyword": "minimum", "change": "told",
-        "why": "Ollama's server drops such a keyword"});
+        "why": "Ollama's server drops this keyword"});
     assert_eq!(one["losses"], json!([minimum]));
     let list = ann.get("/v1/tools?format=ollama&losses=true").await.expect_ok();
     assert_eq!(list["losses"]["odd.names"], one["losses"]);

@@ -66,19 +66,19 @@ async fn nobody_gives_more_than_he_has() {
         (
             json!({"subject": "x", "level": "owner"}),
             403,
-            "your own level is `admin`, so the key's cannot be `owner`",
+            "your own level is `admin`, so the key cannot have the level `owner`",
         ),
         (
             json!({"subject": "x", "rights": ["approve"], "agent": false}),
             403,
-            "your own key lacks the right `approve`, so it cannot give it",
+            "your own key lacks the right `approve`, so it cannot grant it",
         ),
         (json!({"subject": ""}), 400, "the subject must have 1 to 256 bytes"),
-        (json!({"subject": "x", "expires_in": 0}), 400, "the key would have expired already"),
+        (json!({"subject": "x", "expires_in": 0}), 400, "the expiry time is in the past"),
         (
             json!({"subject": "x", "rights": ["keys:write"]}),
             400,
-            "a key marked `agent` cannot carry the right `keys:write`; make a key for a person",
+            "an agent's key cannot have the right `keys:write`; create a key for a person",
         ),
     ] {
         let reply = admin.post("/v1/keys", &body).await;

@@ -36,21 +36,21 @@ async fn bad_questions_are_told_what_is_wrong() {
     let server = FixtureServer::new().await;
     let owner = server.owner_client().await;
     for (query, told) in [
-        ("limit=0", "`limit` is 1 to 1000"),
-        ("limit=1001", "`limit` is 1 to 1000"),
-        ("cursor=x", "the query: `cursor` is no whole number"),
+        ("limit=0", "`limit` must be from 1 to 1000"),
+        ("limit=1001", "`limit` must be from 1 to 1000"),
+        ("cursor=x", "the query: `cursor` is not a whole number"),
         (
             "who=ann",
             "the query: unknown parameter `who`; use one of limit, cursor, tool, call, caller, kind, status, since, until",
         ),
-        ("call=x", "`call` is the id of a call, and not `x`"),
+        ("call=x", "`call` must be the ID of a call, not `x`"),
         ("kind=gap", "unknown `kind`: `gap`; use one of intent, wait, outcome, refused, event"),
         (
             "status=running",
             "unknown `status`: `running`; use one of succeeded, failed, cancelled, abandoned, unknown, refused, waiting",
         ),
-        ("since=yesterday", "`since` is no time: `yesterday`"),
-        ("until=99999999999999999999d", "`until` is no time: `99999999999999999999d`"),
+        ("since=yesterday", "invalid time in `since`: `yesterday`"),
+        ("until=99999999999999999999d", "invalid time in `until`: `99999999999999999999d`"),
     ] {
         let (status, code, message) = owner.get(&format!("/v1/records?{query}")).await.error();
         assert_eq!((status, code.as_str()), (400, "invalid_request"), "{query}");

@@ -96,11 +96,11 @@ async fn bad_questions_are_told_what_is_wrong() {
              openai_responses, openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp",
         ),
         ("names=short", "unknown names `short`; use safe or native"),
-        ("limit=0", "`limit` is 1 to 1000"),
-        ("limit=1001", "`limit` is 1 to 1000"),
-        ("cursor=nothing", "the cursor's tool is no longer there"),
+        ("limit=0", "`limit` must be from 1 to 1000"),
+        ("limit=1001", "`limit` must be from 1 to 1000"),
+        ("cursor=nothing", "the tool of the cursor no longer exists"),
         // A cursor reveals no hidden tool.
-        ("cursor=needs.owner", "the cursor's tool is no longer there"),
+        ("cursor=needs.owner", "the tool of the cursor no longer exists"),
     ] {
         let reply = ann.get(&format!("/v1/tools?{query}")).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()), "{query}");

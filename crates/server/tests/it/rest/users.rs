@@ -48,7 +48,7 @@ async fn a_user_is_made_listed_and_promoted() {
         .collect();
     assert_eq!(rows, [("bob", "user"), ("owner", "owner")]);
     let twice = owner.post("/v1/users", &json!({ "subject": "bob" })).await.error();
-    assert_eq!((twice.0, twice.2.as_str()), (409, "there is a user `bob` already"));
+    assert_eq!((twice.0, twice.2.as_str()), (409, "the user `bob` already exists"));
 }
 
 #[tokio::test]
@@ -59,10 +59,19 @@ async fn nobody_is_made_an_owner() {
     let make = owner.post("/v1/users", &json!({ "subject": "eve", "level": "owner" })).await;
     let promote = owner.post("/v1/users/bob/level", &json!({ "level": "owner" })).await;
     for reply in [make, promote] {
-        assert_eq!(reply.error(), (403, "forbidden".to_owned(), "nobody is made an owner".into()));
+        assert_eq!(
+            reply.error(),
+            (
+                403,
+                "forbidden".to_owned(),
+                "the level `owner` cannot be \
+            granted"
+                    .into()
+            )
+        );
     }
     let down = owner.post("/v1/users/owner/level", &json!({ "level": "user" })).await.error();
-    assert!(down.2.starts_with("the owner's level stays"), "{down:?}");
+    assert!(down.2.starts_with("the owner's level cannot be changed"), "{down:?}");
     let gone = owner.post("/v1/users/nobody/level", &json!({ "level": "user" })).await.error();
     assert_eq!((gone.0, gone.2.as_str()), (404, "no user `nobody`"));
     let word = owner.post("/v1/users/bob/level", &json!({ "level": "king" })).await.error();
@@ -104,7 +113,7 @@ async fn who_is_limited_himself_gives_nobody_more() {
     assert_eq!(user.0, 403);
     server.agent_client("carl", PermissionLevel::Owner).await;
     let above = limited.post("/v1/users/carl/level", &json!({ "level": "user" })).await.error();
-    assert_eq!(above.2, "your own level is `admin`, and that is not enough");
+    assert_eq!(above.2, "your own level `admin` is too low");
 }
 
 #[tokio::test]
@@ -179,7 +188,7 @@ async fn a_persona_that_cannot_be_is_told() {
     let owner = server.owner_client().await;
     owner.post("/v1/personas", &json!({ "name": "p" })).await.expect_ok();
     for (path, body, status, told) in [
-        ("/v1/personas", json!({ "name": "p" }), 409, "there is a persona `p` already"),
+        ("/v1/personas", json!({ "name": "p" }), 409, "the persona `p` already exists"),
         ("/v1/personas", json!({ "name": "a b" }), 400, "the name `a b` holds ' '"),
         ("/v1/personas/q", json!({ "default": true }), 404, "no persona `q`"),
         ("/v1/personas/p", json!({ "allowed_modules": ["a/b"] }), 400, "the name `a/b` holds '/'"),

@@ -45,7 +45,8 @@ impl Executor for Gate {
             tokio::select! {
                 () = self.open.notified() => Ok(ExecutionState::Completed(Outcome::from_value(Json::encode("opened")))),
                 () = ctx.cancel.cancelled() => {
-                    Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the caller gave the call up"))
+                    Err(ExecuteError::maybe_sent(ErrorCode::Cancelled, "the caller cancelled the \
+                        call"))
                 }
             }
         })

@@ -157,7 +157,7 @@ async fn a_call_in_flight_when_the_server_ends_is_lost_at_once() {
     let tool = runner(&source, "s.tool").await;
     let error = timeout(SOON, tool.call("{}")).await.unwrap().unwrap_err();
     assert_eq!((error.code, error.dispatch), (ErrorCode::UpstreamLost, DispatchState::MaybeSent));
-    assert_eq!(error.message, "the source `s` went away during the call");
+    assert_eq!(error.message, "the source `s` closed the connection during the call");
     source.shut_down().await;
 }
 
@@ -293,6 +293,6 @@ async fn results_of_newer_kinds_are_refused_in_words() {
     let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::UpstreamFailed);
-    assert!(error.message.contains("questions to the client"), "{error}");
+    assert!(error.message.contains("input requests"), "{error}");
     source.shut_down().await;
 }

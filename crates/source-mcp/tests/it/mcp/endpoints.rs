@@ -103,8 +103,8 @@ async fn statuses_that_are_no_success_are_told_in_words() {
     let source = site.source(McpOptions::default());
     let tool = runner(&source, "web.tool").await;
     for (n, code, part) in [
-        (0, ErrorCode::UpstreamFailed, "refuses us with HTTP 401"),
-        (1, ErrorCode::RateLimited, "HTTP 429, to be tried again after 7"),
+        (0, ErrorCode::UpstreamFailed, "rejected the request with HTTP 401"),
+        (1, ErrorCode::RateLimited, "HTTP 429, retry after 7"),
         (2, ErrorCode::UpstreamFailed, "HTTP 500 Internal Server Error: <h1>oh\\u{1b}</h1>"),
         (
             3,
@@ -112,9 +112,9 @@ async fn statuses_that_are_no_success_are_told_in_words() {
             "redirects to `http://169.254.169.254/latest`, which is not followed",
         ),
         (4, ErrorCode::UpstreamFailed, "content of type `text/html`"),
-        (5, ErrorCode::UpstreamFailed, "no MCP message"),
+        (5, ErrorCode::UpstreamFailed, "invalid MCP message"),
         (6, ErrorCode::UpstreamFailed, "answered: no n (error -32602)"),
-        (7, ErrorCode::UpstreamLost, "went away during the call"),
+        (7, ErrorCode::UpstreamLost, "closed the connection during the call"),
     ] {
         let error = timeout(SOON, tool.call(&format!("{{\"n\":{n}}}"))).await.unwrap().unwrap_err();
         assert_eq!((error.code, error.dispatch), (code, DispatchState::MaybeSent), "{n}: {error}");
@@ -211,11 +211,11 @@ async fn what_is_wrong_with_an_endpoint_is_said_at_the_list() {
     let site = greeting(|_| reply(404, &[], "no page here"));
     let error = listed(&site).await;
     assert_eq!(error.kind, SourceErrorKind::ErrorReply);
-    assert_eq!(error.problem.message, "refused the handshake: HTTP 404 Not Found: no page here");
+    assert_eq!(error.problem.message, "rejected the handshake: HTTP 404 Not Found: no page here");
     assert_eq!(error.problem.location, format!("`http://{}`", site.address));
 
     let error = listed(&greeting(|_| reply(401, &[], ""))).await;
-    assert_eq!(error.problem.message, "refuses us with HTTP 401");
+    assert_eq!(error.problem.message, "rejected the request with HTTP 401");
     assert!(error.problem.help.unwrap().contains("`headers`"));
 
     let error = listed(&greeting(|_| reply(301, &[("location", "/mcp/")], ""))).await;
@@ -324,7 +324,7 @@ fn addresses_and_headers_that_cannot_be_used_are_named() {
         HttpEndpoint::new(&egress(), url, &headers).unwrap_err()
     };
     assert!(made("ftp://x/", "a", "b").message.contains("`ftp`"));
-    assert!(made("http://u:p@x/", "a", "b").message.contains("user or password"));
+    assert!(made("http://u:p@x/", "a", "b").message.contains("user name or password"));
     let reserved = made("http://x/", "Mcp-Session-Id", "b");
     assert_eq!(
         (&*reserved.location, &*reserved.message),

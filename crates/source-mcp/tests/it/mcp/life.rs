@@ -80,7 +80,7 @@ async fn a_crash_loop_is_started_ever_more_rarely_and_then_left_down() {
     let text = error.problem.message;
     assert!(text.starts_with("ended: exit status 7; "), "{text}");
     assert!(text.contains("starting | boom: \\u{1b}[31mno such file"), "{text}");
-    assert!(text.contains("10 ends within 10 minutes, so it is left down"), "{text}");
+    assert!(text.contains("it ended 10 times within 10 minutes, so it is not restarted"), "{text}");
     assert!(error.problem.help.unwrap().contains("refresh the source `s`"));
 
     source.reset_backoff();
@@ -116,7 +116,7 @@ async fn a_server_that_comes_back_is_news_and_calls_go_on() {
     }
     let listing = source.list_offers().await.unwrap();
     assert!(
-        listing.problems[0].message.contains("is up again; it ended once within 10 minutes"),
+        listing.problems[0].message.contains("is running again; it ended once within 10 minutes"),
         "{:?}",
         listing.problems
     );
@@ -149,7 +149,7 @@ async fn that_it_ended_is_no_news_once_a_server_has_been_up_for_a_while() {
     }
     let again = source.list_offers().await.unwrap();
     // Control: at first the exit is reported, without a fix since it is over.
-    assert!(again.problems[0].message.contains("is up again"), "{:?}", again.problems);
+    assert!(again.problems[0].message.contains("is running again"), "{:?}", again.problems);
     assert_eq!(again.problems[0].help, None);
     source.wait_for_change(again.revision).await;
     assert_eq!(source.list_offers().await.unwrap().problems, []);
@@ -210,7 +210,7 @@ async fn a_server_that_is_down_refuses_calls_before_anything_is_sent() {
         (ErrorCode::UpstreamLost, tool::executor::DispatchState::NotSent)
     );
     assert!(
-        error.message.starts_with("the source `s` is not up: it ended: exit status 1"),
+        error.message.starts_with("the source `s` is unavailable: it ended: exit status 1"),
         "{error}"
     );
     source.shut_down().await;

@@ -161,7 +161,7 @@ async fn a_list_that_fails_is_a_problem_only_where_it_is_not_the_tools() {
     assert_eq!(error.kind, SourceErrorKind::ErrorReply);
     assert_eq!(
         error.to_string(),
-        "`peer`: answered `tools/list` with: no such method (error -32601)"
+        "`peer`: returned an error for `tools/list`: no such method (error -32601)"
     );
     source.shut_down().await;
 
@@ -199,7 +199,7 @@ async fn a_cursor_that_leads_in_a_circle_ends_the_list() {
     let source = paged(100, |_| Some("2".to_owned())).source("s", McpOptions::default());
     let listing = source.list_offers().await.unwrap();
     assert!(
-        listing.problems.iter().any(|p| p.message.contains("same page again")),
+        listing.problems.iter().any(|p| p.message.contains("same page twice")),
         "{:?}",
         listing.problems
     );
@@ -220,7 +220,7 @@ async fn count_and_bytes_of_a_list_are_bounded() {
         let source = paged(100, |next| Some(next.to_string())).source("s", options);
         let listing = source.list_offers().await.unwrap();
         assert_eq!(listing.offers.len(), 7);
-        assert!(listing.problems[0].message.contains("is left out"), "{:?}", listing.problems);
+        assert!(listing.problems[0].message.contains("is omitted"), "{:?}", listing.problems);
         source.shut_down().await;
     }
 }

@@ -191,7 +191,7 @@ async fn stateless_client_and_older_server() {
     let step = timeout(SOON, tool.step("{}", mine)).await.unwrap().unwrap();
     assert_eq!(said(&done(step)), r#"{"action":"accept"}"#);
     let error = tool.step("{}", mine).await.unwrap_err();
-    assert!(error.message.contains("no longer waits"), "{error}");
+    assert!(error.message.contains("no longer exists"), "{error}");
     source.shut_down().await;
 }
 
@@ -200,14 +200,14 @@ async fn a_client_that_declared_nothing_is_not_asked() {
     let source = asking().source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let step = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap();
-    assert!(said(&done(step)).contains("did not say that it answers"));
+    assert!(said(&done(step)).contains("did not declare support for"));
     source.shut_down().await;
 
     let source = stateless(twice).source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let error = timeout(SOON, tool.step("{}", Setup::default())).await.unwrap().unwrap_err();
     assert_eq!(error.code, ErrorCode::UpstreamFailed);
-    assert!(error.message.contains("did not say that it answers"), "{error}");
+    assert!(error.message.contains("did not declare support for"), "{error}");
     source.shut_down().await;
 }
 
@@ -388,7 +388,7 @@ async fn a_task_that_nobody_asked_for_is_a_clear_failure() {
     let source = peer.source("s", McpOptions::default());
     let error = runner(&source, "s.tool").await.call("{}").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::UpstreamFailed);
-    assert!(error.message.contains("a task to follow"), "{error}");
+    assert!(error.message.contains("a task, which was not requested"), "{error}");
     source.shut_down().await;
 }
 

@@ -390,21 +390,21 @@ async fn garbage_ends_the_call_and_nothing_else() {
     let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for (call, look, why) in [
-        (None, with(task("working"), "taskId", json!("t2")), "another task's id"),
+        (None, with(task("working"), "taskId", json!("t2")), "the ID of another task"),
         (None, with(task("working"), "taskId", json!(7)), "no `taskId`"),
         (None, task("finished"), "its `status` is unknown"),
         (None, json!({}), "no `taskId`"),
         (None, json!([]), "no `taskId`"),
         (None, task("completed"), "without a `result`"),
-        (None, ended(json!([1])), "its `result` is none of a call"),
-        (None, ended(created()), "its `result` is none of a call"),
+        (None, ended(json!([1])), "its `result` is not a call result"),
+        (None, ended(created()), "its `result` is not a call result"),
         (None, task("failed"), "without an `error`"),
-        (None, with(task("failed"), "error", json!({"code": "x"})), "none of JSON-RPC"),
-        (None, asks(&many), "more than 64 questions"),
+        (None, with(task("failed"), "error", json!({"code": "x"})), "not a JSON-RPC error"),
+        (None, asks(&many), "more than 64 input requests"),
         (
             None,
             with(task("input_required"), "inputRequests", json!({"a": {"method": "tools/call"}})),
-            "a question `a` that is none for clients",
+            "the input request `a`, whose method is not supported",
         ),
         (Some(json!({"resultType": "task"})), task("working"), "no `taskId`"),
         (Some(with(created(), "taskId", json!(long))), task("working"), "has 2000 bytes"),
@@ -417,7 +417,7 @@ async fn garbage_ends_the_call_and_nothing_else() {
     }
     // A server without task support creates none.
     let (_, ended) = waited(Play { offers: false, ..play(vec![task("working")]) }).await;
-    assert!(ended.unwrap_err().message.contains("which nobody asked for"));
+    assert!(ended.unwrap_err().message.contains("which was not requested"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -431,7 +431,7 @@ async fn endless_questions_have_an_end() {
     let follower = Follower::default();
     let setup = Setup { task: Some(&follower), ..Setup::default() };
     let error = runner(&source, "s.tool").await.step("{}", setup).await.unwrap_err();
-    assert!(error.message.contains("more than 1000 questions"), "{error}");
+    assert!(error.message.contains("more than 1000 input requests"), "{error}");
     source.shut_down().await;
 }
 
@@ -531,7 +531,7 @@ async fn each_client_gets_the_task_of_before_in_its_own_way() {
     let source = peer.source("s", McpOptions::default());
     let tool = runner(&source, "s.tool").await;
     let outcome = tool.call("{}").await.unwrap();
-    assert!(said(&outcome).contains("did not say that it answers"), "{}", said(&outcome));
+    assert!(said(&outcome).contains("did not declare support for"), "{}", said(&outcome));
     source.shut_down().await;
     // A client with task support is asked through its task.
     let source = older("required", true).source("s", McpOptions::default());

@@ -86,7 +86,7 @@ async fn a_manifest_that_does_not_parse_is_told_with_its_error() {
     module(options(&server)).list_offers().await.unwrap_err();
     let expected = json!({
         "level": "WARN", "message": "module_manifest_error", "module": "notes",
-        "error": "the manifest cannot be read: expected value at line 1 column 1",
+        "error": "cannot parse the manifest: expected value at line 1 column 1",
     });
     assert_eq!(log.told(), [expected]);
 }

@@ -53,7 +53,7 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has")
+        f.write_str("a value that JSON supports")
     }
     fn visit_unit<E: Error>(self) -> Result<(), E> {
         self.write_display("null")
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for JsonWriter<'_> {
     }
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
         let number = Number::from_f64(value);
-        self.write_display(number.ok_or_else(|| E::custom("JSON has no such number"))?)
+        self.write_display(number.ok_or_else(|| E::custom("JSON cannot represent this number"))?)
     }
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
         write_quoted(self.0, value);

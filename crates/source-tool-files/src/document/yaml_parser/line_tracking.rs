@@ -85,7 +85,7 @@ impl<'de, B: BuildMapping<'de>> Visitor<'de> for LevelVisitor<B> {
     type Value = YamlNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has")
+        f.write_str("a value that JSON supports")
     }
     fn visit_unit<E: serde::de::Error>(self) -> Result<YamlNode, E> {
         Self::write_scalar(|writer| writer.visit_unit())

@@ -52,12 +52,12 @@ const MODULES: &[(&str, ModuleBehavior)] = &[
 /// Faulty sources: their state, the location of their fault, and its message.
 const SHOWN: &[(&str, &str, &str, &str)] = &[
     ("local", "ok", "tools.yaml:8 tool `bad`", "unknown permission level"),
-    ("silent", "failed", "http://127.0.0.1:", "no manifest came"),
+    ("silent", "failed", "http://127.0.0.1:", "no manifest was received"),
     ("refuses", "failed", "http://127.0.0.1:", "status 500"),
-    ("garbled", "failed", "http://127.0.0.1:", "the manifest cannot be read"),
+    ("garbled", "failed", "http://127.0.0.1:", "cannot parse the manifest"),
     ("dies", "stale", "http://127.0.0.1:", ""),
     ("crashes", "failed", "it-mcp", "out of cheese"),
-    ("babbles", "failed", "it-mcp", "no MCP messages"),
+    ("babbles", "failed", "it-mcp", "not MCP messages"),
     ("absent", "failed", "no-such-program", "is it installed"),
     ("missing", "failed", "no-such-file.yaml", ""),
 ];

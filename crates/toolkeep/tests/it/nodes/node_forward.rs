@@ -116,7 +116,7 @@ async fn who_calls_a_forwarder_straight_gets_no_further() {
     assert_eq!(wiped, "the node's rules deny `disk_wipe`: disks stay as they are");
     assert_eq!(refused(call("reboot", json!({})).await), "Tool 'reboot' not found.");
     let unfit = refused(call("disk_free", json!({"path": 5})).await);
-    assert!(unfit.starts_with("the input does not fit: `/path`: "), "{unfit}");
+    assert!(unfit.starts_with("invalid input: `/path`: "), "{unfit}");
     assert_eq!(ran.load(Ordering::SeqCst), 0, "the runtime heard of none of them");
     // Control: a result within the limit passes.
     let good = call("disk_free", json!({"path": "/"})).await;

@@ -117,7 +117,7 @@ async fn relative_paths_and_calls_without_one_are_judged_by_the_folders_of_the_t
     for (tool, path) in [("read_file", "/etc/passwd"), ("file.read_file", "../x")] {
         let reply = said(tool, json!({"path": path})).await;
         let told = reply.body["error"]["message"].as_str().unwrap();
-        let expected = format!("`{path}` is not beneath {allowed}, the allowed path");
+        let expected = format!("`{path}` is not below {allowed}, the allowed path");
         assert!(told.starts_with(&expected), "{told}");
     }
     assert!(server.stop().await.success());
@@ -127,7 +127,7 @@ async fn relative_paths_and_calls_without_one_are_judged_by_the_folders_of_the_t
     let server = start_server(&home).await;
     let agent = server.agent();
     let told = agent.call("file.list_dir", &json!({})).await;
-    let expected = "`file.list_dir` was called without a path; give a path beneath /srv/other/";
+    let expected = "`file.list_dir` was called without a path; pass a path below /srv/other/";
     assert_eq!(told.body["error"]["message"], expected, "{told:?}");
     assert!(server.stop().await.success());
 }
@@ -279,7 +279,13 @@ async fn pages_and_searches_through_granted_hosts() {
     ] {
         let page = result(&agent, "web.fetch_docs", json!({"url": bad})).await;
         assert_eq!(page["success"], false, "{page}");
-        assert!(page["error"].as_str().unwrap().starts_with("no host that was granted"), "{page}");
+        assert!(
+            page["error"].as_str().unwrap().starts_with(
+                "is not granted to this \
+            plugin"
+            ),
+            "{page}"
+        );
     }
     let search = result(&agent, "web.web_search", json!({"query": "crates"})).await;
     assert_eq!(

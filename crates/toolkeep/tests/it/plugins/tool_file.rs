@@ -98,7 +98,7 @@ async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
     let source = owner.find_source("words").await.unwrap();
     let problems = source["problems"].to_string();
     for told in [
-        "it needs the network, and none is granted",
+        "it needs the network, but none is granted",
         "write it under `plugins: { grants: { words: { network: [HOST] } } }`",
         "`words.py` has no function `none`",
         "the command `no-such-binary` is not installed",
@@ -120,7 +120,7 @@ async fn python_and_cpp_of_a_tool_file_run_as_a_plugin_does() {
     let began = Instant::now();
     loop {
         let source = owner.find_source("words").await.unwrap();
-        if source["problems"].to_string().contains("the change is not taken") {
+        if source["problems"].to_string().contains("the new version is invalid") {
             break;
         }
         assert!(began.elapsed() < READY_LIMIT, "{source}");

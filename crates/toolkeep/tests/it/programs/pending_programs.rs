@@ -81,7 +81,7 @@ async fn paused(server: &Server, mode: &str) -> String {
     let path = format!("/v1/programs/{program}?wait=30s");
     let came = agent.get(&path).await;
     assert_eq!((came.status, &came.body["status"]), (202, &json!("paused")), "{came:?}");
-    let told = "nobody decided about `write_file` in time: resume the program to ask for it again";
+    let told = "the approval of `write_file` expired: resume the program to request it again";
     assert_eq!((&came.body["error"], &came.body["pending"]), (&json!(told), &json!([])));
     let late = server.owner().post(&format!("/v1/approvals/{call}/approve"), &json!({})).await;
     assert_eq!(late.status, 409, "{late:?}");

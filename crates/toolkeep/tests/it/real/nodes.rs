@@ -103,7 +103,7 @@ async fn a_python_node_registers_and_its_tools_are_called_through_every_door() {
 
     // It is known, but has no address.
     let call = json!({ "tool_name": "reverse_text", "input": { "text": "hello world" } });
-    let unplaced = "`nodes.addresses` does not name the node `node-py`";
+    let unplaced = "`nodes.addresses` does not list the node `node-py`";
     while once(&agent, "/cluster-tools/execute", &call, 404).await["error"] != unplaced {
         sleep(Duration::from_millis(50)).await;
     }

@@ -69,7 +69,7 @@ async fn internal_tools_tell_what_their_caller_may_see() {
         problems.contains("use one of catalog.list, record.recent, source.status"),
         "{problems}"
     );
-    assert!(problems.contains("there is no module `a` in the folder"), "{problems}");
+    assert!(problems.contains("the module `a` does not exist in the folder"), "{problems}");
 
     let all = expect_ok(owner.call("what_is_there", &json!({ "source": "own" })).await);
     let own = ["what_is_there", "how_are_sources", "what_happened", "for_owners"];

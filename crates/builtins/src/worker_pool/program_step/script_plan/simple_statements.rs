@@ -45,9 +45,9 @@ pub(super) struct SimpleScript {
 /// Parses all statements; `None` if any has another form.
 pub(super) fn parse_statements(
     module: &ModModule,
-    asked: &ScriptAnalysisRequest,
+    request: &ScriptAnalysisRequest,
 ) -> Option<SimpleScript> {
-    let mut known: BTreeSet<String> = asked.inputs.iter().cloned().collect();
+    let mut known: BTreeSet<String> = request.inputs.iter().cloned().collect();
     let mut all = SimpleScript { steps: Vec::new(), value: None, last: false };
     for statement in &module.body {
         // Only the last statement may be a value.
@@ -65,7 +65,7 @@ pub(super) fn parse_statements(
         all.last = name.is_none();
         match (value, name) {
             (Expr::Call(call), name) => {
-                let mut step = parse_call(call, (&known, asked))?;
+                let mut step = parse_call(call, (&known, request))?;
                 // A name that is assigned twice is ambiguous unless the calls run in order.
                 if name.iter().any(|name| !known.insert(name.clone())) {
                     return None;

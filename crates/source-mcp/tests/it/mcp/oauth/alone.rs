@@ -63,7 +63,7 @@ async fn the_operators_scopes_are_all_that_is_asked_for() {
     let scopes = vec!["read".to_owned()];
     let source = world.source(OAuthSettings { scopes, ..world.alone() });
     let error = runner(&source, "guarded.write").await.call("{}").await.unwrap_err();
-    assert!(error.message.contains("not among its `scopes`"), "{error}");
+    assert!(error.message.contains("not in `scopes`"), "{error}");
     assert_eq!(world.tokens(), 1);
     source.shut_down().await;
     // Control: if the client may have them, they are requested at once.
@@ -141,7 +141,7 @@ async fn a_token_for_somebody_else_is_tried_once() {
     });
     let source = world.source(world.alone());
     let error = refused(&source).await;
-    assert!(error.problem.message.contains("has just given for it"), "{error}");
+    assert!(error.problem.message.contains("rejected a new token from"), "{error}");
     let asked = world.tokens();
     assert!(asked <= 2, "{asked} requests: one of each era at most");
     source.shut_down().await;
@@ -172,7 +172,13 @@ async fn scopes_that_are_never_granted_are_not_asked_for_for_ever() {
     let tool = runner(&source, "guarded.write").await;
     for _ in 0..3 {
         let error = tool.call("{}").await.unwrap_err();
-        assert!(error.message.contains("for want of `write`, which was asked for"), "{error}");
+        assert!(
+            error.message.contains(
+                "requires the scope `write`, which was \
+            requested"
+            ),
+            "{error}"
+        );
     }
     assert_eq!(world.tokens(), 2);
     read.call("{}").await.unwrap();
@@ -242,7 +248,7 @@ async fn a_secret_is_not_shown_to_an_authorization_server_that_came_later() {
     world.resource.set_authority(&other);
     let error = tool.call("{}").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Blocked);
-    assert!(error.message.contains("is not sent there"), "{error}");
+    assert!(error.message.contains("was not sent there"), "{error}");
     assert!(other.requests_at("/token").is_empty());
     source.shut_down().await;
     // A new process of the same installation remembers the issuer.
@@ -264,7 +270,7 @@ async fn metadata_without_what_is_needed_say_so() {
         (json!({"token_endpoint": null}), "without a token endpoint"),
         (
             json!({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}),
-            "takes no client secret",
+            "does not support client secrets",
         ),
     ] {
         let world =

@@ -54,7 +54,7 @@ async fn only_the_configured_issuer_is_asked() {
         OAuthSettings { issuer: Some("http://127.0.0.1:9/".to_owned()), ..world.alone() };
     let source = world.source(settings);
     let error = refused(&source).await;
-    assert!(error.problem.message.contains("nothing is sent there"), "{error}");
+    assert!(error.problem.message.contains("so no request was sent there"), "{error}");
     assert_eq!(world.tokens(), 0);
     source.shut_down().await;
     let issuer = Some(world.authority.url().to_owned());
@@ -241,7 +241,7 @@ async fn a_secret_of_a_person_s_login_goes_to_no_authorization_server_that_came_
     let other = AuthorizationServer::start_server(AuthorityBehavior::default());
     world.resource.set_authority(&other);
     let refused_now = |problem: tool::Problem| {
-        assert!(problem.message.contains("is not sent there"), "{problem:?}");
+        assert!(problem.message.contains("was not sent there"), "{problem:?}");
         assert!(problem.help.unwrap().contains("`issuer`"));
     };
     refused_now(begun(&source).await.unwrap_err());
@@ -322,7 +322,7 @@ async fn each_authorization_server_has_an_address_of_its_own_to_come_back_to() {
     let answer = agreed(&forged).await;
     assert!(answer.starts_with(at_honest.path()), "{answer}");
     let problem = consent(&source).finish_consent(&answer).await.unwrap_err();
-    assert!(problem.message.contains("it is not used"), "{problem:?}");
+    assert!(problem.message.contains("ignored the redirect"), "{problem:?}");
     // An answer without an issuer is rejected too.
     let answer = agreed(&begun(&source).await.unwrap()).await;
     let (_, query) = answer.split_once('?').unwrap();

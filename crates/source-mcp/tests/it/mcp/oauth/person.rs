@@ -225,9 +225,9 @@ async fn an_answer_that_is_not_the_servers_own_is_not_used() {
         world.authority.change_behavior(|habits| habits.iss = Some(iss.clone()));
         let answer = agreed(&begin().await).await;
         let problem = consent(&source).finish_consent(&answer).await.unwrap_err();
-        assert!(problem.message.contains("it is not used"), "{iss:?}: {problem:?}");
+        assert!(problem.message.contains("ignored the redirect"), "{iss:?}: {problem:?}");
         let again = consent(&source).finish_consent(&answer).await.unwrap_err();
-        assert!(again.message.contains("expects no such answer"), "{again:?}");
+        assert!(again.message.contains("has no login that matches this redirect"), "{again:?}");
     }
     // A server that does not declare `iss` may omit it, but may not send a wrong one.
     world.authority.change_behavior(|habits| {
@@ -257,7 +257,7 @@ async fn answers_are_taken_once_and_only_where_they_were_asked_for() {
         "x".repeat(100_000),
     ] {
         let problem = consent(&source).finish_consent(&other).await.unwrap_err();
-        assert!(problem.message.contains("expects no such answer"), "{problem:?}");
+        assert!(problem.message.contains("has no login that matches this redirect"), "{problem:?}");
     }
     consent(&source).finish_consent(&answer).await.unwrap();
     assert!(consent(&source).finish_consent(&answer).await.is_err());
@@ -277,7 +277,7 @@ async fn a_person_who_says_no_is_told_apart() {
     let path = Url::parse(&back).unwrap().path().to_owned();
     let answer = format!("{path}?error=access_denied&state={state}&iss={}", world.authority.url());
     let problem = consent(&source).finish_consent(&answer).await.unwrap_err();
-    assert_eq!(problem.message, "was not given consent: access_denied");
+    assert_eq!(problem.message, "was denied access by the authorization server: access_denied");
     assert_eq!(problem.location, format!("`{}`", place(&source).location));
     source.shut_down().await;
 }

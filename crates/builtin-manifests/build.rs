@@ -1,6 +1,6 @@
 //! Turns each file of `tools/` into JSON, so that the program reads it in a fraction of a millisecond and
 //! needs nothing that reads YAML: the tools in their order, each with its name. What a field means is
-//! decided in `tool_manifest::Registry`.
+//! decided in `tool_manifest::ManifestRegistry`.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-"""Tests and faults. What is run is the project's own code: in this cage, and nowhere else."""
+"""Tests and faults. What is run is the project's own code: in this sandbox, and nowhere else."""
 import ast
 import importlib.util
 import json

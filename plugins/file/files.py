@@ -1,4 +1,4 @@
-"""Files and folders, as far as the operator granted them: the cage sees no others."""
+"""Files and folders, as far as the operator granted them: the sandbox sees no others."""
 import fnmatch
 import os
 
@@ -18,7 +18,7 @@ def _granted():
 
 
 def _place(path):
-    """Where a path leads, links resolved. Raises OSError outside of the granted folders: the cage has files of
+    """Where a path leads, links resolved. Raises OSError outside of the granted folders: the sandbox has files of
     its own, which are not the ones that a caller means."""
     folders = _granted()
     path = path or "."

@@ -1,6 +1,6 @@
 """A running SBCL, and the tools of a Lisp agent (safety-level library) on it.
 
-The image is a child of this process, in the same cage. It is started by the first call that needs it. An
+The image is a child of this process, in the same sandbox. It is started by the first call that needs it. An
 evaluation that does not end is interrupted; an image that does not hear that is ended, and the next call
 gets another. History and the last error are kept here: they outlive the image.
 """

@@ -143,7 +143,7 @@ async fn measure_csv(client: &TwoKeyClient, folder: &Path) -> Result<ToolRow, St
     let args = json!({"csv_content": text, "numbers": false}).to_string();
     let (ours, theirs) = compare_calls(client, folder, ("csv_to_json", args)).await?;
     let what = format!("`csv_to_json`, {} MB, {row} rows", text.len() >> 20);
-    Ok(ToolRow::compared(what, ours, theirs, 4.0))
+    Ok(ToolRow::comparison_row(what, ours, theirs, 4.0))
 }
 
 async fn measure_sql(
@@ -161,7 +161,7 @@ async fn measure_sql(
     let args = format!(r#"{{"query":"{query}","tables":{{"sales":[{tables}]}}}}"#);
     let size = args.len() >> 20;
     let (ours, theirs) = compare_calls(client, folder, ("sql_query", args)).await?;
-    Ok(ToolRow::compared(
+    Ok(ToolRow::comparison_row(
         format!("`sql_query`, {TABLE_ROWS} rows, {size} MB, {what}"),
         ours,
         theirs,
@@ -183,7 +183,7 @@ async fn measure_small(client: &TwoKeyClient, tool: &str, args: &Value) -> Resul
         "read_file" => ("`read_file`, 10 MB", 30),
         _ => ("`python_eval`, a short expression, warm", 3),
     };
-    Ok(ToolRow::single(what, median_time(times), Duration::from_millis(goal)))
+    Ok(ToolRow::limit_row(what, median_time(times), Duration::from_millis(goal)))
 }
 
 /// Measures an approved command, from resuming the call to its answer.
@@ -201,7 +201,7 @@ async fn measure_shell(client: &TwoKeyClient) -> Result<ToolRow, String> {
             return Err(format!("run_shell: {answer}"));
         }
     }
-    Ok(ToolRow::single(
+    Ok(ToolRow::limit_row(
         "`run_shell`, `true`, approved",
         median_time(times),
         Duration::from_millis(15),

@@ -19,7 +19,7 @@ use http::header::{self, HeaderValue};
 use http::{Request, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-use crate::embedding_model::{InstalledModel, install_files, sandboxed};
+use crate::embedding_model::{InstalledModel, check_sandbox_available, install_files};
 
 /// Bytes of a file that are hashed at a time.
 const PIECE: usize = 64 << 10;
@@ -56,7 +56,7 @@ pub struct PinnedModel {
 impl PinnedModel {
     /// all-MiniLM-L6-v2 (Apache-2.0) with int8 weights, 384 dimensions. `docs/design/language-models.md` describes
     /// where the checksums come from.
-    pub fn shipped() -> Self {
+    pub fn all_minilm() -> Self {
         let file = |path: &str, size, sha256: &str| PinnedFile {
             path: path.to_owned(),
             size,
@@ -135,7 +135,7 @@ impl Hub {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<InstalledModel, String> {
         // Do not download a model that could not be tested.
-        sandboxed(sandboxes).await?;
+        check_sandbox_available(sandboxes).await?;
         let parts = models_dir.join(PARTS);
         let told = |error: io::Error| format!("{}: {error}", parts.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&parts).map_err(told)?;

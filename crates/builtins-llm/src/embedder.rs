@@ -26,7 +26,7 @@ impl Embedder {
     /// Selects the model installed below `models_dir`, or the word vectors. Also returns the
     /// problem if an installed model cannot be used. Runs the sandbox self-test if a model is
     /// installed and the test has not run.
-    pub(crate) async fn find(
+    pub(crate) async fn select_model(
         models_dir: &Path,
         sandboxes: &Arc<SandboxProvider>,
     ) -> (Self, Option<Problem>) {

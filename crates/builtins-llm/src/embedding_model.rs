@@ -7,14 +7,14 @@ use builtins::{DedicatedWorker, SandboxProvider, WorkerError};
 use serde::{Deserialize, Serialize};
 
 use crate::embedding_vector::cosine_similarity;
-use crate::model_worker::{MOST, ModelWorker, message};
+use crate::model_worker::{MOST, ModelWorker, describe_error};
 
 /// Folder of the model, below the models folder.
 const PLACE: &str = "embedding";
 /// Folder of earlier versions, named after the only model that they supported.
 const EARLIER: &str = "all-MiniLM-L6-v2";
 const WEIGHTS: &str = "model.onnx";
-const WORDS: &str = "tokenizer.json";
+const TOKENIZER_FILE: &str = "tokenizer.json";
 const FACTS: &str = "model.json";
 /// Maximum bytes of the facts file.
 const MOST_FACTS: u64 = 64 << 10;
@@ -59,13 +59,13 @@ impl InstalledModel {
     pub fn locate_model(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> Option<Self> {
         [PLACE, EARLIER].into_iter().find_map(|place| {
             let folder = models_dir.join(place);
-            let (weights, words) = (folder.join(WEIGHTS), folder.join(WORDS));
-            if !(weights.is_file() && words.is_file()) {
+            let (weights, tokenizer) = (folder.join(WEIGHTS), folder.join(TOKENIZER_FILE));
+            if !(weights.is_file() && tokenizer.is_file()) {
                 return None;
             }
             let facts = read_facts(&folder);
             let expected = (facts.dimensions, folder.join(FACTS));
-            let worker = ModelWorker::new(sandboxes, (&weights, &words), Some(expected));
+            let worker = ModelWorker::new(sandboxes, (&weights, &tokenizer), Some(expected));
             Some(Self { folder, facts, worker })
         })
     }
@@ -94,7 +94,7 @@ impl InstalledModel {
     /// # Errors
     /// Describes why there are none.
     pub async fn embed_texts(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
-        self.worker.vectors(texts).await
+        self.worker.compute_vectors(texts).await
     }
 
     /// Returns the worker's process, with its queue and counters.
@@ -136,11 +136,11 @@ pub async fn install_model(
     sandboxes: &Arc<SandboxProvider>,
 ) -> Result<InstalledModel, String> {
     let weights = find_weights_file(source_dir)?;
-    let words = tokenizer_path(&weights);
-    let resolved = words.canonicalize().ok();
+    let tokenizer = tokenizer_path(&weights);
+    let resolved = tokenizer.canonicalize().ok();
     let folder = resolved.as_deref().and_then(Path::parent).and_then(Path::file_name);
     let name = plain_name(&folder.unwrap_or_default().to_string_lossy());
-    install_files((&weights, &words), (&name, None), models_dir, sandboxes).await
+    install_files((&weights, &tokenizer), (&name, None), models_dir, sandboxes).await
 }
 
 /// Installs a model from its two files, with its name and source.
@@ -165,7 +165,7 @@ pub(crate) async fn install_files(
 ///
 /// # Errors
 /// Describes why there is none, and names the replacement.
-pub(crate) async fn sandboxed(sandboxes: &SandboxProvider) -> Result<(), String> {
+pub(crate) async fn check_sandbox_available(sandboxes: &SandboxProvider) -> Result<(), String> {
     let why = sandboxes.usable_level().await.err();
     why.map_or(Ok(()), |why| Err(without_sandbox(&why)))
 }
@@ -180,16 +180,16 @@ fn without_sandbox(why: &str) -> String {
 /// Loads the model in a worker and checks its ranking. Returns its dimensions.
 async fn try_model(
     weights: &Path,
-    words: &Path,
-    cages: &Arc<SandboxProvider>,
+    tokenizer: &Path,
+    sandboxes: &Arc<SandboxProvider>,
 ) -> Result<usize, String> {
-    sandboxed(cages).await?;
-    let model = ModelWorker::new(cages, (weights, words), None);
+    check_sandbox_available(sandboxes).await?;
+    let model = ModelWorker::new(sandboxes, (weights, tokenizer), None);
     model.load().await.map_err(|error| match error {
         WorkerError::Ended(why) => {
             format!("{}: the worker that tested it ended: {why}", weights.display())
         }
-        other => message(other),
+        other => describe_error(other),
     })?;
     check_ranking(&model).await?;
     model.dimensions().ok_or_else(|| "the model has no dimensions".to_owned())
@@ -197,7 +197,7 @@ async fn try_model(
 
 /// Copies the files and the facts into the model's folder.
 fn copy_files(
-    (weights, words): (&Path, &Path),
+    (weights, tokenizer): (&Path, &Path),
     facts: &ModelFacts,
     models: &Path,
 ) -> Result<(), String> {
@@ -205,7 +205,7 @@ fn copy_files(
     let fresh = models.join(format!(".{PLACE}.new"));
     let told = |error: std::io::Error| format!("{}: {error}", models.display());
     clear_folder(&fresh).map_err(told)?;
-    for (from, name) in [(weights, WEIGHTS), (words, WORDS)] {
+    for (from, name) in [(weights, WEIGHTS), (tokenizer, TOKENIZER_FILE)] {
         // Read and written, not copied: file attributes of the source need not apply here.
         let bytes = read_content(from)?;
         std::fs::write(fresh.join(name), bytes).map_err(told)?;
@@ -255,10 +255,10 @@ fn read_content(path: &Path) -> Result<Vec<u8>, String> {
 /// Returns the tokenizer of a weights file. Public repositories store the weights in a folder
 /// `onnx`.
 fn tokenizer_path(weights: &Path) -> PathBuf {
-    let beside = weights.with_file_name(WORDS);
+    let beside = weights.with_file_name(TOKENIZER_FILE);
     let folder = weights.parent();
     let above = folder.filter(|it| it.ends_with("onnx")).and_then(Path::parent);
-    let above = above.map(|folder| folder.join(WORDS)).filter(|path| path.is_file());
+    let above = above.map(|folder| folder.join(TOKENIZER_FILE)).filter(|path| path.is_file());
     if beside.is_file() { beside } else { above.unwrap_or(beside) }
 }
 
@@ -294,7 +294,7 @@ fn find_weights_file(from: &Path) -> Result<PathBuf, String> {
 /// Checks that the model ranks related sentences above unrelated ones.
 async fn check_ranking(model: &ModelWorker) -> Result<(), String> {
     let texts = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."];
-    let vectors = model.vectors(&texts).await?;
+    let vectors = model.compute_vectors(&texts).await?;
     let [cat, kitten, market] = vectors.as_slice() else {
         return Err("the model's worker returned no vectors".to_owned());
     };

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use builtins::{WorkerError, WorkerQuota};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool::{
     BoxFuture, CallContext, ErrorCode, ExecuteError, ExecutionState, Executor, Json, Outcome,
     RecordedCall,
 };
-use tool_manifest::{GIVEN_UP, cancelled_error, run_blocking, unless_given_up};
+use tool_manifest::{GIVEN_UP, cancelled_error, run_blocking, run_until_cancelled};
 
 use crate::embedder::Embedder;
 use crate::embedding_model::InstalledModel;
 use crate::embedding_vector::{TextEmbedding, cosine_similarity};
-use crate::model_worker::{message, request};
+use crate::model_worker::{describe_error, encode_request};
 use crate::model_worker_main::VECTORS;
 use crate::word_vectors;
 
@@ -63,18 +64,28 @@ fn search_texts(args: &Value) -> Result<Vec<&str>, String> {
     Ok(all)
 }
 
+/// Item of a search answer.
+#[derive(Debug, Serialize)]
+struct ScoredItem<'a> {
+    item: &'a str,
+    score: f64,
+    index: usize,
+    model: &'a str,
+}
+
 fn search_answer(args: &Value, vectors: &[TextEmbedding], label: &str) -> Result<Value, String> {
     let (query, vectors) = split_query(vectors)?;
-    let most = args.get("top_k").and_then(Value::as_u64).unwrap_or(5);
+    let max_items = args.get("top_k").and_then(Value::as_u64).unwrap_or(5);
     let items = string_list_arg(args, "items")?.into_iter().zip(vectors).enumerate();
-    let scored =
-        items.map(|(index, (item, vector))| (cosine_similarity(query, vector), index, item));
-    let mut scored: Vec<(f64, usize, &str)> = scored.collect();
+    let scored = items.map(|(index, (item, vector))| {
+        let score = cosine_similarity(query, vector);
+        ScoredItem { item, score, index, model: label }
+    });
+    let mut scored: Vec<ScoredItem<'_>> = scored.collect();
     // Equal scores keep the order of the input.
-    scored.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
-    scored.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-    let shown = |(score, index, item): (f64, usize, &str)| json!({ "item": item, "score": score, "index": index, "model": label });
-    Ok(Value::Array(scored.into_iter().map(shown).collect()))
+    scored.sort_by(|a, b| b.score.total_cmp(&a.score));
+    scored.truncate(usize::try_from(max_items).unwrap_or(usize::MAX));
+    serde_json::to_value(scored).map_err(|error| error.to_string())
 }
 
 fn classify_texts(args: &Value) -> Result<Vec<&str>, String> {
@@ -145,7 +156,9 @@ impl EmbeddingToolExecutor {
     ) -> Result<ExecutionState, ExecuteError> {
         let answer = match &*self.embedder {
             Embedder::Model(model) => self.by_model(model, call, ctx).await?,
-            Embedder::WordVectors { .. } => unless_given_up(ctx, self.by_words(call, ctx)).await?,
+            Embedder::WordVectors { .. } => {
+                run_until_cancelled(ctx, self.by_words(call, ctx)).await?
+            }
         };
         Ok(ExecutionState::Completed(match answer {
             Ok(answer) => Outcome::from_value(Json::encode(&answer)),
@@ -170,7 +183,7 @@ impl EmbeddingToolExecutor {
         let made = run_blocking(CancellationToken::new(), move || {
             let args = args.as_value();
             let texts = (ask.texts)(args)?;
-            Ok::<_, String>((request(&texts)?, texts.len()))
+            Ok::<_, String>((encode_request(&texts)?, texts.len()))
         });
         let (request, count) = match made.await? {
             Ok(made) => made,
@@ -188,11 +201,11 @@ impl EmbeddingToolExecutor {
         turn.usage().into_iter().for_each(|took| ctx.record_sandbox_usage(took));
         drop(turn);
         let vectors = match answered {
-            Ok(answer) => worker.decoded(&answer, count),
+            Ok(answer) => worker.decode_vectors(&answer, count),
             Err(error @ (WorkerError::Busy(_) | WorkerError::Blocked(_))) => {
                 return Err(worker_error(error));
             }
-            Err(error) => Err(message(error)),
+            Err(error) => Err(describe_error(error)),
         };
         let (args, label) = (call.call().arguments.clone(), Arc::clone(&self.label));
         let vectors = match vectors {

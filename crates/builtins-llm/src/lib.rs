@@ -14,7 +14,7 @@ mod model_worker;
 mod model_worker_main;
 mod onnx_model;
 mod word_vectors;
-mod words;
+mod wordpiece_tokenizer;
 
 use builtin_manifests::ToolFamily;
 use std::path::Path;
@@ -41,7 +41,7 @@ const TOOLS: &[(&str, EmbeddingFunction)] = &[
 
 /// Language tools and the model that they use.
 #[derive(Debug)]
-pub struct Language {
+pub struct LanguageTools {
     /// Tools of this crate.
     pub tools: Vec<BuiltinTool>,
     /// Installed model, if it is used.
@@ -53,8 +53,8 @@ pub struct Language {
 /// Creates the tools, with the model installed below `models_dir` in a worker of `sandboxes`.
 /// Without a model or an allowed sandbox, they use the built-in word vectors. A model is loaded on
 /// first use.
-pub async fn all(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> Language {
-    let (embedder, problem) = Embedder::find(models_dir, sandboxes).await;
+pub async fn language_tools(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> LanguageTools {
+    let (embedder, problem) = Embedder::select_model(models_dir, sandboxes).await;
     let embedder = Arc::new(embedder);
     let description = embedder.description();
     let made = |(name, ask): &(&str, EmbeddingFunction)| {
@@ -62,7 +62,7 @@ pub async fn all(models_dir: &Path, sandboxes: &Arc<SandboxProvider>) -> Languag
         Some(declared.with_executor(EmbeddingToolExecutor::new(*ask, Arc::clone(&embedder))))
     };
     let tools = TOOLS.iter().filter_map(made).collect();
-    Language { tools, model: embedder.model(), problem }
+    LanguageTools { tools, model: embedder.model(), problem }
 }
 
 /// Help text: how to install a language model.

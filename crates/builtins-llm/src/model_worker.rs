@@ -77,11 +77,14 @@ impl ModelWorker {
     ///
     /// # Errors
     /// Describes why there are none.
-    pub(crate) async fn vectors(&self, texts: &[&str]) -> Result<Vec<TextEmbedding>, String> {
-        let request = request(texts)?;
-        let turn = self.worker.acquire_turn("").await.map_err(message)?;
-        let answer = turn.run_job(VECTORS, &request).await.map_err(message)?;
-        self.decoded(&answer, texts.len())
+    pub(crate) async fn compute_vectors(
+        &self,
+        texts: &[&str],
+    ) -> Result<Vec<TextEmbedding>, String> {
+        let request = encode_request(texts)?;
+        let turn = self.worker.acquire_turn("").await.map_err(describe_error)?;
+        let answer = turn.run_job(VECTORS, &request).await.map_err(describe_error)?;
+        self.decode_vectors(&answer, texts.len())
     }
 
     /// Loads the model, unless it is loaded.
@@ -97,7 +100,7 @@ impl ModelWorker {
     ///
     /// # Errors
     /// Fails if the answer has any other form.
-    pub(crate) fn decoded(
+    pub(crate) fn decode_vectors(
         &self,
         answer: &[u8],
         count: usize,
@@ -121,12 +124,12 @@ impl ModelWorker {
 ///
 /// # Errors
 /// No text causes an error.
-pub(crate) fn request(texts: &[&str]) -> Result<Bytes, String> {
+pub(crate) fn encode_request(texts: &[&str]) -> Result<Bytes, String> {
     serde_json::to_vec(texts).map(Bytes::from).map_err(|error| error.to_string())
 }
 
 /// Describes the error for the caller.
-pub(crate) fn message(error: WorkerError) -> String {
+pub(crate) fn describe_error(error: WorkerError) -> String {
     match error {
         WorkerError::Ended(why) => {
             format!("the language model's worker ended; the next call starts a new one: {why}")

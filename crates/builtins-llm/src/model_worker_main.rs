@@ -8,7 +8,7 @@ use std::time::Duration;
 use builtins::{JobHandler, WorkerJob};
 
 use crate::onnx_model::{MOST_DIMENSIONS, SentenceModel};
-use crate::words::Words;
+use crate::wordpiece_tokenizer::WordPieceTokenizer;
 
 /// Command-line argument that makes the binary run [`run_model_worker`].
 pub const MODEL_WORKER_COMMAND: &str = "__model";
@@ -55,7 +55,7 @@ pub fn run_model_worker(
 #[derive(Debug, Default)]
 struct ModelState {
     file: Vec<u8>,
-    words: Option<Words>,
+    tokenizer: Option<WordPieceTokenizer>,
     sentences: Option<SentenceModel>,
 }
 
@@ -69,9 +69,9 @@ impl ModelState {
             self.file.extend_from_slice(bytes);
             Ok(Vec::new())
         } else if known(TOKENIZER) {
-            let read = Words::read(&std::mem::take(&mut self.file));
-            read.map(|words| {
-                self.words = Some(words);
+            let read = WordPieceTokenizer::parse_json(&std::mem::take(&mut self.file));
+            read.map(|tokenizer| {
+                self.tokenizer = Some(tokenizer);
                 Vec::new()
             })
         } else if known(WEIGHTS) {
@@ -92,8 +92,8 @@ impl ModelState {
     }
 
     fn load_model(&mut self) -> Result<Vec<u8>, String> {
-        let words = self.words.take().ok_or("the tokenizer was not sent")?;
-        let sentences = SentenceModel::load_weights(words, std::mem::take(&mut self.file))?;
+        let tokenizer = self.tokenizer.take().ok_or("the tokenizer was not sent")?;
+        let sentences = SentenceModel::load_weights(tokenizer, std::mem::take(&mut self.file))?;
         let dimensions = u32::try_from(sentences.dimensions()).unwrap_or(u32::MAX);
         self.sentences = Some(sentences);
         Ok(dimensions.to_le_bytes().into())

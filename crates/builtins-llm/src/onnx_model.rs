@@ -4,9 +4,10 @@
 //! [`run_model_worker`](crate::run_model_worker) only.
 
 use rten::{DataType, Model, NodeId, Value, ValueType};
+use tool::display_text::truncate_and_escape_debug;
 
 use crate::embedding_vector::{TextEmbedding, normalize_vector};
-use crate::words::Words;
+use crate::wordpiece_tokenizer::WordPieceTokenizer;
 
 /// Maximum dimensions of a vector.
 pub(crate) const MOST_DIMENSIONS: usize = 4_096;
@@ -79,12 +80,8 @@ impl ModelGraph {
 fn misfit_message(inputs: &[&str], outputs: &[&str]) -> String {
     let shown = |names: &[&str]| {
         let few = names.iter().take(8);
-        let few: Vec<String> = few
-            .map(|name| {
-                let short: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-                format!("`{short}`")
-            })
-            .collect();
+        let few: Vec<String> =
+            few.map(|name| format!("`{}`", truncate_and_escape_debug(name, 64))).collect();
         let more = names.len().saturating_sub(few.len());
         match (few.is_empty(), more) {
             (true, _) => "none".to_owned(),
@@ -106,14 +103,14 @@ fn misfit_message(inputs: &[&str], outputs: &[&str]) -> String {
 /// Sentence-embedding model in memory, with its tokenizer.
 pub struct SentenceModel {
     model: Model,
-    words: Words,
+    tokenizer: WordPieceTokenizer,
     graph: ModelGraph,
     dimensions: usize,
 }
 
 impl std::fmt::Debug for SentenceModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sentences").field("words", &self.words).finish_non_exhaustive()
+        f.debug_struct("SentenceModel").field("tokenizer", &self.tokenizer).finish_non_exhaustive()
     }
 }
 
@@ -124,21 +121,24 @@ impl SentenceModel {
     /// # Errors
     /// Describes the fault of the files.
     pub fn parse_model(tokenizer: &[u8], weights: Vec<u8>) -> Result<Self, String> {
-        Self::load_weights(Words::read(tokenizer)?, weights)
+        Self::load_weights(WordPieceTokenizer::parse_json(tokenizer)?, weights)
     }
 
     /// Parses the weights that belong to `tokenizer`.
     ///
     /// # Errors
     /// Describes the fault of the file.
-    pub(crate) fn load_weights(tokenizer: Words, weights: Vec<u8>) -> Result<Self, String> {
+    pub(crate) fn load_weights(
+        tokenizer: WordPieceTokenizer,
+        weights: Vec<u8>,
+    ) -> Result<Self, String> {
         // Loaded from bytes: a model that is loaded by path may reference other files.
         let model = Model::load(weights).map_err(|error| error.to_string())?;
         let graph = ModelGraph::of(&model)?;
-        let mut read = Self { model, words: tokenizer, graph, dimensions: 0 };
+        let mut loaded = Self { model, tokenizer, graph, dimensions: 0 };
         // The last piece reveals a vocabulary that is larger than the weights.
-        read.dimensions = read.embed_tokens(&[read.words.largest()])?.len();
-        Ok(read)
+        loaded.dimensions = loaded.embed_tokens(&[loaded.tokenizer.max_token_id()])?.len();
+        Ok(loaded)
     }
 
     /// Computes the embedding of a text, a vector of length 1.
@@ -146,7 +146,7 @@ impl SentenceModel {
     /// # Errors
     /// Fails if the model fails.
     pub fn embed_text(&self, text: &str) -> Result<Vec<f32>, String> {
-        self.embed_tokens(&self.words.numbers(text))
+        self.embed_tokens(&self.tokenizer.token_ids(text))
     }
 
     /// Returns the dimensions of a vector.
@@ -156,7 +156,7 @@ impl SentenceModel {
 
     /// Returns the token ids of a text, as the model receives them.
     pub fn tokenize_text(&self, text: &str) -> Vec<i32> {
-        self.words.numbers(text)
+        self.tokenizer.token_ids(text)
     }
 
     fn embed_tokens(&self, numbers: &[i32]) -> Result<TextEmbedding, String> {

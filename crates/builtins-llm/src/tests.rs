@@ -13,11 +13,11 @@ use sandbox::SandboxLevel;
 use sandbox::process::ProcessLauncher;
 
 use crate::embedding_model::install_model;
-use crate::words::Words;
-use crate::{TOOLS, all};
+use crate::wordpiece_tokenizer::WordPieceTokenizer;
+use crate::{TOOLS, language_tools};
 
 /// Sandboxes for workers of the test binary, which is built beside the tests.
-fn cages() -> Arc<SandboxProvider> {
+fn sandboxes() -> Arc<SandboxProvider> {
     let built = std::env::current_exe().unwrap();
     let launch = built.parent().and_then(Path::parent).unwrap().join("language-launch");
     Arc::new(SandboxProvider::new(
@@ -27,15 +27,15 @@ fn cages() -> Arc<SandboxProvider> {
     ))
 }
 
-/// A vocabulary of a few words.
-fn words(most: usize) -> Words {
+/// Returns a tokenizer with a vocabulary of a few words.
+fn small_tokenizer(max_tokens: usize) -> WordPieceTokenizer {
     let pieces = [
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "the", "cafe", "!", "中", "a",
     ];
     let vocab: serde_json::Map<String, serde_json::Value> =
         pieces.iter().enumerate().map(|(i, piece)| ((*piece).to_owned(), i.into())).collect();
     let file = serde_json::json!({
-        "truncation": { "max_length": most },
+        "truncation": { "max_length": max_tokens },
         "added_tokens": [{ "id": 3, "content": "[SEP]" }],
         "normalizer": { "type": "BertNormalizer", "lowercase": true, "strip_accents": null },
         "model": {
@@ -43,40 +43,40 @@ fn words(most: usize) -> Words {
             "max_input_chars_per_word": 100, "vocab": vocab,
         },
     });
-    Words::read(file.to_string().as_bytes()).unwrap()
+    WordPieceTokenizer::parse_json(file.to_string().as_bytes()).unwrap()
 }
 
 #[test]
 fn words_become_their_longest_pieces() {
-    let words = words(128);
-    assert_eq!(words.numbers("unaffable"), [2, 4, 5, 6, 3]);
-    assert_eq!(words.numbers("THE  Café!"), [2, 7, 8, 9, 3]);
-    assert_eq!(words.numbers("the\u{200b}\u{0}中a"), [2, 7, 10, 11, 3]);
-    assert_eq!(words.numbers("unaffabled xyz"), [2, 1, 1, 3]);
-    assert_eq!(words.numbers(&"a".repeat(101)), [2, 1, 3]);
-    assert_eq!(words.numbers("the [SEP] the"), [2, 7, 3, 7, 3]);
-    assert_eq!(words.numbers(""), [2, 3]);
+    let tokenizer = small_tokenizer(128);
+    assert_eq!(tokenizer.token_ids("unaffable"), [2, 4, 5, 6, 3]);
+    assert_eq!(tokenizer.token_ids("THE  Café!"), [2, 7, 8, 9, 3]);
+    assert_eq!(tokenizer.token_ids("the\u{200b}\u{0}中a"), [2, 7, 10, 11, 3]);
+    assert_eq!(tokenizer.token_ids("unaffabled xyz"), [2, 1, 1, 3]);
+    assert_eq!(tokenizer.token_ids(&"a".repeat(101)), [2, 1, 3]);
+    assert_eq!(tokenizer.token_ids("the [SEP] the"), [2, 7, 3, 7, 3]);
+    assert_eq!(tokenizer.token_ids(""), [2, 3]);
 }
 
 #[test]
 fn long_texts_are_cut_and_cost_no_more() {
-    let words = words(8);
-    assert_eq!(words.numbers(&"the ".repeat(100_000)), [2, 7, 7, 7, 7, 7, 7, 3]);
+    let tokenizer = small_tokenizer(8);
+    assert_eq!(tokenizer.token_ids(&"the ".repeat(100_000)), [2, 7, 7, 7, 7, 7, 7, 3]);
 }
 
 #[test]
 fn other_kinds_of_words_are_refused_by_name() {
     let file = r#"{"normalizer": {"type": "NFC"}, "model": {"type": "BPE", "unk_token": "", "vocab": {},
                    "continuing_subword_prefix": "", "max_input_chars_per_word": 1}}"#;
-    let why = Words::read(file.as_bytes()).unwrap_err();
+    let why = WordPieceTokenizer::parse_json(file.as_bytes()).unwrap_err();
     assert_eq!(why, "it is a BPE with NFC, not WordPiece with BertNormalizer");
-    assert!(Words::read(b"{}").is_err());
+    assert!(WordPieceTokenizer::parse_json(b"{}").is_err());
 }
 
 #[tokio::test]
 async fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_answers() {
     let descriptions = async |models: &Path| {
-        let all = all(models, &cages()).await.tools;
+        let all = language_tools(models, &sandboxes()).await.tools;
         assert_eq!(all.len(), TOOLS.len());
         all.into_iter().map(|it| it.tool.description.clone()).collect::<Vec<_>>()
     };
@@ -89,7 +89,7 @@ async fn the_tools_are_there_without_a_model_and_their_descriptions_say_which_an
     }
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     small_model::write(&from.path().join("small"), small_model::Shape::PUBLIC);
-    install_model(&from.path().join("small"), to.path(), &cages()).await.unwrap();
+    install_model(&from.path().join("small"), to.path(), &sandboxes()).await.unwrap();
     for description in descriptions(to.path()).await {
         assert!(description.contains("Model: small, 4 dimensions."), "{description}");
         assert!(!description.contains("word-vectors"), "{description}");
@@ -105,7 +105,7 @@ fn each_entry_has_a_function_and_each_function_an_entry() {
 #[tokio::test]
 async fn what_is_no_model_is_not_installed_and_leaves_what_is() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let told = async |from: &Path| install_model(from, to.path(), &cages()).await.unwrap_err();
+    let told = async |from: &Path| install_model(from, to.path(), &sandboxes()).await.unwrap_err();
     assert!(told(from.path()).await.contains("has no `.onnx` file"));
     std::fs::write(from.path().join("a.onnx"), b"nothing").unwrap();
     assert!(told(from.path()).await.contains("tokenizer.json"));

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use crate::embedding_vector::{TextEmbedding, normalize_vector};
-use crate::words::Words;
+use crate::wordpiece_tokenizer::WordPieceTokenizer;
 
 /// Bytes of the file's header: magic bytes, rows, dimensions, and bytes of the names.
 const HEAD: usize = 16;
@@ -17,7 +17,7 @@ static BYTES: &[u8] = include_bytes!("../word_vectors/word_vectors.bin");
 static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(built_in);
 
 struct BuiltIn {
-    words: Words,
+    tokenizer: WordPieceTokenizer,
     vectors: &'static WordVectors,
 }
 
@@ -27,7 +27,8 @@ fn built_in() -> BuiltIn {
         LazyLock::new(|| WordVectors::read(BYTES).expect("the word vectors are sound"));
     let vectors: &'static WordVectors = &VECTORS;
     BuiltIn {
-        words: Words::built_in(vectors).expect("they have a row for what is unknown"),
+        tokenizer: WordPieceTokenizer::built_in(vectors)
+            .expect("they have a row for what is unknown"),
         vectors,
     }
 }
@@ -42,9 +43,9 @@ pub(crate) fn dimensions() -> usize {
 /// # Errors
 /// Fails if the text has no word.
 pub(crate) fn embed(text: &str) -> Result<TextEmbedding, String> {
-    let BuiltIn { words, vectors } = &*BUILT_IN;
+    let BuiltIn { tokenizer, vectors } = &*BUILT_IN;
     let mut sum = vec![0.0_f32; vectors.dimensions];
-    for row in words.numbers(text) {
+    for row in tokenizer.token_ids(text) {
         vectors.add(row, &mut sum);
     }
     normalize_vector(sum).ok_or_else(|| "the text has no known word".to_owned())

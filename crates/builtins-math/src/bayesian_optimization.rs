@@ -9,11 +9,11 @@ use rand::RngExt as _;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::json;
 
-use crate::gaussian_process::{GaussianProcess, MaternKernel};
+use crate::gaussian_process::{GaussianProcess, MaternKernel, Prediction};
 use crate::local_minimizers::{StoppingRule, nelder_mead};
 use crate::random_streams::{RandomStream, block_stream};
 use crate::tool_arguments::{ToolArguments, indexed_variable, variable_names_text};
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 const DIMENSIONS: usize = 20;
 const EVALUATIONS: usize = 300;
@@ -32,10 +32,11 @@ enum AcquisitionFunction {
 }
 
 impl AcquisitionFunction {
-    /// Acquisition value over `best` for this mean and standard deviation. Improvement and
+    /// Returns the acquisition value of a prediction over `best`. Improvement and
     /// probability are logarithms, since the values themselves are often too small for a local
     /// search.
-    fn value_at(self, (mean, deviation): (f64, f64), best: f64) -> f64 {
+    fn value_at(self, prediction: Prediction, best: f64) -> f64 {
+        let Prediction { mean, deviation } = prediction;
         let above = mean - best;
         let z = above / deviation.max(1e-12);
         let promised = match self {
@@ -69,7 +70,10 @@ impl AcquisitionFunction {
 }
 
 /// Runs the tool `bayesopt` with its arguments.
-pub(crate) fn run_bayesopt(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_bayesopt(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let bounds = arguments.interval_list("bounds", DIMENSIONS)?;
     let dimension = bounds.len();
     let objective = arguments.compile_field(
@@ -99,7 +103,7 @@ pub(crate) fn run_bayesopt(arguments: ToolArguments<'_>, run: &Run) -> Result<An
     }
     let mut kernel = MaternKernel { lengths: vec![0.3; dimension], variance: 1.0, noise };
     for _ in 0..more {
-        run.go_on()?;
+        run.check_cancelled()?;
         let place = match seen.fit_process(&kernel, run)? {
             Some(process) => {
                 kernel = process.kernel.clone();
@@ -204,7 +208,7 @@ impl ObservedPoints {
     fn fit_process(
         &self,
         kernel: &MaternKernel,
-        run: &Run,
+        run: &RunContext,
     ) -> Result<Option<GaussianProcess>, String> {
         let finite = self.values.iter().copied().filter(|y| y.is_finite());
         let worst = finite.clone().fold(f64::INFINITY, f64::min);
@@ -222,7 +226,7 @@ impl ObservedPoints {
         process: &GaussianProcess,
         acquisition: AcquisitionFunction,
         draw: &mut RandomStream,
-        run: &Run,
+        run: &RunContext,
     ) -> Result<Vec<f64>, String> {
         let dimension = process.kernel.lengths.len();
         let best = self.best_index().map_or(&self.places[0], |best| &self.places[best]);
@@ -234,7 +238,7 @@ impl ObservedPoints {
             let place = candidate_point(i, best, draw);
             tried.push((promise(&place), place));
             if i % 64 == 0 {
-                run.go_on()?;
+                run.check_cancelled()?;
             }
         }
         tried.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -5,6 +5,7 @@
 //! about (division by zero, overflow, invalid value) are errors, as under `np.seterr(all="raise")`.
 
 mod arguments;
+mod array_creation;
 mod arrays;
 mod big_integer;
 mod budget;
@@ -27,7 +28,7 @@ use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseErrorType, ParseOptions};
 
 use crate::tool_arguments::ToolArguments;
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 /// Maximum characters of an expression.
 const MAX_LENGTH: usize = 2_000;
@@ -35,7 +36,10 @@ const MAX_LENGTH: usize = 2_000;
 const MAX_DEPTH: u16 = 64;
 
 /// Runs the tool `calculate` with its arguments.
-pub(crate) fn run_calculate(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_calculate(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let value =
         value_of(arguments.string_value("expression")?).map_err(|error| error.to_string())?;
     Ok(Answer::from(value.json()))
@@ -66,7 +70,7 @@ fn value_of(text: &str) -> Result<value::PythonValue, ExpressionError> {
         let message = "expected one expression".to_owned();
         return Err(ExpressionError { message, position: 1 });
     };
-    evaluate::Evaluator::new(text).value(&expression.body)
+    evaluate::Evaluator::new(text).evaluate_value(&expression.body)
 }
 
 fn lower_first(text: &str) -> String {

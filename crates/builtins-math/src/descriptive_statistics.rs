@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::tool_arguments::{ToolArguments, escape_for_message};
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 /// Maximum numbers in one call. The gateway accepts no more elements in any case.
 pub(crate) const MAX_VALUES: usize = 100_000;
@@ -31,7 +31,10 @@ pub(crate) const METRICS: &[&str] = &[
 const DEFAULT: &[&str] = &["mean", "std", "min", "max", "median", "count"];
 
 /// Runs the tool `statistics` with its arguments.
-pub(crate) fn run_statistics(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_statistics(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let data = arguments.f64_list("data", 1..=MAX_VALUES)?;
     let metrics = requested_metrics(arguments)?;
     let sample = SortedSample::new(data);
@@ -235,7 +238,7 @@ pub(crate) fn compensated_sum(data: &[f64]) -> f64 {
 mod tests {
     use serde_json::json;
 
-    use crate::work::tests::{answer, fault};
+    use crate::tool_execution::tests::{answer, fault};
 
     #[test]
     fn known_figures() {

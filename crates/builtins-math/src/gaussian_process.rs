@@ -8,7 +8,7 @@
 
 use crate::descriptive_statistics::mean_and_variance;
 use crate::local_minimizers::{StoppingRule, nelder_mead};
-use crate::work::Run;
+use crate::tool_execution::RunContext;
 
 /// Matérn kernel: length scales, variance and noise.
 #[derive(Debug, Clone)]
@@ -39,6 +39,14 @@ impl MaternKernel {
     }
 }
 
+/// Predicted value of the function at one point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prediction {
+    pub(crate) mean: f64,
+    /// Standard deviation.
+    pub(crate) deviation: f64,
+}
+
 /// Gaussian process with observed values.
 #[derive(Debug, Clone)]
 pub(crate) struct GaussianProcess {
@@ -56,7 +64,7 @@ impl GaussianProcess {
         points: &[Vec<f64>],
         values: &[f64],
         initial: &MaternKernel,
-        run: &Run,
+        run: &RunContext,
     ) -> Result<Self, String> {
         let (mean, variance) = mean_and_variance(values);
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
@@ -88,14 +96,14 @@ impl GaussianProcess {
         Ok(Self { places: points.to_vec(), kernel, lower, weights, scale: (mean, deviation) })
     }
 
-    /// Returns mean and standard deviation at a point, in the scale of the process.
-    pub(crate) fn predict_at(&self, x: &[f64]) -> (f64, f64) {
+    /// Predicts the function's value at a point, in the scale of the process.
+    pub(crate) fn predict_at(&self, x: &[f64]) -> Prediction {
         let near: Vec<f64> =
             self.places.iter().map(|place| self.kernel.covariance_of(place, x)).collect();
         let mean = near.iter().zip(&self.weights).map(|(k, w)| k * w).sum();
         let v = solve_lower(&self.lower, &near);
         let variance = self.kernel.variance - v.iter().map(|v| v * v).sum::<f64>();
-        (mean, variance.max(0.0).sqrt())
+        Prediction { mean, deviation: variance.max(0.0).sqrt() }
     }
 }
 
@@ -161,7 +169,7 @@ fn solve_upper(lower: &[Vec<f64>], right: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{GaussianProcess, MaternKernel, cholesky_factor};
-    use crate::work::tests::endless;
+    use crate::tool_execution::tests::endless;
 
     #[test]
     fn a_factor_squares_to_its_matrix_and_what_is_not_positive_has_none() {
@@ -179,11 +187,11 @@ mod tests {
         let process = GaussianProcess::fit_kernel(&places, &values, &kernel, &endless()).unwrap();
         let (mean, deviation) = process.scale;
         for (x, y) in places.iter().zip(&values) {
-            let (found, unsure) = process.predict_at(x);
-            assert!((mean + deviation * found - y).abs() < 1e-3 && unsure < 1e-2);
+            let found = process.predict_at(x);
+            assert!((mean + deviation * found.mean - y).abs() < 1e-3 && found.deviation < 1e-2);
         }
-        let (between, unsure) = process.predict_at(&[0.5]);
-        assert!((mean + deviation * between - 3.0_f64.sin()).abs() < 0.02);
-        assert!(unsure < process.predict_at(&[3.0]).1);
+        let between = process.predict_at(&[0.5]);
+        assert!((mean + deviation * between.mean - 3.0_f64.sin()).abs() < 0.02);
+        assert!(between.deviation < process.predict_at(&[3.0]).deviation);
     }
 }

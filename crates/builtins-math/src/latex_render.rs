@@ -11,7 +11,7 @@ mod text_block;
 use serde_json::json;
 
 use crate::tool_arguments::ToolArguments;
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 /// Maximum characters of a formula.
 const LONGEST: usize = 2_000;
@@ -20,7 +20,10 @@ const WIDEST: usize = 2_000;
 const HIGHEST: usize = 200;
 
 /// Runs the tool `render_math` with its arguments.
-pub(crate) fn render_formula(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn render_formula(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let latex = arguments.string_value("latex")?;
     let format = arguments.one_of("format", "unicode", &["unicode", "ascii"])?;
     let length = latex.chars().count();

@@ -22,7 +22,7 @@ mod optimize;
 mod plot;
 mod random_streams;
 mod tool_arguments;
-mod work;
+mod tool_execution;
 
 use builtin_manifests::ToolFamily;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use tool::Clock;
 use tool::artifact::ArtifactStore;
 use tool_manifest::BuiltinTool;
 
-use work::{Shop, Work};
+use tool_execution::{SharedResources, ToolComputation};
 
 /// Names and implementations of all tools.
-const TOOLS: &[(&str, Work)] = &[
+const TOOLS: &[(&str, ToolComputation)] = &[
     ("calculate", calculate::run_calculate),
     ("statistics", descriptive_statistics::run_statistics),
     ("monte_carlo", monte_carlo::run_monte_carlo),
@@ -56,10 +56,18 @@ const TOOLS: &[(&str, Work)] = &[
 
 /// Creates the tools, in listing order. `clock` limits their time. Images are also stored as
 /// `artifacts`, if there is a store.
-pub fn all(clock: &Arc<dyn Clock>, artifacts: Option<Arc<dyn ArtifactStore>>) -> Vec<BuiltinTool> {
-    let shop = Shop::new(Arc::clone(clock), artifacts);
-    let made = |(name, work): &(&str, Work)| {
-        Some(ToolFamily::Math.registry().find_tool(name)?.with_executor(shop.executor(*work)))
+pub fn math_tools(
+    clock: &Arc<dyn Clock>,
+    artifacts: Option<Arc<dyn ArtifactStore>>,
+) -> Vec<BuiltinTool> {
+    let shared = SharedResources::new(Arc::clone(clock), artifacts);
+    let made = |(name, computation): &(&str, ToolComputation)| {
+        Some(
+            ToolFamily::Math
+                .registry()
+                .find_tool(name)?
+                .with_executor(shared.build_executor(*computation)),
+        )
     };
     TOOLS.iter().filter_map(made).collect()
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a simplex has one corner more than dimensions")]
 
-use crate::work::Run;
+use crate::tool_execution::RunContext;
 
 /// Result of a local minimization.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(crate) fn nelder_mead(
     x0: &[f64],
     mut f: impl FnMut(&[f64]) -> f64,
     stopping_rule: StoppingRule,
-    run: &Run,
+    run: &RunContext,
 ) -> Result<MinimizerResult, String> {
     let mut evaluations = 0;
     let mut value = |x: &[f64]| {
@@ -51,7 +51,7 @@ pub(crate) fn nelder_mead(
     let (mut iterations, mut converged) = (0, false);
     while iterations < stopping_rule.iterations {
         if iterations % 64 == 0 {
-            run.go_on()?;
+            run.check_cancelled()?;
         }
         if has_converged(&corners, stopping_rule.tolerance) {
             converged = true;
@@ -115,13 +115,13 @@ pub(crate) fn gradient_descent(
     x0: &[f64],
     mut f: impl FnMut(&[f64]) -> f64,
     stopping_rule: StoppingRule,
-    run: &Run,
+    run: &RunContext,
 ) -> Result<MinimizerResult, String> {
     let (mut x, mut value) = (x0.to_vec(), f(x0));
     let (mut evaluations, mut iterations, mut converged) = (1, 0, false);
     let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
     while iterations < stopping_rule.iterations {
-        run.go_on()?;
+        run.check_cancelled()?;
         let slope = numeric_gradient(&x, &mut f);
         evaluations += 2 * x.len();
         let steep = slope.iter().map(|g| g * g).sum::<f64>();

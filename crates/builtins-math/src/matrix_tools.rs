@@ -10,7 +10,7 @@ use faer::{Mat, Side, c64};
 use serde_json::{Map, Value, json};
 
 use crate::tool_arguments::ToolArguments;
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 use condition_number::UpperTriangle;
 
 /// Maximum rows and columns.
@@ -25,7 +25,10 @@ const LARGE_MATRIX_DIM: usize = 48;
 const WELL_CONDITIONED: f64 = 1e5;
 
 /// Runs the tool `matrix_solve` with its arguments.
-pub(crate) fn matrix_solve(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn matrix_solve(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let a = arguments.matrix_value("A", MAX_MATRIX_DIM)?;
     let b = arguments.f64_list("b", 1..=MAX_MATRIX_DIM)?;
     let (rows, columns) = (a.nrows(), a.ncols());
@@ -43,7 +46,7 @@ pub(crate) fn matrix_solve(arguments: ToolArguments<'_>, run: &Run) -> Result<An
         (refine_solution(&a, &b, |b| qr.solve_lstsq(b)), condition)
     } else {
         let condition = condition_or_singular(&a)?;
-        run.go_on()?;
+        run.check_cancelled()?;
         let qr = a.col_piv_qr();
         (refine_solution(&a, &b, |b| qr.solve_lstsq(b)), condition)
     };
@@ -65,7 +68,7 @@ fn well_conditioned(a: &Mat<f64>) -> Option<(faer::linalg::solvers::Qr<f64>, f64
         return None;
     }
     let qr = a.qr();
-    let condition = UpperTriangle::of(qr.thin_R()).condition_number()?;
+    let condition = UpperTriangle::from_upper_triangular(qr.thin_R()).condition_number()?;
     (condition < WELL_CONDITIONED).then_some((qr, condition))
 }
 
@@ -83,11 +86,11 @@ fn refine_solution(a: &Mat<f64>, b: &Mat<f64>, solve: impl Fn(&Mat<f64>) -> Mat<
 /// Runs the tool `matrix_eigenvalues` with its arguments.
 pub(crate) fn matrix_eigenvalues(
     arguments: ToolArguments<'_>,
-    run: &Run,
+    run: &RunContext,
 ) -> Result<Answer, String> {
     let a = square_matrix(arguments)?;
     let with_vectors = arguments.bool_or_false("vectors")?;
-    run.go_on()?;
+    run.check_cancelled()?;
     let symmetric = (0..a.nrows()).all(|i| (0..i).all(|j| (a[(i, j)] - a[(j, i)]).abs() == 0.0));
     if symmetric { symmetric_eigen(&a, with_vectors) } else { general_eigen(&a, with_vectors) }
 }
@@ -173,10 +176,10 @@ fn check_eigenvector(
 }
 
 /// Runs the tool `matrix_svd` with its arguments.
-pub(crate) fn matrix_svd(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn matrix_svd(arguments: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let a = arguments.matrix_value("A", MAX_MATRIX_DIM)?;
     let full = arguments.bool_or_false("full")?;
-    run.go_on()?;
+    run.check_cancelled()?;
     let found = if full { a.svd() } else { a.thin_svd() };
     let found = found.map_err(|_| no_convergence_error("singular values"))?;
     let values: Vec<f64> = found.S().column_vector().iter().copied().collect();
@@ -194,7 +197,10 @@ pub(crate) fn matrix_svd(arguments: ToolArguments<'_>, run: &Run) -> Result<Answ
 }
 
 /// Runs `matrix_op`: all operations, under the names of the research registry's native program.
-pub(crate) fn matrix_operation(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn matrix_operation(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let words = &["solve", "eigen", "svd", "inverse", "det"];
     arguments.string_value("operation")?;
     match arguments.one_of("operation", "solve", words)? {
@@ -206,19 +212,19 @@ pub(crate) fn matrix_operation(arguments: ToolArguments<'_>, run: &Run) -> Resul
     }
 }
 
-fn matrix_inverse(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn matrix_inverse(fields: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let a = square_matrix(fields)?;
     let condition = condition_or_singular(&a)?;
-    run.go_on()?;
+    run.check_cancelled()?;
     let inverse = a.partial_piv_lu().inverse();
     let mut answer = Map::new();
     answer.insert("inverse".to_owned(), json!(matrix_rows(&inverse)));
     with_condition_warning(answer, condition)
 }
 
-fn matrix_determinant(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn matrix_determinant(fields: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let a = square_matrix(fields)?;
-    run.go_on()?;
+    run.check_cancelled()?;
     let pivots = lu_pivots(a);
     // An intermediate product may overflow although the determinant does not.
     let sign: f64 = pivots.iter().map(|x| x.signum()).product();

@@ -9,7 +9,7 @@ mod metropolis_chain;
 use serde_json::{Value, json};
 
 use crate::tool_arguments::{ToolArguments, indexed_variable, variable_names_text};
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 use metropolis_chain::{SamplerSettings, run_chains};
 
 const DIMENSIONS: usize = 100;
@@ -24,7 +24,7 @@ const STEPS: u64 = 100_000_000;
 const APART: f64 = 1.01;
 
 /// Runs the tool `mcmc` with its arguments.
-pub(crate) fn run_mcmc(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_mcmc(arguments: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let x0 = arguments.f64_list("x0", 1..=DIMENSIONS)?;
     let dimension = x0.len();
     let variables = variable_names_text('x', dimension);

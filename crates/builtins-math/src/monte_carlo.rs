@@ -8,7 +8,7 @@ use crate::descriptive_statistics::SortedSample;
 use crate::histogram_bins::HistogramBins;
 use crate::random_streams::{RandomStream, map_blocks};
 use crate::tool_arguments::ToolArguments;
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 const MOST: usize = 1_000_000;
 const BLOCK: u64 = 8_192;
@@ -33,7 +33,10 @@ impl SampleDistribution {
 }
 
 /// Runs the tool `monte_carlo` with its arguments.
-pub(crate) fn run_monte_carlo(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_monte_carlo(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let known = "x, and x0 to x7, which are independent of each other; x is x0";
     let program = arguments.compile_field(
         "expression",
@@ -97,7 +100,7 @@ pub(crate) fn run_monte_carlo(arguments: ToolArguments<'_>, run: &Run) -> Result
 mod tests {
     use serde_json::json;
 
-    use crate::work::tests::{answer, fault};
+    use crate::tool_execution::tests::{answer, fault};
 
     #[test]
     fn known_integrals_come_out_within_their_errors() {

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::descriptive_statistics::{interpolate_quantile, mean_and_variance};
 use crate::random_streams::{RandomStream, RunningMoments, map_blocks};
 use crate::tool_arguments::{ToolArguments, indexed_variable, variable_names_text};
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 /// Maximum samples of an integral.
 const MOST: u64 = 1_000_000_000;
@@ -18,7 +18,7 @@ const DRAWN: u64 = 1_000_000_000;
 /// Runs the tool `monte_carlo_native` with its arguments.
 pub(crate) fn run_monte_carlo_native(
     arguments: ToolArguments<'_>,
-    run: &Run,
+    run: &RunContext,
 ) -> Result<Answer, String> {
     match arguments.one_of("operation", "integrate", &["integrate", "pi", "bootstrap"])? {
         "pi" => estimate_pi(arguments, run),
@@ -27,7 +27,7 @@ pub(crate) fn run_monte_carlo_native(
     }
 }
 
-fn run_integrate(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn run_integrate(fields: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let bounds = fields.interval_list("bounds", DIMENSIONS)?;
     let samples = fields.integer_in("n_samples", 10_000, 2..=MOST)?;
     let seed = fields.integer_in("seed", 42, 0..=u64::MAX)?;
@@ -76,7 +76,7 @@ fn run_integrate(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String>
 fn sample_mean<F: FnMut(&[f64]) -> f64>(
     (samples, seed): (u64, u64),
     bounds: &[(f64, f64)],
-    run: &Run,
+    run: &RunContext,
     function: impl Fn() -> F + Sync,
 ) -> Result<RunningMoments, String> {
     let blocks = map_blocks((samples, BLOCK), seed, run, |mut stream, length| {
@@ -104,7 +104,7 @@ fn draw_point(x: &mut [f64], bounds: &[(f64, f64)], stream: &mut RandomStream) {
     }
 }
 
-fn estimate_pi(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn estimate_pi(fields: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let samples = fields.integer_in("n_samples", 100_000, 2..=MOST)?;
     let seed = fields.integer_in("seed", 42, 0..=u64::MAX)?;
     let unit = [(0.0, 1.0), (0.0, 1.0)];
@@ -120,7 +120,7 @@ fn estimate_pi(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
     .into())
 }
 
-fn run_bootstrap(fields: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn run_bootstrap(fields: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let mut data = fields.f64_list("data", 2..=crate::descriptive_statistics::MAX_VALUES)?;
     let resamples = fields.integer_in("n_samples", 10_000, 100..=1_000_000)?;
     let seed = fields.integer_in("seed", 42, 0..=u64::MAX)?;
@@ -184,7 +184,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use crate::work::tests::{answer, fault};
+    use crate::tool_execution::tests::{answer, fault};
 
     fn close(args: &Value, expected: f64) {
         let found = answer("monte_carlo_native", args);

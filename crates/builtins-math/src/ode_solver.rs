@@ -9,8 +9,8 @@ mod right_hand_side;
 use serde_json::{Value, json};
 
 use crate::tool_arguments::ToolArguments;
-use crate::work::{Answer, Run};
-use dormand_prince::{AcceptedStep, Rk45Integrator};
+use crate::tool_execution::{Answer, RunContext};
+use dormand_prince::{AcceptedStep, Rk45Integrator, Tolerances};
 
 /// Maximum numbers of a state, and of an answer.
 const STATE: usize = 1_000;
@@ -19,10 +19,13 @@ const WRITTEN: usize = 400_000;
 const TIMES: usize = 100_000;
 
 /// Runs the tool `solve_ode` with its arguments.
-pub(crate) fn solve_ode(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn solve_ode(arguments: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     let y0 = arguments.f64_list("y0", 1..=STATE)?;
     let (start, end) = time_span(arguments)?;
-    let (rtol, atol) = (arguments.positive_or("rtol", 1e-6)?, arguments.positive_or("atol", 1e-9)?);
+    let tolerances = Tolerances {
+        relative: arguments.positive_or("rtol", 1e-6)?,
+        absolute: arguments.positive_or("atol", 1e-9)?,
+    };
     let most = arguments.usize_in("max_steps", 10_000, 1..=10_000_000)?;
     let wanted = output_times(arguments, (start, end))?;
     let mut system = right_hand_side::parse_system(arguments, y0.len())?;
@@ -30,10 +33,10 @@ pub(crate) fn solve_ode(arguments: ToolArguments<'_>, run: &Run) -> Result<Answe
     let mut kept =
         TrajectoryRecorder { wanted, next: 0, t: Vec::new(), y: Vec::new(), forward: end > start };
     kept.record_start(start, &y0);
-    let mut walk = Rk45Integrator::new(&mut *system, (start, end), y0, (rtol, atol))?;
+    let mut walk = Rk45Integrator::new(&mut *system, (start, end), y0, tolerances)?;
     while let Some(step) = walk.advance_step(&mut *system)? {
         if step.number % 64 == 0 {
-            run.go_on()?;
+            run.check_cancelled()?;
         }
         if step.number > most {
             let at = step.t;

@@ -7,7 +7,7 @@ use crate::local_minimizers::{self, StoppingRule};
 use crate::tool_arguments::{
     ToolArguments, compile_expression, indexed_variable, variable_names_text,
 };
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 const DIMENSIONS: usize = 100;
 
@@ -34,7 +34,10 @@ const NAMED: &[NamedObjective] = &[
 ];
 
 /// Runs the tool `optimize` with its arguments.
-pub(crate) fn run_optimize(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn run_optimize(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let x0 = arguments.f64_list("x0", 1..=DIMENSIONS)?;
     let method = arguments.one_of("method", "nelder_mead", &["nelder_mead", "gradient_descent"])?;
     let greatest = arguments.one_of("mode", "minimize", &["minimize", "maximize"])? == "maximize";

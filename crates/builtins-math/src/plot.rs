@@ -11,24 +11,34 @@ mod sixel;
 
 pub(crate) use plot_tools::{plot_braille, plot_function, plot_histogram, plot_sixel};
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use crate::image_content::EncodedImage;
 use crate::tool_arguments::ToolArguments;
-use crate::work::Answer;
+use crate::tool_execution::Answer;
 
 /// Maximum points of all lines together.
 const POINTS: usize = 50_000;
 /// Maximum lines of a chart.
 const LINES: usize = 12;
 /// Limits of columns and rows of a text plot.
-const COLUMNS: (usize, usize) = (24, 400);
-const ROWS: (usize, usize) = (6, 200);
+const COLUMNS: RangeInclusive<usize> = 24..=400;
+const ROWS: RangeInclusive<usize> = 6..=200;
 /// Limits of an image's width and height in pixels.
-const WIDE: (usize, usize) = (160, 2_000);
-const HIGH: (usize, usize) = (120, 1_500);
-/// Pixels per character of a text plot.
-const CELL: (usize, usize) = (10, 20);
+const WIDTHS: RangeInclusive<usize> = 160..=2_000;
+const HEIGHTS: RangeInclusive<usize> = 120..=1_500;
+/// Pixels per character of a text plot, in width and height.
+const CELL_WIDTH: usize = 10;
+const CELL_HEIGHT: usize = 20;
+
+/// Size of an image in pixels.
+#[derive(Debug, Clone, Copy)]
+struct PixelSize {
+    width: usize,
+    height: usize,
+}
 
 /// Drawing style of the points in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +90,8 @@ impl Chart {
     /// Renders the answer in the requested `format`; images include the text plot.
     fn to_result(&self, fields: ToolArguments<'_>, more: Value) -> Result<Answer, String> {
         let format = fields.one_of("format", "text", &["text", "png", "svg"])?;
-        let columns = fields.usize_in("width", 80, COLUMNS.0..=COLUMNS.1)?;
-        let rows = fields.usize_in("height", 20, ROWS.0..=ROWS.1)?;
+        let columns = fields.usize_in("width", 80, COLUMNS)?;
+        let rows = fields.usize_in("height", 20, ROWS)?;
         let mut value = self.ranges_json();
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
             value.insert("plot".to_owned(), json!(braille::draw_braille(self, (columns, rows))));
@@ -91,16 +101,21 @@ impl Chart {
         if format == "text" {
             return Ok(value.into());
         }
-        let size =
-            ((columns * CELL.0).clamp(WIDE.0, WIDE.1), (rows * CELL.1).clamp(HIGH.0, HIGH.1));
+        let size = PixelSize {
+            width: (columns * CELL_WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end()),
+            height: (rows * CELL_HEIGHT).clamp(*HEIGHTS.start(), *HEIGHTS.end()),
+        };
         let picture = self.to_image(format, size)?;
         if let Some(value) = value.as_object_mut() {
-            value.insert("dimensions".to_owned(), json!({ "width": size.0, "height": size.1 }));
+            value.insert(
+                "dimensions".to_owned(),
+                json!({ "width": size.width, "height": size.height }),
+            );
         }
         Ok(Answer { value, picture: Some(picture), exact: None })
     }
 
-    fn to_image(&self, format: &str, size: (usize, usize)) -> Result<EncodedImage, String> {
+    fn to_image(&self, format: &str, size: PixelSize) -> Result<EncodedImage, String> {
         Ok(match format {
             "svg" => EncodedImage {
                 bytes: raster::render_svg(self, size)?.into(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::work::Run;
+use crate::tool_execution::RunContext;
 
 /// xoshiro256++: fast, without known defects that affect simulations.
 pub(crate) type RandomStream = Xoshiro256PlusPlus;
@@ -33,7 +33,7 @@ fn mix_seed(seed: u64) -> u64 {
 pub(crate) fn map_blocks<T: Send>(
     (total, size): (u64, u64),
     seed: u64,
-    run: &Run,
+    run: &RunContext,
     map_block: impl Fn(RandomStream, u64) -> T + Sync,
 ) -> Result<Vec<T>, String> {
     let count = total.div_ceil(size);
@@ -47,7 +47,7 @@ pub(crate) fn map_blocks<T: Send>(
             if block >= count {
                 break;
             }
-            if let Err(why) = run.go_on() {
+            if let Err(why) = run.check_cancelled() {
                 if let Ok(mut stopped) = stopped.lock() {
                     stopped.get_or_insert(why);
                 }
@@ -118,7 +118,7 @@ mod tests {
     use rand::RngExt as _;
 
     use super::{block_stream, map_blocks};
-    use crate::work::tests::endless;
+    use crate::tool_execution::tests::endless;
 
     #[test]
     fn blocks_come_in_order_and_cover_all() {

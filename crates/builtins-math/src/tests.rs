@@ -15,7 +15,7 @@ use tool::{
     RecordedCall, SourceName, ToolCall, ToolKey, WallTime,
 };
 
-use crate::{TOOLS, all};
+use crate::{TOOLS, math_tools};
 
 #[derive(Debug)]
 struct Still;
@@ -57,7 +57,8 @@ pub(crate) async fn execute(
     gives_up: bool,
 ) -> Result<Outcome, ExecuteError> {
     let clock: Arc<dyn Clock> = Arc::new(Still);
-    let builtin = all(&clock, None).into_iter().find(|it| it.tool.name.as_str() == name).unwrap();
+    let builtin =
+        math_tools(&clock, None).into_iter().find(|it| it.tool.name.as_str() == name).unwrap();
     let key = ToolKey {
         org: Org::default(),
         source: SourceName::new("builtin").unwrap(),
@@ -120,7 +121,7 @@ fn each_entry_has_a_function_and_each_function_an_entry() {
 #[tokio::test]
 async fn every_example_is_what_happens() {
     let clock: Arc<dyn Clock> = Arc::new(Still);
-    let tools = all(&clock, None);
+    let tools = math_tools(&clock, None);
     for entry in declared() {
         let name = entry["name"].as_str().unwrap();
         let tool = &tools.iter().find(|it| it.tool.name.as_str() == name).unwrap().tool;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use symplex::prelude::{Assumption, Ex, SymplexError};
+use tool::display_text::truncate_and_escape_debug;
 
 use crate::cas_lowering::SymbolTable;
 use crate::equation_parser::{self, EquationNode};
@@ -119,7 +120,7 @@ fn build_problem(
     let unknowns = choose_unknowns(asked.variable.as_deref(), &names)?;
     let assumed = asked.assume.clone().unwrap_or_default();
     if let Some(strange) = assumed.keys().find(|name| !names.contains(name)) {
-        let strange: String = strange.chars().take(40).flat_map(char::escape_debug).collect();
+        let strange = truncate_and_escape_debug(strange, 40);
         return Err(format!("`assume`: `{strange}` does not occur in the equation"));
     }
     // `Abs` and `sign` take real numbers, unless an assumption says otherwise.
@@ -157,7 +158,7 @@ fn choose_unknowns(variable: Option<&str>, names: &[String]) -> Result<Vec<Strin
         // product.
         return match names {
             [only] if only.chars().filter(|c| c.is_alphabetic()).count() > 1 => {
-                let only: String = only.chars().take(40).flat_map(char::escape_debug).collect();
+                let only = truncate_and_escape_debug(only, 40);
                 Err(format!(
                     "`variable`: use `{only}` if that is the unknown; write a product with `*`"
                 ))
@@ -175,7 +176,7 @@ fn choose_unknowns(variable: Option<&str>, names: &[String]) -> Result<Vec<Strin
     for name in variable.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
         let known = names.iter().any(|known| known == name);
         if !known && !names.is_empty() {
-            let shown: String = name.chars().take(40).flat_map(char::escape_debug).collect();
+            let shown = truncate_and_escape_debug(name, 40);
             let names = names.join(", ");
             return Err(format!(
                 "`variable`: `{shown}` does not occur in the equation; its names are {names}"
@@ -205,7 +206,7 @@ fn solve_single(
             return Err(unsolvable_message(problem, ""));
         }
         Ok(roots) => roots,
-        Err(error) => return classify_solver_error(problem, &error).map(|()| Vec::new()),
+        Err(error) => return classify_solver_error(problem, &error),
     };
     Ok(roots.into_iter().map(|root| vec![(unknown.to_owned(), root)]).collect())
 }
@@ -224,10 +225,13 @@ fn is_excluded_by_assumption(problem: &EquationProblem, equation: &Ex, symbol: &
     matches!(roots, Ok(roots) if !roots.is_empty())
 }
 
-/// Returns `Ok` if it is certain that there is no solution.
-fn classify_solver_error(problem: &EquationProblem, error: &SymplexError) -> Result<(), String> {
+/// Returns no solutions if it is certain that there are none.
+fn classify_solver_error(
+    problem: &EquationProblem,
+    error: &SymplexError,
+) -> Result<Vec<SolutionValues>, String> {
     match error {
-        SymplexError::NoSolution { .. } => Ok(()),
+        SymplexError::NoSolution { .. } => Ok(Vec::new()),
         SymplexError::InfiniteSolutions { .. } => {
             let unknowns = problem.unknowns.join(", ");
             Err(format!("every value of {unknowns} is a solution, or infinitely many are"))

@@ -32,22 +32,22 @@ impl BuiltinSource {
         let registry = ToolFamily::General.registry().with_restrictions(&dependencies.restrictions);
         let mut builtins = build_pure_tools(&registry, clock);
         builtins.extend(build_io_tools(&registry, dependencies, clock));
-        let (mut caged, cages) =
+        let (mut sandboxed, sandboxes) =
             (build_sandboxed_tools(&registry, dependencies, clock), dependencies.sandboxes.clone());
         if let Some(base) =
             dependencies.file_roots.as_ref().and_then(|files| files.default_folder())
         {
             builtins
                 .iter_mut()
-                .chain(&mut caged)
+                .chain(&mut sandboxed)
                 .for_each(|builtin| builtin.set_base_folder(&base));
         }
         let (narrowings, problems) = (dependencies.restrictions.clone(), Vec::new());
         Self {
             name: source_name(),
             plain_tools: builtins,
-            sandboxed_tools: caged,
-            sandboxes: cages,
+            sandboxed_tools: sandboxed,
+            sandboxes,
             restrictions: narrowings,
             problems,
         }
@@ -87,7 +87,7 @@ impl BuiltinSource {
     async fn list_offers(&self) -> SourceListing {
         let mut all: Vec<&BuiltinTool> = self.plain_tools.iter().collect();
         let mut problems = match &self.sandboxes {
-            Some(cages) => match cages.usable_level().await {
+            Some(sandboxes) => match sandboxes.usable_level().await {
                 Ok(tier) => {
                     let unfit = SandboxProvider::command_limitation(tier);
                     let (fit, not): (Vec<_>, Vec<_>) = self
@@ -101,7 +101,7 @@ impl BuiltinSource {
                 Err(why) => unavailable_tools(
                     &self.sandboxed_tools.iter().collect::<Vec<_>>(),
                     &why,
-                    cages.fix_hint().await,
+                    sandboxes.fix_hint().await,
                 ),
             },
             None => Vec::new(),

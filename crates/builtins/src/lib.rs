@@ -88,18 +88,18 @@ fn build_sandboxed_tools(
     means: &ToolDependencies,
     clock: &Arc<dyn Clock>,
 ) -> Vec<BuiltinTool> {
-    let Some(cages) = &means.sandboxes else { return Vec::new() };
-    let workers = Arc::new(worker_pool::WorkerPool::new(Arc::clone(cages)));
+    let Some(sandboxes) = &means.sandboxes else { return Vec::new() };
+    let workers = Arc::new(worker_pool::WorkerPool::new(Arc::clone(sandboxes)));
     let files = means.file_roots.as_ref();
     let git = files.and_then(|files| {
-        let readers = Arc::new(worker_pool::FolderReaderPool::new(Arc::clone(cages)));
+        let readers = Arc::new(worker_pool::FolderReaderPool::new(Arc::clone(sandboxes)));
         code::git_status::build_tool(registry, files, &readers)
     });
     let made = [
         git,
         data::sql_query::build_tool(registry, &workers),
         code::python_eval::build_tool(registry, &workers),
-        cages.work_dir().and_then(|_| code::run_shell::build_tool(registry, cages, clock)),
+        sandboxes.work_dir().and_then(|_| code::run_shell::build_tool(registry, sandboxes, clock)),
     ];
     made.into_iter().flatten().collect()
 }
@@ -123,9 +123,10 @@ fn build_io_tools(
         ]
     });
     let web = means.egress.iter().flat_map(|egress| {
+        let [get, post] = web::http_request::build_tools(registry, egress, clock);
         [
-            web::http_get::build_tool(registry, egress.clone(), Arc::clone(clock)),
-            web::http_post::build_tool(registry, egress.clone(), Arc::clone(clock)),
+            get,
+            post,
             web::web_search::build_tool(registry, egress.clone(), &means.endpoints),
             web::fetch_wikipedia::build_tool(registry, egress.clone(), &means.endpoints),
         ]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use testkit::json_expectation::contains_json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, StoredArtifact};
+use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, ByteRange, StoredArtifact};
 use tool::{BoxFuture, Caller, OutcomeBody};
 
 use crate::tests::{clock, execute};
@@ -164,14 +164,14 @@ impl ArtifactStore for Aside {
         &'a self,
         _: &'a Caller,
         id: &'a str,
-        (start, max_bytes): (u64, usize),
+        ByteRange { offset, max_bytes }: ByteRange,
     ) -> BoxFuture<'a, Result<ArtifactChunk, ArtifactError>> {
         Box::pin(async move {
             if id != "art_1" {
                 return Err(ArtifactError::NotFound);
             }
             let all = Bytes::from_static(b"an answer kept aside");
-            let start = usize::try_from(start).unwrap().min(all.len());
+            let start = usize::try_from(offset).unwrap().min(all.len());
             let bytes = all.slice(start..(start + max_bytes).min(all.len()));
             Ok(ArtifactChunk { bytes, total_bytes: all.len() as u64 })
         })

@@ -2,12 +2,12 @@
 //! sandboxed commands.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use sandbox::process::{ChildProcess, CommandSpec, ProcessLauncher};
+use sandbox::process::{ChildProcess, CommandSpec, ProcessLauncher, ResourceUsage};
 use sandbox::{SandboxLevel, SandboxSpec, SandboxSupport, detect_support};
 use tokio::sync::OnceCell;
 use tool::SandboxUsage;
+use tool::clock::duration_millis;
 
 /// Process launcher, working directory and minimum sandbox level of the tools that run code.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl SandboxProvider {
     /// Returns a hint on how to make the missing sandbox level available.
     pub async fn fix_hint(&self) -> &'static str {
         if self.sandbox_support().await.best_level().is_some() {
-            "allow user namespaces for this user, or set `server: { cage: fenced }` in the configuration"
+            "allow user namespaces for this user, or set `server: { min_sandbox: fenced }` in the configuration"
         } else {
             "use a kernel with Landlock and seccomp, and a container that allows them"
         }
@@ -102,22 +102,18 @@ impl SandboxProvider {
     }
 }
 
-/// Builds the recorded resource usage of a sandboxed call, in milliseconds and KiB.
-pub(crate) fn sandbox_usage(
-    level: SandboxLevel,
-    cpu_and_memory: Option<(u64, u64)>,
-) -> SandboxUsage {
-    let (cpu_ms, peak_kib) = cpu_and_memory.unzip();
-    SandboxUsage { tier: level.as_str().to_owned(), cpu_ms, peak_kib }
+/// Builds the recorded resource usage of a sandboxed call.
+pub(crate) fn sandbox_usage(level: SandboxLevel, usage: Option<ResourceUsage>) -> SandboxUsage {
+    SandboxUsage {
+        tier: level.as_str().to_owned(),
+        cpu_ms: usage.map(|it| duration_millis(it.cpu_time)),
+        peak_kib: usage.map(|it| it.peak_kib),
+    }
 }
 
 /// Builds the recorded resource usage of a child process that has ended.
 pub(crate) fn child_usage(level: SandboxLevel, child: &ChildProcess) -> SandboxUsage {
-    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    sandbox_usage(
-        level,
-        child.resource_usage().map(|used| (milliseconds(used.cpu_time), used.peak_kib)),
-    )
+    sandbox_usage(level, child.resource_usage())
 }
 
 /// The environment of commands. Contains nothing of Toolkeep's own environment.

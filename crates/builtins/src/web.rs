@@ -3,11 +3,10 @@
 mod endpoint_client;
 pub(crate) mod fetch_wikipedia;
 mod html_tokenizer;
-pub(crate) mod http_get;
-pub(crate) mod http_post;
-mod http_request;
+pub(crate) mod http_request;
 pub(crate) mod web_search;
 
+pub(crate) use endpoint_client::DownloadLimits;
 pub use endpoint_client::WebEndpoint;
 pub use web_search::SearchEngine;
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandbox::process::{ChildExit, ChildProcess, CommandSpec, EnvValue};
-use sandbox::{EXIT_MEMORY_LIMIT, SandboxLevel, SandboxSpec};
+use sandbox::{EXIT_MEMORY_LIMIT, ProgramSource, SandboxLevel, SandboxSpec};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tool::{CallContext, ErrorCode, ExecuteError, ExecutionState, Json, JsonLimits, Outcome};
@@ -189,16 +189,16 @@ impl WorkerPool {
 
     async fn spawn_worker(&self) -> Result<WorkerProcess, String> {
         let tier = self.sandboxes.usable_level().await?;
-        let mut cage = SandboxSpec::new(tier);
-        cage.runs_own_binary = true;
-        cage.limits.address_space_bytes = ADDRESS_SPACE_BYTES;
-        cage.limits.total_memory_bytes = ADDRESS_SPACE_BYTES;
-        cage.limits.cpu_seconds = CPU_SECONDS;
-        cage.limits.file_bytes = 0;
-        cage.limits.max_tasks = 4;
+        let mut sandbox_spec = SandboxSpec::new(tier);
+        sandbox_spec.program = ProgramSource::OwnBinary;
+        sandbox_spec.limits.address_space_bytes = ADDRESS_SPACE_BYTES;
+        sandbox_spec.limits.total_memory_bytes = ADDRESS_SPACE_BYTES;
+        sandbox_spec.limits.cpu_seconds = CPU_SECONDS;
+        sandbox_spec.limits.file_bytes = 0;
+        sandbox_spec.limits.max_tasks = 4;
         WorkerProcess::spawn_process(
             &self.sandboxes,
-            cage,
+            sandbox_spec,
             (vec![POOL_WORKER_COMMAND.to_owned()], "/".into(), Vec::new()),
         )
         .await
@@ -209,22 +209,23 @@ impl WorkerPool {
 type UsageCallback<'a> = &'a (dyn Fn(tool::SandboxUsage) + Send + Sync);
 
 impl WorkerProcess {
-    /// Starts this binary in `cage` with these arguments, working directory and environment.
+    /// Starts this binary in `sandbox` with these arguments, working directory and environment.
     async fn spawn_process(
-        cages: &SandboxProvider,
-        cage: SandboxSpec,
+        sandboxes: &SandboxProvider,
+        sandbox_spec: SandboxSpec,
         (args, cwd, env): (Vec<String>, PathBuf, Vec<(String, EnvValue)>),
     ) -> Result<Self, String> {
-        let tier = cage.level;
+        let tier = sandbox_spec.level;
         let spec = CommandSpec {
             command: "toolkeep".to_owned(),
             args,
             env,
             clear_env: true,
             cwd: Some(cwd),
-            sandbox: Some(cage),
+            sandbox: Some(sandbox_spec),
         };
-        let mut child = cages.launcher().spawn_child(&spec).map_err(|error| error.to_string())?;
+        let mut child =
+            sandboxes.launcher().spawn_child(&spec).map_err(|error| error.to_string())?;
         child.wait_started().await.map_err(|error| error.to_string())?;
         let (stdin, stdout) = (child.take_stdin(), child.take_stdout());
         // The standard error of a worker is discarded, so that a full pipe cannot block it.

@@ -10,7 +10,7 @@ mod validation_cost;
 use std::fmt;
 use std::sync::OnceLock;
 
-use json::JsonCursor;
+use json::{JsonCursor, json_pointer};
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use tool::{CallArguments, Json, JsonLimits};
@@ -66,7 +66,7 @@ impl ArgumentError {
     /// all arguments.
     pub fn member_name(&self) -> Option<String> {
         let name = self.pointer.strip_prefix('/').filter(|name| !name.contains('/'))?;
-        Some(name.replace("~1", "/").replace("~0", "~"))
+        Some(json_pointer::unescape_segment(name))
     }
 }
 
@@ -249,12 +249,16 @@ mod tests {
             "the input schema's `type` is \"dict\", not \"object\""
         );
         assert!(
-            error(json!({"properties": {"a": {"type": "nonsense"}}})).contains("cannot be used")
+            error(json!({"properties": {"a": {"type": "nonsense"}}}))
+                .starts_with("invalid input schema: ")
         );
-        assert!(error(json!({"$ref": "http://127.0.0.1:9/x"})).contains("cannot be used"));
-        assert!(error(json!({"$ref": "file:///etc/passwd"})).contains("cannot be used"));
         assert!(
-            error(json!({"properties": {"a": {"pattern": "(?=x)y"}}})).contains("cannot be used")
+            error(json!({"$ref": "http://127.0.0.1:9/x"})).starts_with("invalid input schema: ")
+        );
+        assert!(error(json!({"$ref": "file:///etc/passwd"})).starts_with("invalid input schema: "));
+        assert!(
+            error(json!({"properties": {"a": {"pattern": "(?=x)y"}}}))
+                .starts_with("invalid input schema: ")
         );
         let many = json!({"anyOf": (0..2_001).map(|_| json!({})).collect::<Vec<_>>()});
         assert!(error(many).contains("the maximum is 2000"));

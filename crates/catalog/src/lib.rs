@@ -5,7 +5,6 @@
 //! with. This crate does no I/O and knows neither sources nor policy.
 
 pub mod canonical_json;
-pub mod catalog_diff;
 pub mod catalog_entry;
 mod companion_items;
 pub mod current_snapshot;
@@ -19,7 +18,6 @@ mod sharded_table;
 pub mod source_catalog;
 pub mod tool_registry;
 
-pub use catalog_diff::CatalogDiff;
 pub use catalog_entry::CatalogEntry;
 pub use companion_items::CompanionItem;
 pub use current_snapshot::{CatalogSnapshot, CurrentSnapshot};
@@ -27,5 +25,5 @@ pub use input_schema::{ArgumentError, InputSchema};
 pub use merged_catalog::{Catalog, ToolPosition};
 pub use merged_source::MergedSource;
 pub use pin::{Pin, PinState};
-pub use source_catalog::{BlockedTool, SourceCatalog, SourceState};
+pub use source_catalog::{BlockedTool, SourceCatalog, SourceDefinition, SourceState};
 pub use tool_registry::{ConflictPolicy, ToolRegistry};

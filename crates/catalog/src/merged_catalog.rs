@@ -15,6 +15,7 @@ use crate::name_claims::{
 use crate::sharded_table::ShardedTable;
 use crate::source_catalog::SourceCatalog;
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
+use tool::source::ToolAlias;
 
 /// All current items. Immutable and versioned; a call keeps the catalog that it started with.
 /// Unchanged parts are shared with the previous catalog.
@@ -216,8 +217,8 @@ impl Catalog {
     fn resolve_aliases(&self) -> FastMap<String, ToolPosition> {
         let mut aliases = FastMap::<String, ToolPosition>::default();
         let shelves = self.list_sources().filter(|shelf| !shelf.aliases.is_empty());
-        for (alias, name) in shelves.flat_map(|shelf| &shelf.aliases) {
-            let Some((at, _)) = self.find_by_name(name.as_str()) else { continue };
+        for ToolAlias { alias, tool_name } in shelves.flat_map(|shelf| &shelf.aliases) {
+            let Some((at, _)) = self.find_by_name(tool_name.as_str()) else { continue };
             // An alias that looks like another tool's name would be a disguise.
             let (taken, _) = self.resolve_class(confusable_class(
                 &self.hash_state,

@@ -126,6 +126,15 @@ impl PinChange {
     }
 }
 
+/// Next pin of a tool after its definition was observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinUpdate {
+    /// Pin to store.
+    pub pin: Pin,
+    /// Change to report, if any.
+    pub change: Option<PinChange>,
+}
+
 /// Returns true if this definition may be called, according to its pin and the source's trust.
 pub fn is_callable(pin: Option<&Pin>, trust: SourceTrust, digest: Digest) -> bool {
     match pin {
@@ -142,7 +151,7 @@ pub fn observe_definition(
     trust: SourceTrust,
     observed: ObservedDefinition,
     is_first_listing: bool,
-) -> Option<(Pin, Option<PinChange>)> {
+) -> Option<PinUpdate> {
     let Some(pin) = pin else { return Some(new_pin(trust, observed, is_first_listing)) };
     let is_active = pin.active.as_ref().is_some_and(|active| active.digest == observed.digest);
     if is_active && pin.state == PinState::Active {
@@ -153,14 +162,12 @@ pub fn observe_definition(
         next.state = PinState::Active;
         next.pending = None;
         next.active = Some(observed);
-        return Some((
-            next,
-            Some(if is_active { PinChange::Restored } else { PinChange::Changed }),
-        ));
+        let change = if is_active { PinChange::Restored } else { PinChange::Changed };
+        return Some(PinUpdate { pin: next, change: Some(change) });
     }
     if is_active && pin.state == PinState::Retired {
         next.state = PinState::Active;
-        return Some((next, Some(PinChange::Restored)));
+        return Some(PinUpdate { pin: next, change: Some(PinChange::Restored) });
     }
     if pin.state.needs_review()
         && pin.pending.as_ref().is_some_and(|old| old.digest == observed.digest)
@@ -176,10 +183,10 @@ pub fn observe_definition(
         }
     };
     (next.state, next.pending) = (state, Some(observed));
-    Some((next, change))
+    Some(PinUpdate { pin: next, change })
 }
 
-fn new_pin(trust: SourceTrust, seen: ObservedDefinition, first: bool) -> (Pin, Option<PinChange>) {
+fn new_pin(trust: SourceTrust, seen: ObservedDefinition, first: bool) -> PinUpdate {
     let active = match trust {
         SourceTrust::Full => true,
         SourceTrust::FirstUse => first && !seen.has_invisible_chars,
@@ -194,10 +201,11 @@ fn new_pin(trust: SourceTrust, seen: ObservedDefinition, first: bool) -> (Pin, O
         reason: None,
     };
     if active {
-        (Pin { active: Some(seen), ..blank }, Some(PinChange::Activated))
+        let pin = Pin { active: Some(seen), ..blank };
+        PinUpdate { pin, change: Some(PinChange::Activated) }
     } else {
         let pin = Pin { state: PinState::Pending, pending: Some(seen), ..blank };
-        (pin, Some(PinChange::Pending))
+        PinUpdate { pin, change: Some(PinChange::Pending) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tool::source::SourceErrorKind;
+use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
     CatalogItem, Digest, Durability, Json, Org, Problem, Prompt, Resource, SourceError,
     SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
@@ -54,6 +54,19 @@ pub struct BlockedTool {
     pub is_method: bool,
 }
 
+/// A definition of a source that has a pin.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceDefinition<'a> {
+    /// Name of the pin.
+    pub pin_name: &'a ToolName,
+    /// Digest of the definition.
+    pub digest: Digest,
+    /// Text as received.
+    pub raw_definition: &'a Json,
+    /// True if the text contains invisible characters.
+    pub has_invisible_chars: bool,
+}
+
 /// Catalog of one source. Immutable.
 #[derive(Debug, Clone)]
 pub struct SourceCatalog {
@@ -89,8 +102,8 @@ pub struct SourceCatalog {
     pub problems: Vec<Problem>,
     /// Time since when the listing is stale.
     pub stale_since: Option<WallTime>,
-    /// Aliases of its tools, each with the tool's own name.
-    pub aliases: Vec<(ToolName, ToolName)>,
+    /// Aliases of its tools.
+    pub aliases: Vec<ToolAlias>,
     /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
 }
@@ -283,19 +296,19 @@ impl SourceCatalog {
         !has && self.companion_items.iter().any(|beside| is(beside))
     }
 
-    /// Iterates over all pinned definitions except blocked tools: names, digests, texts as
-    /// received, and whether they contain invisible characters.
-    pub fn observed_definitions(&self) -> impl Iterator<Item = (&ToolName, Digest, &Json, bool)> {
-        let entries = self.tools.iter().chain(&self.methods).map(|entry| {
-            (
-                &entry.tool_key.name,
-                entry.definition_digest,
-                &entry.tool.raw_definition,
-                entry.has_invisible_chars,
-            )
+    /// Iterates over all pinned definitions except blocked tools.
+    pub fn observed_definitions(&self) -> impl Iterator<Item = SourceDefinition<'_>> {
+        let entries = self.tools.iter().chain(&self.methods).map(|entry| SourceDefinition {
+            pin_name: &entry.tool_key.name,
+            digest: entry.definition_digest,
+            raw_definition: &entry.tool.raw_definition,
+            has_invisible_chars: entry.has_invisible_chars,
         });
-        let beside = self.companion_items.iter().map(|it| {
-            (&it.pin_name, it.definition_digest, &it.raw_definition, it.has_invisible_chars)
+        let beside = self.companion_items.iter().map(|it| SourceDefinition {
+            pin_name: &it.pin_name,
+            digest: it.definition_digest,
+            raw_definition: &it.raw_definition,
+            has_invisible_chars: it.has_invisible_chars,
         });
         entries.chain(beside)
     }

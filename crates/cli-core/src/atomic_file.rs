@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rooted_fs::private_file;
 
@@ -23,15 +23,6 @@ pub fn replace_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(_) => None,
     };
     private_file::replace_with_permissions(&file, bytes, permissions)
-}
-
-/// Returns an unused file name in the same directory.
-pub fn temporary_path(file: &Path) -> io::Result<PathBuf> {
-    let name = file.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.new", uuid::Uuid::new_v4().simple()));
-    Ok(file.with_file_name(hidden))
 }
 
 #[cfg(test)]

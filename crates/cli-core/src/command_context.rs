@@ -21,7 +21,7 @@ use super::rest_client::RestClient;
 use super::server_connection::{ConnectionKind, ServerConnection};
 use super::server_launcher::{LaunchOptions, ServerLauncher};
 use super::server_transport::{HttpTransport, ServerTransport};
-use config::{CommandOrigin, ConfigDiscovery, Environment, LoadOptions, LoadReport};
+use config::{CommandOrigin, Config, ConfigDiscovery, Environment, LoadOptions, LoadReport};
 
 /// Timeout for a starting server, or for another command that holds the data directory.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -131,6 +131,23 @@ impl<'a> CommandContext<'a> {
             current_dir: self.current_dir.clone(),
             environment: Arc::clone(&self.environment),
         }
+    }
+
+    /// Loads the configuration. Entries with errors are omitted.
+    ///
+    /// # Errors
+    /// Returns the errors of a configuration that is not usable at all.
+    pub fn load_config(&self) -> Result<Config, CommandError> {
+        let report = config::load_config(&self.load_options(None));
+        report.config.ok_or_else(|| CommandError::from_config_errors(report.errors))
+    }
+
+    /// Returns the data directory that the configuration selects.
+    ///
+    /// # Errors
+    /// Returns the errors of a configuration that is not usable at all.
+    pub fn load_data_dir(&self) -> Result<DataDir, CommandError> {
+        Ok(DataDir::new(self.load_config()?.data_dir))
     }
 
     /// The server URL and the key that were given, for a command that is not a client of that

@@ -29,3 +29,28 @@ pub fn field_line(value: &Value, key: &str, width: usize) -> String {
 pub fn field_items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
+
+/// The most characters of the parts of a problem.
+#[derive(Debug, Clone, Copy)]
+pub struct ProblemWidths {
+    /// Characters of the item's name.
+    pub name: usize,
+    /// Characters of a message.
+    pub message: usize,
+}
+
+/// Formats the problems of an item below its name; empty without problems.
+pub fn format_problems(item: &Value, widths: ProblemWidths) -> String {
+    let problems = field_items(item, "problems").iter().map(|problem| {
+        let place = field_line(problem, "place", 100);
+        let message = field_line(problem, "message", widths.message);
+        let fix = field_line(problem, "fix", 300);
+        let fix = if fix.is_empty() { fix } else { format!("\n    help: {fix}") };
+        format!("  {place}: {message}{fix}")
+    });
+    let problems: Vec<_> = problems.collect();
+    if problems.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}:\n{}", field_line(item, "name", widths.name), problems.join("\n"))
+}

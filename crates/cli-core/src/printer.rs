@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::command_error::{CommandError, ExitStatus};
 use super::terminal_color;
 use config::ConfigErrors;
+use tool::display_text::is_printable;
 
 /// Maximum length of a confirmation, in bytes.
 const MAX_CONFIRMATION_BYTES: u64 = 64;
@@ -196,8 +197,8 @@ fn ignore_broken_pipe(written: io::Result<()>) -> Result<(), CommandError> {
 pub fn sanitize_text(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' | '\t' => c,
-        c if c.is_control() || is_invisible_char(c) => '\u{fffd}',
-        c => c,
+        c if is_printable(c) => c,
+        _ => '\u{fffd}',
     };
     text.chars().map(safe).collect()
 }
@@ -209,11 +210,6 @@ pub fn sanitize_line(text: &str, width: usize) -> String {
         return first;
     }
     first.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// Whether a character is invisible or changes the direction of writing.
-fn is_invisible_char(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Formats rows in aligned columns; the last column is not padded.

@@ -1,6 +1,7 @@
 //! Implements `toolkeep node forward`, which checks calls against a local registry and forwards
 //! them to a privileged runtime.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -52,7 +53,7 @@ impl NodeForwardArgs {
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
         let path = context.absolute_path(&self.registry);
-        let mut seen = file_stamp(&path);
+        let mut seen = read_file_stamp(&path);
         let registry = FunctionRegistry::from_file(&path).map_err(|error| {
             CommandError::new(ExitStatus::UsageError, error.to_string())
                 .with_help("correct the registry file")
@@ -73,7 +74,7 @@ impl NodeForwardArgs {
                 () = signals.wait_any() => break,
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            let now = file_stamp(&path);
+            let now = read_file_stamp(&path);
             if now != seen {
                 seen = now;
                 reload_registry(&path, &forwarder, &node).await;
@@ -100,9 +101,17 @@ async fn reload_registry(path: &Path, forwarder: &CallForwarder, node: &Node) {
     }
 }
 
-/// Modification time, size and inode of a file, to detect changes.
-fn file_stamp(path: &Path) -> Option<(SystemTime, u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let about = std::fs::metadata(path).ok()?;
-    Some((about.modified().ok()?, about.len(), about.ino()))
+/// The state of a file, to detect changes.
+#[derive(Debug, PartialEq, Eq)]
+struct FileStamp {
+    modified: SystemTime,
+    bytes: u64,
+    inode: u64,
+}
+
+/// Reads the state of a file; `None` if it cannot be read.
+fn read_file_stamp(path: &Path) -> Option<FileStamp> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let modified = metadata.modified().ok()?;
+    Some(FileStamp { modified, bytes: metadata.len(), inode: metadata.ino() })
 }

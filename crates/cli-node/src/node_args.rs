@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use proto::tls;
-use sdk::{Node, NodeOptions};
+use sdk::{Node, NodeOptions, RejectedTool};
 use serde_json::{Value, json};
 use tool::Secret;
 
@@ -78,7 +78,7 @@ impl NodeArgs {
     ) -> Result<(), CommandError> {
         let address = (node.address().port() != 0).then(|| node.address().to_string());
         let refused = node.rejected_tools();
-        let names = refused.iter().map(|(name, why)| json!({"tool": name, "why": why}));
+        let names = refused.iter().map(|it| json!({"tool": it.name, "why": it.reason}));
         let told = json!({
             "node_id": self.node_id, "address": address, "connects_to": self.connect,
             "tools": tools, "refused": names.collect::<Vec<Value>>(),
@@ -87,7 +87,7 @@ impl NodeArgs {
             let place = address.clone().or_else(|| self.connect.clone()).unwrap_or_default();
             let how = if address.is_some() { "listens at" } else { "connects to" };
             let mut text = format!("{} {how} {place} with {tools} tools", self.node_id);
-            for (name, why) in &refused {
+            for RejectedTool { name, reason: why } in &refused {
                 let _infallible = write!(text, "\n  {name} was rejected and is retried: {why}");
             }
             text
@@ -101,4 +101,12 @@ pub(crate) fn start_error(error: sdk::StartError) -> CommandError {
         return plaintext_key_error(error);
     }
     CommandError::new(ExitStatus::ServerUnavailable, error.to_string())
+}
+
+/// Matches a tool name against a pattern, in which a final `*` matches anything.
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => pattern == name,
+    }
 }

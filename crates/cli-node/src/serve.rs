@@ -15,7 +15,7 @@ use sdk::{Node, ToolDefinition};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::node_args::{NodeArgs, start_error};
+use super::node_args::{NodeArgs, matches_pattern, start_error};
 use cli_core::background_server::acquire_data_dir;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
@@ -187,11 +187,8 @@ struct PrefixedTools {
 
 impl PrefixedTools {
     fn is_offered(&self, name: &str) -> bool {
-        let fits = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(begin) => name.starts_with(begin),
-            None => name == pattern,
-        };
-        self.patterns.is_empty() || self.patterns.iter().any(fits)
+        self.patterns.is_empty()
+            || self.patterns.iter().any(|pattern| matches_pattern(pattern, name))
     }
 
     async fn list_tools(&self) -> Result<Vec<Listed>, Status> {

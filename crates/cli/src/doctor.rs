@@ -111,13 +111,14 @@ impl DoctorArgs {
                 DescriptorShares::from_hard_limit(),
                 config.sources.len(),
             ));
-            let cages = Arc::new(SandboxProvider::new(
+            let sandboxes = Arc::new(SandboxProvider::new(
                 child_launcher(),
                 None,
                 config.server.min_sandbox_level,
             ));
-            findings
-                .push(model::model_finding(&DataDir::new(config.data_dir.clone()), &cages).await);
+            findings.push(
+                model::model_finding(&DataDir::new(config.data_dir.clone()), &sandboxes).await,
+            );
         }
         let wrong = findings.iter().any(|finding| finding.level == FindingLevel::Error);
         let findings = CheckReport { version: env!("CARGO_PKG_VERSION"), findings };

@@ -69,19 +69,16 @@ impl ModelInstallArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
+        let config = context.load_config()?;
         let data = DataDir::new(config.data_dir);
         data.create_dir()?;
-        let cages =
+        let sandboxes =
             Arc::new(SandboxProvider::new(child_launcher(), None, config.server.min_sandbox_level));
         let installed = if let Some(path) = &self.path {
-            builtins_llm::install_model(path, &data.models_dir(), &cages).await
+            builtins_llm::install_model(path, &data.models_dir(), &sandboxes).await
         } else {
             let mirror = self.mirror.filter(|it| !it.is_empty());
-            download_model(mirror.or(config.builtins.model_mirror), (&data, &cages), ui).await
+            download_model(mirror.or(config.builtins.model_mirror), (&data, &sandboxes), ui).await
         };
         let installed = installed.map_err(|why| {
             let said = format!("the model is not installed: {}", sanitize_text(&why));
@@ -104,7 +101,7 @@ impl ModelInstallArgs {
 /// Downloads the pinned model and installs it; reports progress at each tenth.
 async fn download_model(
     mirror: Option<String>,
-    (data, cages): (&DataDir, &Arc<SandboxProvider>),
+    (data, sandboxes): (&DataDir, &Arc<SandboxProvider>),
     ui: &mut Printer,
 ) -> Result<InstalledModel, String> {
     let egress = EgressClient::new(EgressOptions::default()).map_err(|error| error.to_string())?;
@@ -117,5 +114,5 @@ async fn download_model(
             ui.print_note(&format!("{}: {} % of {} kB", at.file, tenth * 10, at.size / 1_000));
         }
     };
-    hub.install(&PinnedModel::shipped(), (&data.models_dir(), cages), &mut progress).await
+    hub.install(&PinnedModel::all_minilm(), (&data.models_dir(), sandboxes), &mut progress).await
 }

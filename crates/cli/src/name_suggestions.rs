@@ -155,16 +155,16 @@ mod tests {
             (builtin_name(TOOL_NAMES, "embed"), builtin_name(SOURCE_NAMES, "echo")),
             (None, None)
         );
-        let problem = json!({"place": "tool run_shell", "message": "is not offered: no cage", "fix": "allow one"});
+        let problem = json!({"place": "tool run_shell", "message": "is not offered: no sandbox", "fix": "allow one"});
         let of = |kind: &str| json!({"sources": [{"kind": kind, "problems": [problem]}]});
         let told = missing_builtin_help("run_shell", &of("builtin"));
-        assert_eq!(told, "`run_shell` is not offered: no cage: allow one");
+        assert_eq!(told, "`run_shell` is not offered: no sandbox: allow one");
         // The control: a problem of another tool, or of another source, is none of it.
         for told in [
             missing_builtin_help("embed_text", &of("builtin")),
             missing_builtin_help("run_shell", &of("mcp")),
         ] {
-            assert!(told.contains(".enabled: false`") && !told.contains("cage"), "{told}");
+            assert!(told.contains(".enabled: false`") && !told.contains("sandbox"), "{told}");
         }
     }
 

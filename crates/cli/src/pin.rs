@@ -44,13 +44,17 @@ impl PinCommand {
     }
 }
 
+/// The tool that a pin is for, as its source names it.
+#[derive(Debug)]
+struct PinId {
+    source: String,
+    tool: String,
+}
+
 /// Resolves `SOURCE/TOOL`, or the name of a tool that only one source has.
-async fn resolve_tool_name(
-    client: &RestClient,
-    name: &str,
-) -> Result<(String, String), CommandError> {
+async fn resolve_tool_name(client: &RestClient, name: &str) -> Result<PinId, CommandError> {
     if let Some((source, tool)) = name.split_once('/') {
-        return Ok((source.to_owned(), tool.to_owned()));
+        return Ok(PinId { source: source.to_owned(), tool: tool.to_owned() });
     }
     let mut found = Vec::new();
     for pin in fetch_all_pins(client, None, None).await? {
@@ -59,7 +63,7 @@ async fn resolve_tool_name(
         }
     }
     match found.as_slice() {
-        [source] => Ok((source.clone(), name.to_owned())),
+        [source] => Ok(PinId { source: source.clone(), tool: name.to_owned() }),
         [] => {
             let message = format!("no pinned definition of `{}`", sanitize_text(name));
             Err(CommandError::new(ExitStatus::Refused, message)
@@ -110,18 +114,15 @@ async fn fetch_pin_by_name(
     let session = context.connect().await?;
     session.wait_for_sources(source_need(tool), ui).await;
     let pin = match resolve_tool_name(&session.client, tool).await {
-        Ok(at) => fetch_pin(&session.client, &at).await,
+        Ok(id) => fetch_pin(&session.client, &id).await,
         Err(failure) => Err(failure),
     };
     session.close().await?;
     pin
 }
 
-async fn fetch_pin(
-    client: &RestClient,
-    (source, tool): &(String, String),
-) -> Result<Value, CommandError> {
-    client.get_json(&RequestPath::from_segments("/v1/pins", &[source, tool])).await
+async fn fetch_pin(client: &RestClient, id: &PinId) -> Result<Value, CommandError> {
+    client.get_json(&RequestPath::from_segments("/v1/pins", &[&id.source, &id.tool])).await
 }
 
 /// Returns a field of a pin unless it is null.

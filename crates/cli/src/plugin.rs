@@ -12,8 +12,11 @@ use serde_json::Value;
 
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::json_fields;
+use cli_core::json_fields::{self, ProblemWidths};
 use cli_core::printer::{Printer, format_table};
+
+/// Widths of the problems of a plugin.
+const PLUGIN_WIDTHS: ProblemWidths = ProblemWidths { name: 60, message: 300 };
 
 /// List, reload, configure, create and test plugins.
 #[derive(Debug, Subcommand)]
@@ -59,28 +62,9 @@ fn format_plugins(answer: &Value) -> String {
     };
     let rows: Vec<_> = plugins.iter().map(row).collect();
     let head = ["PLUGIN", "VERSION", "KIND", "IS", "TOOLS"];
-    format!(
-        "{}{}",
-        format_table(head, &rows),
-        plugins.iter().map(format_problems).collect::<String>()
-    )
-}
-
-fn format_problems(plugin: &Value) -> String {
-    let problems = json_fields::field_items(plugin, "problems").iter().map(|problem| {
-        let (place, message) = (
-            json_fields::field_line(problem, "place", 100),
-            json_fields::field_line(problem, "message", 300),
-        );
-        let fix = json_fields::field_line(problem, "fix", 300);
-        let fix = if fix.is_empty() { fix } else { format!("\n    help: {fix}") };
-        format!("  {place}: {message}{fix}")
-    });
-    let problems: Vec<_> = problems.collect();
-    if problems.is_empty() {
-        return String::new();
-    }
-    format!("\n\n{}:\n{}", json_fields::field_line(plugin, "name", 60), problems.join("\n"))
+    let below: String =
+        plugins.iter().map(|plugin| json_fields::format_problems(plugin, PLUGIN_WIDTHS)).collect();
+    format!("{}{below}", format_table(head, &rows))
 }
 
 #[cfg(test)]

@@ -10,6 +10,10 @@ mod verify;
 
 pub(crate) use verify::verify_data;
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use clap::Subcommand;
 
 use cli_core::command_context::CommandContext;
@@ -44,4 +48,22 @@ impl RecordCommand {
             Self::Proof(command) => command.run(context, ui),
         }
     }
+}
+
+/// Reads at most `limit` bytes of text from a file or pipe that the user named, as a shell's
+/// process substitution gives one.
+fn read_text_file(file: &Path, limit: u64) -> Result<String, CommandError> {
+    let unreadable = |error: io::Error| file_error(file, &format!("cannot be read: {error}"));
+    let mut text = String::new();
+    let mut bounded = File::open(file).map_err(unreadable)?.take(limit.saturating_add(1));
+    bounded.read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > limit {
+        return Err(file_error(file, &format!("is larger than {limit} bytes")));
+    }
+    Ok(text)
+}
+
+/// The error of a file that the user named.
+fn file_error(file: &Path, what: &str) -> CommandError {
+    CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
 }

@@ -12,8 +12,11 @@ use serde_json::Value;
 
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::json_fields;
+use cli_core::json_fields::{self, ProblemWidths};
 use cli_core::printer::{Printer, format_table};
+
+/// Widths of the problems of a source.
+const SOURCE_WIDTHS: ProblemWidths = ProblemWidths { name: 40, message: 5_000 };
 
 /// List, add, refresh, log in to and log out of sources of tools.
 #[derive(Debug, Subcommand)]
@@ -63,7 +66,8 @@ fn format_sources(answer: &Value) -> String {
     };
     let rows: Vec<_> = sources.iter().map(row).collect();
     let head = ["NAME", "KIND", "STATE", "TOOLS", "PROMPTS", "RESOURCES", "TRUST"];
-    let below: String = sources.iter().map(format_problems).collect();
+    let below: String =
+        sources.iter().map(|source| json_fields::format_problems(source, SOURCE_WIDTHS)).collect();
     let waits = sources.iter().filter_map(|source| {
         let count = source.get("waiting").and_then(Value::as_u64).filter(|count| *count > 0)?;
         Some(format!("{count} of {}", json_fields::field_line(source, "name", 40)))
@@ -89,25 +93,6 @@ fn format_tool_count(source: &Value) -> String {
     let (own, shared) =
         (json_fields::field_line(source, "tools", 8), json_fields::field_line(source, "shared", 8));
     if shared.is_empty() { own } else { format!("{own} + {shared} shared") }
-}
-
-fn format_problems(source: &Value) -> String {
-    let problems: Vec<_> =
-        json_fields::field_items(source, "problems").iter().map(format_problem).collect();
-    if problems.is_empty() {
-        return String::new();
-    }
-    format!("\n\n{}:\n{}", json_fields::field_line(source, "name", 40), problems.join("\n"))
-}
-
-fn format_problem(problem: &Value) -> String {
-    let (place, message) = (
-        json_fields::field_line(problem, "place", 100),
-        json_fields::field_line(problem, "message", 5_000),
-    );
-    let fix = json_fields::field_line(problem, "fix", 300);
-    let fix = if fix.is_empty() { fix } else { format!("\n    help: {fix}") };
-    format!("  {place}: {message}{fix}")
 }
 
 #[cfg(test)]

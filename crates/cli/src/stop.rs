@@ -6,7 +6,6 @@ use serde_json::json;
 use cli_core::background_server::stop_server;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::data_dir::DataDir;
 use cli_core::printer::Printer;
 
 /// Stop the background server of the data directory after its running calls have ended.
@@ -26,11 +25,7 @@ impl StopArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = &reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let data = DataDir::new(config.data_dir.clone());
+        let data = context.load_data_dir()?;
         let Some(server) = data.find_running_server() else {
             let answer = json!({ "stopped": null });
             ui.print_result(&answer, || "no background server is running".to_owned())?;

@@ -69,11 +69,7 @@ impl StoreCommand {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let data = DataDir::new(config.data_dir);
+        let data = context.load_data_dir()?;
         match self {
             Self::List(StoreListArgs {}) => list_rejected(&data, ui),
             Self::Accept(StoreAcceptArgs { rows }) => {

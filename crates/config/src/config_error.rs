@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tool::Problem;
+use tool::display_text::is_printable;
 
 /// The most characters of a line that an excerpt shows.
 const MAX_EXCERPT_CHARS: usize = 100;
@@ -124,12 +125,12 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Cuts the part of a line around a column, and counts the characters before that column. Control and bidirectional
+/// Cuts the part of a line around a column, and counts the characters before that column. Control and invisible
 /// characters become spaces.
 fn excerpt_around(line: &str, column: usize) -> (String, usize) {
     let at = column.saturating_sub(1);
     let start = if at < MAX_EXCERPT_CHARS * 3 / 4 { 0 } else { at - MAX_EXCERPT_CHARS / 2 };
-    let plain = |c: char| if c.is_control() || is_bidi(c) { ' ' } else { c };
+    let plain = |c: char| if is_printable(c) { c } else { ' ' };
     let mut shown: String = line.chars().skip(start).take(MAX_EXCERPT_CHARS).map(plain).collect();
     let mut before = at.saturating_sub(start);
     if start > 0 {
@@ -140,11 +141,6 @@ fn excerpt_around(line: &str, column: usize) -> (String, usize) {
         shown.push('…');
     }
     (shown, before)
-}
-
-/// Whether a character changes the direction of writing, and could make a line look like another.
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 impl From<&ConfigError> for Problem {

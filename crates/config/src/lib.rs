@@ -19,6 +19,7 @@ mod file_text;
 mod file_watcher;
 mod json_schema;
 mod module_services;
+mod renamed_key;
 mod section;
 mod sections;
 mod unit_parser;
@@ -41,9 +42,9 @@ pub use file_watcher::{ConfigUpdate, spawn_watcher};
 pub use json_schema::render_json_schema;
 pub use sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
-    IssuerConfig, KubernetesConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig,
-    OAuthClientAuth, OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig,
-    SourceKind, ToolSet, WebhookConfig,
+    IssuerConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig, OAuthClientAuth,
+    OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig, SourceKind,
+    WebhookConfig,
 };
 pub use unit_parser::parse_call_timeout;
 

@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | `field as "key"` | a key with another name than the field; `as ".."` for [`flattened`] keys of another type |
 //! | `= byte_size(64 << 20)` | the parser, with its bounds; `value_parsers.rs` has them |
+//! | `= renamed_from("old", PARSER)` | accepts the key's former name too, with a note |
 //! | `, default VALUE` | the value of an absent key; without it, the default of the type |
 //! | `, required "FIX"` | reports an absent key with this fix |
 //! | `, display EXPRESSION` | the rendering in `config show`, where the type's own does not fit |
@@ -51,6 +52,8 @@ pub(crate) struct SectionKeys<'a> {
     entries: &'a [(YamlKey, YamlNode)],
     /// The keys that the section declares.
     known: RefCell<Vec<&'static str>>,
+    /// Former names of keys, which no fix suggests.
+    former: RefCell<Vec<&'static str>>,
 }
 
 impl<'a> SectionKeys<'a> {
@@ -68,13 +71,32 @@ impl<'a> SectionKeys<'a> {
                 return None;
             }
         };
-        Some(Self { mapping, entries, known: RefCell::default() })
+        Some(Self { mapping, entries, known: RefCell::default(), former: RefCell::default() })
     }
 
     /// The value of a declared key, unless it is null.
     pub(crate) fn find_value(&self, key: &'static str) -> Option<ConfigValue<'a>> {
         self.known.borrow_mut().push(key);
         self.mapping.find_member(key)
+    }
+
+    /// The value of a declared key, or else the value of its former name, with a note.
+    pub(crate) fn find_renamed_value(
+        &self,
+        key: &'static str,
+        former_name: &'static str,
+    ) -> Option<ConfigValue<'a>> {
+        self.former.borrow_mut().push(former_name);
+        let (value, former) = (self.find_value(key), self.mapping.find_member(former_name));
+        if let Some(former) = former {
+            let (errors, position) = (self.mapping.file.errors, former.node.position);
+            let message = format!("`{former_name}` is the former name of `{key}`");
+            match value {
+                None => errors.report_note(position, message, &format!("write `{key}` instead")),
+                Some(_) => former.report(message, &format!("remove `{former_name}`")),
+            }
+        }
+        value.or(former)
     }
 
     /// Parses the value of a required key. Reports an absent one.
@@ -98,7 +120,8 @@ impl<'a> SectionKeys<'a> {
 
     /// The present keys that are not declared.
     pub(crate) fn unknown_keys(&self) -> impl Iterator<Item = (&'a YamlKey, ConfigValue<'a>)> {
-        let (known, file) = (self.known_keys(), self.mapping.file);
+        let known = [self.known_keys(), self.former.borrow().clone()].concat();
+        let file = self.mapping.file;
         let is_unknown = move |(key, _): &&(YamlKey, YamlNode)| !known.contains(&key.text.as_str());
         let entries = self.entries.iter().filter(is_unknown);
         entries.map(move |(key, node)| (key, ConfigValue { file, node }))

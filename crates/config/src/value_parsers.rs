@@ -49,6 +49,11 @@ impl ValueParser for TextParser {
     }
 }
 
+/// Whether an OAuth scope may contain the byte (RFC 6749, section 3.3).
+pub(crate) fn is_scope_byte(byte: u8) -> bool {
+    matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e)
+}
+
 /// A path, relative to the file.
 pub(crate) fn path() -> impl ValueParser<Output = PathBuf> {
     text().and_then(|value, text| Some(value.file.resolve_path(&text)))

@@ -1,6 +1,7 @@
 //! The parsed file as a tree with positions. Every later step reads it.
 
 use serde_json::{Number, Value};
+use tool::display_text::truncate_and_escape_debug;
 
 use super::ConfigPosition;
 
@@ -123,7 +124,7 @@ fn is_secret_key(key: &str) -> bool {
 
 /// Shortens a text from outside for a message: one line of at most 60 characters.
 pub(crate) fn shorten_text(text: &str) -> String {
-    let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    let mut short: String = truncate_and_escape_debug(text, 60);
     if text.chars().nth(60).is_some() {
         short.push('…');
     }

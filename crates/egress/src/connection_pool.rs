@@ -2,6 +2,7 @@
 //! never reused under another key.
 
 use std::collections::VecDeque;
+use std::mem::{self, Discriminant};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tool::FastMap;
@@ -15,7 +16,7 @@ use super::url_policy::Origin;
 /// Trust class, origin and runtime of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
-    trust_rank: u8,
+    trust_class: Discriminant<UrlTrust>,
     origin: Origin,
     /// A socket wakes only the runtime that registered it, so another runtime must not use the
     /// connection.
@@ -24,13 +25,8 @@ pub(super) struct PoolKey {
 
 impl PoolKey {
     pub(super) fn from_origin(trust: &UrlTrust, origin: &Origin) -> Self {
-        let class = match trust {
-            UrlTrust::Configured { .. } => 0,
-            UrlTrust::CallArgument => 1,
-            UrlTrust::UpstreamResponse => 2,
-        };
         Self {
-            trust_rank: class,
+            trust_class: mem::discriminant(trust),
             origin: origin.clone(),
             runtime: tokio::runtime::Handle::current().id(),
         }

@@ -124,6 +124,7 @@ impl Connector {
             DescriptorClaim::reserve_for_source(1).map_err(|error| EgressError::Unreachable {
                 url: url.clone(),
                 reason: error.to_string(),
+                is_refused: false,
                 dispatch: DispatchState::NotSent,
             })?;
         let tcp = self.connect_any(&addresses, origin.port(), deadline, &url).await?;
@@ -152,6 +153,7 @@ impl Connector {
         let unreachable = |what| EgressError::Unreachable {
             url: url.clone(),
             reason: what,
+            is_refused: false,
             dispatch: DispatchState::NotSent,
         };
         let found = match origin.host() {
@@ -218,7 +220,8 @@ impl Connector {
             None => Ok(None),
             Some(error) => Err(EgressError::Unreachable {
                 url: url.clone(),
-                reason: format!("{error}; is it running there?"),
+                reason: error.to_string(),
+                is_refused: true,
                 dispatch: DispatchState::NotSent,
             }),
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use tool::display_text::truncate_and_escape_debug;
 use tool::executor::DispatchState;
 use tool::{ErrorCode, ExecuteError};
 
@@ -42,8 +43,7 @@ fn redact_url(url: &str) -> String {
     let slashes = if rest.contains("://") { "://" } else { "" };
     let text: String =
         scheme.chars().chain(slashes.chars()).chain(host.chars()).chain(path.chars()).collect();
-    let mut redacted: String =
-        text.chars().take(MAX_DISPLAY_CHARS).flat_map(char::escape_debug).collect();
+    let mut redacted = truncate_and_escape_debug(&text, MAX_DISPLAY_CHARS);
     if text.chars().nth(MAX_DISPLAY_CHARS).is_some() {
         redacted.push('…');
     }
@@ -110,12 +110,14 @@ pub enum EgressError {
         dispatch: DispatchState,
     },
     /// No connection could be opened.
-    #[error("`{url}` cannot be reached: {reason}")]
+    #[error("`{url}` cannot be reached: {reason}{}", running_question(*is_refused))]
     Unreachable {
         /// The redacted URL.
         url: RedactedUrl,
         /// The error of the operating system.
         reason: String,
+        /// Whether no address accepted a connection: the server may not run.
+        is_refused: bool,
         /// Whether the request may have been sent.
         dispatch: DispatchState,
     },
@@ -166,6 +168,12 @@ pub enum EgressError {
     /// The options of the client are invalid.
     #[error("egress settings: {0}")]
     InvalidOptions(String),
+}
+
+/// Returns the question that an unreachable server raises, as the end of the error's sentence.
+#[must_use]
+pub fn running_question(is_refused: bool) -> &'static str {
+    if is_refused { "; is it running there?" } else { "" }
 }
 
 impl EgressError {

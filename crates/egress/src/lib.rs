@@ -38,7 +38,7 @@ use tokio::sync::Semaphore;
 
 pub use connection_pool::PoolOptions;
 pub use connector::{Dialer, TcpDialer};
-pub use error::{EgressError, RedactedUrl, RequestPhase};
+pub use error::{EgressError, RedactedUrl, RequestPhase, running_question};
 pub use http_connection::HttpStack;
 pub use http1::ResponseHead;
 pub use options::{EgressOptions, RequestLimits};
@@ -56,6 +56,7 @@ pub use url_policy::{Origin, PlaintextKeyError, UrlPolicy};
 use connection_pool::ConnectionPool;
 use connector::Connector;
 use redirect::RedirectRequest;
+use request_execution::Destination;
 use url_policy::blocked_error;
 
 /// The source of a URL, which decides which hosts and addresses it may reach.
@@ -168,7 +169,8 @@ impl EgressClient {
         let origin = self.check_origin(trust, request.uri())?;
         let url = RedactedUrl::from_uri(request.uri());
         let request = request_template::encode_request(&origin, request, self.0.http_stack);
-        self.execute_request((trust, &origin, &url), request, limits).await
+        let destination = Destination { trust, origin: &origin, url: &url };
+        self.execute_request(destination, request, limits).await
     }
 
     /// Validates and encodes once what repeated requests to one URL have in common.
@@ -199,7 +201,7 @@ impl EgressClient {
     ) -> impl Future<Output = Result<EgressResponse, EgressError>> {
         let request = template.encode_request(&method, extra_headers, body, self.0.http_stack);
         let RequestTemplate { trust, origin, url, .. } = template;
-        self.execute_request((trust, origin, url), request, limits)
+        self.execute_request(Destination { trust, origin, url }, request, limits)
     }
 
     /// Like [`send_request`](Self::send_request), but follows redirects to public addresses
@@ -230,7 +232,8 @@ impl EgressClient {
             let url = RedactedUrl::from_uri(&hop.uri);
             let request =
                 request_template::encode_request(&origin, hop.to_request(), self.0.http_stack);
-            let sent = self.execute_request((&hop.trust, &origin, &url), request, limits).await;
+            let destination = Destination { trust: &hop.trust, origin: &origin, url: &url };
+            let sent = self.execute_request(destination, request, limits).await;
             let response = sent.map_err(mark_after_redirect)?;
             match hop.next_request(&origin, &response)? {
                 Some(next) => hop = next,

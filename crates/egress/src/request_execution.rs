@@ -18,12 +18,20 @@ use crate::{
     RequestPhase, UrlTrust,
 };
 
+/// Checked destination of a request.
+pub(super) struct Destination<'a> {
+    pub(super) trust: &'a UrlTrust,
+    pub(super) origin: &'a Origin,
+    /// Names the destination in errors.
+    pub(super) url: &'a RedactedUrl,
+}
+
 impl EgressClient {
     /// Sends an encoded request on a pooled or a new connection, and returns when the response head
     /// has arrived.
     pub(super) async fn execute_request(
         &self,
-        (trust, origin, url): (&UrlTrust, &Origin, &RedactedUrl),
+        Destination { trust, origin, url }: Destination<'_>,
         request: StackRequest,
         limits: RequestLimits,
     ) -> Result<EgressResponse, EgressError> {
@@ -103,6 +111,7 @@ impl EgressClient {
             EgressError::Unreachable {
                 url: RedactedUrl::from_text(&origin.to_string()),
                 reason: error.to_string(),
+                is_refused: false,
                 dispatch: DispatchState::NotSent,
             }
         })

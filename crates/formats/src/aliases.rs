@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::schema_lowering::provider_rules::NameRule;
+
 /// Maximum length of an alias, in characters.
 pub const MAX_ALIAS_LEN: usize = 64;
 
@@ -16,8 +18,16 @@ pub const MAX_ALIAS_LEN: usize = 64;
 pub struct AliasMap {
     alias_by_name: HashMap<Arc<str>, Arc<str>>,
     name_by_alias: HashMap<Arc<str>, Arc<str>>,
-    collisions: Vec<(Arc<str>, Vec<Arc<str>>)>,
+    collisions: Vec<AliasCollision>,
     has_rehashed_alias: bool,
+}
+
+/// An alias that several names would have, or that is itself a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AliasCollision {
+    alias: Arc<str>,
+    /// Names other than the alias.
+    names: Vec<Arc<str>>,
 }
 
 impl AliasMap {
@@ -44,7 +54,7 @@ impl AliasMap {
         }
         let mut candidates = BTreeMap::<String, Vec<&str>>::new();
         for name in others {
-            candidates.entry(sanitize_name(name)).or_default().push(name);
+            candidates.entry(NameRule::ToolAlias.sanitize_name(name)).or_default().push(name);
         }
         let mut hashed = Vec::new();
         for (wish, wishing) in &candidates {
@@ -70,7 +80,10 @@ impl AliasMap {
         });
         let shared = |name: &&str| Arc::<str>::from(*name);
         map.collisions = collisions
-            .map(|(wish, wishing)| (wish.as_str().into(), wishing.iter().map(shared).collect()))
+            .map(|(wish, wishing)| AliasCollision {
+                alias: wish.as_str().into(),
+                names: wishing.iter().map(shared).collect(),
+            })
             .collect();
         map
     }
@@ -78,8 +91,8 @@ impl AliasMap {
     /// Returns whether the names that `is_visible` accepts would have other aliases without the
     /// remaining names. Aliases must not reveal tools that are hidden from the caller.
     pub fn depends_on_hidden(&self, is_visible: impl Fn(&str) -> bool) -> bool {
-        let alone = |(wish, wishing): &(Arc<str>, Vec<Arc<str>>)| {
-            !is_visible(wish) && wishing.iter().filter(|name| is_visible(name)).count() == 1
+        let alone = |it: &AliasCollision| {
+            !is_visible(&it.alias) && it.names.iter().filter(|name| is_visible(name)).count() == 1
         };
         self.has_rehashed_alias || self.collisions.iter().any(alone)
     }
@@ -136,23 +149,12 @@ fn fnv_hash(start: u64, text: &str) -> u64 {
 
 /// Whether every provider takes `name` as it is.
 pub fn is_safe_name(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    first && name.len() <= MAX_ALIAS_LEN && name.chars().all(is_alias_char)
-}
-
-fn is_alias_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
-}
-
-fn sanitize_name(name: &str) -> String {
-    let first = name.chars().next().is_some_and(|c| c.is_ascii_digit() || c == '-');
-    let lead = (first || name.is_empty()).then_some('_');
-    lead.into_iter().chain(name.chars().map(|c| if is_alias_char(c) { c } else { '_' })).collect()
+    NameRule::ToolAlias.accepts_name(name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AliasMap, fnv_hash, sanitize_name};
+    use super::{AliasMap, NameRule, fnv_hash};
 
     #[test]
     fn readable_where_it_can_be() {
@@ -168,7 +170,8 @@ mod tests {
     /// Positive control: replacing characters alone makes one name of two.
     #[test]
     fn two_names_never_become_one() {
-        assert_eq!(sanitize_name("a.b"), sanitize_name("a/b"));
+        let sanitize = |name| NameRule::ToolAlias.sanitize_name(name);
+        assert_eq!(sanitize("a.b"), sanitize("a/b"));
         let map = AliasMap::with_safe_aliases(["a.b", "a/b", "a_b"]);
         assert_eq!(map.alias_of("a_b"), Some("a_b"));
         assert_ne!(map.alias_of("a.b"), map.alias_of("a/b"));

@@ -12,7 +12,7 @@ use crate::{RenderedTool, result_text};
 pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
     let native_schema =
         RenderedTool::from_lowered(tool, &provider_rules::GEMINI, |description, schema| {
-            function_declaration((name, description), "parameters", schema)
+            function_declaration(name, description, "parameters", schema)
         });
     let strict_loss = match native_schema {
         Ok(mut rendered) => {
@@ -27,7 +27,7 @@ pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, Schem
     };
     let mut rendered =
         RenderedTool::from_lowered(tool, &provider_rules::GEMINI_JSON, |description, schema| {
-            function_declaration((name, description), "parametersJsonSchema", schema)
+            function_declaration(name, description, "parametersJsonSchema", schema)
         })?;
     let why = "Gemini's Schema cannot express it, so the whole schema is in `parametersJsonSchema`";
     rendered
@@ -38,7 +38,8 @@ pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, Schem
 
 /// A function without arguments has no schema: an object without properties is refused.
 fn function_declaration(
-    (name, description): (&str, &str),
+    name: &str,
+    description: &str,
     member: &'static str,
     schema: &LoweredSchema,
 ) -> Json {

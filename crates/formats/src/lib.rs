@@ -17,14 +17,14 @@ mod openai_responses;
 pub mod provider_format;
 mod result_text;
 mod schema_lowering;
-mod schemas;
 pub mod tool_calls;
+mod tool_schemas;
 
 pub use aliases::AliasMap;
 pub use provider_format::{ProviderFormat, UnknownFormatError};
 pub use schema_lowering::{ArgumentMapping, LossKind, SchemaLoss};
-pub use schemas::{ToolSchemas, render_tool_schemas};
 pub use tool_calls::{ParseCallsError, ToolCallRequest, ToolCallResult};
+pub use tool_schemas::{ToolSchemas, render_tool_schemas};
 
 use schema_lowering::LoweredSchema;
 use schema_lowering::provider_rules::ProviderRules;

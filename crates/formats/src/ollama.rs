@@ -4,16 +4,11 @@ use tool::{Json, Tool};
 
 use crate::schema_lowering::{SchemaLoss, provider_rules};
 use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
-use crate::{RenderedTool, result_text};
+use crate::{RenderedTool, openai_chat, result_text};
 
 pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
     RenderedTool::from_lowered(tool, &provider_rules::OLLAMA, |description, schema| {
-        let function = Json::object_from([
-            ("name", &Json::encode(name)),
-            ("description", &Json::encode(description)),
-            ("parameters", &schema.schema),
-        ]);
-        Json::object_from([("type", &Json::encode("function")), ("function", &function)])
+        openai_chat::function_tool(name, description, schema, false)
     })
 }
 

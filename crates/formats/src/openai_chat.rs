@@ -6,33 +6,45 @@
 use serde_json::json;
 use tool::{Json, Tool};
 
-use crate::schema_lowering::{SchemaLoss, provider_rules};
+use crate::schema_lowering::{LoweredSchema, SchemaLoss, provider_rules};
 use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
 use crate::{RenderedTool, result_text};
 
 pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
-    RenderedTool::from_lowered(tool, &provider_rules::OPENAI, |description, schema| {
-        let function = Json::object_from([
-            ("name", &Json::encode(name)),
-            ("description", &Json::encode(description)),
-            ("parameters", &schema.schema),
-        ]);
-        Json::object_from([("type", &Json::encode("function")), ("function", &function)])
-    })
+    render_with_strict(tool, name, false)
 }
 
 pub(crate) fn render_strict_tool(tool: &Tool, name: &str) -> Result<RenderedTool, SchemaLoss> {
-    let strict =
-        RenderedTool::from_lowered(tool, &provider_rules::OPENAI_STRICT, |description, schema| {
-            let function = Json::object_from([
-                ("name", &Json::encode(name)),
-                ("description", &Json::encode(description)),
-                ("parameters", &schema.schema),
-                ("strict", &Json::encode(&true)),
-            ]);
-            Json::object_from([("type", &Json::encode("function")), ("function", &function)])
-        });
-    crate::strict_or_fallback(strict, || self::render_tool(tool, name))
+    crate::strict_or_fallback(render_with_strict(tool, name, true), || {
+        render_with_strict(tool, name, false)
+    })
+}
+
+fn render_with_strict(tool: &Tool, name: &str, strict: bool) -> Result<RenderedTool, SchemaLoss> {
+    let rules = if strict { &provider_rules::OPENAI_STRICT } else { &provider_rules::OPENAI };
+    RenderedTool::from_lowered(tool, rules, |description, schema| {
+        function_tool(name, description, schema, strict)
+    })
+}
+
+/// Renders a function tool, as Chat Completions and compatible servers have it. Only a strict one
+/// has the member `strict`.
+pub(crate) fn function_tool(
+    name: &str,
+    description: &str,
+    schema: &LoweredSchema,
+    strict: bool,
+) -> Json {
+    let (name, description) = (Json::encode(name), Json::encode(description));
+    let strict = strict.then(|| Json::encode(&true));
+    let fields = [
+        Some(("name", &name)),
+        Some(("description", &description)),
+        Some(("parameters", &schema.schema)),
+        strict.as_ref().map(|strict| ("strict", strict)),
+    ];
+    let function = Json::object_from(fields.into_iter().flatten());
+    Json::object_from([("type", &Json::encode("function")), ("function", &function)])
 }
 
 /// Renders a result. The format has no error flag, so the text states a failure.

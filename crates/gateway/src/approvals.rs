@@ -56,8 +56,9 @@ pub(crate) const CREDENTIAL_ENDED: &str = "the key that made the call is no long
 /// Registry of all pending and completed approvals.
 #[derive(Debug)]
 pub(crate) struct ApprovalRegistry {
-    pub(crate) components: ApprovalComponents,
-    /// Current settings; those in `holding` are the initial ones.
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) principal_resolver: Arc<dyn PrincipalResolver>,
+    observer: Arc<dyn ApprovalObserver>,
     settings: ArcSwap<ApprovalSettings>,
     pub(crate) index: ApprovalIndex,
     /// Notifies that something is due earlier than before.
@@ -85,12 +86,13 @@ impl crate::Gateway {
 
 impl ApprovalRegistry {
     pub(crate) fn new(components: ApprovalComponents) -> Self {
-        let patience = ArcSwap::from_pointee(components.settings.clone());
-        let index = ApprovalIndex::new(&components.settings);
+        let ApprovalComponents { store, principal_resolver, observer, settings } = components;
         Self {
-            components,
-            settings: patience,
-            index,
+            store,
+            principal_resolver,
+            observer,
+            index: ApprovalIndex::new(&settings),
+            settings: ArcSwap::from_pointee(settings),
             schedule_changed: Notify::new(),
             shutdown: CancellationToken::new(),
         }
@@ -106,12 +108,8 @@ impl ApprovalRegistry {
         &self,
         id: CallId,
     ) -> Result<Option<VersionedApproval>, CallFailure> {
-        let found = self
-            .components
-            .store
-            .get_value(&store_key(id))
-            .await
-            .map_err(|error| store_failure(&error))?;
+        let found =
+            self.store.get_value(&store_key(id)).await.map_err(|error| store_failure(&error))?;
         let Some(found) = found else { return Ok(None) };
         let kept = StoredApproval::decode(&found.bytes).map_err(|error| {
             tracing::error!(%error, call = %id, "cannot read a pending call");
@@ -130,11 +128,8 @@ impl ApprovalRegistry {
     ) -> Result<VersionedApproval, StoreError> {
         let VersionedApproval { approval: kept, version } = versioned;
         let expect = WritePrecondition::Version(version);
-        let version = self
-            .components
-            .store
-            .put_value(&store_key(kept.id), expect, Some(kept.encode()))
-            .await?;
+        let version =
+            self.store.put_value(&store_key(kept.id), expect, Some(kept.encode())).await?;
         Ok(VersionedApproval { approval: kept, version })
     }
 
@@ -142,12 +137,9 @@ impl ApprovalRegistry {
     pub(crate) async fn remove_approval(&self, id: CallId) {
         self.index.remove_entry(id);
         let name = store_key(id);
-        let Ok(Some(found)) = self.components.store.get_value(&name).await else { return };
-        let removed = self
-            .components
-            .store
-            .put_value(&name, WritePrecondition::Version(found.version), None)
-            .await;
+        let Ok(Some(found)) = self.store.get_value(&name).await else { return };
+        let removed =
+            self.store.put_value(&name, WritePrecondition::Version(found.version), None).await;
         if let Err(error) = removed {
             tracing::warn!(%error, call = %id, "cannot remove an ended approval");
         }

@@ -10,11 +10,11 @@ const INLINE_BYTES: usize = 1 << 20;
 /// Runs `work` on this many bytes; if there are many, the thread's other tasks move to another
 /// thread.
 pub fn run_blocking_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    aside_if(bytes > INLINE_BYTES, work)
+    block_in_place_if(bytes > INLINE_BYTES, work)
 }
 
 /// Runs `work`. If it `is_large`, the thread's other tasks move to another thread meanwhile.
-pub fn aside_if<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
+pub fn block_in_place_if<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
     let threads = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
     if is_large && Handle::try_current().is_ok_and(threads) {
         return tokio::task::block_in_place(work);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tool::call_outcome::{CallFailure, CallStatus, OutcomeBody};
+use tool::clock::duration_millis;
 use tool::executor::PendingReason;
 use tool::executor::{ClientRequester, DispatchState, PrincipalToken, TaskHandle};
 use tool::{
@@ -53,8 +54,8 @@ impl CallExecution {
 
     pub(crate) async fn run_and_record(self, receipt: IntentReceipt) -> ExecutionResult {
         let clock = &self.caller.gateway.components.clock;
-        let caged = OnceLock::new();
-        let stepped = self.execute_recorded(&receipt, &caged).await;
+        let sandbox_usage = OnceLock::new();
+        let stepped = self.execute_recorded(&receipt, &sandbox_usage).await;
         let ended = self.sanitize_result(stepped).await;
         let elapsed = clock.monotonic_now().saturating_duration_since(self.started);
         let body = ended.1.as_ref().ok().and_then(result_body);
@@ -62,14 +63,14 @@ impl CallExecution {
             recorded_at: clock.wall_now(),
             status: ended.0,
             code: ended.1.as_ref().err().map(|failure| failure.code),
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            elapsed_ms: duration_millis(elapsed),
             result_bytes: body.as_ref().map_or(0, Bytes::len),
             result_digest: body.map(|body| {
                 run_blocking_if_large(body.len(), || {
                     self.caller.gateway.keyed_hasher.hash_bytes(&body)
                 })
             }),
-            sandbox_usage: caged.into_inner(),
+            sandbox_usage: sandbox_usage.into_inner(),
         };
         match self
             .caller
@@ -95,7 +96,7 @@ impl CallExecution {
     async fn execute_recorded(
         &self,
         ticket: &IntentReceipt,
-        caged: &OnceLock<SandboxUsage>,
+        sandbox_usage: &OnceLock<SandboxUsage>,
     ) -> Result<ExecutionState, ExecuteError> {
         let Some(granted) = RecordedCall::from_receipt(&self.ready.tool_call, ticket) else {
             return Err(ExecuteError::not_sent(
@@ -123,7 +124,7 @@ impl CallExecution {
             task_handle: words.task_handle.is_some().then_some(&words as &dyn TaskHandle),
             credentials: self.caller.gateway.components.credentials.as_ref(),
             principal: Some(PrincipalToken::seal(&self.caller)),
-            sandbox_usage: Some(caged),
+            sandbox_usage: Some(sandbox_usage),
             answering_node: self.request.answering_node.as_deref(),
         };
         self.execute_with_deadline(self.ready.entry.executor.as_ref(), granted, &ctx, limit).await

@@ -36,7 +36,7 @@ pub use approvals::{
     ApprovalObserver, ApprovalPage, ApprovalState, CredentialStatus, NoApprovalPorts,
     PendingRequest, PrincipalResolver,
 };
-pub use background_work::{aside_if, drop_in_background, run_blocking_if_large};
+pub use background_work::{block_in_place_if, drop_in_background, run_blocking_if_large};
 pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};
 pub use cancellation::NoopProgress;
 pub use catalog_view::CatalogView;
@@ -182,7 +182,7 @@ impl Gateway {
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(waits) = &self.approvals {
-            self.write_taints(waits.components.store.as_ref()).await;
+            self.write_taints(waits.store.as_ref()).await;
         }
     }
 

@@ -7,6 +7,7 @@ use catalog::CatalogEntry;
 use identity::Principal;
 use policy::{DecisionReason, PolicyDecision};
 use tool::call_outcome::{CallFailure, CallResponse, CallStatus};
+use tool::clock::duration_millis;
 use tool::{
     CallArguments, CallId, ErrorCode, IntentReceipt, IntentRecord, RefusalRecord, ToolCall,
     WallTime,
@@ -104,7 +105,7 @@ impl Gateway {
             }
         };
         let elapsed = self.components.clock.monotonic_now().saturating_duration_since(now.mono);
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let elapsed_ms = duration_millis(elapsed);
         CallResponse { call_id: id, status: result.0, result: result.1, elapsed_ms }
     }
 

@@ -39,6 +39,20 @@ impl<'a> TaintSubject<'a> {
         let key = first.map_or(principal.key_id(), |hand| hand.delegated_by.as_str());
         Self { root_key_id: key, subject: principal.subject() }
     }
+
+    fn to_owned_subject(self) -> OwnedTaintSubject {
+        OwnedTaintSubject {
+            root_key_id: self.root_key_id.to_owned(),
+            subject: self.subject.to_owned(),
+        }
+    }
+}
+
+/// A [`TaintSubject`] that is kept until its row is written.
+#[derive(Debug, Clone)]
+struct OwnedTaintSubject {
+    root_key_id: String,
+    subject: String,
 }
 
 /// Tracks the taint of all callers.
@@ -56,8 +70,8 @@ pub(crate) struct TaintTracker {
 #[derive(Debug, Default)]
 struct TaintTable {
     callers: FastMap<u64, CallerTaint>,
-    /// Callers with a pending write, by key and user.
-    pending_writes: FastMap<u64, (String, String)>,
+    /// Callers with a pending write.
+    pending_writes: FastMap<u64, OwnedTaintSubject>,
     /// Time of the overflow, since which untracked callers count as marked.
     overflow_since: Option<MonotonicTime>,
 }
@@ -66,14 +80,24 @@ struct TaintTable {
 struct CallerTaint {
     taint: SessionTaint,
     last_call: MonotonicTime,
-    /// Stored taint with its time and version.
-    written: Option<(SessionTaint, MonotonicTime, Version)>,
+    /// Row in the store, once it is written.
+    written: Option<WrittenTaint>,
+}
+
+/// Taint as it was last written to the store.
+#[derive(Debug, Clone, Copy)]
+struct WrittenTaint {
+    taint: SessionTaint,
+    /// Time of the call that was the last one then.
+    last_call: MonotonicTime,
+    version: Version,
 }
 
 impl CallerTaint {
     fn needs_write(&self) -> bool {
-        self.written.is_none_or(|(taint, at, _)| {
-            taint != self.taint || self.last_call.saturating_duration_since(at) >= REWRITE_INTERVAL
+        self.written.is_none_or(|written| {
+            let age = self.last_call.saturating_duration_since(written.last_call);
+            written.taint != self.taint || age >= REWRITE_INTERVAL
         })
     }
 }
@@ -149,7 +173,7 @@ impl TaintTracker {
     fn schedule_write(&self, kept: &mut TaintTable, id: u64, whose: TaintSubject<'_>) {
         kept.pending_writes.entry(id).or_insert_with(|| {
             self.write_notify.notify_one();
-            (whose.root_key_id.to_owned(), whose.subject.to_owned())
+            whose.to_owned_subject()
         });
     }
 }

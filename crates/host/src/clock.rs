@@ -2,6 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use tool::clock::duration_millis;
 use tool::{Clock, MonotonicTime, WallTime};
 
 /// Clock with the system's wall time and a monotonic time since its creation.
@@ -23,7 +24,7 @@ impl Clock for SystemClock {
         #[expect(clippy::disallowed_methods, reason = "this is the Clock port's one real end")]
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        WallTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        WallTime(duration_millis(since))
     }
 
     fn monotonic_now(&self) -> MonotonicTime {

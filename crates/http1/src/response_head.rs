@@ -98,7 +98,7 @@ pub(crate) fn parse_head(
             Err(_) => return Err(ProtocolError::Invalid("it is not HTTP")),
         };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = status.ok_or(ProtocolError::Invalid("it has no status code code"))?;
+    let status = status.ok_or(ProtocolError::Invalid("it has no status code"))?;
     let is_http10 = response.version != Some(1);
     let mut fields = FramingHeaders::default();
     let mut headers = HeaderMap::with_capacity(response.headers.len());

@@ -116,7 +116,13 @@ impl OrgRecord {
 
 /// Tool patterns of an organisation. Cheap to clone, hash and compare by digest.
 #[derive(Debug, Clone)]
-pub struct OrgToolPatterns(Arc<(Digest, Vec<String>)>);
+pub struct OrgToolPatterns(Arc<DigestedPatterns>);
+
+#[derive(Debug)]
+struct DigestedPatterns {
+    digest: Digest,
+    patterns: Vec<String>,
+}
 
 impl OrgToolPatterns {
     pub(crate) fn new(patterns: Vec<String>) -> Self {
@@ -125,25 +131,25 @@ impl OrgToolPatterns {
             hasher.update(pattern.len().to_le_bytes());
             hasher.update(pattern.as_bytes());
         }
-        Self(Arc::new((Digest(hasher.finalize().into()), patterns)))
+        Self(Arc::new(DigestedPatterns { digest: Digest(hasher.finalize().into()), patterns }))
     }
 
     /// Returns the patterns in the order of the list.
     pub fn patterns(&self) -> &[String] {
-        &self.0.1
+        &self.0.patterns
     }
 }
 
 impl PartialEq for OrgToolPatterns {
     fn eq(&self, other: &Self) -> bool {
-        self.0.0 == other.0.0
+        self.0.digest == other.0.digest
     }
 }
 impl Eq for OrgToolPatterns {}
 
 impl Hash for OrgToolPatterns {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.0.hash(state);
+        self.0.digest.hash(state);
     }
 }
 

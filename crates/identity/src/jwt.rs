@@ -36,9 +36,8 @@ pub struct TrustedIssuer {
     pub algorithms: BTreeSet<SignatureAlgorithm>,
     /// Organisation of its users.
     pub org: Org,
-    /// Claim that selects the organisation, with the organisation of each known value. Other values
-    /// are rejected.
-    pub org_claim: Option<(String, BTreeMap<String, Org>)>,
+    /// Claim that selects the organisation.
+    pub org_claim: Option<OrgClaim>,
     /// Claim that names the user; usually `sub`.
     pub subject_claim: String,
     /// True if its tokens belong to people rather than agents.
@@ -47,6 +46,15 @@ pub struct TrustedIssuer {
     pub grants: Vec<ClaimGrant>,
     /// Maximum lifetime of a token in milliseconds.
     pub max_lifetime_ms: u64,
+}
+
+/// A claim that selects the organisation of a token's user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrgClaim {
+    /// Claim name, or a path to the claim with dots.
+    pub claim: String,
+    /// Organisation of each known value. Other values are rejected.
+    pub orgs: BTreeMap<String, Org>,
 }
 
 /// Level and roles for tokens with a claim value.
@@ -89,7 +97,8 @@ impl TrustedIssuer {
         token: &UnverifiedJwt<'_>,
         keys: &JwkSet,
         audiences: &[&str],
-        (directory, now): (&Directory, WallTime),
+        directory: &Directory,
+        now: WallTime,
     ) -> Result<Principal, TokenVerificationError> {
         if token.issuer() != Some(&self.iss) {
             return Err(CredentialErrorKind::UnknownIssuer.into());
@@ -165,8 +174,9 @@ impl TrustedIssuer {
     }
 
     fn resolve_org(&self, claims: &token_claims::TokenClaims) -> Option<Org> {
-        let Some((claim, known)) = &self.org_claim else { return Some(self.org.clone()) };
-        known.get(token_claims::find_claim(claims, claim)?.as_str()?).cloned()
+        let Some(selector) = &self.org_claim else { return Some(self.org.clone()) };
+        let value = token_claims::find_claim(claims, &selector.claim)?.as_str()?;
+        selector.orgs.get(value).cloned()
     }
 
     /// Combines all matching grants.

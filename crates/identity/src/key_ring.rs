@@ -7,28 +7,12 @@ use tool::{Caller, Digest, PermissionLevel, Problem, WallTime};
 
 use crate::api_key::{KeyRecord, key_digest, parse_key_id};
 use crate::credential_errors::{CredentialError, CredentialErrorKind};
-use crate::effective_rights::{self, MAX_DELEGATION_DEPTH, RecordsById};
+use crate::effective_rights::{self, RecordsById};
 use crate::sharded_map::ShardedMap;
 use crate::subject_index::SubjectIndex;
 use crate::{Directory, PersonaSet, Principal};
 
 mod key_queries;
-
-/// Verifies one key against a table, which is also asked for its parent keys.
-///
-/// # Errors
-/// [`CredentialError`], which looks the same for all reasons.
-pub fn verify_single_key(
-    presented: &str,
-    lookup: impl Fn(&str) -> Option<KeyRecord>,
-    now: WallTime,
-) -> Result<Principal, CredentialError> {
-    let id = parse_key_id(presented).ok_or(CredentialError::new(CredentialErrorKind::Malformed))?;
-    let record = lookup(id).filter(|record| record.delegations.len() <= MAX_DELEGATION_DEPTH);
-    let hands = record.iter().flat_map(|record| &record.delegations);
-    let hands: Vec<_> = hands.filter_map(|hand| lookup(&hand.delegated_by)).collect();
-    KeyRing::new(record.into_iter().chain(hands)).verify_key(Some(presented), now)
-}
 
 /// Checks the secret in constant time, and only then the state of the key: without the secret,
 /// nothing about the state is revealed.
@@ -72,6 +56,17 @@ impl KeyEntry {
         let expired = self.principal.expires_at().is_some_and(|until| until <= now);
         self.invalid_reason.or(expired.then_some(CredentialErrorKind::Expired))
     }
+}
+
+/// Credential of a caller whose work continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallerCredential<'a> {
+    /// The key is valid, with these rights.
+    Valid(&'a Principal),
+    /// The key is invalid, or it is a token of a disabled user or organisation.
+    Invalid,
+    /// The ring has no such key, as for a token.
+    NotStoredHere,
 }
 
 /// All keys at one moment. Immutable: a server swaps it atomically. Principals are computed once,
@@ -313,26 +308,27 @@ impl KeyRing {
     }
 
     /// Returns the principal of a caller's key at `now` without its secret, to continue work that
-    /// began while it was valid. `None`: the key is unknown; `Some(None)`: it is invalid, or a
-    /// token of a disabled user or organisation.
-    pub fn principal_of_caller(
-        &self,
-        caller: &Caller,
-        now: WallTime,
-    ) -> Option<Option<&Principal>> {
+    /// began while it was valid.
+    pub fn principal_of_caller(&self, caller: &Caller, now: WallTime) -> CallerCredential<'_> {
         if let Some(held) = self.entries.get(&caller.key_id) {
             let own = held.principal.caller();
             let same = own.subject == caller.subject && own.org == caller.org;
             let holds =
                 same && own.actors == caller.actors && held.invalid_reason_at(now).is_none();
-            return Some(holds.then_some(&held.principal));
+            return if holds {
+                CallerCredential::Valid(&held.principal)
+            } else {
+                CallerCredential::Invalid
+            };
         }
         let is_token = caller.key_id.contains(':');
         if is_token && self.directory.is_disabled(&caller.org, &caller.subject) {
-            return Some(None);
+            return CallerCredential::Invalid;
         }
-        let open = self.anonymous.as_ref()?;
-        (open.key_id() == caller.key_id).then_some(Some(open))
+        match &self.anonymous {
+            Some(open) if open.key_id() == caller.key_id => CallerCredential::Valid(open),
+            _ => CallerCredential::NotStoredHere,
+        }
     }
 
     /// Returns the record of one key.

@@ -29,14 +29,19 @@ pub struct KeyDelegation {
     pub is_created_key: bool,
 }
 
-/// Restrictions that a caller sets for one request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+/// Restrictions that a caller sets for one request. Pending calls and programs store them; like a
+/// delegation, they are parsed strictly.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RequestRestrictions {
     /// True if tools with effects are denied.
+    #[serde(rename = "read_only")]
     pub is_read_only: bool,
     /// True if tools that use the network are denied.
+    #[serde(rename = "no_web")]
     pub denies_network: bool,
     /// Task type, for the policy's task layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
 }
 
@@ -92,6 +97,22 @@ mod tests {
         // Lowering keeps what was taken.
         let lowered = narrowed.with_max_level(tool::PermissionLevel::Guest);
         assert!(lowered.rights_class().restrictions().is_read_only);
+    }
+
+    #[test]
+    fn stored_restrictions_keep_their_names_and_allow_a_task_type_of_null() {
+        let text = |it: &RequestRestrictions| serde_json::to_string(it).unwrap();
+        let parse = |text: &str| serde_json::from_str::<RequestRestrictions>(text);
+        assert_eq!(
+            text(&narrowing(true, false, Some("chat"))),
+            r#"{"read_only":true,"no_web":false,"task_type":"chat"}"#
+        );
+        assert_eq!(text(&narrowing(false, true, None)), r#"{"read_only":false,"no_web":true}"#);
+        // Programs stored `null` before.
+        let stored = parse(r#"{"read_only":false,"no_web":true,"task_type":null}"#).unwrap();
+        assert_eq!(stored, narrowing(false, true, None));
+        assert!(parse(r#"{"read_only":false,"no_web":true,"no_shell":true}"#).is_err());
+        assert!(parse(r#"{"no_web":true}"#).is_err());
     }
 
     #[test]

@@ -267,17 +267,15 @@ impl CatalogPublisher {
         self.versions.send_replace(self.current_snapshot.update_snapshot(Some(&catalog), rules));
     }
 
-    /// Requests a refresh of one source or all; returns the channels and numbers to wait for.
-    pub(crate) fn request_refresh(
-        &self,
-        only: Option<&SourceName>,
-    ) -> Vec<(watch::Receiver<u64>, u64)> {
+    /// Requests a refresh of one source or all; returns what to wait for.
+    pub(crate) fn request_refresh(&self, only: Option<&SourceName>) -> Vec<RefreshTicket> {
         let sources = self.lock_table();
         let wanted = sources.running.iter().filter(|(name, _)| only.is_none_or(|o| o == *name));
         wanted
             .map(|(_, running)| {
                 running.requested.send_modify(|asked| *asked += 1);
-                (running.completed.clone(), *running.requested.borrow())
+                let number = *running.requested.borrow();
+                RefreshTicket { completed: running.completed.clone(), number }
             })
             .collect()
     }
@@ -289,6 +287,15 @@ impl CatalogPublisher {
     pub(crate) fn completed_refreshes(&self) -> Vec<watch::Receiver<u64>> {
         self.lock_table().running.values().map(|running| running.completed.clone()).collect()
     }
+}
+
+/// A requested refresh of one source.
+#[derive(Debug)]
+pub(crate) struct RefreshTicket {
+    /// Number of the last refresh that is complete.
+    pub(crate) completed: watch::Receiver<u64>,
+    /// Number of the requested refresh.
+    pub(crate) number: u64,
 }
 
 /// Creates a source with the first refresh already requested.

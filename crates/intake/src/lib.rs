@@ -20,14 +20,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::source::ProbeResult;
-use tool::{
-    Caller, Clock, Digest, Durability, MonotonicTime, Org, Source, SourceName, SourceTrust,
-    ToolName,
-};
+use tool::{Clock, Durability, MonotonicTime, Org, Source, SourceName, SourceTrust, ToolName};
 
-pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinVerdict};
+pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinReview, PinVerdict};
 
-use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels};
+use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels, RefreshTicket};
 use source_task::SourceTask;
 
 /// A source with the operator's settings.
@@ -45,6 +42,18 @@ pub struct ConfiguredSource {
     pub poll_interval: Option<Duration>,
     /// Fingerprint of its configuration; a source with an unchanged fingerprint keeps running.
     pub fingerprint: u64,
+}
+
+impl ConfiguredSource {
+    /// Configures a source that reports changes itself, with the durability that effects decide.
+    pub fn new(
+        source: Arc<dyn Source>,
+        kind: &'static str,
+        trust: SourceTrust,
+        fingerprint: u64,
+    ) -> Self {
+        Self { source, kind, trust, durability: None, poll_interval: None, fingerprint }
+    }
 }
 
 /// Timeouts of the supervision.
@@ -97,21 +106,23 @@ impl SourceSupervisor {
         timeouts: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::start_inner((org, None), sources, timeouts, clock)
+        Self::start_inner(org, None, sources, timeouts, clock)
     }
 
     /// Starts listing `sources` with pins, which decide which definitions are callable.
     pub fn start_with_pins(
-        (org, pins): (Org, Arc<PinRegistry>),
+        org: Org,
+        pins: Arc<PinRegistry>,
         sources: Vec<ConfiguredSource>,
         timeouts: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::start_inner((org, Some(pins)), sources, timeouts, clock)
+        Self::start_inner(org, Some(pins), sources, timeouts, clock)
     }
 
     fn start_inner(
-        (org, pins): (Org, Option<Arc<PinRegistry>>),
+        org: Org,
+        pins: Option<Arc<PinRegistry>>,
         sources: Vec<ConfiguredSource>,
         times: SupervisorTimeouts,
         clock: Arc<dyn Clock>,
@@ -249,9 +260,10 @@ impl SourceSupervisor {
         if let Some(name) = only.filter(|_| asked.is_empty()) {
             return Err(name.clone());
         }
-        let listed = asked.into_iter().map(|(mut done, number)| async move {
+        let listed = asked.into_iter().map(|mut ticket| async move {
+            let RefreshTicket { completed, number } = &mut ticket;
             // A source that was removed meanwhile needs no waiting.
-            drop(done.wait_for(|done| *done >= number).await.map(|done| *done));
+            drop(completed.wait_for(|done| *done >= *number).await.map(|done| *done));
         });
         // A source with a slower start is listed once it is up.
         drop(timeout(self.times.list_timeout, join_all(listed)).await);
@@ -316,15 +328,14 @@ impl SourceSupervisor {
     /// As [`PinRegistry::decide_pin`].
     pub async fn decide_pin(
         &self,
-        pin_key: (&SourceName, &ToolName),
-        verdict: (PinVerdict, Digest),
-        reviewer: (&Caller, Option<String>),
+        source: &SourceName,
+        tool: &ToolName,
+        review: PinReview<'_>,
     ) -> Result<Pin, DecidePinError> {
         let missing =
-            || DecidePinError::NotFound { source_name: pin_key.0.clone(), tool: pin_key.1.clone() };
-        let pin =
-            self.pin_registry().ok_or_else(missing)?.decide_pin(pin_key, verdict, reviewer).await?;
-        let (keeper, source) = (Arc::clone(&self.publisher), pin_key.0.clone());
+            || DecidePinError::NotFound { source_name: source.clone(), tool: tool.clone() };
+        let pin = self.pin_registry().ok_or_else(missing)?.decide_pin(source, tool, review).await?;
+        let (keeper, source) = (Arc::clone(&self.publisher), source.clone());
         // A complete catalog is merged: not on a thread that others wait for.
         drop(tokio::task::spawn_blocking(move || keeper.reapply_pins(&source)).await);
         Ok(pin)

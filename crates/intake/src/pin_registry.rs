@@ -12,15 +12,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use catalog::pin::{self, ObservedDefinition, PinChange};
-use catalog::{Pin, SourceCatalog, SourceState};
+use catalog::{Pin, SourceCatalog, SourceDefinition, SourceState};
 use futures_util::future::join_all;
 use tool::ledger::{AuditEventRecord, AuditLog};
 use tool::{
-    Clock, Digest, Json, Org, Problem, SourceName, SourceTrust, Store, StoreError, ToolName,
-    WallTime,
+    Clock, Digest, Org, Problem, SourceName, SourceTrust, Store, StoreError, ToolName, WallTime,
 };
 
-pub use pin_decisions::{DecidePinError, PinEntry, PinVerdict};
+pub use pin_decisions::{DecidePinError, PinEntry, PinReview, PinVerdict};
 
 use pin_store::{PinStore, ROWS_PER_SOURCE, shard_index};
 
@@ -76,8 +75,8 @@ impl PinRegistry {
         let first = trouble.is_none() && !self.pin_store.has_pins(&source);
         let mut sights: BTreeMap<usize, Vec<(ToolName, ObservedDefinition)>> = BTreeMap::new();
         for definition in source_catalog.observed_definitions() {
-            let (name, digest, ..) = definition;
-            if !self.is_active_definition(&source, name, digest) {
+            let name = definition.pin_name;
+            if !self.is_active_definition(&source, name, definition.digest) {
                 let sight =
                     observed_definition(definition, source_catalog.trust, self.clock.wall_now());
                 sights.entry(shard_index(name)).or_default().push((name.clone(), sight));
@@ -92,12 +91,13 @@ impl PinRegistry {
         let shards: HashSet<_> = sights.keys().chain(gone.keys()).copied().collect();
         // Writes run concurrently, so that rows are synced together.
         let writes = shards.into_iter().map(|shard| {
-            let seen = sights.get(&shard).map_or(&[][..], Vec::as_slice);
-            let lost = gone.get(&shard).map_or(&[][..], Vec::as_slice);
-            let trust = source_catalog.trust;
-            let step = move |pins: &mut BTreeMap<ToolName, Pin>| {
-                apply_observations(pins, (seen, lost), (trust, first))
+            let observed = ListingObservations {
+                definitions: sights.get(&shard).map_or(&[], Vec::as_slice),
+                missing: gone.get(&shard).map_or(&[], Vec::as_slice),
+                trust: source_catalog.trust,
+                is_first_listing: first,
             };
+            let step = move |pins: &mut BTreeMap<ToolName, Pin>| apply_observations(pins, observed);
             self.update_row(&source, shard, step)
         });
         for written in join_all(writes).await {
@@ -141,7 +141,7 @@ impl PinRegistry {
     /// Returns active pins whose tools are not offered.
     fn missing_active_pins(&self, shelf: &SourceCatalog) -> BTreeMap<usize, Vec<ToolName>> {
         let offered: HashSet<&str> =
-            shelf.observed_definitions().map(|(name, ..)| name.as_str()).collect();
+            shelf.observed_definitions().map(|it| it.pin_name.as_str()).collect();
         let mut gone: BTreeMap<usize, Vec<ToolName>> = BTreeMap::new();
         for name in self.pin_store.active_names(&shelf.source) {
             if !offered.contains(name.as_str()) {
@@ -229,33 +229,45 @@ impl PinChangeEvent {
     }
 }
 
+/// What a listing shows of the pins of one row.
+#[derive(Debug, Clone, Copy)]
+struct ListingObservations<'a> {
+    /// Definitions that are not active.
+    definitions: &'a [(ToolName, ObservedDefinition)],
+    /// Active pins whose tools are not listed.
+    missing: &'a [ToolName],
+    trust: SourceTrust,
+    is_first_listing: bool,
+}
+
 /// Applies observed and missing definitions to one row; `None` if nothing changes.
 fn apply_observations(
     pins: &mut BTreeMap<ToolName, Pin>,
-    (seen, lost): (&[(ToolName, ObservedDefinition)], &[ToolName]),
-    (trust, first): (SourceTrust, bool),
+    observed: ListingObservations<'_>,
 ) -> Option<Vec<PinChangeEvent>> {
+    let (trust, first) = (observed.trust, observed.is_first_listing);
     let (mut changed, mut told) = (false, Vec::new());
-    for (name, sight) in seen {
+    for (name, sight) in observed.definitions {
         let old = pins.get(name);
         let before = old.and_then(|pin| pin.active.as_ref()).map(|active| active.digest);
-        let Some((pin, change)) = pin::observe_definition(old, trust, sight.clone(), first) else {
+        let Some(update) = pin::observe_definition(old, trust, sight.clone(), first) else {
             continue;
         };
         let after = Some(sight.digest);
         // For fully trusted sources only changes are reported, not new tools.
-        let news =
-            change.filter(|change| trust != SourceTrust::Full || *change != PinChange::Activated);
+        let news = update
+            .change
+            .filter(|change| trust != SourceTrust::Full || *change != PinChange::Activated);
         told.extend(news.map(|change| PinChangeEvent {
             change,
             name: Some(name.clone()),
             before,
             after,
         }));
-        pins.insert(name.clone(), pin);
+        pins.insert(name.clone(), update.pin);
         changed = true;
     }
-    for name in lost {
+    for name in observed.missing {
         let Some(pin) = pins.get(name).and_then(pin::retire_pin) else { continue };
         let before = pin.active.as_ref().map(|active| active.digest);
         let change = PinChange::Retired;
@@ -268,16 +280,17 @@ fn apply_observations(
 
 /// Builds the stored observation. Its text is stored if somebody may have to compare it.
 fn observed_definition(
-    (_, digest, received, hidden): (&ToolName, Digest, &Json, bool),
+    definition: SourceDefinition<'_>,
     trust: SourceTrust,
     at: WallTime,
 ) -> ObservedDefinition {
+    let received = definition.raw_definition;
     let kept = trust != SourceTrust::Full && received.bytes().len() <= MAX_STORED_TEXT_BYTES;
     ObservedDefinition {
-        digest,
+        digest: definition.digest,
         observed_at: at,
         raw_definition: kept.then(|| received.clone()),
-        has_invisible_chars: hidden,
+        has_invisible_chars: definition.has_invisible_chars,
     }
 }
 

@@ -7,6 +7,7 @@
 mod byte_search;
 mod cursor;
 mod invisible_chars;
+pub mod json_pointer;
 mod lexer;
 mod splicing;
 mod validator;

@@ -91,15 +91,10 @@ impl HashChain {
 
     /// Resumes from a checkpoint, if it is consistent.
     pub(crate) fn from_checkpoint(checkpoint: &LedgerCheckpoint) -> Option<Self> {
-        let peaks = checkpoint.peaks.iter().map(|peak| peak.0).collect::<Vec<_>>();
-        let chain = Self {
-            count: checkpoint.frame_count,
-            last_seq: checkpoint.last_seq,
-            head: checkpoint.head.0,
-            peaks,
-        };
-        let fits = chain.peaks.len() == checkpoint.frame_count.count_ones() as usize;
-        (fits && chain.tree_root() == checkpoint.root.0).then_some(chain)
+        let peaks = checkpoint.peaks.iter().map(|peak| peak.0).collect();
+        let (count, last_seq) = (checkpoint.frame_count, checkpoint.last_seq);
+        Self::from_parts(count, last_seq, checkpoint.head.0, peaks)
+            .filter(|chain| chain.tree_root() == checkpoint.root.0)
     }
 
     /// Adds one frame to the chain and the tree.

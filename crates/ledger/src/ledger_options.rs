@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tool::LedgerError;
+use tool::clock::duration_millis;
 
 /// Write options of the ledger. [`LedgerOptions::default`] are those of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +70,8 @@ impl LedgerOptions {
             ("checkpoint_records", self.checkpoint_records, 1, 1_000_000),
             ("unsynced_bytes", self.max_unsynced_bytes as u64, 64 << 10, 1 << 30),
             ("index_entries", self.max_index_entries as u64, 1, 100_000_000),
-            ("idle", to_millis(self.checkpoint_interval), 1, 4_000),
-            ("sync_wait", to_millis(self.sync_timeout), 1, 600_000),
+            ("idle", duration_millis(self.checkpoint_interval), 1, 4_000),
+            ("sync_wait", duration_millis(self.sync_timeout), 1, 600_000),
         ];
         for (name, value, least, most) in bounds {
             if !(least..=most).contains(&value) {
@@ -81,10 +82,6 @@ impl LedgerOptions {
         }
         Ok(())
     }
-}
-
-fn to_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

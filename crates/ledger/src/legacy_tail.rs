@@ -22,7 +22,7 @@ use tool::WallTime;
 
 use crate::disk::{DiskFile, OpenMode, append_all, read_fully};
 use crate::frame::{MAX_SEQ, decode_frame, frame_length, read_array};
-use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir, aside_path};
+use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir, quarantine_path};
 use crate::slice::rest;
 
 /// Bytes of the file.
@@ -191,7 +191,7 @@ pub(crate) fn migrate_tail(
     }
     let path = writer_dir.legacy_tail_path();
     if scan.damage_reason.is_some() || scan.without_segment.is_some() {
-        let copy = aside_path(&path, now, "damaged");
+        let copy = quarantine_path(&path, now, "damaged");
         writer_dir.disk.rename_file(&path, &copy)?;
         tracing::error!(
             path = %copy.display(),

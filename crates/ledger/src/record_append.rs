@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tool::call_outcome::CallStatus;
+use tool::clock::duration_millis;
 use tool::ledger::RecordKind;
 use tool::{
     ApprovalStepRecord, CallId, Durability, ErrorCode, IntentReceipt, IntentRecord, LedgerError,
@@ -240,7 +241,7 @@ fn internal_outcome(
     code: Option<ErrorCode>,
     (recorded_at, elapsed): (WallTime, Duration),
 ) -> OutcomeRecord {
-    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let elapsed_ms = duration_millis(elapsed);
     OutcomeRecord {
         recorded_at,
         status,

@@ -63,6 +63,15 @@ pub(crate) struct SegmentSpan {
     pub(crate) first_seq: u64,
 }
 
+/// A segment and the range of its record numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentRange {
+    pub(crate) number: u32,
+    pub(crate) first_seq: u64,
+    /// The number that the next segment begins with; `u64::MAX` for the newest.
+    pub(crate) end_seq: u64,
+}
+
 /// The newest records, oldest first, and all segments.
 #[derive(Debug)]
 pub(crate) struct RecordIndex {
@@ -220,12 +229,17 @@ impl RecordIndex {
         all.map(|span| (span.number, span.first_seq, damaged(&span.number))).collect()
     }
 
-    /// Returns the segments with sequence numbers below `before`, newest first, each with the first
-    /// number of the next segment.
-    pub(crate) fn spans_before(&self, before: u64) -> Vec<(SegmentSpan, u64)> {
+    /// Returns the segments with sequence numbers below `before`, newest first.
+    pub(crate) fn ranges_before(&self, before: u64) -> Vec<SegmentRange> {
         let ends = self.spans.iter().skip(1).map(|span| span.first_seq).chain([u64::MAX]);
-        let all = self.spans.iter().copied().zip(ends).filter(|(span, _)| span.first_seq < before);
-        let mut all = all.collect::<Vec<_>>();
+        let all = self.spans.iter().zip(ends).filter(|(span, _)| span.first_seq < before);
+        let mut all = all
+            .map(|(span, end_seq)| SegmentRange {
+                number: span.number,
+                first_seq: span.first_seq,
+                end_seq,
+            })
+            .collect::<Vec<_>>();
         all.reverse();
         all
     }
@@ -233,7 +247,7 @@ impl RecordIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::{FramePosition, IndexEntry, RecordIndex, RecordKind, SegmentSpan};
+    use super::{FramePosition, IndexEntry, RecordIndex, RecordKind, SegmentRange};
     use crate::frame::{FrameBuilder, iter_frames};
 
     fn entry(seq: u64, number: u32) -> IndexEntry {
@@ -248,9 +262,8 @@ mod tests {
         assert_eq!(index.scan_entries(u64::MAX, 9, |_| true).1, Some(7));
         let seqs = index.newest_before(10, 2).iter().map(|e| e.seq).collect::<Vec<_>>();
         assert_eq!(seqs, [9, 8]);
-        let spans = index.spans_before(8);
-        let span = |number, first| SegmentSpan { number, first_seq: first };
-        assert_eq!(spans, [(span(1, 4), 8), (span(0, 1), 4)]);
+        let range = |number, first_seq, end_seq| SegmentRange { number, first_seq, end_seq };
+        assert_eq!(index.ranges_before(8), [range(1, 4, 8), range(0, 1, 4)]);
     }
 
     #[test]
@@ -272,6 +285,6 @@ mod tests {
         let length = carried.len() as u64 / 4;
         assert_eq!(places[0], place(3, 128 + 3 * length));
         assert_eq!(places[3..], [place(3, 128), place(1, 200), place(1, 100)]);
-        assert_eq!(index.spans_before(9).len(), 2);
+        assert_eq!(index.ranges_before(9).len(), 2);
     }
 }

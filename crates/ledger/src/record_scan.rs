@@ -9,6 +9,7 @@
 mod segment_classifier;
 
 use std::io;
+use std::path::Path;
 
 use tool::LedgerError;
 
@@ -21,7 +22,7 @@ use crate::integrity_finding::{
 };
 use crate::legacy_tail::{self, LegacyTail, LegacyTailScan};
 use crate::segment::{
-    SEGMENT_HEADER_BYTES, WriterDir, parse_segment_name, segment_name, tombstone_name,
+    SEGMENT_HEADER_BYTES, WriterDir, file_numbers, parse_segment_name, segment_name,
 };
 use crate::segment_scan::{LocatedCheckpoint, SegmentScan};
 use crate::tombstone::{self, Tombstone};
@@ -79,13 +80,7 @@ pub(crate) struct RecordSegment {
 
 /// Returns the numbers of `writer`'s segments among `names`, in order.
 pub(crate) fn segment_numbers(names: &[String], writer: &str) -> Vec<u32> {
-    let mut numbers = names
-        .iter()
-        .filter_map(|name| parse_segment_name(name).filter(|(of, _)| *of == writer))
-        .map(|(_, number)| number)
-        .collect::<Vec<_>>();
-    numbers.sort_unstable();
-    numbers
+    file_numbers(names, writer, parse_segment_name)
 }
 
 /// Reads the progress of the ledger. It is read first: a running server continues to write, so the
@@ -161,18 +156,19 @@ impl RecordScan {
             FoundProgress::Damaged(why) => format!("is damaged: {why}"),
         };
         let text = format!("{text}; it is unknown whether records are missing at the end");
-        self.add_file_finding(site, &site.progress_paths().0, (DamageKind::InvalidProgress, text));
+        self.add_file_finding(site, &site.progress_paths().0, DamageKind::InvalidProgress, text);
     }
 
-    /// A finding in a file that is no segment.
+    /// Adds a finding about a whole file.
     fn add_file_finding(
         &mut self,
         site: &WriterDir,
-        path: &std::path::Path,
-        what: (DamageKind, String),
+        path: &Path,
+        damage: DamageKind,
+        text: String,
     ) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.add_finding(site, &name, (0, None), what);
+        self.add_finding(site, &name, 0, None, damage, text);
     }
 
     /// Checks that the newest segment exists, and counts what a power failure lost. `newest` is the
@@ -186,12 +182,7 @@ impl RecordScan {
         if newest < progress.segment_number {
             let (first, last) = (newest.saturating_add(1), progress.segment_number);
             let text = format!("the newest segments, {first} to {last}, are missing");
-            self.add_finding(
-                site,
-                &segment_name(&site.writer_name, last),
-                (0, None),
-                (DamageKind::MissingSegment, text),
-            );
+            self.add_file_finding(site, &site.segment_path(last), DamageKind::MissingSegment, text);
         }
     }
 
@@ -203,7 +194,7 @@ impl RecordScan {
                 "is the tail of an older version, and {damage}: its readable records are used; the \
                  next start of the server moves the file aside, keep it"
             );
-            self.add_file_finding(site, &path, (DamageKind::InvalidTail, text));
+            self.add_file_finding(site, &path, DamageKind::InvalidTail, text);
             self.legacy_tail.damage_reason = Some(damage);
         }
         // They may have been carried to another segment since.
@@ -214,7 +205,7 @@ impl RecordScan {
                 "has records up to {last} that continue a missing segment; the next start of the \
                  server moves the file aside, keep it"
             );
-            self.add_file_finding(site, &path, (DamageKind::InvalidTail, text));
+            self.add_file_finding(site, &path, DamageKind::InvalidTail, text);
         }
     }
 
@@ -244,13 +235,9 @@ impl RecordScan {
                     return;
                 }
                 Err(error) => {
-                    let name = tombstone_name(&site.writer_name, *number);
-                    self.add_finding(
-                        site,
-                        &name,
-                        (0, None),
-                        (DamageKind::InvalidTombstone, error.message),
-                    );
+                    let path = site.tombstone_paths(*number).0;
+                    let damage = DamageKind::InvalidTombstone;
+                    self.add_file_finding(site, &path, damage, error.message);
                 }
             }
         }
@@ -259,7 +246,7 @@ impl RecordScan {
     fn mark_unreadable(&mut self, site: &WriterDir, number: u32, error: &io::Error) {
         let name = segment_name(&site.writer_name, number);
         let error = io_failure(&format!("the segment `{name}` cannot be read"), &site.dir, error);
-        self.add_finding(site, &name, (0, None), (DamageKind::Unreadable, error.message.clone()));
+        self.add_finding(site, &name, 0, None, DamageKind::Unreadable, error.message.clone());
         self.unreadable = Some(error);
     }
 
@@ -267,16 +254,18 @@ impl RecordScan {
         &mut self,
         site: &WriterDir,
         name: &str,
-        at: (u64, Option<u64>),
-        what: (DamageKind, String),
+        offset: u64,
+        seq: Option<u64>,
+        damage: DamageKind,
+        message: String,
     ) {
         self.findings.push_finding(IntegrityFinding {
             writer: site.writer_name.clone(),
             segment: name.to_owned(),
-            offset: at.0,
-            seq: at.1,
-            damage: what.0,
-            message: what.1,
+            offset,
+            seq,
+            damage,
+            message,
         });
     }
 
@@ -294,11 +283,14 @@ impl RecordScan {
         for (scan, begins) in scans.iter_mut().zip(begins).rev() {
             if scan.last_seq.is_some_and(|last| last >= limit) {
                 match scan.discard_from(site, limit, self.legacy_tail.tail.as_ref()) {
-                    Ok(records) => self.discard_range(
-                        scan,
-                        scan.end_offset,
-                        (DiscardReason::Relocated, records),
-                    ),
+                    Ok(records) => {
+                        self.discard_range(
+                            scan,
+                            scan.end_offset,
+                            DiscardReason::Relocated,
+                            records,
+                        );
+                    }
                     Err(error) => self.mark_unreadable(site, scan.number, &error),
                 }
             }
@@ -306,12 +298,7 @@ impl RecordScan {
         }
     }
 
-    fn discard_range(
-        &mut self,
-        scan: &SegmentScan,
-        offset: u64,
-        (why, records): (DiscardReason, u64),
-    ) {
+    fn discard_range(&mut self, scan: &SegmentScan, offset: u64, why: DiscardReason, records: u64) {
         let bytes = scan.size.saturating_sub(offset);
         self.discarded.push(DiscardedRange {
             segment: scan.name.clone(),

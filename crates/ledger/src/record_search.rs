@@ -17,7 +17,7 @@ use crate::frame::{FRAME_HEADER_BYTES, Frame, FrameError, MAX_BODY_BYTES, decode
 use crate::ledger_inner::LedgerInner;
 use crate::record_index::{IndexEntry, WantedSearchKey};
 use crate::record_reader::decode_record;
-use crate::search_fields::{SearchFields, search_fields};
+use crate::search_fields::{SearchFields, has_search_fields, search_fields};
 use crate::segment_filter::FilterKey;
 use crate::slice::prefix;
 use segment_parts::{SegmentPart, VisitFlow};
@@ -135,15 +135,15 @@ impl<'a> RecordSearch<'a> {
             FilterKey::from_names(org, query.tool.as_deref()).into_iter().collect();
         keys.extend(query.caller.as_deref().map(FilterKey::Caller));
         keys.extend(query.call.map(FilterKey::Call));
-        let spans = self.inner.lock_index().spans_before(before);
-        for (span, end) in spans {
-            if found.len() > self.query.limit || end <= since {
+        let ranges = self.inner.lock_index().ranges_before(before);
+        for range in ranges {
+            if found.len() > self.query.limit || range.end_seq <= since {
                 break;
             }
             if !self.may_read_more() {
-                return Ok(Some(end.min(before)));
+                return Ok(Some(range.end_seq.min(before)));
             }
-            for part in self.find_parts_with_all((span, end), &keys) {
+            for part in self.find_parts_with_all(range, &keys) {
                 if part.first_seq >= before || part.end_seq <= since {
                     continue;
                 }
@@ -218,13 +218,7 @@ impl<'a> RecordSearch<'a> {
         if self.matches_all_names() {
             return Some(true);
         }
-        if matches!(
-            frame.kind,
-            RecordKind::Intent
-                | RecordKind::Refusal
-                | RecordKind::ApprovalStep
-                | RecordKind::AuditEvent
-        ) {
+        if has_search_fields(frame.kind) {
             let fits = search_fields(frame)
                 .is_some_and(|it| self.fields_match([&it.org, &it.tool, &it.caller]));
             if let (RecordKind::Intent, Some(call)) = (frame.kind, frame.call_id) {
@@ -267,10 +261,10 @@ impl<'a> RecordSearch<'a> {
         if missing.is_empty() {
             return Ok(found);
         }
-        let spans = self.inner.lock_index().spans_before(before);
-        for (span, end) in spans {
+        let ranges = self.inner.lock_index().ranges_before(before);
+        for range in ranges {
             let keys: Vec<_> = missing.iter().map(|call| FilterKey::Call(*call)).collect();
-            for part in self.find_parts((span, end), &keys) {
+            for part in self.find_parts(range, &keys) {
                 if missing.is_empty() {
                     return Ok(found);
                 }

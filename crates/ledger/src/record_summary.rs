@@ -9,7 +9,7 @@ use tool::{LedgerError, WallTime};
 
 use crate::disk::{Disk, OpenMode};
 use crate::error_messages::io_failure;
-use crate::segment::{SegmentHeader, WriterDir, parse_segment_name, parse_tombstone_name};
+use crate::segment::{WriterDir, parse_segment_name, parse_tombstone_name};
 use crate::tombstone;
 
 /// Storage summary of one writer.
@@ -57,8 +57,7 @@ pub fn summarize_writers(
         segments.retain(|number| *number > gone);
         segments.sort_unstable();
         let open = |number: &u32| site.open_segment(*number, OpenMode::Read).ok();
-        let since = segments.first().and_then(open);
-        let since = since.and_then(|file| SegmentHeader::read_header(file.as_ref()).ok()?.ok());
+        let since = segments.first().and_then(|number| site.read_header(*number).ok()?);
         let last = tombstone::read_tombstone(&site, gone).ok().filter(|_| gone > 0);
         WriterSummary {
             segments: segments.len(),

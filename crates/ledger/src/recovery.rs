@@ -203,7 +203,7 @@ impl<'a> RecoveryScan<'a> {
             relocated_frames: Vec::new(),
             is_too_large: false,
             relocated_offsets: HashMap::new(),
-            open_calls: open.map(|(seq, call)| (*call, (*seq, None))).collect(),
+            open_calls: open.map(|open| (open.call_id, (open.intent_seq, None))).collect(),
             first_searchable: survey
                 .last_seq
                 .saturating_sub(inner.options.max_index_entries as u64),

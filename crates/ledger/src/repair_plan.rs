@@ -12,7 +12,7 @@ use crate::disk::OpenMode;
 use crate::integrity_finding::DiscardReason;
 use crate::record_scan::RecordScan;
 use crate::segment::{
-    WriterDir, aside_path, copy_aside, parse_segment_name, truncate_file, void_segment,
+    WriterDir, copy_damaged_bytes, parse_segment_name, quarantine_path, truncate_file, void_segment,
 };
 use crate::writer_progress::{FoundProgress, ProgressFile, WriterProgress};
 
@@ -68,7 +68,7 @@ impl RepairPlan {
             FoundProgress::Absent => 0,
             FoundProgress::Damaged(_) => {
                 let path = writer_dir.progress_paths().0;
-                writer_dir.disk.rename_file(&path, &aside_path(&path, now, "damaged"))?;
+                writer_dir.disk.rename_file(&path, &quarantine_path(&path, now, "damaged"))?;
                 self.found_progress = FoundProgress::Absent;
                 0
             }
@@ -95,7 +95,7 @@ impl RepairPlan {
     ) -> io::Result<()> {
         writer_dir.disk.sync_dir(&writer_dir.dir)?;
         while let Some((number, from)) = self.copies.last().copied() {
-            let copy = copy_aside(writer_dir, number, from, now)?;
+            let copy = copy_damaged_bytes(writer_dir, number, from, now)?;
             tracing::warn!(
                 copy = %copy.display(),
                 "a copy of the unreadable part of the record was saved"

@@ -20,7 +20,7 @@ use crate::frame::FrameBuilder;
 use crate::hash_chain::LedgerCheckpoint;
 use crate::ledger_inner::LedgerInner;
 use crate::record_scan;
-use crate::segment::{SegmentHeader, WriterDir};
+use crate::segment::WriterDir;
 use crate::signed_checkpoint::CheckpointSigningKey;
 use crate::tombstone::{self, RemovalReason, Tombstone};
 
@@ -61,6 +61,13 @@ struct RemovalRecord {
     reason: RemovalReason,
 }
 
+/// A segment that is due for removal.
+#[derive(Debug, Clone, Copy)]
+struct RemovalCandidate {
+    number: u32,
+    reason: RemovalReason,
+}
+
 /// Why a segment was not removed.
 enum RemovalBlocked {
     /// It may be another time.
@@ -98,8 +105,8 @@ pub(crate) fn apply_retention(
     for _ in 0..MAX_REMOVALS_PER_RUN {
         let there = SegmentInventory::load_inventory(inner)?;
         there.finish_removals(inner)?;
-        let Some((number, why)) = there.next_removal(inner, policy)? else { break };
-        match remove_segment(inner, (number, why), &there, (signed_checkpoint, key)) {
+        let Some(candidate) = there.next_removal(inner, policy)? else { break };
+        match remove_segment(inner, candidate, &there, signed_checkpoint, key) {
             Ok(tomb) => {
                 retained.removed_segments += 1;
                 retained.removed_bytes += tomb.bytes;
@@ -116,12 +123,14 @@ pub(crate) fn apply_retention(
 
 fn remove_segment(
     inner: &LedgerInner,
-    (number, why): (u32, RemovalReason),
+    candidate: RemovalCandidate,
     there: &SegmentInventory,
-    (signed, key): (&LedgerCheckpoint, &CheckpointSigningKey),
+    signed: &LedgerCheckpoint,
+    key: &CheckpointSigningKey,
 ) -> Result<Tombstone, RemovalBlocked> {
     let site = &inner.writer_dir;
-    let tomb = removal_check::check_removal(inner, (number, why), there, signed)?;
+    let number = candidate.number;
+    let tomb = removal_check::check_removal(inner, candidate, there, signed)?;
     append_removal(inner, &tomb).map_err(RemovalBlocked::Failed)?;
     let told = |error: io::Error| {
         let name = crate::segment::segment_name(&site.writer_name, number);
@@ -138,7 +147,7 @@ fn remove_segment(
         segment = number,
         records = tomb.frame_count(),
         bytes = tomb.bytes,
-        ?why,
+        why = ?candidate.reason,
         "removed"
     );
     Ok(tomb)
@@ -215,7 +224,7 @@ impl SegmentInventory {
         &self,
         inner: &LedgerInner,
         keep: RetentionPolicy,
-    ) -> Result<Option<(u32, RemovalReason)>, LedgerError> {
+    ) -> Result<Option<RemovalCandidate>, LedgerError> {
         let [oldest, next, ..] = *self.segments.as_slice() else { return Ok(None) };
         if oldest >= self.active_segment {
             return Ok(None);
@@ -224,12 +233,13 @@ impl SegmentInventory {
         let told = |error: io::Error| io_failure("a segment cannot be read", &site.dir, &error);
         if let Some(age) = keep.max_age {
             // Its last record is older than the start of the next segment.
-            let until = read_header(site, next)
+            let until = site
+                .read_header(next)
                 .map_err(told)?
                 .map_or(u64::MAX, |header| header.created_at.0);
             let old = inner.clock.wall_now().0.saturating_sub(until);
             if u128::from(old) >= age.as_millis() {
-                return Ok(Some((oldest, RemovalReason::Age)));
+                return Ok(Some(RemovalCandidate { number: oldest, reason: RemovalReason::Age }));
             }
         }
         let Some(most) = keep.max_bytes else { return Ok(None) };
@@ -238,11 +248,7 @@ impl SegmentInventory {
             let file = site.open_segment(*number, OpenMode::Read).map_err(told)?;
             bytes += file.file_size().map_err(told)?;
         }
-        Ok((bytes > most).then_some((oldest, RemovalReason::Size)))
+        let candidate = RemovalCandidate { number: oldest, reason: RemovalReason::Size };
+        Ok((bytes > most).then_some(candidate))
     }
-}
-
-fn read_header(site: &WriterDir, number: u32) -> io::Result<Option<SegmentHeader>> {
-    let file = site.open_segment(number, OpenMode::Read)?;
-    Ok(SegmentHeader::read_header(file.as_ref())?.ok())
 }

@@ -75,8 +75,22 @@ impl<'b> FrameSearchFields<'b> {
     }
 }
 
-/// Returns the caller's organisation, the tool name and the caller's subject. Intents, approval
-/// steps, refusals and audit events have them. In an audit event they are its organisation and its
+/// Returns whether records of this kind have search fields of their own. The filter of a segment
+/// and the search must agree on it, or a search misses records.
+pub(crate) fn has_search_fields(kind: RecordKind) -> bool {
+    match kind {
+        RecordKind::Intent
+        | RecordKind::ApprovalStep
+        | RecordKind::Refusal
+        | RecordKind::AuditEvent => true,
+        RecordKind::Outcome | RecordKind::Checkpoint | RecordKind::Tombstone | RecordKind::Gap => {
+            false
+        }
+    }
+}
+
+/// Returns the caller's organisation, the tool name and the caller's subject, if the kind
+/// [has them](has_search_fields). In an audit event they are its organisation and its
 /// actor.
 pub(crate) fn search_fields<'b>(frame: &Frame<'b>) -> Option<FrameSearchFields<'b>> {
     match frame.kind {
@@ -92,5 +106,29 @@ pub(crate) fn search_fields<'b>(frame: &Frame<'b>) -> Option<FrameSearchFields<'
             FrameSearchFields { org: event.org, tool: event.tool, caller }
         }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::frame::{FrameBuilder, iter_frames};
+
+    #[test]
+    fn a_kind_has_search_fields_where_they_can_be_read() {
+        let caller = json!({"org": "acme", "subject": "ada"});
+        let bodies = [
+            json!({"caller": caller, "tool": {"name": "mail"}}),
+            json!({"caller": caller, "tool": "mail", "org": "acme"}),
+        ];
+        for kind in RecordKind::ALL {
+            let has_fields = bodies.iter().any(|body| {
+                let mut draft = FrameBuilder::json(*kind, None, body).unwrap();
+                iter_frames(draft.finish(1)).any(|frame| search_fields(&frame).is_some())
+            });
+            assert_eq!(has_search_fields(*kind), has_fields, "{kind:?}");
+        }
     }
 }

@@ -101,6 +101,25 @@ impl WriterDir {
     ) -> io::Result<Arc<dyn DiskFile>> {
         self.disk.open_file(&self.segment_path(number), mode)
     }
+
+    /// Reads the header of a segment; `None` if it is invalid.
+    pub(crate) fn read_header(&self, number: u32) -> io::Result<Option<SegmentHeader>> {
+        let file = self.open_segment(number, OpenMode::Read)?;
+        Ok(SegmentHeader::read_header(file.as_ref())?.ok())
+    }
+}
+
+/// Returns the numbers of `writer`'s files among `names`, in order; `parse_name` selects the kind of
+/// file.
+pub(crate) fn file_numbers(
+    names: &[String],
+    writer: &str,
+    parse_name: fn(&str) -> Option<(&str, u32)>,
+) -> Vec<u32> {
+    let parsed = names.iter().filter_map(|name| parse_name(name));
+    let mut numbers: Vec<_> = parsed.filter(|(of, _)| *of == writer).map(|(_, n)| n).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// Parses the writer from the name of a ledger file; `None` for other files.
@@ -347,19 +366,19 @@ pub(crate) fn estimate_free(writer_dir: &WriterDir, bytes: u64) -> u64 {
 /// Renames a segment that is not part of the record, with a suffix that marks it.
 pub(crate) fn void_segment(writer_dir: &WriterDir, number: u32, now: WallTime) -> io::Result<()> {
     let path = writer_dir.segment_path(number);
-    writer_dir.disk.rename_file(&path, &aside_path(&path, now, "void"))?;
+    writer_dir.disk.rename_file(&path, &quarantine_path(&path, now, "void"))?;
     writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 
 /// Copies the bytes of a segment from `start` on to a file beside it, and waits until they are
 /// durable.
-pub(crate) fn copy_aside(
+pub(crate) fn copy_damaged_bytes(
     writer_dir: &WriterDir,
     number: u32,
     start: u64,
     now: WallTime,
 ) -> io::Result<PathBuf> {
-    let path = aside_path(&writer_dir.segment_path(number), now, "damaged");
+    let path = quarantine_path(&writer_dir.segment_path(number), now, "damaged");
     let (file, copy) = (
         writer_dir.open_segment(number, OpenMode::Read)?,
         writer_dir.disk.open_file(&path, OpenMode::Truncate)?,
@@ -379,7 +398,7 @@ pub(crate) fn copy_aside(
 }
 
 /// Returns the name for a file that is no longer part of the record.
-pub(crate) fn aside_path(path: &Path, now: WallTime, ending: &str) -> PathBuf {
+pub(crate) fn quarantine_path(path: &Path, now: WallTime, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.{ending}", now.0));
     path.with_file_name(name)

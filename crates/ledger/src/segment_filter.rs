@@ -7,7 +7,7 @@
 //! ```text
 //! page 0
 //!    0  [8]    "tkfilter"
-//!    8  u16    version, 1
+//!    8  u16    version, 2
 //!   10  u16    number of parts, 1 to 64
 //!   12  u32    number of the segment
 //!   16  u32    number of pages of rows

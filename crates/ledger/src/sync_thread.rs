@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tool::clock::duration_millis;
 use tool::ledger::RecordKind;
 use tool::{LedgerError, MonotonicTime};
 
@@ -168,9 +169,8 @@ impl SyncThread {
         if self.unsynced_frames.is_empty() {
             return;
         }
-        let began =
-            u64::try_from(self.inner.clock.monotonic_now().0.as_millis()).unwrap_or(u64::MAX - 1);
-        self.inner.sync_started_ms.store(began + 1, Ordering::Relaxed);
+        let began = duration_millis(self.inner.clock.monotonic_now().0);
+        self.inner.sync_started_ms.store(began.saturating_add(1), Ordering::Relaxed);
         let synced = self.unsynced_files.iter().try_for_each(|dirty| dirty.file.sync_data());
         self.inner.sync_started_ms.store(0, Ordering::Relaxed);
         match synced {

@@ -16,7 +16,7 @@ use crate::compact_range::CompactRange;
 use crate::disk::{DiskFile, OpenMode, append_all, read_fully};
 use crate::error_messages::io_failure;
 use crate::hash_chain::{HashChain, Sha256Hash};
-use crate::segment::{WriterDir, parse_tombstone_name, tombstone_name};
+use crate::segment::{WriterDir, file_numbers, parse_tombstone_name, tombstone_name};
 use crate::signed_checkpoint::{CheckpointSigningKey, VerifierKey};
 
 /// The largest tombstone that is read, in bytes: some 300,000 checkpoints.
@@ -70,9 +70,17 @@ pub(crate) struct Tombstone {
     /// At each checkpoint, and at its end.
     pub(crate) states: Vec<ChainState>,
     /// Calls that had begun and not ended, by the number of their intent.
-    pub(crate) open_calls: Vec<(u64, CallId)>,
+    pub(crate) open_calls: Vec<OpenCall>,
     /// Number of open calls that are not listed.
     pub(crate) more_open_calls: u64,
+}
+
+/// A call that had begun and not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OpenCall {
+    /// Number of its intent.
+    pub(crate) intent_seq: u64,
+    pub(crate) call_id: CallId,
 }
 
 impl ChainState {
@@ -210,9 +218,5 @@ fn read_text(file: &Arc<dyn DiskFile>) -> io::Result<String> {
 
 /// Returns the numbers of the tombstones of `writer` among `names`, in order.
 pub(crate) fn tombstone_numbers(names: &[String], writer: &str) -> Vec<u32> {
-    let mine =
-        |name: &String| parse_tombstone_name(name).filter(|(of, _)| *of == writer).map(|(_, n)| n);
-    let mut numbers: Vec<_> = names.iter().filter_map(mine).collect();
-    numbers.sort_unstable();
-    numbers
+    file_numbers(names, writer, parse_tombstone_name)
 }

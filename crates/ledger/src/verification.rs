@@ -43,9 +43,9 @@ impl VerificationReport {
     /// file. A power failure removes unsynced records, so the end may be missing. A killed server
     /// leaves a partial record that nobody saw acknowledged.
     pub const LIMITS: &'static str = "only a checkpoint that was stored elsewhere reveals a \
-        restored older copy, a rewritten whole record, and an end that was cut off together with a \
-        change of the progress file; after a power failure, unsynced records that are missing \
-        cannot be distinguished from removed ones";
+        restored older copy, a completely rewritten record, and an end that was cut off together \
+        with a change of the progress file; after a power failure, unsynced records that are \
+        missing cannot be distinguished from removed ones";
 
     /// Returns whether there is no damage. Torn ends do not count, because a crash leaves them.
     pub fn is_sound(&self) -> bool {

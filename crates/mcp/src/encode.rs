@@ -28,7 +28,11 @@ pub fn encode_notification(method: &str, params: &Json) -> Bytes {
 /// Returns the bytes before a result; [`RESULT_SUFFIX`] follows the result. For results that are
 /// too large to copy or that are extended while they are written.
 pub fn result_prefix(id: &RequestId) -> Vec<u8> {
-    let mut text = Vec::with_capacity(80);
+    write_result_prefix(id, 80)
+}
+
+fn write_result_prefix(id: &RequestId, capacity: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(capacity);
     push_str(&mut text, r#"{"jsonrpc":"2.0","id":"#);
     id.write_json(&mut text);
     push_str(&mut text, r#","result":"#);
@@ -40,10 +44,7 @@ pub const RESULT_SUFFIX: &str = "}";
 
 /// Encodes a response with a result.
 pub fn encode_result(id: &RequestId, result: &Json) -> Bytes {
-    let mut text = Vec::with_capacity(48 + result.bytes().len());
-    push_str(&mut text, r#"{"jsonrpc":"2.0","id":"#);
-    id.write_json(&mut text);
-    push_str(&mut text, r#","result":"#);
+    let mut text = write_result_prefix(id, 48 + result.bytes().len());
     text.extend_from_slice(result.bytes());
     push_str(&mut text, RESULT_SUFFIX);
     text.into()

@@ -47,9 +47,7 @@ impl RequestId {
             IdValue::String(text) => text.trim_matches('"').parse().ok(),
         }
     }
-}
 
-impl RequestId {
     /// Writes the id as JSON, as [`Display`](fmt::Display) does.
     pub(crate) fn write_json(&self, text: &mut Vec<u8>) {
         match &self.0 {

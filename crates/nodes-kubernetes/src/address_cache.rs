@@ -38,8 +38,14 @@ struct CacheState {
     is_loaded: bool,
     /// Labels whose cached addresses are invalid.
     invalidated: HashSet<String>,
-    /// Since when, and why, the API server is unreachable.
-    disconnected: Option<(MonotonicTime, String)>,
+    disconnection: Option<Disconnection>,
+}
+
+/// Since when, and why, the API server is unreachable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Disconnection {
+    pub(super) since: MonotonicTime,
+    pub(super) reason: String,
 }
 
 impl AddressCache {
@@ -47,10 +53,7 @@ impl AddressCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lookup_address(
-        &self,
-        node: &str,
-    ) -> (AddressLookup, Option<(MonotonicTime, String)>) {
+    pub(super) fn lookup_address(&self, node: &str) -> (AddressLookup, Option<Disconnection>) {
         let state = self.lock_state();
         let lookup = match state.by_label.get(node).map(Vec::as_slice) {
             _ if !state.is_loaded => AddressLookup::NotLoaded,
@@ -62,7 +65,7 @@ impl AddressCache {
             },
             Some(_) => AddressLookup::Ambiguous,
         };
-        (lookup, state.disconnected.clone())
+        (lookup, state.disconnection.clone())
     }
 
     /// Replaces the content of the cache with `nodes`.
@@ -95,25 +98,25 @@ impl AddressCache {
 
     /// Marks the API server as connected, with no event missed.
     pub(super) fn mark_connected(&self) {
-        self.lock_state().disconnected = None;
+        self.lock_state().disconnection = None;
     }
 
     /// Invalidates the address of a label, if the API server is unreachable.
     pub(super) fn invalidate_label(&self, label: &str) {
         let mut state = self.lock_state();
-        if state.disconnected.is_some() && state.by_label.contains_key(label) {
+        if state.disconnection.is_some() && state.by_label.contains_key(label) {
             state.invalidated.insert(label.to_owned());
         }
     }
 
     pub(super) fn mark_disconnected(&self, reason: String, now: MonotonicTime) {
         let mut state = self.lock_state();
-        let since = state.disconnected.as_ref().map_or(now, |(since, _)| *since);
-        state.disconnected = Some((since, reason));
+        let since = state.disconnection.as_ref().map_or(now, |before| before.since);
+        state.disconnection = Some(Disconnection { since, reason });
     }
 
-    pub(super) fn disconnected_since(&self) -> Option<(MonotonicTime, String)> {
-        self.lock_state().disconnected.clone()
+    pub(super) fn disconnection(&self) -> Option<Disconnection> {
+        self.lock_state().disconnection.clone()
     }
 }
 
@@ -152,7 +155,7 @@ mod tests {
     use serde_json::json;
     use tool::MonotonicTime;
 
-    use super::{AddressCache, AddressLookup, KubernetesNode};
+    use super::{AddressCache, AddressLookup, Disconnection, KubernetesNode};
 
     fn node(name: &str, label: &str, addresses: &serde_json::Value) -> KubernetesNode {
         serde_json::from_value(json!({
@@ -245,8 +248,9 @@ mod tests {
         let time = |s| MonotonicTime(std::time::Duration::from_secs(s));
         places.mark_disconnected("first".to_owned(), time(1));
         places.mark_disconnected("second".to_owned(), time(2));
-        assert_eq!(places.disconnected_since(), Some((time(1), "second".to_owned())));
+        let away = Disconnection { since: time(1), reason: "second".to_owned() };
+        assert_eq!(places.disconnection(), Some(away));
         places.mark_connected();
-        assert_eq!(places.disconnected_since(), None);
+        assert_eq!(places.disconnection(), None);
     }
 }

@@ -10,39 +10,24 @@ mod api_objects;
 mod list_watch;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use egress::{EgressClient, Origin, UrlTrust};
+use egress::{EgressClient, UrlTrust};
 use tokio::time::sleep;
-use tool::Clock;
 use tool::node_registry::ResolveError;
+use tool::{Backoff, Clock};
 
-use address_cache::{AddressCache, AddressLookup};
+use address_cache::{AddressCache, AddressLookup, Disconnection};
+pub use node_addresses::KubernetesSettings;
 use nodes::{NodeLocator, PeerOutbox};
 
 /// The label with the node id of the cluster tools.
 pub(crate) const NODE_ID_LABEL: &str = "nodeID";
 /// Backoff between watch attempts.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+const WATCH_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 /// Time for which the last known addresses stay valid while the API server is unreachable.
 const STALE_TTL: Duration = Duration::from_mins(5);
-
-/// Access to the Kubernetes API, and how discovered nodes are called.
-#[derive(Debug, Clone)]
-pub struct KubernetesSettings {
-    /// The origin of the API server.
-    pub api_server: Origin,
-    /// The file of the token. It is read for each request, because Kubernetes replaces it every
-    /// hour.
-    pub token_file: Option<PathBuf>,
-    /// Whether nodes are called over TLS.
-    pub uses_tls: bool,
-    /// The port of the nodes.
-    pub port: u16,
-}
 
 /// Locates nodes through the Kubernetes API.
 pub struct KubernetesLocator {
@@ -56,8 +41,8 @@ pub struct KubernetesLocator {
 }
 
 impl KubernetesLocator {
-    /// Creates the locator and opens no connection. `egress` must trust the certificate of the API
-    /// server.
+    /// Creates the locator and opens no connection. `egress` must trust the certificates in
+    /// `settings.ca_file`.
     pub fn new(settings: KubernetesSettings, egress: EgressClient, clock: Arc<dyn Clock>) -> Self {
         let trust = UrlTrust::Configured { origin: settings.api_server.clone() };
         let (addresses, outbox) = (AddressCache::default(), OnceLock::new());
@@ -66,24 +51,23 @@ impl KubernetesLocator {
 
     /// Lists and watches nodes until it is cancelled.
     pub async fn run_watch(&self) {
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = WATCH_BACKOFF;
         loop {
             let why = self.list_and_watch(&mut backoff).await;
             tracing::warn!(why, "the Kubernetes watch failed; using the last known node addresses");
             self.addresses.mark_disconnected(why, self.clock.monotonic_now());
-            sleep(backoff).await;
-            backoff = (backoff * 2).min(BACKOFF_MAX);
+            sleep(backoff.next_delay()).await;
         }
     }
 
     /// Lists and watches until a request fails, and returns the reason.
-    async fn list_and_watch(&self, backoff: &mut Duration) -> String {
+    async fn list_and_watch(&self, backoff: &mut Backoff) -> String {
         loop {
             let mut version = match self.list_nodes().await {
                 Ok(version) => version,
                 Err(why) => return why,
             };
-            *backoff = BACKOFF_MIN;
+            backoff.reset();
             loop {
                 match self.watch_nodes(&mut version).await {
                     Ok(list_watch::WatchEnd::TimedOut) => self.addresses.mark_connected(),
@@ -99,7 +83,7 @@ impl KubernetesLocator {
         let unusable =
             |why: String| ResolveError::InvalidAddress { node: node.to_owned(), reason: why };
         let (lookup, disconnected) = self.addresses.lookup_address(node);
-        if let Some((since, why)) = disconnected
+        if let Some(Disconnection { since, reason: why }) = disconnected
             && self.clock.monotonic_now().saturating_duration_since(since) > STALE_TTL
         {
             return Err(unusable(format!("Kubernetes is unavailable: {why}")));
@@ -140,7 +124,7 @@ impl KubernetesLocator {
 
     /// Returns why the cached addresses are stale, or `None` if they are current.
     pub fn stale_reason(&self) -> Option<String> {
-        self.addresses.disconnected_since().map(|(_, why)| why)
+        self.addresses.disconnection().map(|it| it.reason)
     }
 }
 

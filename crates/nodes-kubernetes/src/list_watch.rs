@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use egress::{EgressResponse, RequestLimits};
 use http::{Request, StatusCode, header};
+use tool::display_text::truncate_and_escape_debug;
 
 use super::api_objects::{NodeList, WatchEvent};
 use super::{KubernetesLocator, NODE_ID_LABEL};
@@ -107,7 +108,7 @@ impl KubernetesLocator {
             return if is_expired {
                 Ok(Some(WatchEnd::VersionExpired))
             } else {
-                Err(truncate_escaped(&object.message))
+                Err(truncate_and_escape_debug(&object.message, 200))
             };
         }
         if !object.metadata.resource_version.is_empty() {
@@ -179,8 +180,4 @@ fn check_status(response: EgressResponse) -> Result<EgressResponse, String> {
 
 fn parse_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("cannot parse its response: {error}"))
-}
-
-fn truncate_escaped(text: &str) -> String {
-    text.chars().take(200).flat_map(char::escape_debug).collect()
 }

@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use tool::WallTime;
-use tool::node_registry::IssuedCertificate;
+use tool::node_registry::{IssuedCertificate, KeyProof};
 
 use crate::certificate_index::certificate_fingerprint;
 
@@ -103,11 +103,11 @@ impl CertificateAuthority {
     /// [`CertificateAuthorityError::InvalidRequest`].
     pub fn check_proof(
         node_id: &str,
-        (public_key, proof): (&[u8], &[u8]),
+        proof: KeyProof<'_>,
     ) -> Result<(), CertificateAuthorityError> {
         let message = "invalid proof: sign the node's ID and the public key with the private key \
             (P-256, SHA-256)";
-        let is_proved = tls::verify_proof(node_id, public_key, proof);
+        let is_proved = tls::verify_proof(node_id, proof.public_key, proof.signature);
         if is_proved { Ok(()) } else { Err(CertificateAuthorityError::InvalidRequest(message)) }
     }
 
@@ -118,17 +118,18 @@ impl CertificateAuthority {
     pub fn issue_node_certificate(
         &self,
         node_id: &str,
-        (public_key, proof): (&[u8], &[u8]),
+        proof: KeyProof<'_>,
         now: WallTime,
     ) -> Result<IssuedCertificate, CertificateAuthorityError> {
-        Self::check_proof(node_id, (public_key, proof))?;
+        Self::check_proof(node_id, proof)?;
         let name = tls::node_name(node_id);
         let expires_at = to_offset_time(now)? + NODE_CERTIFICATE_VALIDITY;
         let mut params = leaf_params(&name, ExtendedKeyUsagePurpose::ServerAuth, now, expires_at)?;
         params.distinguished_name.push(DnType::CommonName, printable_id(node_id));
         let serial = *uuid::Uuid::new_v4().as_bytes();
         params.serial_number = Some(SerialNumber::from_slice(&serial));
-        let certificate = params.signed_by(&EcPublicKey(public_key.to_vec()), &self.issuer)?;
+        let certificate =
+            params.signed_by(&EcPublicKey(proof.public_key.to_vec()), &self.issuer)?;
         let fingerprint = certificate_fingerprint(certificate.der());
         let (certificate, serial) = (certificate.pem(), hex_string(&serial));
         let until = u64::try_from(expires_at.unix_timestamp()).unwrap_or_default();
@@ -203,9 +204,10 @@ fn leaf_params(
     Ok(params)
 }
 
-fn hex_string(bytes: &[u8]) -> String {
+/// Returns the bytes as lower-case hexadecimal digits.
+pub(crate) fn hex_string<'b>(bytes: impl IntoIterator<Item = &'b u8>) -> String {
     use fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
+    bytes.into_iter().fold(String::new(), |mut text, byte| {
         let _infallible = write!(text, "{byte:02x}");
         text
     })
@@ -235,7 +237,7 @@ mod tests {
     use proto::tls::NodeKey;
     use tool::WallTime;
 
-    use super::{CertificateAuthority, CertificateAuthorityError};
+    use super::{CertificateAuthority, CertificateAuthorityError, KeyProof};
 
     const NOW: WallTime = WallTime(1_800_000_000_000);
 
@@ -245,13 +247,13 @@ mod tests {
             CertificateAuthority::from_stored(&CertificateAuthority::generate(NOW).unwrap())
                 .unwrap();
         let key = NodeKey::generate().unwrap();
-        let proof = key.sign_proof("n1").unwrap();
-        let signed =
-            authority.issue_node_certificate("n1", (key.public_key(), &proof), NOW).unwrap();
+        let signature = key.sign_proof("n1").unwrap();
+        let proof = KeyProof { public_key: key.public_key(), signature: &signature };
+        let signed = authority.issue_node_certificate("n1", proof, NOW).unwrap();
         assert!(signed.certificate_pem.contains("BEGIN CERTIFICATE"));
         assert_eq!(signed.dns_name, proto::tls::node_name("n1"));
         assert_eq!(signed.expires_at, WallTime(NOW.0 + 90 * 24 * 3_600_000));
-        let other = authority.issue_node_certificate("n2", (key.public_key(), &proof), NOW);
+        let other = authority.issue_node_certificate("n2", proof, NOW);
         assert!(matches!(other, Err(CertificateAuthorityError::InvalidRequest(_))), "{other:?}");
     }
 

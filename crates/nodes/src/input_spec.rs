@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 use tool::Json;
+use tool::display_text::truncate_and_escape_debug;
 
 /// The JSON Schema of an `input_spec`, and the places that could not be converted.
 #[derive(Debug, Clone, PartialEq)]
@@ -307,7 +308,7 @@ fn json_type_name(word: &str) -> Option<&'static str> {
 }
 
 fn truncate_word(word: &str) -> String {
-    word.chars().take(40).flat_map(char::escape_debug).collect()
+    truncate_and_escape_debug(word, 40)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub use certificate_authority::{CertificateAuthority, CertificateAuthorityError,
 pub use input_spec::{SchemaConversion, to_json_schema};
 pub use node_addresses::{NODE_ID_PLACEHOLDER, NodeAddresses, SharedNames};
 pub use node_locator::NodeLocator;
-pub use node_source::{NodeSource, ReadOnlyTools};
+pub use node_source::NodeSource;
 pub use peer_events::PeerOutbox;
 pub use registry::{
     MAX_NODES, MAX_TOOLS_PER_NODE, PersistentNodeRegistry, ToolRecord, parse_tool_key, tool_key,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tool::display_text::truncate_and_escape_debug;
 use tool::executor::DispatchState;
 use tool::node_registry::{HeartbeatState, NODE_META_KEY};
 use tool::{
@@ -54,7 +55,7 @@ pub(crate) fn requested_node(ctx: &CallContext<'_>) -> Option<String> {
 }
 
 pub(crate) fn not_on_node(node: &str) -> ExecuteError {
-    let printable: String = node.chars().take(128).flat_map(char::escape_debug).collect();
+    let printable = truncate_and_escape_debug(node, 128);
     ExecuteError::not_sent(
         ErrorCode::UpstreamLost,
         format!("the tool is not on the node `{printable}`"),

@@ -1,8 +1,8 @@
 //! A node as a source of the catalog.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use option_types::ToolSelection;
 use tool::node_registry::{NODE_SOURCE_PREFIX, NodeTool, RegistryStaleness};
 use tool::{
     BoxFuture, CatalogItem, Json, NameError, Offer, PermissionLevel, Problem, SideEffects, Source,
@@ -13,37 +13,14 @@ use crate::input_spec;
 use crate::node_executor::NodeExecutor;
 use crate::registry::RegistryContext;
 
-/// The operator's list of tools without side effects; declarations of nodes are ignored. A name
-/// means the tool of the node that owns the name, and its shared copies.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ReadOnlyTools {
-    /// All tools.
-    All,
-    /// The listed tools: `TOOL` of any owner, `NODE/TOOL` if that node owns the name, `NODE/*` for
-    /// all that a node owns.
-    Named(BTreeSet<String>),
-}
-
-impl Default for ReadOnlyTools {
-    /// Lists no tool.
-    fn default() -> Self {
-        Self::Named(BTreeSet::new())
-    }
-}
-
-impl ReadOnlyTools {
-    fn contains(&self, owner: &str, tool: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Named(names) => {
-                let is_listed_for_owner = |tool: &str| names.contains(&format!("{owner}/{tool}"));
-                !names.is_empty()
-                    && (names.contains(tool)
-                        || is_listed_for_owner(tool)
-                        || is_listed_for_owner("*"))
-            }
-        }
-    }
+/// Returns whether the operator lists a tool as one without side effects: `TOOL` of any owner,
+/// `NODE/TOOL` if that node owns the name, `NODE/*` for all that a node owns.
+fn is_read_only(listed: &ToolSelection, owner: &str, tool: &str) -> bool {
+    // Most installations list none.
+    *listed != ToolSelection::NONE
+        && (listed.contains(tool)
+            || listed.contains(&format!("{owner}/{tool}"))
+            || listed.contains(&format!("{owner}/*")))
 }
 
 /// The tools that one node registered, as a source.
@@ -81,15 +58,15 @@ impl NodeSource {
                 continue;
             }
             let owner = self.context.effective_owner(tool);
-            let (item, warnings) = match convert_tool(tool, read_only.contains(&owner, &tool.name))
-            {
-                Ok(read) => read,
-                // Checked at registration, but a newer Toolkeep may have written it.
-                Err(error) => {
-                    listing.problems.push(Problem::new(tool.name.clone(), error.to_string()));
-                    continue;
-                }
-            };
+            let ConvertedTool { item, warnings } =
+                match convert_tool(tool, is_read_only(&read_only, &owner, &tool.name)) {
+                    Ok(read) => read,
+                    // Checked at registration, but a newer Toolkeep may have written it.
+                    Err(error) => {
+                        listing.problems.push(Problem::new(tool.name.clone(), error.to_string()));
+                        continue;
+                    }
+                };
             listing.problems.extend(warnings.into_iter().map(|what| {
                 Problem::new(format!("{}: input_spec", tool.name), what).with_help(
                     "use one of string, integer, number, boolean, object, array, or \
@@ -111,11 +88,15 @@ pub(crate) fn source_name(node: &str) -> Result<SourceName, NameError> {
     SourceName::new(format!("{NODE_SOURCE_PREFIX}{node}"))
 }
 
-/// Converts a registered tool, and returns the warnings about its `input_spec`.
-pub(crate) fn convert_tool(
-    tool: &NodeTool,
-    read_only: bool,
-) -> Result<(Tool, Vec<String>), NameError> {
+/// A registered tool as a catalog item.
+pub(crate) struct ConvertedTool {
+    pub(crate) item: Tool,
+    /// Warnings about its `input_spec`.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Converts a registered tool.
+pub(crate) fn convert_tool(tool: &NodeTool, read_only: bool) -> Result<ConvertedTool, NameError> {
     let converted = input_spec::to_json_schema(&tool.input_spec);
     let item = Tool {
         name: ToolName::new(&tool.name)?,
@@ -126,7 +107,7 @@ pub(crate) fn convert_tool(
         traits: tool_traits(read_only),
         raw_definition: pinned_definition(tool),
     };
-    Ok((item, converted.warnings))
+    Ok(ConvertedTool { item, warnings: converted.warnings })
 }
 
 /// Returns the traits of a node's tool. Guests may not call it, because it runs on the node's

@@ -15,7 +15,7 @@ use sha2::Sha256;
 use tokio::sync::mpsc;
 use tool::node_registry::{HeartbeatState, NodeError};
 use tool::store::{MAX_MESSAGE_BYTES, MessageBus, WritePrecondition};
-use tool::{StoreError, WallTime};
+use tool::{Backoff, StoreError, WallTime};
 
 use crate::PersistentNodeRegistry;
 use crate::registry_store::RegistryStore;
@@ -28,9 +28,11 @@ pub(crate) const SIGNING_KEY: &str = "news/key";
 const OUTBOX_CAPACITY: usize = 1_024;
 /// Maximum age of a message, or clock difference of its sender.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
-/// Backoff between subscription attempts.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Backoff after a failure of the store or the message bus.
+pub(crate) const RECONNECT_BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+/// Interval between attempts to load the signing key.
+const KEY_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An event that servers of a registry exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +115,7 @@ impl PersistentNodeRegistry {
             match load_or_create_key(self.context.store.as_ref()).await {
                 Ok(key) => break key,
                 // Events wait meanwhile, or are dropped.
-                Err(_) => tokio::time::sleep(BACKOFF_MAX).await,
+                Err(_) => tokio::time::sleep(KEY_RETRY_INTERVAL).await,
             }
         };
         let signer = MessageSigner(key);
@@ -136,13 +138,12 @@ impl PersistentNodeRegistry {
         signer: &MessageSigner,
         server_id: &str,
     ) {
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = RECONNECT_BACKOFF;
         loop {
             if let Err(error) = self.receive_messages(bus, signer, server_id, &mut backoff).await {
                 tracing::debug!(%error, "cannot receive the events of other servers");
             }
-            tokio::time::sleep(backoff).await;
-            backoff = (backoff * 2).min(BACKOFF_MAX);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 
@@ -151,12 +152,12 @@ impl PersistentNodeRegistry {
         bus: &dyn MessageBus,
         signer: &MessageSigner,
         server_id: &str,
-        backoff: &mut Duration,
+        backoff: &mut Backoff,
     ) -> Result<(), StoreError> {
         let mut subscription = bus.subscribe_channel(CHANNEL).await?;
         loop {
             let messages = subscription.next_messages().await?;
-            *backoff = BACKOFF_MIN;
+            backoff.reset();
             let mut ignored_count = 0_usize;
             for bytes in messages {
                 match signer.verify_message(&bytes, self.context.clock.wall_now()) {

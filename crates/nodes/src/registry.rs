@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use egress::EgressClient;
 use node_addresses::{SharedNames, host_and_port};
+use option_types::ToolSelection;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tool::node_registry::{
-    HeartbeatState, IssuedCertificate, NodeAccess, NodeCertificate, NodeError, NodeRegistry,
-    NodeStatus, NodeTool, RegistryStaleness, ResolveError,
+    HeartbeatState, IssuedCertificate, KeyProof, NodeAccess, NodeCertificate, NodeError,
+    NodeRegistry, NodeStatus, NodeTool, RegistryStaleness, ResolveError,
 };
 use tool::{BoxFuture, Clock, MessageBus, Store, StoreError};
 
@@ -28,7 +29,6 @@ use crate::peer_events::{PeerEvent, PeerLink};
 use crate::registry_store::{LocalRegistryStore, RegistryStore};
 use crate::{
     CertificateAuthority, CertificateAuthorityError, NodeAddresses, NodeLocator, NodeSource,
-    ReadOnlyTools,
 };
 pub(crate) use cache::RegistryContext;
 pub(crate) use records::{KEY_PREFIXES, is_announced_key};
@@ -117,7 +117,7 @@ impl PersistentNodeRegistry {
 
     /// Sets the operator's list of tools without side effects. Sources that were already listed
     /// must be listed again.
-    pub fn set_read_only(&self, tools: ReadOnlyTools) {
+    pub fn set_read_only(&self, tools: ToolSelection) {
         self.context.read_only.store(Arc::new(tools));
     }
 
@@ -259,24 +259,23 @@ impl NodeRegistry for PersistentNodeRegistry {
         &self,
         by: &NodeAccess,
         node: &str,
-        public: &[u8],
-        proof: &[u8],
+        proof: KeyProof<'_>,
     ) -> Result<(), NodeError> {
         if !by.allows_node(node) {
             return Err(NodeError::NotAuthorized(node.to_owned()));
         }
         self.require_authority()?;
-        CertificateAuthority::check_proof(node, (public, proof)).map_err(authority_error)
+        CertificateAuthority::check_proof(node, proof).map_err(authority_error)
     }
 
     fn issue_certificate<'a>(
         &'a self,
         by: &'a NodeAccess,
         node: &'a str,
-        proved: (&'a [u8], &'a [u8]),
+        proof: KeyProof<'a>,
         issued_with: Option<&'a str>,
     ) -> BoxFuture<'a, Result<IssuedCertificate, NodeError>> {
-        Box::pin(self.sign_certificate((by, node), proved, issued_with))
+        Box::pin(self.sign_certificate((by, node), proof, issued_with))
     }
 
     fn revoke_certificates<'a>(

@@ -176,8 +176,10 @@ impl TokenProvider {
     }
 
     async fn finish_login(&self, answer: &str) -> Result<(), TokenError> {
-        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
-        let _turn = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
+        let _turn = Arc::clone(&self.renewal_lock)
+            .acquire_owned()
+            .await
+            .map_err(|_| TokenError::closed())?;
         let no_match = || {
             let message = "has no login that matches this redirect: it was already used, has \
                 expired or belongs to another login";

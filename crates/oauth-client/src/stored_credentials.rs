@@ -101,26 +101,45 @@ pub(super) async fn load_credentials(
     ))
 }
 
-/// Saves the credentials, or removes them. The last writer wins, because it has the token that was
-/// issued last.
+/// Saves the credentials and returns their version.
 pub(super) async fn save_credentials(
     store: &dyn Store,
     source: &SourceName,
-    (credentials, mut expected_version): (Option<&StoredCredentials>, Option<Version>),
+    credentials: &StoredCredentials,
+    expected_version: Option<Version>,
 ) -> Result<Option<Version>, StoreError> {
-    let key = store_key(source);
+    let bytes = serde_json::to_vec(credentials).ok().map(Bytes::from);
+    write_value(store, &store_key(source), bytes, expected_version).await
+}
+
+/// Removes the credentials.
+pub(super) async fn remove_credentials(
+    store: &dyn Store,
+    source: &SourceName,
+    expected_version: Option<Version>,
+) -> Result<(), StoreError> {
+    write_value(store, &store_key(source), None, expected_version).await.map(drop)
+}
+
+/// Writes a value, or removes it. The last writer wins, because it has the token that was issued
+/// last.
+async fn write_value(
+    store: &dyn Store,
+    key: &str,
+    bytes: Option<Bytes>,
+    mut expected_version: Option<Version>,
+) -> Result<Option<Version>, StoreError> {
     let mut attempts = 0;
     loop {
-        if credentials.is_none() && expected_version.is_none() {
+        if bytes.is_none() && expected_version.is_none() {
             return Ok(None);
         }
-        let bytes = credentials.and_then(|kept| serde_json::to_vec(kept).ok()).map(Bytes::from);
         let expect = expected_version.map_or(WritePrecondition::Absent, WritePrecondition::Version);
-        match store.put_value(&key, expect, bytes).await {
-            Ok(version) => return Ok(credentials.map(|_| version)),
+        match store.put_value(key, expect, bytes.clone()).await {
+            Ok(version) => return Ok(bytes.map(|_| version)),
             Err(StoreError::Conflict { .. }) if attempts < MAX_WRITE_ATTEMPTS => {
                 attempts += 1;
-                expected_version = store.get_value(&key).await?.map(|found| found.version);
+                expected_version = store.get_value(key).await?.map(|found| found.version);
             }
             Err(error) => return Err(error),
         }

@@ -40,6 +40,11 @@ impl TokenError {
         Self::new(SourceErrorKind::ErrorReply, ErrorCode::UpstreamFailed, message)
     }
 
+    /// Creates the error for a provider that is shutting down.
+    pub(super) fn closed() -> Self {
+        Self::request_refused("is stopping and requests no more tokens")
+    }
+
     /// Creates the error for a malformed response.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(SourceErrorKind::MalformedReply, ErrorCode::UpstreamFailed, message)

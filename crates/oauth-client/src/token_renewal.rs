@@ -24,8 +24,10 @@ impl TokenProvider {
         self: &Arc<Self>,
         rejected_generation: Option<u64>,
     ) -> Result<Option<Arc<AccessToken>>, TokenError> {
-        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
-        let permit = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
+        let permit = Arc::clone(&self.renewal_lock)
+            .acquire_owned()
+            .await
+            .map_err(|_| TokenError::closed())?;
         if let Some(token) = self.current_token_except(rejected_generation) {
             return Ok(Some(token));
         }
@@ -44,7 +46,7 @@ impl TokenProvider {
             drop(permit);
             asked
         });
-        obtained.await.unwrap_or_else(|_| Err(closed()))
+        obtained.await.unwrap_or_else(|_| Err(TokenError::closed()))
     }
 
     fn current_token_except(&self, rejected_generation: Option<u64>) -> Option<Arc<AccessToken>> {
@@ -243,7 +245,8 @@ impl TokenProvider {
         match stored_credentials::save_credentials(
             store.as_ref(),
             source,
-            (Some(&credentials), expected_version),
+            &credentials,
+            expected_version,
         )
         .await
         {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
+use tool::clock::duration_millis;
 use tool::{Secret, WallTime};
 
 use super::TokenError;
@@ -26,10 +27,16 @@ const MAX_LIFETIME: Duration = Duration::from_hours(24 * 30);
 pub struct AccessToken {
     header: HeaderValue,
     pub(super) generation: u64,
-    /// Renewal time and expiry time; `None` if the server named no lifetime.
-    lifetime: Option<(Instant, Instant)>,
+    /// `None` if the server named no lifetime.
+    lifetime: Option<TokenLifetime>,
     /// Whether the server has accepted the token once.
     pub(super) was_accepted: AtomicBool,
+}
+
+/// Times at which a token is renewed and expires.
+struct TokenLifetime {
+    renew_at: Instant,
+    expires_at: Instant,
 }
 
 impl AccessToken {
@@ -43,11 +50,15 @@ impl AccessToken {
             HeaderValue::try_from(format!("Bearer {}", Some(text).filter(|it| fits(it))?)).ok()?;
         header.set_sensitive(true);
         let now = Instant::now();
-        let ends = lifetime.map(|lifetime| {
+        let lifetime = lifetime.map(|lifetime| {
             let lifetime = lifetime.min(MAX_LIFETIME);
-            (now + lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / 10)), now + lifetime)
+            let margin = RENEWAL_MARGIN.min(lifetime / 10);
+            TokenLifetime {
+                renew_at: now + lifetime.saturating_sub(margin),
+                expires_at: now + lifetime,
+            }
         });
-        Some(Self { header, generation, lifetime: ends, was_accepted: AtomicBool::new(false) })
+        Some(Self { header, generation, lifetime, was_accepted: AtomicBool::new(false) })
     }
 
     /// Returns the `Authorization` header.
@@ -57,12 +68,12 @@ impl AccessToken {
 
     /// Returns whether the token need not be renewed yet.
     pub(super) fn is_fresh(&self) -> bool {
-        self.lifetime.is_none_or(|(soon, _)| Instant::now() < soon)
+        self.lifetime.as_ref().is_none_or(|it| Instant::now() < it.renew_at)
     }
 
     /// Returns whether the token has not expired.
     pub(super) fn is_usable(&self) -> bool {
-        self.lifetime.is_none_or(|(_, end)| Instant::now() < end)
+        self.lifetime.as_ref().is_none_or(|it| Instant::now() < it.expires_at)
     }
 
     /// Marks the token as accepted by its server.
@@ -90,7 +101,7 @@ impl IssuedTokens {
     /// Returns the expiry as wall-clock time.
     pub(super) fn expires_at(&self, now: WallTime) -> Option<WallTime> {
         let life = self.lifetime.map(|life| life.min(MAX_LIFETIME))?;
-        Some(WallTime(now.0.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))))
+        Some(WallTime(now.0.saturating_add(duration_millis(life))))
     }
 }
 

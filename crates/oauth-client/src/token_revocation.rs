@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::TokenError;
 use super::discovery::discover_server;
 use super::http_client::RequestTarget;
-use super::stored_credentials::{StoredCredentials, save_credentials};
+use super::stored_credentials::{StoredCredentials, remove_credentials, save_credentials};
 use super::token_provider::{TokenProvider, TokenState};
 
 /// Time limit of a token revocation.
@@ -17,8 +17,10 @@ const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 impl TokenProvider {
     /// Forgets the tokens of the source and revokes them. Returns whether there were any.
     pub(super) async fn log_out(&self) -> Result<bool, TokenError> {
-        let closed = || TokenError::request_refused("is stopping and requests no more tokens");
-        let _turn = Arc::clone(&self.renewal_lock).acquire_owned().await.map_err(|_| closed())?;
+        let _turn = Arc::clone(&self.renewal_lock)
+            .acquire_owned()
+            .await
+            .map_err(|_| TokenError::closed())?;
         self.load_stored().await?;
         let (stored, store_version) = {
             let state = self.lock_state();
@@ -30,9 +32,11 @@ impl TokenProvider {
             pinned.map(|stored| StoredCredentials::new(&stored.source_url, &stored.issuer));
         let mut remaining_version = None;
         if let Some(store) = &self.dependencies.store {
-            let replacement = (pinned.as_ref(), store_version);
-            let written =
-                save_credentials(store.as_ref(), &self.settings.source, replacement).await;
+            let (store, source) = (store.as_ref(), &self.settings.source);
+            let written = match &pinned {
+                Some(pinned) => save_credentials(store, source, pinned, store_version).await,
+                None => remove_credentials(store, source, store_version).await.map(|()| None),
+            };
             remaining_version = written.map_err(|error| TokenError::store_failed(&error))?;
         }
         *self.lock_state() = TokenState {

@@ -20,6 +20,8 @@ use crate::package_entry;
 /// Entries of one organisation.
 pub const MAX_ENTRIES_PER_ORG: usize = 1_000;
 const STORE_PREFIX: &str = "catalogue/";
+/// Number of rows per scan.
+const SCAN_ROWS: usize = 500;
 /// Maximum number of packages that are unpacked concurrently.
 const MAX_PARALLEL_UNPACKS: usize = 2;
 /// Tries of one write against others'.
@@ -97,9 +99,8 @@ impl PackageStore {
         let mut all: Vec<VersionedValue> = Vec::new();
         loop {
             let after = all.last().map(|row| row.key.clone());
-            let page =
-                self.entry_store.scan_prefix(prefix, after.as_deref(), MAX_ENTRIES_PER_ORG).await?;
-            let is_full_page = page.len() >= MAX_ENTRIES_PER_ORG;
+            let page = self.entry_store.scan_prefix(prefix, after.as_deref(), SCAN_ROWS).await?;
+            let is_full_page = page.len() >= SCAN_ROWS;
             all.extend(page);
             if !is_full_page || all.len() >= max_rows {
                 return Ok(all);
@@ -121,11 +122,18 @@ impl PackageStore {
         Ok((decode_entry(&row)?, row.version))
     }
 
+    /// Scans the entries of an organisation, at least as many as it may have.
+    async fn scan_org(&self, org: &Org) -> Result<Vec<VersionedValue>, ToolPackageError> {
+        let rows = self.scan_entries(&store_key(org, ""), MAX_ENTRIES_PER_ORG).await;
+        rows.map_err(|error| store_unavailable(&error))
+    }
+
+    async fn count_entries(&self, org: &Org) -> Result<usize, ToolPackageError> {
+        Ok(self.scan_org(org).await?.len())
+    }
+
     async fn list_entries(&self, org: &Org) -> Result<Vec<Json>, ToolPackageError> {
-        let rows = self
-            .scan_entries(&store_key(org, ""), MAX_ENTRIES_PER_ORG)
-            .await
-            .map_err(|error| store_unavailable(&error))?;
+        let rows = self.scan_org(org).await?;
         rows.iter().map(|row| Ok(Json::encode(&decode_entry(row)?.fields))).collect()
     }
 
@@ -136,12 +144,7 @@ impl PackageStore {
         package: Option<(String, &DiskSpaceClaim)>,
     ) -> Result<String, ToolPackageError> {
         let (id, entry) = package_entry::complete_entry(fields)?;
-        let entry_count = self
-            .scan_entries(&store_key(org, ""), MAX_ENTRIES_PER_ORG)
-            .await
-            .map_err(|error| store_unavailable(&error))?
-            .len();
-        if entry_count >= MAX_ENTRIES_PER_ORG {
+        if self.count_entries(org).await? >= MAX_ENTRIES_PER_ORG {
             return Err(ToolPackageError::LimitReached(format!(
                 "there are already {MAX_ENTRIES_PER_ORG} entries, the maximum"
             )));

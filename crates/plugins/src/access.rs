@@ -14,8 +14,10 @@ use crate::AccessGrant;
 use crate::manifest::FieldErrors;
 
 const MIB: u64 = 1 << 20;
-/// Default limits of memory (MiB) and processor time (s).
-const DEFAULT_LIMITS: (u64, u64) = (1024, 3_600);
+/// Default memory limit in MiB.
+const DEFAULT_MEMORY_MIB: u64 = 1024;
+/// Limit of processor time in seconds.
+const CPU_SECONDS: u64 = 3_600;
 
 /// Access that a manifest requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl RequestedAccess {
 pub struct PluginRuntimeConfig {
     /// Starts processes.
     pub launcher: ProcessLauncher,
-    /// The least that a cage must be.
+    /// The least that a sandbox must be.
     pub min_sandbox_tier: SandboxLevel,
     /// Egress client; without it no plugin has network access.
     pub egress: Option<EgressClient>,
@@ -141,8 +143,8 @@ impl EffectiveAccess {
             let told = format!("it needs network access ({hosts}), but none is granted");
             return Err((told, format!("{write} network: [HOST] }} }} }}`")));
         }
-        let most = grant.max_memory_mib.unwrap_or(DEFAULT_LIMITS.0);
-        let memory = needs.memory_mib.unwrap_or(DEFAULT_LIMITS.0.min(most));
+        let most = grant.max_memory_mib.unwrap_or(DEFAULT_MEMORY_MIB);
+        let memory = needs.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB.min(most));
         if memory > most {
             let told = format!("it needs {memory} MiB of memory, but only {most} MiB are granted");
             return Err((told, format!("{write} memory: {memory}MiB }} }} }}`")));
@@ -152,7 +154,7 @@ impl EffectiveAccess {
 
     fn from_grant(needs: &RequestedAccess, grant: &AccessGrant, memory: u64) -> Self {
         let mut share = ResourceLimits {
-            cpu_seconds: DEFAULT_LIMITS.1,
+            cpu_seconds: CPU_SECONDS,
             total_memory_bytes: memory * MIB,
             ..ResourceLimits::default()
         };

@@ -1,7 +1,6 @@
 //! Test run of a plugin's examples, for plugin authors. Needs no server and writes no records.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,11 +10,10 @@ use tool::{Json, Problem};
 use crate::AccessGrant;
 use crate::access::PluginRuntimeConfig;
 use crate::manifest::{PluginManifest, PluginToolDeclaration, ToolExample};
-use crate::mcp_server::ServerLifetime;
 use crate::plugin_folder::{FolderContent, MANIFEST_FILE};
-use crate::plugin_process::{PluginCallResult, ProcessSupervisor};
+use crate::plugin_process::PluginCallResult;
 use crate::plugin_registry;
-use crate::plugin_version::PluginVersion;
+use crate::plugin_version::VersionBackend;
 use crate::settings::PluginSettings;
 
 /// Timeout of one example.
@@ -79,9 +77,9 @@ pub async fn test_examples(
     let mut trial =
         PluginTestReport { problems: std::mem::take(&mut version.problems), examples: Vec::new() };
     for (declared, state) in version.manifest.tools.iter().zip(&version.tools) {
-        let Some(runs) = select_runner(&version).filter(|_| state.is_enabled) else { continue };
+        let Some(backend) = version.backend.as_ref().filter(|_| state.is_enabled) else { continue };
         for (index, example) in declared.examples.iter().enumerate() {
-            let wrong = check_example(runs, declared, example).await.err();
+            let wrong = check_example(backend, declared, example).await.err();
             trial.examples.push(ExampleResult {
                 tool_name: declared.name.clone(),
                 example_number: index + 1,
@@ -90,50 +88,14 @@ pub async fn test_examples(
         }
     }
     builder.cancellation.cancel();
-    drop((version.supervisor, version.mcp_backend, version.offers));
+    drop((version.backend, version.offers));
     builder.tasks.close();
     builder.tasks.wait().await;
     Ok(trial)
 }
 
-/// Runner of examples: a plugin process or an MCP server.
-#[derive(Clone, Copy)]
-enum ExampleRunner<'a> {
-    Process(&'a Arc<ProcessSupervisor>),
-    Server(&'a ServerLifetime),
-}
-
-fn select_runner(version: &PluginVersion) -> Option<ExampleRunner<'_>> {
-    let host = version.supervisor.as_ref().map(ExampleRunner::Process);
-    host.or_else(|| {
-        version.mcp_backend.as_ref().map(|served| ExampleRunner::Server(&served.server_lifetime))
-    })
-}
-
-impl ExampleRunner<'_> {
-    async fn run_example(self, tool: &str, input: &Json) -> Result<PluginCallResult, String> {
-        match self {
-            ExampleRunner::Process(host) => {
-                let process = host.running_process().await.map_err(|error| error.message)?;
-                let started = process.start_call(tool, input);
-                let begun = started.map_err(|_| "its process accepts no call".to_owned())?;
-                Ok(begun
-                    .result
-                    .await
-                    .unwrap_or(PluginCallResult::ProcessLost("it no longer exists".to_owned())))
-            }
-            ExampleRunner::Server(session) => match session.server.call_for_test(tool, input).await
-            {
-                Ok(Ok(value)) => Ok(PluginCallResult::Value(value)),
-                Ok(Err(words)) => Ok(PluginCallResult::ToolFailed(words)),
-                Err(why) => Ok(PluginCallResult::ProcessLost(why)),
-            },
-        }
-    }
-}
-
 async fn check_example(
-    by: ExampleRunner<'_>,
+    backend: &VersionBackend,
     declared: &PluginToolDeclaration,
     example: &ToolExample,
 ) -> Result<(), String> {
@@ -144,7 +106,7 @@ async fn check_example(
     }
     let input = Json::encode(&example.input);
     let answer =
-        tokio::time::timeout(EXAMPLE_TIMEOUT, by.run_example(&declared.name, &input)).await;
+        tokio::time::timeout(EXAMPLE_TIMEOUT, backend.call_for_test(&declared.name, &input)).await;
     let answer =
         answer.map_err(|_| format!("no response within {} s", EXAMPLE_TIMEOUT.as_secs()))?;
     match (answer?, &example.expected_error) {

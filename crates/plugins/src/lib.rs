@@ -5,6 +5,7 @@
 //! and the operator grants it. This crate does not decide who may call a tool.
 
 mod access;
+mod backoff_schedule;
 mod check;
 mod example_test;
 mod manifest;

@@ -10,6 +10,7 @@ mod tests;
 mod tool_declaration;
 
 use serde_json::{Map, Value};
+use tool::display_text::truncate_and_escape_debug;
 use tool::{Json, JsonLimits, Problem};
 
 pub(crate) use field_errors::FieldErrors;
@@ -198,7 +199,7 @@ fn is_mcp_tool_name(name: &str) -> bool {
 }
 
 pub(crate) fn escape_for_message(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_debug).collect()
+    truncate_and_escape_debug(text, 80)
 }
 
 fn check_schema_version(version: Option<&Value>, errors: &mut FieldErrors) {

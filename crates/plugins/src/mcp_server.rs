@@ -1,6 +1,6 @@
 //! MCP servers that run as plugins, and their lifetime.
 //!
-//! The session is that of any server over pipes; folder and cage are this crate's.
+//! The session is that of any server over pipes; folder and sandbox are this crate's.
 
 use std::sync::Arc;
 

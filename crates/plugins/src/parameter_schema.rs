@@ -85,14 +85,22 @@ pub(crate) fn to_property_schema(
     Value::Object(property)
 }
 
-/// Returns the names that a schema declares, those that it requires, and whether it allows others.
-pub(crate) fn parameter_names(schema: &Value) -> (Vec<String>, Vec<String>, bool) {
+/// Names of the parameters in a schema.
+pub(crate) struct ParameterNames {
+    pub(crate) declared: Vec<String>,
+    pub(crate) required: Vec<String>,
+    /// Whether the schema allows undeclared parameters.
+    pub(crate) allows_others: bool,
+}
+
+/// Returns the names of a schema's parameters.
+pub(crate) fn parameter_names(schema: &Value) -> ParameterNames {
     let texts = |list: &Vec<Value>| {
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let properties = schema.get("properties").and_then(Value::as_object);
-    let named = properties.map(|all| all.keys().cloned().collect()).unwrap_or_default();
+    let declared = properties.map(|all| all.keys().cloned().collect()).unwrap_or_default();
     let required = schema.get("required").and_then(Value::as_array).map(texts).unwrap_or_default();
-    let open = schema.get("additionalProperties") != Some(&Value::Bool(false));
-    (named, required, open)
+    let allows_others = schema.get("additionalProperties") != Some(&Value::Bool(false));
+    ParameterNames { declared, required, allows_others }
 }

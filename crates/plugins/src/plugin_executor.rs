@@ -94,8 +94,7 @@ impl PluginExecutor {
 
     fn process_lost_error(&self, why: &str) -> ExecuteError {
         let message = format!(
-            "the process of the process of the plugin `{}` ended during the call: \
-                {why}",
+            "the process of the plugin `{}` ended during the call: {why}",
             self.supervisor.plugin_name()
         );
         ExecuteError::maybe_sent(ErrorCode::UpstreamLost, message)

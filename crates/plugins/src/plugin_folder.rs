@@ -57,7 +57,7 @@ pub struct FolderContent {
 /// Fingerprint of a folder: names, sizes and times. It differs if the content may have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FolderFingerprint {
-    files: Vec<(String, u64, u64)>,
+    files: Vec<FileStat>,
     /// Paths that any user can write.
     world_writable: Vec<String>,
     /// Whether a file is so new that its next change could be undetectable.
@@ -70,9 +70,18 @@ fn is_ignored(name: &str) -> bool {
     name.starts_with('.') || name == "__pycache__" || made || name.ends_with('~')
 }
 
+/// Path, size and time of a regular file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct FileStat {
+    path: String,
+    size: u64,
+    /// Time of the last change, in milliseconds.
+    modified_ms: u64,
+}
+
 /// One walk: every regular file with its size and time.
 struct FolderWalk {
-    files: Vec<(String, u64, u64)>,
+    files: Vec<FileStat>,
     skipped: Vec<String>,
     /// Paths that any user can write; the folder itself is an empty name.
     world_writable: Vec<String>,
@@ -106,7 +115,8 @@ impl FolderWalk {
             }
             match entry.metadata.kind {
                 FileKind::File => {
-                    self.files.push((path, entry.metadata.size, entry.metadata.modified.0));
+                    let (size, modified_ms) = (entry.metadata.size, entry.metadata.modified.0);
+                    self.files.push(FileStat { path, size, modified_ms });
                 }
                 FileKind::Directory if depth < MAX_DEPTH => {
                     self.walk_dir(root, &path, depth + 1)?;
@@ -131,7 +141,7 @@ impl FolderFingerprint {
         let FolderWalk { mut files, world_writable: open, .. } = FolderWalk::walk_root(&root)?;
         files.sort_unstable();
         let fresh =
-            files.iter().any(|(_, _, time)| time.saturating_add(MTIME_RESOLUTION_MS) > now.0);
+            files.iter().any(|file| file.modified_ms.saturating_add(MTIME_RESOLUTION_MS) > now.0);
         Ok(Self { files, world_writable: open, is_recent: fresh })
     }
 }
@@ -150,7 +160,7 @@ impl FolderContent {
         }
         let mut remaining_bytes = MAX_FOLDER_BYTES;
         let mut files = BTreeMap::new();
-        for (path, _, _) in walk.files {
+        for FileStat { path, .. } in walk.files {
             let bytes = match root.read_file(&path, remaining_bytes) {
                 Err(FileAccessError::TooLarge { .. }) => {
                     let message = format!("the folder has more than {MAX_FOLDER_BYTES} bytes");

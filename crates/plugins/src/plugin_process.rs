@@ -244,6 +244,12 @@ struct OutputReader {
     end: CancellationToken,
 }
 
+impl std::fmt::Debug for OutputReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutputReader").finish_non_exhaustive()
+    }
+}
+
 impl OutputReader {
     /// Reads the output until the process ends, violates a limit, or is stopped; then kills all of
     /// it.

@@ -14,11 +14,12 @@ use tool::plugin_admin::PLUGIN_SOURCE_PREFIX;
 use tool::{NameError, Problem, SourceName};
 
 use crate::AccessGrant;
+use crate::backoff_schedule::BackoffSchedule;
 use crate::plugin_folder::{FolderContent, FolderError, FolderFingerprint};
 use crate::plugin_version::{PluginVersion, VersionBuilder};
 use crate::settings;
 use crate::tool_file_code::SyntheticManifest;
-use reload::StartBackoff;
+use reload::START_BACKOFF;
 use version_replacement::VersionInputs;
 
 /// Interval between two scans of a folder.
@@ -53,7 +54,7 @@ pub struct PluginSource {
     closed: CancellationToken,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PluginSourceState {
     version: Option<PluginVersion>,
     /// Problems of the last rejected change.
@@ -61,8 +62,20 @@ struct PluginSourceState {
     /// Inputs of the last scan that led to no new version.
     last_inputs: VersionInputs,
     fingerprint: FolderFingerprint,
-    /// Time of the next attempt after a failed start.
-    start_backoff: StartBackoff,
+    /// Retries of a version that did not start.
+    start_backoff: BackoffSchedule,
+}
+
+impl Default for PluginSourceState {
+    fn default() -> Self {
+        Self {
+            version: None,
+            rejected_problems: Vec::new(),
+            last_inputs: VersionInputs::default(),
+            fingerprint: FolderFingerprint::default(),
+            start_backoff: BackoffSchedule::new(&START_BACKOFF),
+        }
+    }
 }
 
 /// Result of a scan.
@@ -86,13 +99,15 @@ impl PluginSource {
         let part = folder.file_name().unwrap_or_default().to_string_lossy();
         SourceName::new(&part)?;
         let name = SourceName::new(format!("{PLUGIN_SOURCE_PREFIX}{part}"))?;
-        Ok(Self::from_parts(name, folder, (builder, authority)))
+        Ok(Self::with_name(name, folder, builder, authority))
     }
 
-    fn from_parts(
+    /// Creates the source with this name, also for code that a tool file declares.
+    pub(crate) fn with_name(
         name: SourceName,
         folder: &Path,
-        (builder, names): (Arc<VersionBuilder>, Arc<dyn PluginAuthority>),
+        builder: Arc<VersionBuilder>,
+        authority: Arc<dyn PluginAuthority>,
     ) -> Self {
         let channel = || watch::channel(0).0;
         Self {
@@ -100,22 +115,13 @@ impl PluginSource {
             folder: folder.to_owned(),
             closed: builder.cancellation.child_token(),
             version_builder: builder,
-            authority: names,
+            authority,
             synthetic_manifest: Mutex::default(),
             state: Mutex::default(),
             revision: channel(),
             requested_scan: channel(),
             completed_scan: channel(),
         }
-    }
-
-    /// Creates the source `name` for code that a tool file declares.
-    pub(crate) fn for_tool_file(
-        name: SourceName,
-        folder: &Path,
-        builder_and_authority: (Arc<VersionBuilder>, Arc<dyn PluginAuthority>),
-    ) -> Self {
-        Self::from_parts(name, folder, builder_and_authority)
     }
 
     /// Sets the synthetic manifest. Returns whether it is the first one.
@@ -229,7 +235,7 @@ impl PluginSource {
         let name = self.lock_state().version.as_ref().map(|version| version.manifest.name.clone());
         let grant = name.map(|name| self.authority.grant_for(&name));
         let mut state = self.lock_state();
-        if state.start_backoff.is_due(self.version_builder.config.clock.monotonic_now()) {
+        if state.start_backoff.take_due_retry(self.version_builder.config.clock.monotonic_now()) {
             state.last_inputs = VersionInputs::default();
         }
         let first = state.last_inputs == VersionInputs::default();

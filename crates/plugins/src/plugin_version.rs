@@ -5,6 +5,7 @@ mod dependencies;
 mod mcp_version;
 mod module_lookup;
 mod plan;
+mod version_backend;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::plugin_admin::PluginTool;
-use tool::{Digest, Json, Offer, Problem, ToolName};
+use tool::source::ToolAlias;
+use tool::{Digest, Json, Offer, Problem};
 
 use crate::AccessGrant;
 use crate::access::{EffectiveAccess, PluginRuntimeConfig};
@@ -30,6 +32,7 @@ use catalog_items::catalog_item;
 use mcp_version::McpBackend;
 pub(crate) use mcp_version::fetch_listing;
 use plan::BuildPlan;
+pub(crate) use version_backend::VersionBackend;
 
 /// Source of the Python worker, passed on the command line.
 const WORKER_SOURCE: &str = include_str!("worker.py");
@@ -62,25 +65,17 @@ pub(crate) struct PluginVersion {
     pub(crate) settings: PluginSettings,
     pub(crate) grant: AccessGrant,
     pub(crate) offers: Vec<Offer>,
-    /// Supervisor of the process, unless the plugin is an MCP server.
-    pub(crate) supervisor: Option<Arc<ProcessSupervisor>>,
-    /// The MCP server, if the plugin is one.
-    pub(crate) mcp_backend: Option<Box<McpBackend>>,
+    /// What runs its tools; `None` if it is disabled or cannot run.
+    pub(crate) backend: Option<VersionBackend>,
     /// Server information that an MCP server reports.
     pub(crate) server_info: Option<Json>,
-    pub(crate) aliases: Vec<(ToolName, ToolName)>,
+    pub(crate) aliases: Vec<ToolAlias>,
     pub(crate) tools: Vec<PluginTool>,
     pub(crate) problems: Vec<Problem>,
     /// Whether the plugin itself has a fault; such a version does not replace a working one.
     pub(crate) is_broken: bool,
     /// Whether the only problem is a failed start, for which the machine may be the cause.
     pub(crate) failed_to_start: bool,
-}
-
-/// Backend of a version: a plugin process or an MCP server.
-pub(crate) enum VersionBackend {
-    Process(Arc<ProcessSupervisor>),
-    McpServer(Box<McpBackend>),
 }
 
 impl VersionBuilder {
@@ -265,21 +260,16 @@ impl VersionBuilder {
                 disabled_reason,
             });
         let tools = tools.collect();
-        let (supervisor, mcp_backend) = match backend {
-            None => (None, None),
-            Some(VersionBackend::Process(supervisor)) => (Some(supervisor), None),
-            Some(VersionBackend::McpServer(mcp_backend)) => (None, Some(mcp_backend)),
-        };
-        offers.extend(mcp_backend.iter().flat_map(|backend| backend.companion_items()));
-        let server_info = mcp_backend.as_ref().and_then(|backend| backend.server_info());
+        let mcp_backend = backend.as_ref().and_then(VersionBackend::mcp_backend);
+        offers.extend(mcp_backend.into_iter().flat_map(McpBackend::companion_items));
+        let server_info = mcp_backend.and_then(McpBackend::server_info);
         PluginVersion {
             manifest,
             content_digest: digest,
             settings,
             grant: grant.clone(),
             offers,
-            supervisor,
-            mcp_backend,
+            backend,
             server_info,
             aliases,
             tools,
@@ -303,14 +293,14 @@ fn hello_line(
         .zip(&plan.disabled_reasons)
         .filter(|(_, reason)| reason.is_none());
     let tools = tools.map(|(tool, _)| {
-        let (named, required, _) = parameter_schema::parameter_names(&tool.input_schema);
+        let parameters = parameter_schema::parameter_names(&tool.input_schema);
         let defaults = tool.input_schema.get("properties").and_then(Value::as_object);
         let defaults =
             defaults.into_iter().flatten().filter(|(_, schema)| schema.get("default").is_some());
         let defaults: Vec<_> = defaults.map(|(name, _)| name).collect();
         json!({
             "name": tool.name, "module": tool.module, "function": tool.function,
-            "parameters": named, "required": required, "defaults": defaults,
+            "parameters": parameters.declared, "required": parameters.required, "defaults": defaults,
             "dependencies": dependencies::python_dependencies(&tool.dependencies),
         })
     });

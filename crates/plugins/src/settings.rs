@@ -253,7 +253,7 @@ mod tests {
         let (values, told) = settings.effective_values(&schema());
         assert_eq!(Value::from(values), json!({"directory": "/d", "most": 5}));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("`most`: ") && told[1].starts_with("`other` is no setting"));
+        assert!(told[0].starts_with("`most`: ") && told[1] == "unknown setting `other`");
     }
 
     #[test]

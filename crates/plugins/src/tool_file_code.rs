@@ -64,8 +64,8 @@ impl PluginRegistry {
         let of = self.authority();
         let names: Arc<dyn PluginAuthority> =
             Arc::new(ToolFileGrants { inner: of, source_name: name.to_string() });
-        let with = (self.version_builder(), Arc::clone(&names));
-        let source = PluginSource::for_tool_file(name.clone(), folder, with);
+        let builder = self.version_builder();
+        let source = PluginSource::with_name(name.clone(), folder, builder, Arc::clone(&names));
         let (name, source) = (name.to_string(), Arc::new(source));
         ToolFileCode { source_name: name, source, authority: names, registry: Arc::clone(self) }
     }

@@ -138,7 +138,7 @@ def _missing(dependency):
     name, least = name.strip(), least.strip()
     if name == "python":
         have = ".".join(map(str, sys.version_info[:3]))
-        return None if _version(have) >= _version(least) else f"Python is {have}, and {least} is needed"
+        return None if _version(have) >= _version(least) else f"Python has version {have}; {least} is required"
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -151,10 +151,10 @@ def _missing(dependency):
         packages = importlib.metadata.packages_distributions().get(name.split(".")[0], [name])
         have = importlib.metadata.version(packages[0])
     except importlib.metadata.PackageNotFoundError:
-        return f"the version of the Python module `{name}` is not known, and {least} is needed"
+        return f"the version of the Python module `{name}` is unknown; {least} is required"
     if _version(have) >= _version(least):
         return None
-    return f"the Python module `{name}` is {have}, and {least} is needed"
+    return f"the Python module `{name}` has version {have}; {least} is required"
 
 
 def _module(path, plugin, folder):

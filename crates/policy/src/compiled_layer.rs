@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, SafetyLevel, WallTime};
 
-use crate::condition::{ConditionInputs, RuleCondition};
+use crate::condition::{ConditionError, ConditionInputs, RuleCondition};
 use crate::diagnostics::quote_excerpt;
 use crate::effective_policy::InjectedFault;
 use crate::tool_groups::{GROUP_WEB, GROUP_WRITE};
@@ -138,8 +138,8 @@ impl LayerCompiler<'_> {
             None => None,
             Some(when) => match RuleCondition::parse(&when.text) {
                 Ok(condition) => Some(condition),
-                Err((told, fix)) => {
-                    self.diagnostics.push(PolicyDiagnostic::new(when.position, told, fix));
+                Err(ConditionError { message, help }) => {
+                    self.diagnostics.push(PolicyDiagnostic::new(when.position, message, help));
                     return None;
                 }
             },

@@ -31,6 +31,21 @@ pub(crate) struct RuleCondition {
     pub(crate) referenced_fields: ReferencedFields,
 }
 
+/// Error of a condition that cannot be used.
+#[derive(Debug)]
+pub(crate) struct ConditionError {
+    /// Description of the problem.
+    pub(crate) message: String,
+    /// Help on the fix.
+    pub(crate) help: String,
+}
+
+impl ConditionError {
+    fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
 /// Error of evaluating a condition on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EvaluationError(pub(crate) String);
@@ -39,9 +54,9 @@ impl RuleCondition {
     /// Parses and checks a condition.
     ///
     /// # Errors
-    /// The message and the help.
-    pub(crate) fn parse(text: &str) -> Result<Self, (String, String)> {
-        let bad = |message: String, fix: &str| Err((message, fix.to_owned()));
+    /// [`ConditionError`] if it cannot be parsed, or may cost too much.
+    pub(crate) fn parse(text: &str) -> Result<Self, ConditionError> {
+        let bad = |message: String, help: &str| Err(ConditionError::new(message, help));
         let length = text.chars().count();
         if length > MAX_CONDITION_CHARS {
             let told = format!(
@@ -55,9 +70,10 @@ impl RuleCondition {
             return bad(told, "split it into two rules");
         }
         let program = Program::compile(text).map_err(|error| {
-            let told =
-                format!("cannot parse the condition: {}", parser_message(&error.to_string()));
-            (told, "write it in CEL, such as `args.path.startsWith('/srv/')`".to_owned())
+            ConditionError::new(
+                format!("cannot parse the condition: {}", parser_message(&error.to_string())),
+                "write it in CEL, such as `args.path.startsWith('/srv/')`",
+            )
         })?;
         CostEstimator::check_cost(program.expression())?;
         let wants = ReferencedFields::from_expression(program.expression());

@@ -9,7 +9,7 @@ use crate::compiled_layer::CompiledLayer;
 use crate::compiled_policy::CompiledPolicy;
 use crate::decision::DeferredChecks;
 use crate::tool_groups::{GROUP_FILES, GROUP_WEB, GROUP_WRITE};
-use crate::tool_selector::{ClassifiedTool, ToolSelector, compile_delegation};
+use crate::tool_selector::{ClassifiedTool, DelegationLists, compile_delegation};
 use crate::{DecisionReason, DisabledFeatures, PolicyDocument, ResidualPolicy, ToolFacts};
 
 /// Maximum length of a chain of actors.
@@ -59,7 +59,7 @@ pub(crate) enum VisibilityCheck<'a> {
     ReadOnly,
     NoWeb,
     /// Checks the lists of a delegation.
-    DelegationLists(Box<(Option<ToolSelector>, ToolSelector)>),
+    DelegationLists(Box<DelegationLists>),
 }
 
 /// Faults that tests inject, to verify that tests detect them.
@@ -273,15 +273,15 @@ impl<'a> EffectivePolicy<'a> {
                 when(seen.group_mask & GROUP_WRITE != 0, DecisionReason::ReadOnly)
             }
             VisibilityCheck::NoWeb => when(seen.group_mask & GROUP_WEB != 0, DecisionReason::NoWeb),
-            VisibilityCheck::DelegationLists(lists) if lists.1.matches_tool(seen) => {
+            VisibilityCheck::DelegationLists(lists) if lists.denied.matches_tool(seen) => {
                 Some(DecisionReason::DenyRule)
             }
             VisibilityCheck::DelegationLists(lists) => when(
-                lists.0.as_ref().is_some_and(|allow| !allow.matches_tool(seen)),
+                lists.allowed.as_ref().is_some_and(|allow| !allow.matches_tool(seen)),
                 DecisionReason::NotAllowed,
             ),
             VisibilityCheck::DisabledFeatures(off) => {
-                let destructive = off.destructive() && traits.is_destructive;
+                let destructive = off.hides_destructive_tools() && traits.is_destructive;
                 let chain = off.scripts && self.caller_type == CallerType::Chain;
                 when(off.tools || destructive || chain, DecisionReason::Feature)
             }
@@ -322,7 +322,7 @@ impl<'a> EffectivePolicy<'a> {
         // A path must lie beneath one of the operator's folders and one of the source's own.
         let both = [paths, traits.allowed_paths.as_deref()].into_iter().flatten();
         let paths: Vec<Vec<String>> = both.map(<[_]>::to_vec).collect();
-        let no_approvals = self.compiled.document.disabled_features.approvals()
+        let no_approvals = self.compiled.document.disabled_features.denies_approvals()
             && (hold.is_some() || !rules.is_empty());
         let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
             .then(|| Arc::new(DeferredChecks::new(rules, paths, no_approvals)));

@@ -60,12 +60,12 @@ features! {
 
 impl DisabledFeatures {
     /// Returns true if destructive tools are hidden.
-    pub(crate) fn destructive(self) -> bool {
+    pub(crate) fn hides_destructive_tools(self) -> bool {
         self.side_effect_tracking || self.structured_tool_output
     }
 
     /// Returns true if approvals are denied.
-    pub(crate) fn approvals(self) -> bool {
+    pub(crate) fn denies_approvals(self) -> bool {
         self.approval_gates || self.resume_tokens
     }
 }

@@ -195,13 +195,22 @@ impl ToolGroups {
     }
 }
 
+/// Compiled lists of a delegation, or of an organisation's stored tools.
+#[derive(Debug)]
+pub(crate) struct DelegationLists {
+    /// Allowed tools; `None` is no limit.
+    pub(crate) allowed: Option<ToolSelector>,
+    /// Denied tools.
+    pub(crate) denied: ToolSelector,
+}
+
 /// Compiles the lists of a delegation. They come from the store, after the file was checked: an
 /// invalid entry can only restrict further.
 pub(crate) fn compile_delegation(
     groups: &ToolGroups,
     allow: Option<&[String]>,
     deny: &[String],
-) -> (Option<ToolSelector>, ToolSelector) {
+) -> DelegationLists {
     let read = |text: &String| {
         ToolPattern::new(text.as_str()).ok().filter(|pattern| match pattern.target() {
             PatternTarget::Group(name) => groups.group_exists(name),
@@ -210,7 +219,9 @@ pub(crate) fn compile_delegation(
     };
     let allow = allow.map(|list| list.iter().filter_map(read).collect::<Vec<_>>());
     let denied: Option<Vec<_>> = deny.iter().map(read).collect();
-    let denied =
-        denied.map_or_else(ToolSelector::match_all, |denied| groups.compile_patterns(&denied));
-    (allow.map(|list| groups.compile_patterns(&list)), denied)
+    DelegationLists {
+        allowed: allow.map(|list| groups.compile_patterns(&list)),
+        denied: denied
+            .map_or_else(ToolSelector::match_all, |denied| groups.compile_patterns(&denied)),
+    }
 }

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::call_outcome::CallFailure;
 use tool::ledger::RecordReader;
-use tool::{CallId, Clock, ErrorCode, Interface, Store};
+use tool::{CallId, Clock, ErrorCode, Store};
 
 pub use interpreter::{ExecutionMode, Interpreter, InterpreterSlot};
 pub use parent_call::ParentCall;
@@ -46,8 +46,8 @@ use program_functions::FunctionTableCache;
 use program_head::{ProgramHead, ProgramHeadPages};
 use program_index::ProgramIndex;
 use program_quota::{ProgramQuota, QuotaLimits};
-pub use program_state::ProgramRequest;
 use program_state::ProgramState;
+pub use program_state::{CallOrigin, ProgramRequest};
 use program_store::{ProgramKey, StoredProgram};
 pub use program_tools::program_tools;
 pub use step_plan::ProgramStep;
@@ -122,17 +122,14 @@ impl Programs {
     /// The request is not a valid program, or the storage limits are reached.
     pub async fn start_program(
         &self,
-        (principal, id, interface): (&Principal, CallId, Interface),
+        origin: CallOrigin<'_>,
         request: ProgramRequest,
         context: ParentCall<'_>,
     ) -> Result<Value, CallFailure> {
         let gateway = self.live_gateway()?;
         let steps = request.steps.clone();
-        let program = ProgramState::new(
-            (principal, id, interface),
-            request,
-            self.dependencies.clock.wall_now(),
-        );
+        let program = ProgramState::new(origin, request, self.dependencies.clock.wall_now());
+        let CallOrigin { principal, call_id: id, .. } = origin;
         let claim = self
             .claim_for_check(&ProgramKey::for_caller(principal.caller(), id), false)
             .filter(|claim| claim.start_running(&program));
@@ -159,24 +156,16 @@ impl Programs {
     /// As [`Programs::start_program`].
     pub async fn plan_program(
         &self,
-        (principal, id, interface): (&Principal, CallId, Interface),
+        origin: CallOrigin<'_>,
         request: ProgramRequest,
         context: ParentCall<'_>,
     ) -> Result<Value, CallFailure> {
         let (gateway, cancellation) = (self.live_gateway()?, CancellationToken::new());
         let segment =
-            run_segment::RunSegment::new(self, (gateway, principal), context, cancellation);
+            run_segment::RunSegment::new(self, (gateway, origin.principal), context, cancellation);
         let steps = request.steps.clone();
-        segment
-            .dry_run(
-                &ProgramState::new(
-                    (principal, id, interface),
-                    request,
-                    self.dependencies.clock.wall_now(),
-                ),
-                &steps,
-            )
-            .await
+        let program = ProgramState::new(origin, request, self.dependencies.clock.wall_now());
+        segment.dry_run(&program, &steps).await
     }
 
     /// Returns the functions that this caller's programs may call, as JSON.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tool::call_outcome::CallFailure;
 use tool::{CallId, Caller, Store, WallTime};
 
-use crate::program_state::{ProgramRestrictions, ProgramState, ProgramStatus};
+use crate::program_state::{ProgramState, ProgramStatus};
 use crate::program_store::{self, HEAD_PREFIX, ProgramKey, hash_owner};
 
 /// Heads of one page of the store.
@@ -29,7 +29,7 @@ pub(crate) struct ProgramHead {
     pub(crate) id: CallId,
     pub(crate) caller: Caller,
     #[serde(rename = "narrowed")]
-    pub(crate) restrictions: ProgramRestrictions,
+    pub(crate) restrictions: RequestRestrictions,
     #[serde(rename = "created")]
     pub(crate) created_at: WallTime,
     pub(crate) state: ProgramStatus,
@@ -76,10 +76,6 @@ impl ProgramHead {
 
     pub(crate) fn program_key(&self) -> ProgramKey {
         ProgramKey::for_caller(&self.caller, self.id)
-    }
-
-    pub(crate) fn request_restrictions(&self) -> RequestRestrictions {
-        self.restrictions.clone().into()
     }
 
     /// Returns the pending calls of the program.

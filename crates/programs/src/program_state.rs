@@ -31,6 +31,17 @@ pub struct ProgramRequest {
     pub max_calls: usize,
 }
 
+/// Origin of a program: the call that starts it.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOrigin<'a> {
+    /// Caller with its rights.
+    pub principal: &'a Principal,
+    /// Id of the call.
+    pub call_id: CallId,
+    /// Interface by which the call arrived.
+    pub interface: Interface,
+}
+
 /// Status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -116,12 +127,32 @@ pub(crate) struct WaveCheckpoint {
     /// Steps of this wave that have ended.
     #[serde(rename = "done")]
     pub(crate) completed_steps: Vec<usize>,
-    /// Steps that wait, with their calls.
+    /// Steps whose calls wait for approval.
     #[serde(rename = "held")]
-    pub(crate) pending_steps: Vec<(usize, CallId)>,
+    pub(crate) pending_steps: Vec<StepCall>,
     /// Steps with side effects whose calls run.
     #[serde(rename = "making")]
-    pub(crate) in_flight_steps: Vec<(usize, CallId)>,
+    pub(crate) in_flight_steps: Vec<StepCall>,
+}
+
+/// Call of a step, stored as an array of the step's position and the call's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(usize, CallId)", into = "(usize, CallId)")]
+pub(crate) struct StepCall {
+    pub(crate) step: usize,
+    pub(crate) call: CallId,
+}
+
+impl From<(usize, CallId)> for StepCall {
+    fn from((step, call): (usize, CallId)) -> Self {
+        Self { step, call }
+    }
+}
+
+impl From<StepCall> for (usize, CallId) {
+    fn from(it: StepCall) -> Self {
+        (it.step, it.call)
+    }
 }
 
 /// One call of a program.
@@ -143,19 +174,6 @@ pub(crate) struct WaveRecord {
     pub(crate) parallel_mutations: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ProgramRestrictions {
-    read_only: bool,
-    no_web: bool,
-    task_type: Option<String>,
-}
-
-impl From<ProgramRestrictions> for RequestRestrictions {
-    fn from(it: ProgramRestrictions) -> Self {
-        Self { is_read_only: it.read_only, denies_network: it.no_web, task_type: it.task_type }
-    }
-}
-
 /// Persistent state of one program.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProgramState {
@@ -164,7 +182,7 @@ pub(crate) struct ProgramState {
     pub(crate) caller: Caller,
     /// Restrictions that the caller applied to its own request.
     #[serde(rename = "narrowed")]
-    pub(crate) restrictions: ProgramRestrictions,
+    pub(crate) restrictions: RequestRestrictions,
     #[serde(rename = "door")]
     pub(crate) interface: Interface,
     #[serde(rename = "created")]
@@ -196,13 +214,7 @@ pub(crate) struct ProgramState {
 }
 
 impl ProgramState {
-    pub(crate) fn new(
-        (principal, id, interface): (&Principal, CallId, Interface),
-        request: ProgramRequest,
-        created: WallTime,
-    ) -> Self {
-        let RequestRestrictions { is_read_only: read_only, denies_network: no_web, task_type } =
-            principal.rights_class().restrictions().clone();
+    pub(crate) fn new(origin: CallOrigin<'_>, request: ProgramRequest, created: WallTime) -> Self {
         let ProgramRequest {
             code,
             steps: _,
@@ -211,10 +223,11 @@ impl ProgramState {
             parallel_mutations,
             max_calls: most_calls,
         } = request;
+        let CallOrigin { principal, call_id, interface } = origin;
         Self {
-            id,
+            id: call_id,
             caller: principal.caller().clone(),
-            restrictions: ProgramRestrictions { read_only, no_web, task_type },
+            restrictions: principal.rights_class().restrictions().clone(),
             interface,
             created_at: created,
             state: ProgramStatus::Running,
@@ -255,7 +268,7 @@ impl ProgramState {
                 vec![held.call]
             }
             None | Some(Checkpoint::Python { .. }) => Vec::new(),
-            Some(Checkpoint::Waves(at)) => at.pending_steps.iter().map(|(_, call)| *call).collect(),
+            Some(Checkpoint::Waves(at)) => at.pending_steps.iter().map(|it| it.call).collect(),
         }
     }
 

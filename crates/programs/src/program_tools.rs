@@ -14,7 +14,7 @@ use tool::{
 use tool_manifest::BuiltinTool;
 
 use crate::program_view;
-use crate::{ExecutionMode, ParentCall, ProgramRequest, ProgramStep, Programs};
+use crate::{CallOrigin, ExecutionMode, ParentCall, ProgramRequest, ProgramStep, Programs};
 
 /// Calls of a program that names no number.
 const DEFAULT_MAX_CALLS: usize = 200;
@@ -101,22 +101,17 @@ impl ProgramToolExecutor {
                         .unwrap_or_else(|| self.programs.allows_parallel_mutations()),
                     max_calls: run.max_calls.unwrap_or(DEFAULT_MAX_CALLS),
                 };
-                let caged = |took| ctx.record_sandbox_usage(took);
+                let report_usage = |took| ctx.record_sandbox_usage(took);
                 let running = ParentCall {
                     cancel_signal: ctx.cancel,
                     progress: ctx.progress,
-                    report_usage: &caged,
+                    report_usage: &report_usage,
                 };
+                let origin = CallOrigin { principal, call_id: id, interface: Interface::Tool };
                 if dry {
-                    self.programs
-                        .plan_program((principal, id, Interface::Tool), begin, running)
-                        .await
+                    self.programs.plan_program(origin, begin, running).await
                 } else {
-                    let started = self.programs.start_program(
-                        (principal, id, Interface::Tool),
-                        begin,
-                        running,
-                    );
+                    let started = self.programs.start_program(origin, begin, running);
                     Box::pin(started).await.map(program_view::model_view)
                 }
             }

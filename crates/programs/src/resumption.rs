@@ -172,8 +172,7 @@ impl Programs {
         if head.state == ProgramStatus::Paused && !is_explicit_resume {
             return Ok(());
         }
-        match self.current_caller((&head.caller, &head.request_restrictions()), principal.as_ref())
-        {
+        match self.current_caller((&head.caller, &head.restrictions), principal.as_ref()) {
             CredentialStatus::Valid(who) => {
                 self.run_next_segment(&head, &who, (&claim, is_explicit_resume)).await
             }

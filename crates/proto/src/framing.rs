@@ -16,7 +16,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 5;
 pub(crate) fn parse_frame_length(bytes: &[u8]) -> Result<usize, Status> {
     let Some(([compression_flag, rest @ ..], _)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()
     else {
-        return Err(Status::internal("the message has no headerer"));
+        return Err(Status::internal("the message has no header"));
     };
     if *compression_flag != 0 {
         return Err(Status::unimplemented("the message is compressed, which is not supported"));

@@ -72,7 +72,10 @@ fn write_synced(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> 
 }
 
 /// Returns a random temporary name in the same folder.
-fn temporary_path(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// Returns an error if the path has no file name, or the system has no random bytes.
+pub fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it is not a file name"))?;
     let mut hidden = OsString::from(".");
     hidden.push(name);

@@ -20,6 +20,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use tool::WallTime;
+use tool::clock::duration_millis;
 
 pub use access_error::FileAccessError;
 pub use atomic_write::WriteMode;
@@ -354,7 +355,7 @@ fn metadata_from_stat(stat: &Stat) -> FileMetadata {
     };
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     let modified = Duration::from_secs(seconds) + Duration::from_nanos(stat.st_mtime_nsec);
-    let modified = WallTime(u64::try_from(modified.as_millis()).unwrap_or(u64::MAX));
+    let modified = WallTime(duration_millis(modified));
     let open = Mode::from_raw_mode(stat.st_mode).contains(Mode::WOTH);
     FileMetadata {
         kind,

@@ -31,7 +31,11 @@ pub(super) fn exec_program(plan: &ExecPlan) -> String {
     }
 }
 
-fn with_step<T, E: std::fmt::Display>(step: &str, result: Result<T, E>) -> Result<T, String> {
+/// Puts the name of the refused step before its error.
+pub(super) fn with_step<T, E: std::fmt::Display>(
+    step: &str,
+    result: Result<T, E>,
+) -> Result<T, String> {
     result.map_err(|error| format!("{step}: {error}"))
 }
 
@@ -59,7 +63,7 @@ fn setup_and_exec(act: &ExecPlan) -> Result<std::io::Error, String> {
     with_step(
         "landlock",
         landlock_rules::restrict_process(&landlock_rules::LandlockScope {
-            cage: &act.spec,
+            sandbox_spec: &act.spec,
             scratch: &act.scratch_dir,
             binary,
         }),

@@ -9,9 +9,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
 
-use super::exec_setup::{self, ExecPlan};
+use super::exec_setup::{self, ExecPlan, with_step};
+use super::init_status::{ExitCause, InitStatus, ProgramExit};
 use super::{memory_usage, root_fs, syscalls};
 
 /// Interval of memory checks, in milliseconds.
@@ -26,27 +27,30 @@ pub(super) struct InitContext {
     pub(super) status_pipe: File,
     /// Closed at its other end when the supervisor is gone.
     pub(super) lifeline: OwnedFd,
-    /// User and group id outside the sandbox.
-    pub(super) outer_ids: (u32, u32),
+    pub(super) outer_ids: OuterIds,
+}
+
+/// User and group outside the sandbox.
+#[derive(Clone, Copy)]
+pub(super) struct OuterIds {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
 }
 
 /// Runs the init process of a full sandbox.
 pub(super) fn run_init(mut context: InitContext) {
     let began = set_up(&mut context);
-    let line = match began {
+    let status = match began {
         Ok(main) => {
-            let _told = context.status_pipe.write_all(b"running\n");
-            supervise_program(main, context.plan.spec.limits.total_memory_bytes)
+            let _told = context.status_pipe.write_all(InitStatus::Running.encode().as_bytes());
+            let most = context.plan.spec.limits.total_memory_bytes;
+            InitStatus::Exited(supervise_program(main, most))
         }
-        Err(why) => format!("failed {}\n", why.replace('\n', " ")),
+        Err(why) => InitStatus::Failed(why),
     };
-    let _told = context.status_pipe.write_all(line.as_bytes());
+    let _told = context.status_pipe.write_all(status.encode().as_bytes());
     // No code of the supervisor's copy may run any more, not even its destructors.
     syscalls::exit_now(0)
-}
-
-fn with_step<T, E: std::fmt::Display>(step: &str, result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| format!("{step}: {error}"))
 }
 
 fn set_up(inside: &mut InitContext) -> Result<Pid, String> {
@@ -55,7 +59,7 @@ fn set_up(inside: &mut InitContext) -> Result<Pid, String> {
     with_step("its descriptors", close_descriptors(inside))?;
     with_step("its session", rustix::process::setsid())?;
     with_step("user namespace", write_id_maps(inside.outer_ids))?;
-    with_step("its name", syscalls::set_hostname("cage"))?;
+    with_step("its name", syscalls::set_hostname("sandbox"))?;
     with_step(
         "its view of files",
         root_fs::enter_root_fs(&inside.plan.spec, std::mem::take(&mut inside.mounts)),
@@ -89,7 +93,7 @@ fn close_descriptors(inside: &InitContext) -> io::Result<()> {
 }
 
 /// Maps one user and one group: the supervisor's, under an arbitrary number.
-fn write_id_maps((uid, gid): (u32, u32)) -> io::Result<()> {
+fn write_id_maps(OuterIds { uid, gid }: OuterIds) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("1000 {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("1000 {gid} 1"))
@@ -110,14 +114,19 @@ fn start_program(act: &ExecPlan) -> Result<Pid, String> {
     if text.is_empty() { Ok(main) } else { Err(text) }
 }
 
-/// Waits for the program's exit and returns the line that reports it.
-fn supervise_program(main: Pid, most: u64) -> String {
+/// Waits for the program's exit and returns it.
+fn supervise_program(main: Pid, most: u64) -> ProgramExit {
     let mut over = false;
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == main => return exit_line(status, over),
+            Ok(Some((pid, status))) if pid == main => {
+                let cause = ExitCause::from_status(Some(status));
+                return ProgramExit { cause, exceeded_memory: over };
+            }
             Ok(Some(_)) => continue,
-            Err(error) if error != rustix::io::Errno::INTR => return "signal 9\n".to_owned(),
+            Err(error) if error != rustix::io::Errno::INTR => {
+                return ProgramExit { cause: ExitCause::from_status(None), exceeded_memory: false };
+            }
             Ok(None) | Err(_) => {}
         }
         match syscalls::wait_for_signal(MEMORY_CHECK_INTERVAL_MS) {
@@ -130,13 +139,5 @@ fn supervise_program(main: Pid, most: u64) -> String {
                 }
             }
         }
-    }
-}
-
-fn exit_line(status: WaitStatus, over: bool) -> String {
-    let over = if over { " memory" } else { "" };
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => format!("code {code}{over}\n"),
-        (None, signal) => format!("signal {}{over}\n", signal.unwrap_or(9)),
     }
 }

@@ -17,7 +17,7 @@ const LANDLOCK_ABI: ABI = ABI::V9;
 
 /// Paths that Landlock allows: the sandbox's folders, its temporary folder and its program.
 pub(super) struct LandlockScope<'a> {
-    pub(super) cage: &'a SandboxSpec,
+    pub(super) sandbox_spec: &'a SandboxSpec,
     pub(super) scratch: &'a Path,
     pub(super) binary: Option<BorrowedFd<'a>>,
 }
@@ -40,12 +40,12 @@ fn build_and_apply(
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut rules = rules;
     let system = SYSTEM_DIRS.iter().map(Path::new);
-    for path in system.chain(places.cage.readable_paths.iter().map(AsRef::as_ref)) {
+    for path in system.chain(places.sandbox_spec.readable_paths.iter().map(AsRef::as_ref)) {
         rules = allow_beneath(rules, path, run)?;
     }
     // A full sandbox has its own `/etc` and `/proc`; otherwise only the files that every program
     // reads.
-    let own: &[&str] = if places.cage.level == super::SandboxLevel::Full {
+    let own: &[&str] = if places.sandbox_spec.level == super::SandboxLevel::Full {
         &["/etc", "/proc"]
     } else {
         &["/etc/ld.so.cache", "/etc/alternatives"]
@@ -53,7 +53,7 @@ fn build_and_apply(
     for path in own {
         rules = allow_beneath(rules, Path::new(path), look)?;
     }
-    if places.cage.level == super::SandboxLevel::Full {
+    if places.sandbox_spec.level == super::SandboxLevel::Full {
         // A process in its own root file system may list all of it.
         rules = allow_beneath(rules, Path::new("/"), AccessFs::ReadDir.into())?;
     }
@@ -61,7 +61,7 @@ fn build_and_apply(
         let device = Path::new("/dev").join(name);
         rules = allow_beneath(rules, &device, AccessFs::ReadFile | AccessFs::WriteFile)?;
     }
-    for path in places.cage.work_dir.iter().map(AsRef::as_ref).chain([places.scratch]) {
+    for path in places.sandbox_spec.work_dir.iter().map(AsRef::as_ref).chain([places.scratch]) {
         rules = allow_beneath(rules, path, write_access())?;
     }
     if let Some(binary) = places.binary {

@@ -10,11 +10,12 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{DumpableBehavior, Pid};
 
-use super::exec_setup::{self, ExecPlan};
-use super::init_process::{self, InitContext};
+use super::exec_setup::{self, ExecPlan, with_step};
+use super::init_process::{self, InitContext, OuterIds};
+use super::init_status::{InitStatus, ProgramExit};
 use super::root_fs::PreparedMounts;
-use super::{SandboxLevel, SandboxSpec, idmapped_mount, memory_usage, syscalls};
-use crate::process::supervisor_protocol::{ExecRequest, SupervisorReport};
+use super::{ProgramSource, SandboxLevel, SandboxSpec, idmapped_mount, memory_usage, syscalls};
+use crate::process::supervisor_protocol::ExecRequest;
 
 /// Maximum bytes of a line that the init process writes, which is more than a report needs.
 const MAX_STATUS_LINE: u64 = 4096;
@@ -32,21 +33,16 @@ pub(crate) struct RunningSandbox {
 }
 
 impl RunningSandbox {
-    /// Returns how the program ended and whether it exceeded the memory limit, if the init process
-    /// reported it.
-    pub(crate) fn read_exit_status(&mut self) -> Option<(SupervisorReport, bool)> {
+    /// Returns how the program ended, if the init process reported it.
+    pub(crate) fn read_exit(&mut self) -> Option<ProgramExit> {
         if !self.is_full {
             return None;
         }
         let mut text = String::new();
         (&self.report).take(MAX_STATUS_LINE).read_to_string(&mut text).ok()?;
-        let mut words = text.split_ascii_whitespace();
-        let (kind, number) = (words.next()?, words.next()?.parse().ok()?);
-        let over = words.next().is_some();
-        match kind {
-            "code" => Some((SupervisorReport::Exited(number), over)),
-            "signal" => Some((SupervisorReport::Signaled(number), over)),
-            _ => None,
+        match InitStatus::decode(&text)? {
+            InitStatus::Exited(exit) => Some(exit),
+            InitStatus::Running | InitStatus::Failed(_) => None,
         }
     }
 }
@@ -59,10 +55,6 @@ impl Drop for RunningSandbox {
     }
 }
 
-fn with_step<T, E: std::fmt::Display>(step: &str, result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| format!("the sandbox could not be created: {step}: {error}"))
-}
-
 /// Starts `request` in the sandbox `sandbox`. Returns once the program runs. Errors name the
 /// refused step.
 pub(crate) fn launch_sandbox(
@@ -70,11 +62,24 @@ pub(crate) fn launch_sandbox(
     sandbox: SandboxSpec,
     streams: [OwnedFd; 3],
 ) -> Result<RunningSandbox, String> {
+    start_program(request, sandbox, streams)
+        .map_err(|reason| format!("the sandbox could not be created: {reason}"))
+}
+
+fn start_program(
+    request: ExecRequest,
+    sandbox: SandboxSpec,
+    streams: [OwnedFd; 3],
+) -> Result<RunningSandbox, String> {
     // Opened before the sandbox is created, since it may be out of reach afterwards.
-    let binary = match (sandbox.runs_own_binary, sandbox.opens_program_outside) {
-        (true, _) => Some(with_step("this program", open_program(Path::new("/proc/self/exe")))?),
-        (false, true) => Some(with_step("its program", open_program(Path::new(&request.command)))?),
-        (false, false) => None,
+    let binary = match sandbox.program {
+        ProgramSource::InSandbox => None,
+        ProgramSource::OwnBinary => {
+            Some(with_step("this program", open_program(Path::new("/proc/self/exe")))?)
+        }
+        ProgramSource::OpenedOutside => {
+            Some(with_step("its program", open_program(Path::new(&request.command)))?)
+        }
     };
     let mut ready = PreparedMounts::default();
     if rustix::process::geteuid().is_root() {
@@ -86,7 +91,10 @@ pub(crate) fn launch_sandbox(
         let seen = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
         with_step("its user", seen)?;
     }
-    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let user = OuterIds {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
     let whole = sandbox.level == SandboxLevel::Full;
     let (scratch, made) = if whole {
         (PathBuf::from("/tmp"), None)
@@ -94,7 +102,7 @@ pub(crate) fn launch_sandbox(
         let folder = with_step("its temporary folder", create_scratch_dir())?;
         (folder.clone(), Some(folder))
     };
-    let others = if whole { 0 } else { memory_usage::count_user_tasks(user.0) };
+    let others = if whole { 0 } else { memory_usage::count_user_tasks(user.uid) };
     let act = ExecPlan {
         request,
         spec: sandbox,
@@ -103,11 +111,8 @@ pub(crate) fn launch_sandbox(
         scratch_dir: scratch,
         foreign_tasks: others,
     };
-    let begun = if whole {
-        launch_with_init(InitRequest(act, ready, user))
-    } else {
-        launch_without_namespaces(act)
-    };
+    let begun =
+        if whole { launch_with_init(act, ready, user) } else { launch_without_namespaces(act) };
     let (main, report, lifeline) = begun.inspect_err(|_| {
         if let Some(folder) = &made {
             let _kept = std::fs::remove_dir(folder);
@@ -123,15 +128,15 @@ pub(crate) fn launch_sandbox(
 }
 
 /// Clones the sandbox's own folders while this process is still root.
-fn prepare_mounts(cage: &SandboxSpec) -> io::Result<PreparedMounts> {
+fn prepare_mounts(sandbox_spec: &SandboxSpec) -> io::Result<PreparedMounts> {
     let mut ready = PreparedMounts::default();
-    if let Some(path) = &cage.work_dir {
+    if let Some(path) = &sandbox_spec.work_dir {
         // If the file system does not support ID mapping, the sandbox has the access of `nobody`.
         ready.work = Some(
             idmapped_mount::clone_idmapped(path).or_else(|_| idmapped_mount::clone_plain(path))?,
         );
     }
-    for path in &cage.readable_paths {
+    for path in &sandbox_spec.readable_paths {
         // Symbolic links and missing paths are left out, as for any other user.
         if path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
             ready.readable.push((path.clone(), idmapped_mount::clone_read_only(path)?));
@@ -140,38 +145,29 @@ fn prepare_mounts(cage: &SandboxSpec) -> io::Result<PreparedMounts> {
     Ok(ready)
 }
 
-/// Inputs for starting the init process.
-struct InitRequest(ExecPlan, PreparedMounts, (u32, u32));
-
 type LaunchedProcess = (Pid, File, OwnedFd);
 
-fn launch_with_init(InitRequest(act, ready, user): InitRequest) -> Result<LaunchedProcess, String> {
+fn launch_with_init(
+    plan: ExecPlan,
+    mounts: PreparedMounts,
+    outer_ids: OuterIds,
+) -> Result<LaunchedProcess, String> {
     let (heard, report) = with_step("a pipe", rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
     let (lifeline, held) = with_step("a pipe", rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
-    let inside = InitContext {
-        plan: act,
-        mounts: ready,
-        status_pipe: report.into(),
-        lifeline,
-        outer_ids: user,
-    };
+    let inside = InitContext { plan, mounts, status_pipe: report.into(), lifeline, outer_ids };
     // The closure owns it: dropped on this side, so that the pipes close with the init process.
     let main =
         syscalls::fork_into(syscalls::ALL_NAMESPACES, move || init_process::run_init(inside));
     let main = with_step("namespaces", main)?;
     let heard = File::from(heard);
     let line = with_step("its first process", read_status_line(&heard))?;
-    match line.strip_prefix("failed ") {
-        None if line == "running" => Ok((main, heard, held)),
-        why => {
-            let _reaped =
-                rustix::process::waitpid(Some(main), rustix::process::WaitOptions::empty());
-            Err(format!(
-                "the sandbox could not be created: {}",
-                why.unwrap_or("its first process ended")
-            ))
-        }
-    }
+    let reason = match InitStatus::decode(&line) {
+        Some(InitStatus::Running) => return Ok((main, heard, held)),
+        Some(InitStatus::Failed(reason)) => reason,
+        Some(InitStatus::Exited(_)) | None => "its first process ended".to_owned(),
+    };
+    let _reaped = rustix::process::waitpid(Some(main), rustix::process::WaitOptions::empty());
+    Err(reason)
 }
 
 /// Starts the program with Landlock and seccomp only.
@@ -195,7 +191,7 @@ fn launch_without_namespaces(act: ExecPlan) -> Result<LaunchedProcess, String> {
         return Ok((main, File::from(OwnedFd::from(why)), held));
     }
     let _reaped = rustix::process::waitpid(Some(main), rustix::process::WaitOptions::empty());
-    Err(format!("the sandbox could not be created: {text}"))
+    Err(text)
 }
 
 fn read_status_line(mut from: &File) -> io::Result<String> {
@@ -214,9 +210,14 @@ fn open_program(program: &Path) -> io::Result<OwnedFd> {
 
 /// Creates a private folder with an unguessable name. Fails if it exists.
 fn create_scratch_dir() -> io::Result<PathBuf> {
-    let mut bytes = [0; 8];
-    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
-    let folder = std::env::temp_dir().join(format!("toolkeep-{:016x}", u64::from_le_bytes(bytes)));
+    let folder = std::env::temp_dir().join(format!("toolkeep-{}", random_suffix()?));
     rustix::fs::mkdirat(CWD, &folder, Mode::RWXU)?;
     Ok(folder)
+}
+
+/// Returns 16 random hexadecimal digits for a name that nobody can guess.
+pub(super) fn random_suffix() -> io::Result<String> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }

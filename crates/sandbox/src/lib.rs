@@ -8,6 +8,7 @@
 mod exec_setup;
 mod idmapped_mount;
 mod init_process;
+mod init_status;
 mod landlock_rules;
 mod launch;
 mod memory_limit_allocator;
@@ -29,6 +30,7 @@ pub use self_test::{
     run_escape_attempts, run_self_test,
 };
 
+pub(crate) use init_status::ExitCause;
 pub(crate) use launch::{RunningSandbox, launch_sandbox};
 
 /// Strength of the isolation.
@@ -86,6 +88,18 @@ impl Default for ResourceLimits {
     }
 }
 
+/// Place of a sandboxed program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramSource {
+    /// A file that is available in the sandbox.
+    InSandbox,
+    /// This binary; the command is then only its name.
+    OwnBinary,
+    /// A file outside the sandbox's file system. It is opened before the sandbox is created, so only
+    /// this file is available inside.
+    OpenedOutside,
+}
+
 /// Specification of the sandbox that a child runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {
@@ -95,11 +109,8 @@ pub struct SandboxSpec {
     pub work_dir: Option<PathBuf>,
     /// Readable folders in addition to the system's programs, absolute.
     pub readable_paths: Vec<PathBuf>,
-    /// Whether this binary runs; the command is then only its name.
-    pub runs_own_binary: bool,
-    /// Whether the program is outside the sandbox's file system. It is opened before the sandbox is
-    /// created, so only this file is available inside.
-    pub opens_program_outside: bool,
+    /// Place of the program that runs.
+    pub program: ProgramSource,
     /// Resource limits.
     pub limits: ResourceLimits,
 }
@@ -111,8 +122,7 @@ impl SandboxSpec {
             level,
             work_dir: None,
             readable_paths: Vec::new(),
-            runs_own_binary: false,
-            opens_program_outside: false,
+            program: ProgramSource::InSandbox,
             limits: ResourceLimits::default(),
         }
     }
@@ -126,7 +136,7 @@ impl SandboxSpec {
 
     /// Validates the specification; returns the invalid field and the reason.
     pub(crate) fn find_fault(&self, command: &str) -> Option<(&'static str, String)> {
-        if !self.runs_own_binary && !command.starts_with('/') {
+        if self.program != ProgramSource::OwnBinary && !command.starts_with('/') {
             return Some((
                 "command",
                 "must be an absolute path if it runs in a sandbox".to_owned(),
@@ -135,7 +145,7 @@ impl SandboxSpec {
         let bad = |path: &Path| !path.is_absolute() || path.as_os_str().as_bytes().contains(&0);
         let fault = |path: &Path| {
             let shown = path.display();
-            ("cage", format!("has a folder that is not an absolute path: `{shown}`"))
+            ("sandbox", format!("has a folder that is not an absolute path: `{shown}`"))
         };
         self.work_dir
             .iter()
@@ -150,8 +160,11 @@ impl SandboxSpec {
         let share = &self.limits;
         let numbers = [
             u64::from(self.level == SandboxLevel::Full),
-            u64::from(self.runs_own_binary),
-            u64::from(self.opens_program_outside),
+            match self.program {
+                ProgramSource::InSandbox => 0,
+                ProgramSource::OwnBinary => 1,
+                ProgramSource::OpenedOutside => 2,
+            },
             share.cpu_seconds,
             share.address_space_bytes,
             share.total_memory_bytes,
@@ -171,7 +184,13 @@ impl SandboxSpec {
     pub(crate) fn from_args(args: Vec<OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let mut number = || args.next()?.to_str()?.parse::<u64>().ok();
-        let (whole, this_binary, from_outside) = (number()? == 1, number()? == 1, number()? == 1);
+        let whole = number()? == 1;
+        let program = match number()? {
+            0 => ProgramSource::InSandbox,
+            1 => ProgramSource::OwnBinary,
+            2 => ProgramSource::OpenedOutside,
+            _ => return None,
+        };
         let share = ResourceLimits {
             cpu_seconds: number()?,
             address_space_bytes: number()?,
@@ -187,8 +206,7 @@ impl SandboxSpec {
             work_dir: (!work.is_empty())
                 .then(|| PathBuf::from(OsString::from_vec(work.into_vec()))),
             readable_paths: args.map(PathBuf::from).collect(),
-            runs_own_binary: this_binary,
-            opens_program_outside: from_outside,
+            program,
             limits: share,
         })
     }
@@ -199,24 +217,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cage_comes_back_as_it_was() {
-        let mut cage = SandboxSpec::new(SandboxLevel::Full).with_work_dir("/w");
-        cage.readable_paths = vec!["/opt/x".into(), "/nix".into()];
-        cage.runs_own_binary = true;
-        assert_eq!(SandboxSpec::from_args(cage.to_args()), Some(cage.clone()));
-        cage.opens_program_outside = true;
-        assert_eq!(SandboxSpec::from_args(cage.to_args()), Some(cage.clone()));
-        cage.work_dir = None;
-        assert_eq!(SandboxSpec::from_args(cage.to_args()), Some(cage.clone()));
-        assert_eq!(SandboxSpec::from_args(cage.to_args()[..4].to_vec()), None);
+    fn a_sandbox_comes_back_as_it_was() {
+        let mut sandbox_spec = SandboxSpec::new(SandboxLevel::Full).with_work_dir("/w");
+        sandbox_spec.readable_paths = vec!["/opt/x".into(), "/nix".into()];
+        for program in
+            [ProgramSource::InSandbox, ProgramSource::OwnBinary, ProgramSource::OpenedOutside]
+        {
+            sandbox_spec.program = program;
+            assert_eq!(SandboxSpec::from_args(sandbox_spec.to_args()), Some(sandbox_spec.clone()));
+        }
+        sandbox_spec.work_dir = None;
+        assert_eq!(SandboxSpec::from_args(sandbox_spec.to_args()), Some(sandbox_spec.clone()));
+        assert_eq!(SandboxSpec::from_args(sandbox_spec.to_args()[..4].to_vec()), None);
     }
 
     #[test]
-    fn what_cannot_be_caged_is_named() {
-        let cage = SandboxSpec::new(SandboxLevel::Full).with_work_dir("here");
-        assert_eq!(cage.find_fault("sh").unwrap().0, "command");
-        let (field, what) = cage.find_fault("/bin/sh").unwrap();
-        assert_eq!((field, what.contains("`here`")), ("cage", true));
+    fn what_cannot_be_sandboxed_is_named() {
+        let sandbox_spec = SandboxSpec::new(SandboxLevel::Full).with_work_dir("here");
+        assert_eq!(sandbox_spec.find_fault("sh").unwrap().0, "command");
+        let (field, what) = sandbox_spec.find_fault("/bin/sh").unwrap();
+        assert_eq!((field, what.contains("`here`")), ("sandbox", true));
         assert_eq!(SandboxSpec::new(SandboxLevel::NoNamespaces).find_fault("/bin/sh"), None);
     }
 }

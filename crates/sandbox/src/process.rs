@@ -7,10 +7,10 @@
 //! descriptor passing. So Toolkeep never makes a descriptor inheritable, and concurrent starts
 //! cannot leak into one another. When the socket closes, the tree ends.
 
+mod bounded_line_reader;
 mod child_process;
 mod command_spec;
 mod detached_process;
-mod lines;
 mod output_tail;
 mod pre_exec;
 mod process_tree;
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+pub use bounded_line_reader::{Line, Lines, OverlongLine};
 pub use child_process::{ChildExit, ChildProcess, ResourceUsage};
 pub use command_spec::{CommandSpec, EnvValue, INHERITED_ENV};
 pub use detached_process::{DetachedProcess, leave_session, request_termination};
 use host::descriptors::{DESCRIPTORS_PER_CHILD, DescriptorClaim};
-pub use lines::{Line, Lines, OverlongLine};
 pub use output_tail::{DEFAULT_TAIL_BYTES, OutputTail};
 pub use program_lookup::{LookupError, find_program};
 pub use supervisor::run_supervisor;

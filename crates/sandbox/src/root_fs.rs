@@ -149,11 +149,12 @@ fn collect_system_mounts() -> io::Result<(Vec<MountEntry>, SymlinkList)> {
 
 /// Collects the readable folders: prepared ones, and the others without a mapping.
 fn collect_readable_mounts(
-    cage: &SandboxSpec,
+    sandbox_spec: &SandboxSpec,
     held: Vec<(PathBuf, OwnedFd)>,
 ) -> io::Result<(Vec<MountEntry>, SymlinkList)> {
     let there = |path: &PathBuf| held.iter().any(|(held, _)| held == path);
-    let rest: Vec<_> = cage.readable_paths.iter().filter(|path| !there(path)).cloned().collect();
+    let rest: Vec<_> =
+        sandbox_spec.readable_paths.iter().filter(|path| !there(path)).cloned().collect();
     let (mut pieces, links) = collect_mounts(rest.into_iter())?;
     for (path, tree) in held {
         let at = path.strip_prefix("/").unwrap_or(&path).to_owned();

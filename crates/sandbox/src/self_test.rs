@@ -137,14 +137,14 @@ pub async fn run_self_test(
         {error}"
         )
     })?;
-    let mut cage = SandboxSpec::new(level).with_work_dir(outside.folder.join("work"));
-    cage.runs_own_binary = true;
+    let mut sandbox_spec = SandboxSpec::new(level).with_work_dir(outside.folder.join("work"));
+    sandbox_spec.program = crate::ProgramSource::OwnBinary;
     let spec = CommandSpec {
         command: "toolkeep".to_owned(),
         args: outside.to_args(),
         clear_env: true,
         cwd: Some(outside.folder.join("work")),
-        sandbox: Some(cage),
+        sandbox: Some(sandbox_spec),
         ..CommandSpec::default()
     };
     let mut child = launcher.spawn_child(&spec).map_err(|error| error.to_string())?;
@@ -197,9 +197,7 @@ struct EscapeTargets {
 
 impl EscapeTargets {
     fn new() -> io::Result<Self> {
-        let mut bytes = [0; 8];
-        io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
-        let name = format!("toolkeep-probe-{:016x}", u64::from_le_bytes(bytes));
+        let name = format!("toolkeep-probe-{}", crate::launch::random_suffix()?);
         let folder = std::env::temp_dir().canonicalize()?.join(&name);
         let work = folder.join("work");
         fs::create_dir_all(&work)?;

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Ident;
 
-use crate::parse::{InputKind, ParameterKind, ToolFunction, call_site};
+use crate::parse::{InputField, InputKind, ParameterKind, ToolFunction, call_site};
 
 pub(crate) fn expand_tool(parsed: &ToolFunction) -> TokenStream {
     let ToolFunction { function, description, .. } = parsed;
@@ -21,7 +21,7 @@ pub(crate) fn expand_tool(parsed: &ToolFunction) -> TokenStream {
     let attributes = std::mem::take(&mut inner.attrs);
     let comments = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let others = attributes.iter().filter(|attribute| !attribute.path().is_ident("doc"));
-    let (declared, made) = expand_constructor(parsed);
+    let ToolConstructor { items, tool } = expand_constructor(parsed);
     let metadata = parsed.metadata.iter().map(|metadata| quote! { .metadata(#metadata) });
     let spec = parsed.input_spec.iter().map(|spec| quote! { .input_spec(#spec) });
     quote! {
@@ -29,14 +29,21 @@ pub(crate) fn expand_tool(parsed: &ToolFunction) -> TokenStream {
         #visible fn #ident() -> ::sdk::Tool {
             #(#others)*
             #inner
-            #declared
-            #made.description(#description) #(#metadata)* #(#spec)*
+            #items
+            #tool.description(#description) #(#metadata)* #(#spec)*
         }
     }
 }
 
-/// Returns the items that precede the constructor, and the tool without its description.
-fn expand_constructor(asked: &ToolFunction) -> (TokenStream, TokenStream) {
+/// Code that constructs a tool.
+struct ToolConstructor {
+    /// Items that the expression needs.
+    items: TokenStream,
+    /// Expression of the tool, without its description.
+    tool: TokenStream,
+}
+
+fn expand_constructor(asked: &ToolFunction) -> ToolConstructor {
     let name = &asked.name;
     let passed = asked.parameters.iter().map(|passed| match passed {
         ParameterKind::Input => quote! { input },
@@ -51,37 +58,37 @@ fn expand_constructor(asked: &ToolFunction) -> (TokenStream, TokenStream) {
         run = quote! { ::core::result::Result::<_, ::sdk::Failure>::Ok(#run) };
     }
     match &asked.input {
-        InputKind::Bytes => (
-            TokenStream::new(),
-            quote! { ::sdk::Tool::bytes_with_call(#name, |input, call| async move {
+        InputKind::Bytes => ToolConstructor {
+            items: TokenStream::new(),
+            tool: quote! { ::sdk::Tool::bytes_with_call(#name, |input, call| async move {
                 let _ = &call;
                 #run
             }) },
-        ),
-        InputKind::Single(ty) => (
-            TokenStream::new(),
-            quote! { ::sdk::Tool::with_call(#name, |input: #ty, call| async move {
+        },
+        InputKind::Single(ty) => ToolConstructor {
+            items: TokenStream::new(),
+            tool: quote! { ::sdk::Tool::with_call(#name, |input: #ty, call| async move {
                 let _ = &call;
                 #run
             }) },
-        ),
+        },
         InputKind::Fields(fields) => {
             let input = Ident::new("Input", call_site());
-            let declared = fields.iter().map(|(name, ty, attributes)| {
+            let declared = fields.iter().map(|InputField { name, ty, attributes }| {
                 quote! { #(#attributes)* #name: #ty }
             });
-            (
-                quote! {
+            ToolConstructor {
+                items: quote! {
                     #[derive(::sdk::macros::serde::Deserialize, ::sdk::macros::schemars::JsonSchema)]
                     #[serde(crate = "::sdk::macros::serde")]
                     #[schemars(crate = "::sdk::macros::schemars")]
                     struct #input { #(#declared),* }
                 },
-                quote! { ::sdk::Tool::with_call(#name, |input: #input, call| async move {
+                tool: quote! { ::sdk::Tool::with_call(#name, |input: #input, call| async move {
                     let _ = (&input, &call);
                     #run
                 }) },
-            )
+            }
         }
     }
 }

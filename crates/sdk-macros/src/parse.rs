@@ -1,7 +1,8 @@
 //! The parser of the `#[tool]` attribute and the function it annotates.
 
 use proc_macro2::{Span, TokenStream};
-use syn::parse::Parser as _;
+use syn::meta::ParseNestedMeta;
+use syn::parse::{Parse, Parser as _};
 use syn::spanned::Spanned as _;
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Pat, ReturnType, Type,
@@ -27,8 +28,15 @@ pub(crate) enum InputKind {
     Bytes,
     /// One value.
     Single(Box<Type>),
-    /// Fields with their types and attributes.
-    Fields(Vec<(Ident, Type, Vec<Attribute>)>),
+    /// Fields, one for each parameter.
+    Fields(Vec<InputField>),
+}
+
+/// Field of an input that is declared by parameters.
+pub(crate) struct InputField {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) attributes: Vec<Attribute>,
 }
 
 /// Kind of a function parameter.
@@ -45,15 +53,14 @@ impl ToolFunction {
         let (mut name, mut description) = (None::<LitStr>, None::<LitStr>);
         let (mut metadata, mut input_spec) = (None::<Expr>, None::<Expr>);
         syn::meta::parser(|meta| {
-            let twice = || meta.error("this is given twice");
             if meta.path.is_ident("name") {
-                name.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+                set_once(&mut name, &meta)
             } else if meta.path.is_ident("description") {
-                description.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+                set_once(&mut description, &meta)
             } else if meta.path.is_ident("metadata") {
-                metadata.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+                set_once(&mut metadata, &meta)
             } else if meta.path.is_ident("input_spec") {
-                input_spec.replace(meta.value()?.parse()?).map_or(Ok(()), |_| Err(twice()))
+                set_once(&mut input_spec, &meta)
             } else {
                 Err(meta.error("use `name`, `description`, `metadata` or `input_spec`"))
             }
@@ -79,6 +86,14 @@ impl ToolFunction {
     }
 }
 
+/// Parses the value of an argument, which may be given once.
+fn set_once<T: Parse>(slot: &mut Option<T>, meta: &ParseNestedMeta<'_>) -> Result<(), Error> {
+    match slot.replace(meta.value()?.parse()?) {
+        None => Ok(()),
+        Some(_) => Err(meta.error("this is given twice")),
+    }
+}
+
 /// Checks the tool name as every registry does.
 fn check_tool_name(name: &LitStr) -> Result<(), Error> {
     let text = name.value();
@@ -92,13 +107,16 @@ fn check_tool_name(name: &LitStr) -> Result<(), Error> {
 fn check_signature(function: &ItemFn) -> Result<(), Error> {
     let sig = &function.sig;
     let odd = [
-        (sig.unsafety.map(|it| it.span()), "unsafe"),
-        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "with a foreign ABI"),
-        (sig.generics.params.first().map(syn::spanned::Spanned::span), "generic"),
-        (sig.variadic.as_ref().map(syn::spanned::Spanned::span), "with variadic parameters"),
+        (sig.unsafety.map(|it| it.span()), "an unsafe function"),
+        (sig.abi.as_ref().map(syn::spanned::Spanned::span), "a function with a foreign ABI"),
+        (sig.generics.params.first().map(syn::spanned::Spanned::span), "a generic function"),
+        (
+            sig.variadic.as_ref().map(syn::spanned::Spanned::span),
+            "a function with variadic parameters",
+        ),
     ];
     match odd.into_iter().find_map(|(span, what)| Some((span?, what))) {
-        Some((span, what)) => Err(Error::new(span, format!("a tool cannot be a function {what}"))),
+        Some((span, what)) => Err(Error::new(span, format!("a tool cannot be {what}"))),
         None => Ok(()),
     }
 }
@@ -132,13 +150,17 @@ fn parse_parameters(function: &ItemFn) -> Result<(InputKind, Vec<ParameterKind>)
             whole = Some(ty.clone());
             passed.push(ParameterKind::Input);
         } else {
-            fields.push((name.clone(), ty.clone(), argument.attrs.clone()));
+            fields.push(InputField {
+                name: name.clone(),
+                ty: ty.clone(),
+                attributes: argument.attrs.clone(),
+            });
             passed.push(ParameterKind::Field(name.clone()));
         }
     }
     match (whole, fields.first()) {
-        (Some(_), Some((name, _, _))) => Err(Error::new(
-            name.span(),
+        (Some(_), Some(field)) => Err(Error::new(
+            field.name.span(),
             "`input` is the whole input; rename it, or make it the only parameter",
         )),
         (Some(ty), None) if is_path_ending_with(&ty, "Bytes") => Ok((InputKind::Bytes, passed)),

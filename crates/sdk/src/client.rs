@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::{EgressClient, EgressOptions, Origin};
-use proto::client::{GrpcChannel, IoStream};
+use proto::client::{ConnectFuture, GrpcChannel, IoStream};
 use proto::toolrpc::CallFunctionRequest;
 use serde::Serialize;
 use serde_json::Value;
@@ -58,11 +58,18 @@ pub async fn call_tool(tool_name: &str, input: &Value, host: &str, port: u16) ->
 
 fn open_channel(host: &str, port: u16) -> Result<GrpcChannel, String> {
     let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let origin = Origin::parse(&format!("http://{bracketed}:{port}"));
-    let origin = Arc::new(origin.map_err(|error| error.to_string())?);
+    let connect = new_connector(&format!("{bracketed}:{port}"))?;
+    Ok(GrpcChannel::new(move || connect()))
+}
+
+/// Creates a function that opens a plaintext connection to `HOST:PORT` each time it is called.
+pub(crate) fn new_connector(
+    address: &str,
+) -> Result<Arc<dyn Fn() -> ConnectFuture + Send + Sync>, String> {
+    let origin = Origin::parse(&format!("http://{address}")).map_err(|error| error.to_string())?;
     let egress = EgressClient::new(EgressOptions::default()).map_err(|error| error.to_string())?;
-    Ok(GrpcChannel::new(move || {
-        let (egress, origin) = (egress.clone(), Arc::clone(&origin));
+    Ok(Arc::new(move || {
+        let (egress, origin) = (egress.clone(), origin.clone());
         Box::pin(async move {
             let stream =
                 egress.connect_stream(&origin, CONNECT_TIMEOUT).await.map_err(io::Error::other)?;

@@ -31,6 +31,7 @@ mod tools;
 pub use client::{ToolResult, call_tool};
 pub use node::{Node, StartError};
 pub use node_options::NodeOptions;
+pub use registry_client::RejectedTool;
 pub use sdk_macros::tool;
 pub use tools::{AddToolError, Call, Failure, Tool, ToolDefinition, ToolSet};
 

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use egress::{EgressClient, EgressOptions, Origin};
+use egress::Origin;
 use proto::ServerConfig;
-use proto::client::{ConnectFuture, IoStream};
 use proto::node::Tool as Listed;
 use proto::server::{
     self, FunctionResult, GrpcListener, IncomingCall, ServiceFuture, serve_listener,
@@ -20,11 +19,9 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::registry_client::RegistryClient;
+use crate::client::new_connector;
+use crate::registry_client::{RegistryClient, RejectedTool};
 use crate::{Call, NodeOptions, ToolDefinition, ToolSet};
-
-/// Time limit for one connection attempt.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Reason why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -91,11 +88,12 @@ impl Node {
     /// # Errors
     /// [`StartError`]. A registry that does not answer is no error: registration is retried.
     pub async fn start(tools: ToolSet, mut options: NodeOptions) -> Result<Self, StartError> {
-        let named = || tools.as_slice().iter().find_map(crate::Tool::node_id).map(str::to_owned);
+        let definitions: Vec<_> =
+            tools.as_slice().iter().map(|tool| tool.definition.clone()).collect();
+        let named = || definitions.iter().find_map(ToolDefinition::node_id).map(str::to_owned);
         let node_id = options.node_id.clone().or_else(named).unwrap_or_default();
         options.node_id = Some(node_id.clone());
-        let described = tools.as_slice().iter().map(crate::Tool::to_definition).collect();
-        Self::start_with(Arc::new(LocalToolService { tools, node_id }), described, options).await
+        Self::start_with(Arc::new(LocalToolService { tools, node_id }), definitions, options).await
     }
 
     /// Starts a node whose tools run elsewhere: `calls` handles the calls, `tools` are registered.
@@ -116,7 +114,13 @@ impl Node {
             if key.is_some() {
                 origin.check_key_transport(options.insecure_registry)?;
             }
-            let made = RegistryClient::new((url, origin), key, &node_id, tools, options.beat);
+            let made = RegistryClient::new(
+                (url, origin),
+                key,
+                &node_id,
+                tools,
+                options.heartbeat_interval,
+            );
             Some(Arc::new(made.map_err(StartError::InvalidRegistryUrl)?))
         } else {
             tracing::warn!("no registry is configured, so no tool is registered");
@@ -169,7 +173,7 @@ impl Node {
     }
 
     /// Returns the tools that the registry rejected, with the reasons.
-    pub fn rejected_tools(&self) -> Vec<(String, String)> {
+    pub fn rejected_tools(&self) -> Vec<RejectedTool> {
         self.registration.as_ref().map(|it| it.rejected_tools()).unwrap_or_default()
     }
 
@@ -202,6 +206,10 @@ async fn open_transport(
     if let Some(server) = &options.connect {
         let told = "a node that connects needs a certificate: let it join".to_owned();
         let tls = tls.ok_or(StartError::InvalidServerAddress(told))?;
+        if server.contains('/') {
+            let message = format!("`{}` is not HOST:PORT", server.escape_debug());
+            return Err(StartError::InvalidServerAddress(message));
+        }
         let dial = new_connector(server).map_err(StartError::InvalidServerAddress)?;
         return Ok((GrpcListener::Reverse { dial, node_id: node_id.to_owned(), tls }, none));
     }
@@ -229,22 +237,6 @@ fn bind_unix_socket(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
     Ok(listener)
-}
-
-/// Creates a connector to `HOST:PORT`.
-fn new_connector(server: &str) -> Result<Arc<dyn Fn() -> ConnectFuture + Send + Sync>, String> {
-    if server.contains('/') {
-        return Err(format!("`{}` is not HOST:PORT", server.escape_debug()));
-    }
-    let origin = Origin::parse(&format!("http://{server}")).map_err(|error| error.to_string())?;
-    let egress = EgressClient::new(EgressOptions::default()).map_err(|error| error.to_string())?;
-    Ok(Arc::new(move || {
-        let (egress, origin) = (egress.clone(), origin.clone());
-        Box::pin(async move {
-            let stream = egress.connect_stream(&origin, CONNECT).await.map_err(io::Error::other)?;
-            Ok(Box::new(stream) as Box<dyn IoStream>)
-        })
-    }))
 }
 
 /// Wraps a service and reports whether the node is draining.
@@ -291,11 +283,14 @@ impl server::ToolService for LocalToolService {
     }
 
     fn list_tools(&self, _: MetadataMap) -> ServiceFuture<Result<Vec<Listed>, Status>> {
-        let listed = |tool: &crate::Tool| Listed {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            input_spec: tool.input_spec.to_string().into(),
-            metadata: tool.metadata.to_string().into(),
+        let listed = |tool: &crate::Tool| {
+            let definition = &tool.definition;
+            Listed {
+                name: definition.name.clone(),
+                description: definition.description.clone(),
+                input_spec: definition.input_spec.to_string().into(),
+                metadata: definition.metadata.to_string().into(),
+            }
         };
         let all = self.tools.as_slice().iter().map(listed).collect();
         Box::pin(async move { Ok(all) })

@@ -19,7 +19,7 @@ pub struct NodeOptions {
     pub(crate) registry: Option<String>,
     pub(crate) key: Option<Secret>,
     pub(crate) insecure_registry: bool,
-    pub(crate) beat: Duration,
+    pub(crate) heartbeat_interval: Duration,
     pub(crate) grace: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for NodeOptions {
             registry: None,
             key: None,
             insecure_registry: false,
-            beat: Duration::from_secs(5),
+            heartbeat_interval: Duration::from_secs(5),
             grace: Duration::from_secs(10),
         }
     }
@@ -124,7 +124,7 @@ impl NodeOptions {
     /// Sets the heartbeat interval; five seconds by default.
     #[must_use]
     pub fn beat(mut self, interval: Duration) -> Self {
-        self.beat = interval;
+        self.heartbeat_interval = interval;
         self
     }
 

@@ -34,6 +34,21 @@ impl std::fmt::Debug for RegistryClient {
     }
 }
 
+/// A tool that the registry rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedTool {
+    /// Name of the tool.
+    pub name: String,
+    /// Reason, as a message for people.
+    pub reason: String,
+}
+
+/// Response of a registry, with any status.
+struct RegistryResponse {
+    status: u16,
+    text: String,
+}
+
 impl RegistryClient {
     pub(crate) fn new(
         (url, origin): (&str, Origin),
@@ -107,20 +122,23 @@ impl RegistryClient {
             "description": tool.description,
         });
         let refused = match self.send_request(Method::POST, "/tools", Some(&body)).await {
-            Ok((200 | 201, _)) => {
+            Ok(RegistryResponse { status: 200 | 201, .. }) => {
                 tracing::info!(tool = tool.name, "tool registered");
                 return Ok(());
             }
-            Ok((status, said)) => format!("{status}: {said}"),
+            Ok(RegistryResponse { status, text }) => format!("{status}: {text}"),
             Err(error) => error,
         };
         tracing::warn!(tool = tool.name, why = refused, "tool not registered");
         Err(refused)
     }
 
-    pub(crate) fn rejected_tools(&self) -> Vec<(String, String)> {
-        let refused = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.iter().map(|(tool, why)| (tool.clone(), why.clone())).collect()
+    pub(crate) fn rejected_tools(&self) -> Vec<RejectedTool> {
+        let rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let tools = rejected.iter();
+        tools
+            .map(|(name, reason)| RejectedTool { name: name.clone(), reason: reason.clone() })
+            .collect()
     }
 
     /// Sends heartbeats until `stop`. Registers again what the registry has lost.
@@ -132,7 +150,7 @@ impl RegistryClient {
             }
             let forgotten = matches!(
                 self.send_state("serving").await,
-                Ok((404, said)) if said.contains("Node not found")
+                Ok(RegistryResponse { status: 404, text }) if text.contains("Node not found")
             );
             if forgotten || !self.rejected_tools().is_empty() {
                 self.register().await;
@@ -159,7 +177,7 @@ impl RegistryClient {
         tool.node_id().unwrap_or(&self.node_id)
     }
 
-    async fn send_state(&self, state: &str) -> Result<(u16, String), String> {
+    async fn send_state(&self, state: &str) -> Result<RegistryResponse, String> {
         let path = format!("/v1/nodes/{}/heartbeat", self.node_id);
         self.send_request(Method::POST, &path, Some(&json!({ "state": state }))).await
     }
@@ -169,7 +187,7 @@ impl RegistryClient {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, String), String> {
+    ) -> Result<RegistryResponse, String> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         request = request.header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
@@ -186,7 +204,8 @@ impl RegistryClient {
             let response = self.egress.send_request(&self.class, request, limits).await?;
             let status = response.status().as_u16();
             let body = response.into_body().collect_bytes().await?;
-            Ok((status, String::from_utf8_lossy(&body).into_owned()))
+            let text = String::from_utf8_lossy(&body).into_owned();
+            Ok(RegistryResponse { status, text })
         };
         let told: Result<_, egress::EgressError> = tokio::time::timeout(REQUEST_TIMEOUT, told)
             .await

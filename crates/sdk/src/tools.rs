@@ -79,16 +79,13 @@ type ToolHandler = Arc<dyn Fn(Bytes, Call) -> HandlerFuture + Send + Sync>;
 /// Tool with its definition and handler.
 #[derive(Clone)]
 pub struct Tool {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) input_spec: Value,
-    pub(crate) metadata: Value,
+    pub(crate) definition: ToolDefinition,
     pub(crate) handler: ToolHandler,
 }
 
 impl std::fmt::Debug for Tool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tool").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Tool").field("name", &self.definition.name).finish_non_exhaustive()
     }
 }
 
@@ -168,28 +165,29 @@ impl Tool {
 
     fn of(name: String, input_spec: Value, run: ToolHandler) -> Self {
         let (description, metadata) = (String::new(), Value::Object(Map::new()));
-        Self { name, description, input_spec, metadata, handler: run }
+        let definition = ToolDefinition { name, description, input_spec, metadata };
+        Self { definition, handler: run }
     }
 
     /// Returns the name of the tool.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.definition.name
     }
 
     /// Returns the description of the tool.
     pub fn about(&self) -> &str {
-        &self.description
+        &self.definition.description
     }
 
     /// Returns the input schema: JSON Schema, or the cluster tools' shorthand.
     pub fn spec(&self) -> &Value {
-        &self.input_spec
+        &self.definition.input_spec
     }
 
     /// Sets the description of the tool.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.description = text.into();
+        self.definition.description = text.into();
         self
     }
 
@@ -197,25 +195,15 @@ impl Tool {
     /// tools' shorthand; an object.
     #[must_use]
     pub fn input_spec(mut self, spec: Value) -> Self {
-        self.input_spec = spec;
+        self.definition.input_spec = spec;
         self
     }
 
     /// Sets the metadata, an object. Its `node_id` names the node.
     #[must_use]
     pub fn metadata(mut self, metadata: Value) -> Self {
-        self.metadata = metadata;
+        self.definition.metadata = metadata;
         self
-    }
-
-    /// Returns the node id in its metadata.
-    pub(crate) fn node_id(&self) -> Option<&str> {
-        self.metadata.get("node_id")?.as_str()
-    }
-
-    pub(crate) fn to_definition(&self) -> ToolDefinition {
-        let Self { name, description, input_spec, metadata, .. } = self.clone();
-        ToolDefinition { name, description, input_spec, metadata }
     }
 
     /// Metadata of an answer, with all values as text: gRPC's map carries nothing else.
@@ -224,7 +212,7 @@ impl Tool {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let all = self.metadata.as_object().into_iter().flatten();
+        let all = self.definition.metadata.as_object().into_iter().flatten();
         let mut told: BTreeMap<_, _> = all.map(|(key, value)| (key.clone(), text(value))).collect();
         if !node.is_empty() {
             told.entry("node_id".to_owned()).or_insert_with(|| node.to_owned());
@@ -243,11 +231,12 @@ impl ToolSet {
     /// # Errors
     /// [`AddToolError`].
     pub fn add_tool(&mut self, tool: Tool) -> Result<(), AddToolError> {
-        ToolName::new(&tool.name)?;
-        if self.find_tool(&tool.name).is_some() {
-            return Err(AddToolError::NameTaken(tool.name));
+        let ToolDefinition { name, input_spec, metadata, .. } = &tool.definition;
+        ToolName::new(name)?;
+        if self.find_tool(name).is_some() {
+            return Err(AddToolError::NameTaken(name.clone()));
         }
-        for (part, value) in [("input_spec", &tool.input_spec), ("metadata", &tool.metadata)] {
+        for (part, value) in [("input_spec", input_spec), ("metadata", metadata)] {
             if !value.is_object() {
                 return Err(AddToolError::NotAnObject(part));
             }
@@ -257,7 +246,7 @@ impl ToolSet {
     }
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<&Tool> {
-        self.0.iter().find(|tool| tool.name == name)
+        self.0.iter().find(|tool| tool.definition.name == name)
     }
 
     pub(crate) fn as_slice(&self) -> &[Tool] {

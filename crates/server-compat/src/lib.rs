@@ -8,6 +8,7 @@ mod tool_packages;
 
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
+use tool::display_text::truncate_and_escape_debug;
 
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
@@ -37,4 +38,9 @@ pub fn with_compat_detail(error: ApiError, request: &Request) -> ApiError {
         Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => "Invalid service auth token",
         _ => "Missing service auth token",
     })
+}
+
+/// Escapes a name from a request for an error message, at most as long as a name may be.
+fn escape_name(name: &str) -> String {
+    truncate_and_escape_debug(name, tool::names::MAX_NAME_BYTES)
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, Uri};
 use identity::Principal;
 use tool::WallTime;
 
-use crate::auth::{self, Holder};
+use crate::authentication::{self, PrincipalCache, RequestCredentials};
 use crate::error::ApiError;
 use crate::request_restrictions;
 use crate::server_state::ServerState;
@@ -28,7 +28,7 @@ pub struct AdmissionRequest<'a> {
 pub struct AdmissionCache {
     /// Whether Host and Origin passed. The result stays valid while the server runs.
     site_passed: AtomicBool,
-    holder: Holder,
+    principal: PrincipalCache,
 }
 
 /// Admission check that failed, with its error.
@@ -57,7 +57,7 @@ impl From<AdmissionError> for ApiError {
 ///
 /// # Errors
 /// [`AdmissionError`] of the first check that fails.
-pub async fn admit(
+pub async fn admit_request(
     state: &ServerState,
     request: AdmissionRequest<'_>,
     cache: Option<&AdmissionCache>,
@@ -65,8 +65,10 @@ pub async fn admit(
 ) -> Result<Principal, AdmissionError> {
     let AdmissionRequest { headers, uri, source } = request;
     admit_site(state, headers, cache).map_err(AdmissionError::Site)?;
-    let holder = cache.map(|cache| &cache.holder);
-    let principal = auth::principal(state, (headers, source), holder, now).await;
+    let principal_cache = cache.map(|cache| &cache.principal);
+    let credentials = RequestCredentials { headers, source };
+    let principal =
+        authentication::authenticate_request(state, credentials, principal_cache, now).await;
     let principal = principal.map_err(AdmissionError::Credential)?;
     request_restrictions::restrict_from_request(state, principal, (headers, uri))
         .map_err(AdmissionError::Restriction)

@@ -12,7 +12,7 @@ use identity::Principal;
 use serde::de::DeserializeOwned;
 use tool::{ErrorCode, Json, JsonError, JsonLimits};
 
-use super::query;
+use super::query_string;
 use crate::error::ApiError;
 use crate::server_state::ServerState;
 
@@ -189,7 +189,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        query::parse_query(&parts.uri).map(Self).map_err(|message| {
+        query_string::parse_query(&parts.uri).map(Self).map_err(|message| {
             ApiError::new(ErrorCode::InvalidRequest, message)
                 .with_help("see /openapi.json for the parameters")
         })

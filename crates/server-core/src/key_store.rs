@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use identity::{DelegationRequest, KeyId, KeyRecord, KeyRing, NewKey, Principal};
+use identity::{CallerCredential, DelegationRequest, KeyId, KeyRecord, KeyRing, NewKey, Principal};
 use tokio::sync::watch;
 use tool::store::WritePrecondition;
 use tool::{ErrorCode, Json, PermissionLevel, Problem, Secret, Store, StoreError, WallTime};
@@ -309,9 +309,11 @@ impl tool::node_registry::NodeKeyStatus for KeyStore {
 impl gateway::PrincipalResolver for KeyStore {
     fn resolve_caller(&self, caller: &tool::Caller, now: WallTime) -> gateway::CredentialStatus {
         match self.key_ring().principal_of_caller(caller, now) {
-            Some(Some(principal)) => gateway::CredentialStatus::Valid(principal.clone()),
-            Some(None) => gateway::CredentialStatus::Invalid,
-            None => gateway::CredentialStatus::NotStoredHere,
+            CallerCredential::Valid(principal) => {
+                gateway::CredentialStatus::Valid(principal.clone())
+            }
+            CallerCredential::Invalid => gateway::CredentialStatus::Invalid,
+            CallerCredential::NotStoredHere => gateway::CredentialStatus::NotStoredHere,
         }
     }
 }

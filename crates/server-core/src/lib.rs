@@ -4,7 +4,8 @@
 //! It makes no authorization decision: those belong to the gateway and the policy.
 
 pub mod admission;
-pub mod auth;
+pub mod allowed_hosts;
+pub mod authentication;
 pub mod body;
 pub mod body_budget;
 pub mod call_counters;
@@ -12,7 +13,6 @@ pub mod call_result;
 pub mod error;
 pub mod gzip_response;
 pub mod hidden_characters;
-pub mod hosts;
 pub mod http_status;
 pub mod key_store;
 pub mod metrics;
@@ -20,19 +20,19 @@ pub mod node_rights;
 pub mod pending_call;
 pub mod pending_connections;
 pub mod program_runner;
-pub mod query;
+pub mod query_string;
 pub mod request_restrictions;
 pub mod route;
 pub mod sealing_key;
 pub mod server_state;
 pub mod steady_clock;
-pub mod streams;
+pub mod stream_limits;
 pub mod token_issuers;
 pub mod tool_lists;
 
+pub use allowed_hosts::Hosts;
 pub use call_counters::CallCounters;
 pub use error::ApiError;
-pub use hosts::Hosts;
 pub use key_store::KeyStore;
 pub use program_runner::ProgramRunner;
 pub use server_state::{DEFAULT_MAX_BODY_BYTES, PendingCallOptions, ServerComponents, ServerState};

@@ -9,22 +9,31 @@ use tool::{CallId, ErrorCode, Json};
 
 use crate::error::ApiError;
 
+/// The error for a tool that requests input over an interface without client requests.
+pub const INPUT_NOT_SUPPORTED: &str =
+    "the tool requests input, which this interface does not support";
 /// Maximum time that a caller may ask to wait.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
+/// A call that waits for an approval.
+#[derive(Debug, Clone, Copy)]
+pub struct PendingCall<'a> {
+    /// ID of the call and of its approval.
+    pub id: CallId,
+    /// The approval that the call waits for.
+    pub approval: &'a ApprovalRequest,
+}
+
 /// The pending result in the `ToolResult` format, with the id to query it again.
-pub fn pending_result(
-    tool: &str,
-    args: &Json,
-    (call, approval): (CallId, &ApprovalRequest),
-) -> Json {
+pub fn pending_result(tool: &str, args: &Json, call: PendingCall<'_>) -> Json {
+    let PendingCall { id, approval } = call;
     let metadata = json!({
         "tool_name": tool,
         "args": args,
-        "approval_id": call.to_string(),
+        "approval_id": id.to_string(),
         "expires": approval.expires_at.to_string(),
         "reason": approval.reason,
-        "message": pending_message(call, approval),
+        "message": pending_message(call),
     });
     Json::encode(&json!({
         "protocol_version": 1,
@@ -38,24 +47,25 @@ pub fn pending_result(
 }
 
 /// The message about a pending call, for a model or a person.
-pub fn pending_message(call: CallId, approval: &ApprovalRequest) -> String {
+pub fn pending_message(call: PendingCall<'_>) -> String {
+    let PendingCall { id, approval } = call;
     if approval.is_approved {
-        return format!("call {call} was approved and is running; its result is not available yet");
+        return format!("call {id} was approved and is running; its result is not available yet");
     }
     format!(
-        "call {call} waits for a person's approval until {}: {}. It has not run. Do not call again: it \
+        "call {id} waits for a person's approval until {}: {}. It has not run. Do not call again: it \
          runs by itself when it is approved, {}",
         approval.expires_at,
         approval.reason,
-        how_to_approve(call, approval)
+        approval_instructions(call)
     )
 }
 
 /// Explains who can approve a pending call and how, as the end of a sentence. All interfaces use
 /// it.
-pub fn how_to_approve(call: CallId, approval: &ApprovalRequest) -> String {
-    let command = format!("with `toolkeep approval approve {call}`");
-    if approval.is_from_agent {
+pub fn approval_instructions(call: PendingCall<'_>) -> String {
+    let command = format!("with `toolkeep approval approve {}`", call.id);
+    if call.approval.is_from_agent {
         return command;
     }
     format!(

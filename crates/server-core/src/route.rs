@@ -5,6 +5,7 @@ use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use tool::ErrorCode;
+use tool::display_text::truncate_and_escape_debug;
 
 use crate::error::ApiError;
 use crate::server_state::ServerState;
@@ -98,14 +99,9 @@ impl ApiRoute {
     }
 }
 
-/// The escaped and truncated client input, for error messages.
-pub fn escape_truncated(text: &str, max_chars: usize) -> String {
-    text.chars().take(max_chars).flat_map(char::escape_debug).collect()
-}
-
 /// The error for an unknown path.
 pub fn not_found(uri: &Uri) -> ApiError {
-    let path = escape_truncated(uri.path(), 200);
+    let path = truncate_and_escape_debug(uri.path(), 200);
     ApiError::new(ErrorCode::NotFound, format!("no route at `{path}`"))
         .with_help("see /openapi.json for all routes")
 }

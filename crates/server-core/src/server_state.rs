@@ -10,12 +10,12 @@ use intake::SourceSupervisor;
 use tool::ledger::RecordReader;
 use tool::{CallerType, Clock, JsonLimits, Secret};
 
+use crate::allowed_hosts::Hosts;
 use crate::body_budget::BodyBudget;
 use crate::call_counters::CallCounters;
-use crate::hosts::Hosts;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
-use crate::streams::StreamLimits;
+use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
 

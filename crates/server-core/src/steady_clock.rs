@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tool::clock::duration_millis;
 use tool::store::WritePrecondition;
 use tool::{Clock, MonotonicTime, Store, StoreError, WallTime};
 
@@ -126,8 +127,7 @@ impl SteadyClock {
             *slow = SlowProgress { latest, at: Some(now) };
             return latest;
         };
-        let half =
-            u64::try_from(now.saturating_duration_since(since).as_millis() / 2).unwrap_or(u64::MAX);
+        let half = duration_millis(now.saturating_duration_since(since)) / 2;
         if half == 0 {
             return latest;
         }

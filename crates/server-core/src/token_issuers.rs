@@ -61,6 +61,13 @@ struct ActiveIssuers {
     key_source: Arc<dyn JwksProvider>,
 }
 
+/// The server state against which a token is verified.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VerificationContext<'a> {
+    pub(crate) key_ring: &'a KeyRing,
+    pub(crate) clock: &'a Arc<dyn Clock>,
+}
+
 impl TokenIssuers {
     /// Replaces the trusted issuers. The keys of an issuer with an unchanged JWKS URL are kept.
     pub fn replace(&self, trust: Option<IssuerTrust>) {
@@ -94,11 +101,11 @@ impl TokenIssuers {
         &self,
         presented: &str,
         source: Option<&str>,
-        (key_ring, clock): (&KeyRing, &Arc<dyn Clock>),
+        context: VerificationContext<'_>,
     ) -> Result<Principal, ApiError> {
         let inner = self.current.load_full();
         let judged = match &inner {
-            Some(inner) => inner.verify_token(presented, source, (key_ring, clock)).await,
+            Some(inner) => inner.verify_token(presented, source, context).await,
             None => Err(TokenRejection::Invalid(CredentialErrorKind::UnknownIssuer.into())),
         };
         let refused = match judged {
@@ -186,7 +193,7 @@ impl ActiveIssuers {
         &self,
         presented: &str,
         source: Option<&str>,
-        (ring, clock): (&KeyRing, &Arc<dyn Clock>),
+        VerificationContext { key_ring, clock }: VerificationContext<'_>,
     ) -> Result<Principal, TokenRejection> {
         let fault = |reason: CredentialErrorKind| TokenRejection::Invalid(reason.into());
         let token = UnverifiedJwt::parse_token(presented).map_err(fault)?;
@@ -198,8 +205,8 @@ impl ActiveIssuers {
             std::iter::once(self.resource.as_str()).chain(own.as_deref()).collect();
         let judge = || {
             let keys = kept.current_keys(&self.key_source, clock)?;
-            let beside = (ring.directory(), clock.wall_now());
-            Some(kept.issuer.verify_token(&token, &keys.0, &audiences, beside))
+            let (directory, now) = (key_ring.directory(), clock.wall_now());
+            Some(kept.issuer.verify_token(&token, &keys.0, &audiences, directory, now))
         };
         let first = judge();
         if !matches!(first, None | Some(Err(TokenVerificationError::UnknownKey))) {

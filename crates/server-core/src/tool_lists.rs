@@ -74,8 +74,8 @@ pub enum NameStyle {
 }
 
 /// Runs work on a blocking thread if it is long for this number of tools.
-pub fn run_blocking_if_large<T>(tools: usize, work: impl FnOnce() -> T) -> T {
-    gateway::aside_if(tools > BLOCKING_THRESHOLD, work)
+pub fn run_blocking_if_many_tools<T>(tools: usize, work: impl FnOnce() -> T) -> T {
+    gateway::block_in_place_if(tools > BLOCKING_THRESHOLD, work)
 }
 
 /// A value with the number of the catalog that it was built from.
@@ -138,7 +138,7 @@ impl CachedList {
         let bytes_of_a_tool = 256;
         let made = self
             .gzip
-            .get_or_init(|| run_blocking_if_large(self.array.len() / bytes_of_a_tool, pack));
+            .get_or_init(|| run_blocking_if_many_tools(self.array.len() / bytes_of_a_tool, pack));
         made.as_ref()
     }
 
@@ -227,8 +227,9 @@ impl ToolListCache {
             return Some(Arc::clone(found));
         }
         let tools: Vec<_> = view.list_tools().map(|entry| entry.name.as_str()).collect();
-        let own =
-            run_blocking_if_large(tools.len(), || Arc::new(AliasMap::with_safe_aliases(&tools)));
+        let own = run_blocking_if_many_tools(tools.len(), || {
+            Arc::new(AliasMap::with_safe_aliases(&tools))
+        });
         let mut kept = lock();
         if kept.names.len() >= MAX_VIEW_RENDERINGS {
             kept.names.clear();
@@ -244,7 +245,7 @@ impl ToolListCache {
             return Arc::clone(found);
         }
         let all = catalog.list_tools().map(|entry| entry.name.as_str());
-        let made = run_blocking_if_large(catalog.len(), || {
+        let made = run_blocking_if_many_tools(catalog.len(), || {
             Arc::new(match names {
                 NameStyle::Safe => AliasMap::with_safe_aliases(all),
                 NameStyle::Native => AliasMap::with_native_names(all),
@@ -274,7 +275,7 @@ impl ToolListCache {
         let tools = before.as_ref().map_or(0, |before| before.len());
         // Built outside the lock: after a change two callers may do it at once, with the same
         // result.
-        let rendered = run_blocking_if_large(tools, || {
+        let rendered = run_blocking_if_many_tools(tools, || {
             let of = (format, aliases);
             Arc::new(RenderedTools::new(catalog, of, RENDERED_LIMITS.0, before.as_deref()))
         });
@@ -297,7 +298,7 @@ impl ToolListCache {
             return Some(found.clone());
         }
         // This may render a thousand tools.
-        let kept = run_blocking_if_large(MAX_PAGE_TOOLS, join)?;
+        let kept = run_blocking_if_many_tools(MAX_PAGE_TOOLS, join)?;
         let mut whole = self.cached_lists.lock().unwrap_or_else(PoisonError::into_inner);
         if whole.bytes + kept.cached_size() > MAX_CACHED_BYTES {
             gateway::drop_in_background(true, std::mem::take(&mut *whole));

@@ -10,17 +10,26 @@ use http::HeaderValue;
 use identity::Principal;
 use serde_json::{Value, json};
 use tool::call_outcome::{CallResponse, CallStatus};
-use tool::executor::{ApprovalRequest, ClientCapabilities, ClientRequester};
+use tool::executor::{ClientCapabilities, ClientRequester};
 use tool::{CallId, CallerType, ExecutionState, Interface, Json, PendingReason};
 
 use super::client_capabilities;
 use super::request_context::RequestContext;
 use crate::McpServerState;
-use server_core::pending_call::pending_message;
+use server_core::pending_call::{PendingCall, pending_message};
 
 /// The key of the only input request that an approval makes.
 const INPUT_REQUEST_KEY: &str = "approval";
 const ELICITATION_METHOD: &str = "elicitation/create";
+
+/// The client to which an elicitation about an approval goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ElicitationClient<'a> {
+    pub(crate) state: &'a McpServerState,
+    pub(crate) capabilities: &'a ClientCapabilities,
+    /// Whether the operator lets this client approve its own calls.
+    pub(crate) can_confirm: bool,
+}
 
 /// The approval data of a request: approval page, native tool name and the pending call that it
 /// resumes.
@@ -63,19 +72,20 @@ impl ApprovalContext {
     /// message with the address of the approval page.
     pub(crate) fn elicitation(
         &self,
-        (state, capabilities, can_confirm): (&McpServerState, &ClientCapabilities, bool),
-        (call, approval): (CallId, &ApprovalRequest),
+        client: ElicitationClient<'_>,
+        call: PendingCall<'_>,
     ) -> Option<Json> {
+        let PendingCall { id, approval } = call;
         let (form, url) = (json!({"mode": "form"}), json!({"mode": "url"}));
         let answers = |mode: &Value| {
             client_capabilities::supports_request(
-                capabilities,
+                client.capabilities,
                 ELICITATION_METHOD,
                 &Json::encode(mode),
             )
         };
-        if can_confirm && answers(&form) {
-            let message = format!("{} Let call {call} run?", approval.reason);
+        if client.can_confirm && answers(&form) {
+            let message = format!("{} Let call {id} run?", approval.reason);
             return Some(Json::encode(&json!({
                 "mode": "form", "message": message,
                 "requestedSchema": {
@@ -85,10 +95,10 @@ impl ApprovalContext {
                 },
             })));
         }
-        let page = self.approval_page(state, call).filter(|_| answers(&url))?;
+        let page = self.approval_page(client.state, id).filter(|_| answers(&url))?;
         Some(Json::encode(&json!({
-            "mode": "url", "elicitationId": call.to_string(), "url": page,
-            "message": pending_message(call, approval),
+            "mode": "url", "elicitationId": id.to_string(), "url": page,
+            "message": pending_message(call),
         })))
     }
 
@@ -96,11 +106,10 @@ impl ApprovalContext {
     /// first response only, so that nobody is asked twice.
     pub(crate) fn input_requests(
         &self,
-        client: (&McpServerState, &ClientCapabilities, bool),
-        pending_call: (CallId, &ApprovalRequest),
+        client: ElicitationClient<'_>,
+        call: PendingCall<'_>,
     ) -> Option<Json> {
-        let question =
-            self.resumed_call.is_none().then(|| self.elicitation(client, pending_call))??;
+        let question = self.resumed_call.is_none().then(|| self.elicitation(client, call))??;
         let request = Json::encode(&json!({"method": ELICITATION_METHOD, "params": question}));
         Some(Json::object_from([(INPUT_REQUEST_KEY, &request)]))
     }
@@ -164,7 +173,8 @@ pub(crate) async fn hold_open(
     };
     let (gateway, call) = (&state.components.gateway, answer.call_id);
     let confirms = gateway.allows_client_confirmation(principal);
-    let question = context.elicitation((state, capabilities, confirms), (call, approval));
+    let client = ElicitationClient { state, capabilities, can_confirm: confirms };
+    let question = context.elicitation(client, PendingCall { id: call, approval });
     let waiting = wait_for_result(
         state,
         principal,

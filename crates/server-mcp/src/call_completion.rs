@@ -9,18 +9,18 @@ use mcp::{ProtocolEra, RequestId, RpcError, error_codes};
 use serde_json::json;
 use tool::call::CallResumption;
 use tool::call_outcome::{CallFailure, CallResponse, CallStatus};
-use tool::executor::{ApprovalRequest, ClientCapabilities};
-use tool::{CallId, ErrorCode, ExecutionState, Interface, Json, PendingReason};
+use tool::executor::ClientCapabilities;
+use tool::{ErrorCode, ExecutionState, Interface, Json, PendingReason};
 
-use super::approvals::{self, ApprovalContext};
+use super::approvals::{self, ApprovalContext, ElicitationClient};
 use super::client_capabilities;
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
-use super::request_state::StateBinding;
+use super::request_state::{ResumableMethod, StateBinding};
 use super::result_encoding::{EncodedResult, ResultEncoder};
 use super::tasks::CallTask;
 use crate::McpServerState;
-use server_core::pending_call::pending_message;
+use server_core::pending_call::{PendingCall, pending_message};
 
 /// The data needed to run a call and encode its response.
 #[derive(Debug)]
@@ -49,10 +49,12 @@ impl CallCompletion {
         (native, name): (&str, String),
         args: &Json,
     ) -> Self {
-        let is_stateless = request.era == ProtocolEra::Stateless;
+        let (endpoint, is_stateless) =
+            (request.caller.endpoint, request.era == ProtocolEra::Stateless);
+        let method = ResumableMethod::ToolsCall;
         let completion = Self {
-            client_tool_name: request.caller.endpoint.source().map(|_| name),
-            state_binding: is_stateless.then(|| StateBinding::new(request, native, args)),
+            client_tool_name: endpoint.source().map(|_| name),
+            state_binding: is_stateless.then(|| StateBinding::new(endpoint, method, native, args)),
             approval: Some(ApprovalContext::from_request(request, native)),
             ..Self::new(request)
         };
@@ -65,12 +67,12 @@ impl CallCompletion {
     /// Creates the completion of a method call, which may request input only where MCP allows it.
     pub(crate) fn for_method(request: &RequestContext<'_>, args: &Json) -> Self {
         let is_stateless = request.era == ProtocolEra::Stateless;
-        let may_request_input = matches!(request.method, "prompts/get" | "resources/read");
+        let method = ResumableMethod::parse(request.method).filter(|_| is_stateless);
         Self {
             is_method: true,
-            needs_cache_hints: request.method == "resources/read" && is_stateless,
-            state_binding: (may_request_input && is_stateless)
-                .then(|| StateBinding::new(request, "", args)),
+            needs_cache_hints: method == Some(ResumableMethod::ResourcesRead),
+            state_binding: method
+                .map(|method| StateBinding::new(request.caller.endpoint, method, "", args)),
             ..Self::new(request)
         }
     }
@@ -225,7 +227,8 @@ impl CallCompletion {
                 }
             }
             (ExecutionState::Pending(PendingReason::Approval(approval)), binding) => {
-                self.encode_pending_approval(encoder, binding.as_ref(), (call, &approval))
+                let call = PendingCall { id: call, approval: &approval };
+                self.encode_pending_approval(encoder, binding.as_ref(), call)
             }
             _ => encoder.encode_failure(
                 &CallFailure::new(ErrorCode::UpstreamFailed, message),
@@ -239,26 +242,29 @@ impl CallCompletion {
         &self,
         encoder: ResultEncoder<'_>,
         binding: Option<&StateBinding>,
-        (call, approval): (CallId, &ApprovalRequest),
+        call: PendingCall<'_>,
     ) -> EncodedResult {
         let request_states = &self.state.mcp_components.request_states;
-        let state = binding
-            .and_then(|binding| request_states.seal_approval_state(&self.principal, binding, call));
+        let state = binding.and_then(|binding| {
+            request_states.seal_approval_state(&self.principal, binding, call.id)
+        });
         let Some(state) = state else {
             let caller = (&self.state, &self.principal);
             let has_schema =
                 self.approval.as_ref().is_some_and(|context| context.has_output_schema(caller));
-            let text = json!({"type": "text", "text": pending_message(call, approval)});
+            let text = json!({"type": "text", "text": pending_message(call)});
             return encoder
                 .encode_result(&Json::encode(&json!({"content": [text], "isError": has_schema})));
         };
         let (kind, state) = (Json::encode("input_required"), Json::encode(&state));
-        let confirms = self.state.components.gateway.allows_client_confirmation(&self.principal);
-        let client = (&self.state, &self.capabilities, confirms);
-        let requests = self
-            .approval
-            .as_ref()
-            .and_then(|context| context.input_requests(client, (call, approval)));
+        let gateway = &self.state.components.gateway;
+        let client = ElicitationClient {
+            state: &self.state,
+            capabilities: &self.capabilities,
+            can_confirm: gateway.allows_client_confirmation(&self.principal),
+        };
+        let context = self.approval.as_ref();
+        let requests = context.and_then(|context| context.input_requests(client, call));
         let result = Json::object_from([("resultType", &kind), ("requestState", &state)]);
         encoder.encode_result(&match requests {
             Some(requests) => result.with_member("inputRequests", &requests),

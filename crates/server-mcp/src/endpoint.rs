@@ -5,11 +5,13 @@ use std::sync::Arc;
 use catalog::{CatalogEntry, SourceCatalog};
 use gateway::CatalogView;
 use http::Uri;
+use identity::Principal;
 use serde::Deserialize;
 use tool::ErrorCode;
 
+use super::request_headers::escape_input;
 use server_core::error::ApiError;
-use server_core::query;
+use server_core::query_string;
 use server_core::tool_lists::NameStyle;
 
 /// The kind of sources whose native names and definitions are forwarded unchanged.
@@ -41,7 +43,7 @@ impl Endpoint {
             return Ok(all);
         }
         let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
-        let EndpointQuery { names } = query::parse_query(uri).map_err(bad)?;
+        let EndpointQuery { names } = query_string::parse_query(uri).map_err(bad)?;
         match (all, names.as_deref()) {
             (all, None) | (all @ Self::AllTools(_), Some("native")) => Ok(all),
             (Self::AllTools(_), Some("safe")) => Ok(Self::AllTools(NameStyle::Safe)),
@@ -64,6 +66,11 @@ impl Endpoint {
         }
     }
 
+    /// The parts that a sealed session or task id is bound to: organization, key and endpoint.
+    pub(crate) fn owner_binding<'a>(&'a self, principal: &'a Principal) -> [&'a str; 3] {
+        [principal.org().as_str(), principal.key_id(), self.binding_key()]
+    }
+
     /// The source of a single-source endpoint.
     pub(crate) fn source(&self) -> Option<&str> {
         match self {
@@ -78,8 +85,7 @@ impl Endpoint {
         view: &'v CatalogView,
     ) -> Result<Option<&'v Arc<SourceCatalog>>, String> {
         let Self::Source(source) = self else { return Ok(None) };
-        let shown: String = source.chars().take(128).collect();
-        let missing = || format!("no source `{}`", shown.escape_debug());
+        let missing = || format!("no source `{}`", escape_input(source));
         view.source_catalog(source).map(Some).ok_or_else(missing)
     }
 

@@ -7,7 +7,6 @@
 
 mod approvals;
 mod call_completion;
-mod call_execution;
 mod client_capabilities;
 mod client_requests;
 mod dispatch;
@@ -31,6 +30,7 @@ mod session;
 mod session_runtime;
 mod source_methods;
 mod tasks;
+mod tool_name_caches;
 mod tools_call;
 
 use axum::body::Body;
@@ -60,7 +60,7 @@ use list_changes::ListChangeWatcher;
 use request_state::RequestStates;
 use session::SessionStore;
 use tasks::TaskStore;
-use tools_call::{ArgumentHeaderCache, NativeNameCache};
+use tool_name_caches::{ArgumentHeaderCache, NativeNameCache};
 
 /// The state that all interfaces share and the components of MCP; cheap to clone.
 #[derive(Debug, Clone)]

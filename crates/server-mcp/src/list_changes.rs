@@ -51,6 +51,15 @@ impl ListDigests {
     }
 }
 
+/// The subscription of a `subscriptions/listen` stream.
+#[derive(Debug)]
+struct StreamSubscription {
+    /// The id that each notification names.
+    id: Json,
+    /// The response that ends the stream.
+    final_event: Bytes,
+}
+
 /// A stream that receives `list_changed` notifications.
 #[derive(Debug)]
 pub(crate) struct ListChangeListener {
@@ -59,8 +68,8 @@ pub(crate) struct ListChangeListener {
     event_sink: Arc<EventSink>,
     kinds: ListKinds,
     last_digests: ListDigests,
-    /// The subscription id of its notifications, and its final event.
-    subscription: Option<(Json, Bytes)>,
+    /// The subscription; `None` for the stream of a session.
+    subscription: Option<StreamSubscription>,
 }
 
 impl ListChangeListener {
@@ -78,7 +87,7 @@ impl ListChangeListener {
     }
 
     pub(crate) fn with_subscription(self, id: Json, final_event: Bytes) -> Self {
-        Self { subscription: Some((id, final_event)), ..self }
+        Self { subscription: Some(StreamSubscription { id, final_event }), ..self }
     }
 
     /// Sends a notification for each list that changed since the last one. Listeners of one view
@@ -112,11 +121,10 @@ impl ListChangeListener {
             ),
         ] {
             if changed {
-                let params = Json::empty_object();
-                let params = self
-                    .subscription
-                    .as_ref()
-                    .map_or(params.clone(), |(id, _)| with_subscription_id(&params, id));
+                let subscription = self.subscription.as_ref();
+                let params = subscription.map_or_else(Json::empty_object, |subscription| {
+                    with_subscription_id(&Json::empty_object(), &subscription.id)
+                });
                 self.event_sink.send_notification(sse::encode_event(&encode::encode_notification(
                     method, &params,
                 )));
@@ -125,11 +133,11 @@ impl ListChangeListener {
     }
 
     fn close_stream(&self) {
-        if let Some((_, last)) = &self.subscription {
-            // A client that does not read gets no final event.
-            if !self.event_sink.send_required(last.clone()) {
-                tracing::trace!("the final event of a stream was dropped");
-            }
+        // A client that does not read gets no final event.
+        if let Some(StreamSubscription { final_event, .. }) = &self.subscription
+            && !self.event_sink.send_required(final_event.clone())
+        {
+            tracing::trace!("the final event of a stream was dropped");
         }
         self.event_sink.close();
     }

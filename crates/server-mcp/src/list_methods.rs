@@ -29,7 +29,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
         Endpoint::AllTools(names) => ListKind::ToolPage(*names),
         Endpoint::Source(source) => ListKind::SourcePage("tools", source.clone()),
     };
-    list_page(request, ("tools", "tool"), (&view, what), |from| match request.caller.endpoint {
+    list_page(request, ListWords::TOOLS, (&view, what), |from| match request.caller.endpoint {
         Endpoint::AllTools(names) => {
             let rendered = lists.render_view(&view, ProviderFormat::Mcp, *names);
             let written = |entry: &CatalogEntry| {
@@ -79,7 +79,7 @@ pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, 
         .ok_or_else(|| request.method_not_found())?;
     list_page(
         request,
-        ("prompts", "prompt"),
+        ListWords::PROMPTS,
         (&view, ListKind::SourcePage("prompts", source)),
         |from| {
             let all = shelf.prompts.iter();
@@ -104,9 +104,9 @@ pub(crate) fn list_resources(
         .source_catalog(&view)
         .map_err(RequestError::invalid_params)?
         .ok_or_else(|| request.method_not_found())?;
-    let words =
-        if is_template { ("resourceTemplates", "template") } else { ("resources", "resource") };
-    list_page(request, words, (&view, ListKind::SourcePage(words.0, source)), |from| {
+    let words = if is_template { ListWords::TEMPLATES } else { ListWords::RESOURCES };
+    let what = ListKind::SourcePage(words.member, source);
+    list_page(request, words, (&view, what), |from| {
         let all = shelf.resources.iter().filter(|resource| resource.is_template == is_template);
         CachedList::from_page(
             all.map(|resource| (resource.uri.as_str(), resource.raw_definition.clone())),
@@ -127,11 +127,26 @@ fn require_source_method(
         .ok_or_else(|| request.method_not_found())
 }
 
-/// Responds with one page of a list. `member` is the result's name of the list, `one` the name of
-/// an entry.
+/// The words of one list in MCP and in errors.
+#[derive(Debug, Clone, Copy)]
+struct ListWords {
+    /// The member of the result that holds the list.
+    member: &'static str,
+    /// The word for an entry.
+    entry: &'static str,
+}
+
+impl ListWords {
+    const TOOLS: Self = Self { member: "tools", entry: "tool" };
+    const PROMPTS: Self = Self { member: "prompts", entry: "prompt" };
+    const RESOURCES: Self = Self { member: "resources", entry: "resource" };
+    const TEMPLATES: Self = Self { member: "resourceTemplates", entry: "template" };
+}
+
+/// Responds with one page of a list, which `join` builds if it is not cached.
 fn list_page(
     request: &RequestContext<'_>,
-    (member, one): (&str, &str),
+    ListWords { member, entry }: ListWords,
     (view, what): (&CatalogView, ListKind),
     join: impl FnOnce(Option<&str>) -> Option<CachedList>,
 ) -> Result<McpResponse, RequestError> {
@@ -140,7 +155,7 @@ fn list_page(
     let key = ListKey { view: view.id, list_kind: what, from: from.clone() };
     let kept = lists.get_or_build(key, || join(from.as_deref())).ok_or_else(|| {
         RequestError::invalid_params(format!(
-            "the {one} of the cursor no longer exists; list from the beginning"
+            "the {entry} of the cursor no longer exists; list from the beginning"
         ))
     })?;
     let mut head = encode::result_prefix(request.request_id);

@@ -247,20 +247,16 @@ impl<'a> RequestContext<'a> {
                 self.meta.log_level.as_ref().and_then(LogLevel::from_json)
             }
             (ProtocolEra::Handshake, Some(session)) => {
-                Some(session.runtime.log_level().unwrap_or(LogLevel::DEBUG))
+                Some(session.runtime.log_level().unwrap_or(LogLevel::Debug))
             }
             (ProtocolEra::Handshake, None) => None,
         }
     }
 
     pub(crate) fn result_encoder(&self) -> ResultEncoder<'_> {
-        let own = self.caller.endpoint.source().is_some();
         ResultEncoder {
-            era: self.era,
-            id: self.request_id,
-            client_tool_name: None,
-            is_single_source: own,
-            needs_cache_hints: false,
+            is_single_source: self.caller.endpoint.source().is_some(),
+            ..ResultEncoder::plain(self.era, self.request_id)
         }
     }
 
@@ -276,7 +272,7 @@ impl<'a> RequestContext<'a> {
             ProtocolEra::Handshake => StatusCode::OK,
         };
         let message =
-            format!("unknown method `{}`", super::request_headers::escape_truncated(self.method));
+            format!("unknown method `{}`", super::request_headers::escape_input(self.method));
         RequestError::new(status, error_codes::METHOD_NOT_FOUND, message)
     }
 }

@@ -69,7 +69,7 @@ impl RequestMeta {
 }
 
 /// Truncates and escapes client input for an error message.
-pub(crate) fn escape_truncated(text: &str) -> String {
+pub(crate) fn escape_input(text: &str) -> String {
     text.chars().take(MAX_QUOTED_CHARS).collect::<String>().escape_debug().to_string()
 }
 
@@ -236,11 +236,10 @@ fn unsupported_version(request: &str) -> RequestError {
     let supported = ProtocolVersion::ALL.map(ProtocolVersion::as_str);
     let message = format!(
         "unsupported protocol version `{}`; use one of {}",
-        escape_truncated(request),
+        escape_input(request),
         supported.join(", ")
     );
-    let data =
-        Json::encode(&json!({"supported": supported, "requested": escape_truncated(request)}));
+    let data = Json::encode(&json!({"supported": supported, "requested": escape_input(request)}));
     let error =
         RpcError { data: Some(data), ..RpcError::new(error_codes::UNSUPPORTED_VERSION, message) };
     RequestError { status: StatusCode::BAD_REQUEST, error }

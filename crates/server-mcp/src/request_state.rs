@@ -11,11 +11,13 @@ use bytes::Bytes;
 use catalog::definition_digest;
 use identity::Principal;
 use tool::call::CallResumption;
+use tool::clock::duration_millis;
 use tool::store::WritePrecondition;
 use tool::{CallId, Json, Secret, Store, StoreError, WallTime};
 use uuid::Uuid;
 
-use super::request_context::{EndpointCaller, RequestContext, require_string};
+use super::endpoint::Endpoint;
+use super::request_context::{EndpointCaller, require_string};
 use super::request_error::RequestError;
 use server_core::sealing_key::{SealingKey, hash_parts};
 use used_nonces::{MAX_USED_NONCES, NONCE_BYTES, UsedNonces};
@@ -33,24 +35,50 @@ const CALL_ID_BYTES: usize = 16;
 const EXPIRY_BYTES: usize = 8;
 const BINDING_BYTES: usize = 32;
 
+/// A method whose call can pause for input and be resumed with a request state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResumableMethod {
+    ToolsCall,
+    PromptsGet,
+    ResourcesRead,
+}
+
+impl ResumableMethod {
+    /// Parses the name of a method; `None` for a method that cannot be resumed.
+    pub(crate) fn parse(method: &str) -> Option<Self> {
+        let all = [Self::ToolsCall, Self::PromptsGet, Self::ResourcesRead];
+        all.into_iter().find(|resumable| resumable.as_str() == method)
+    }
+
+    /// The name in MCP, which the binding hash of a request state includes.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::ToolsCall => "tools/call",
+            Self::PromptsGet => "prompts/get",
+            Self::ResourcesRead => "resources/read",
+        }
+    }
+}
+
 /// The binding of a request state: endpoint, method, target and arguments.
 #[derive(Debug)]
 pub(crate) struct StateBinding {
     endpoint: String,
-    method: &'static str,
+    method: ResumableMethod,
     target: String,
     arguments: Json,
 }
 
 impl StateBinding {
-    pub(crate) fn new(request: &RequestContext<'_>, target: &str, args: &Json) -> Self {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        method: ResumableMethod,
+        target: &str,
+        args: &Json,
+    ) -> Self {
         Self {
-            endpoint: request.caller.endpoint.binding_key().to_owned(),
-            method: match request.method {
-                "prompts/get" => "prompts/get",
-                "resources/read" => "resources/read",
-                _ => "tools/call",
-            },
+            endpoint: endpoint.binding_key().to_owned(),
+            method,
             target: target.to_owned(),
             arguments: args.clone(),
         }
@@ -59,7 +87,7 @@ impl StateBinding {
     /// Hashes the binding; arguments that differ only in notation hash alike.
     fn binding_hash(&self) -> [u8; BINDING_BYTES] {
         let args = definition_digest::definition_digest(&self.arguments).to_string();
-        hash_parts(&[&self.endpoint, self.method, &self.target, &args])
+        hash_parts(&[&self.endpoint, self.method.as_str(), &self.target, &args])
     }
 }
 
@@ -124,7 +152,7 @@ impl RequestStates {
         (call, resume): (CallId, &[u8]),
         now: WallTime,
     ) -> Option<String> {
-        let until = now.0.saturating_add(u64::try_from(STATE_LIFETIME.as_millis()).ok()?);
+        let until = now.0.saturating_add(duration_millis(STATE_LIFETIME));
         if resume.len() > MAX_RESUME_BYTES {
             tracing::warn!(
                 %call,
@@ -320,7 +348,7 @@ mod tests {
     use tool::{Secret, Store as _};
 
     use super::used_nonces::MAX_USED_NONCES_PER_KEY;
-    use super::{RequestStates, STORE_PREFIX};
+    use super::{RequestStates, ResumableMethod, STORE_PREFIX};
 
     fn process() -> RequestStates {
         RequestStates::new(&Secret::new("s"))
@@ -342,6 +370,14 @@ mod tests {
         // The controls: another key has room, once, and what has expired is not remembered.
         assert!(take(MAX_USED_NONCES_PER_KEY, "b", 0) && !take(MAX_USED_NONCES_PER_KEY, "b", 0));
         assert!(take(MAX_USED_NONCES_PER_KEY + 1, "a", 1_001));
+    }
+
+    #[test]
+    fn only_three_methods_can_be_resumed() {
+        for method in ["tools/call", "prompts/get", "resources/read"] {
+            assert_eq!(ResumableMethod::parse(method).unwrap().as_str(), method);
+        }
+        assert_eq!(ResumableMethod::parse("resources/list"), None);
     }
 
     #[tokio::test]

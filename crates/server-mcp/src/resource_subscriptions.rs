@@ -15,12 +15,14 @@ use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::McpResponse;
 use super::result_encoding::EncodedResult;
-use super::session_runtime::{MAX_SUBSCRIPTIONS, SessionRuntime};
+use super::session_runtime::SessionRuntime;
 use super::source_methods::source_method;
 
 /// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
 /// would have arrived.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of resource subscriptions of one session or one `subscriptions/listen` stream.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 256;
 
 const SUBSCRIBE_METHOD: &str = "mcp.resources.subscribe";
 const UPDATED_NOTIFICATION: &str = "notifications/resources/updated";
@@ -106,8 +108,8 @@ pub(crate) async fn subscribe_resource(
     }
     let sink = UpdateTarget::SessionStream(Arc::downgrade(&session.runtime));
     let task = match start_subscription(request, &uri, sink).await? {
-        Ok(task) => task,
-        Err(failed) => return Ok(failed.into_response()),
+        SubscriptionStart::Started(task) => task,
+        SubscriptionStart::Failed(failure) => return Ok(failure.into_response()),
     };
     if session.runtime.add_subscription(uri, task) {
         return Ok(request.encode_result(&Json::empty_object()));
@@ -129,13 +131,20 @@ pub(crate) fn unsubscribe_resource(
     Ok(request.encode_result(&Json::empty_object()))
 }
 
-/// Starts a subscription to `uri` that ends when the handle is dropped; the inner error is the
-/// source's failure.
+/// Outcome of the start of a subscription.
+pub(crate) enum SubscriptionStart {
+    /// The subscription runs and ends when the handle is dropped.
+    Started(AbortOnDropHandle<()>),
+    /// The source's failure, as the response to the client.
+    Failed(EncodedResult),
+}
+
+/// Starts a subscription to `uri`.
 pub(crate) async fn start_subscription(
     context: &RequestContext<'_>,
     uri: &str,
     sink: UpdateTarget,
-) -> Result<Result<AbortOnDropHandle<()>, EncodedResult>, RequestError> {
+) -> Result<SubscriptionStart, RequestError> {
     let target = source_method(context, SUBSCRIBE_METHOD)?;
     let args = Json::object_from([("uri", &Json::encode(uri))]);
     let (begun, begins) = oneshot::channel();
@@ -160,9 +169,11 @@ pub(crate) async fn start_subscription(
         Ok(()) = begins => None,
         () = tokio::time::sleep(ACK_TIMEOUT) => None,
     };
-    let Some(answer) = answer.filter(|answer| answer.result.is_err()) else { return Ok(Ok(task)) };
+    let Some(answer) = answer.filter(|answer| answer.result.is_err()) else {
+        return Ok(SubscriptionStart::Started(task));
+    };
     match context.result_encoder().encode_method_result(answer) {
-        Ok(failed) => Ok(Err(failed)),
+        Ok(failure) => Ok(SubscriptionStart::Failed(failure)),
         Err(_) => Err(RequestError::internal_error(
             "the subscription needs input, which is not \
             supported",

@@ -46,7 +46,12 @@ pub(crate) struct ResultEncoder<'a> {
     pub(crate) needs_cache_hints: bool,
 }
 
-impl ResultEncoder<'_> {
+impl<'a> ResultEncoder<'a> {
+    /// Creates the encoder of results that this server produces at an endpoint with all tools.
+    pub(crate) fn plain(era: ProtocolEra, id: &'a RequestId) -> Self {
+        Self { era, id, client_tool_name: None, is_single_source: false, needs_cache_hints: false }
+    }
+
     /// Encodes a tool's result. An unknown tool is a protocol error; every other failure is a
     /// result for the model. A pending state is returned as the error.
     pub(crate) fn encode_tool_result(
@@ -59,7 +64,7 @@ impl ResultEncoder<'_> {
             Err(failure) if failure.code == ErrorCode::UnknownTool => {
                 let message = match self.client_tool_name {
                     Some(name) => {
-                        format!("unknown tool `{}`", super::request_headers::escape_truncated(name))
+                        format!("unknown tool `{}`", super::request_headers::escape_input(name))
                     }
                     None => failure.message,
                 };
@@ -218,14 +223,8 @@ mod tests {
 
     fn written(era: ProtocolEra, text: &str) -> String {
         let json = Json::parse(text.to_owned(), JsonLimits::DOCUMENT).unwrap();
-        let words = ResultEncoder {
-            era,
-            id: &RequestId::from_number(1),
-            client_tool_name: None,
-            is_single_source: false,
-            needs_cache_hints: false,
-        };
-        let whole = words.encode_result(&json).body.concat_parts();
+        let id = RequestId::from_number(1);
+        let whole = ResultEncoder::plain(era, &id).encode_result(&json).body.concat_parts();
         let text = String::from_utf8(whole.to_vec()).unwrap();
         let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#).unwrap();
         text.strip_suffix('}').unwrap().to_owned()
@@ -261,14 +260,8 @@ mod tests {
         let text = format!(r#"{{"content":"{}"}}"#, "x".repeat(100_000));
         let json = Json::parse(text.clone(), JsonLimits::DOCUMENT).unwrap();
         for era in [ProtocolEra::Handshake, ProtocolEra::Stateless] {
-            let words = ResultEncoder {
-                era,
-                id: &RequestId::from_number(1),
-                client_tool_name: None,
-                is_single_source: false,
-                needs_cache_hints: false,
-            };
-            let mut parts = words.encode_result(&json).body;
+            let id = RequestId::from_number(1);
+            let mut parts = ResultEncoder::plain(era, &id).encode_result(&json).body;
             let kept = parts.nth(1).unwrap();
             let inside = json.bytes().as_ptr_range();
             assert!(inside.contains(&kept.as_ptr()), "{era:?}");

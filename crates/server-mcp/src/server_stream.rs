@@ -16,14 +16,13 @@ use super::list_changes::{ListChangeListener, ListKinds};
 use super::request_context::{EndpointCaller, RequestContext};
 use super::request_error::RequestError;
 use super::request_headers::RequestHeaders;
-use super::resource_subscriptions::{self, UpdateTarget, with_subscription_id};
+use super::resource_subscriptions::{
+    self, MAX_SUBSCRIPTIONS, SubscriptionStart, UpdateTarget, with_subscription_id,
+};
 use super::response_body::{self, EventStream, McpResponse};
 use super::session::ClientSession;
 use super::tasks;
 use crate::McpServerState;
-
-/// Maximum number of resource subscriptions of one stream.
-const MAX_STREAM_SUBSCRIPTIONS: usize = 256;
 
 /// Handles GET: opens the notification stream of a session.
 pub(crate) fn open_session_stream(
@@ -134,8 +133,12 @@ pub(crate) async fn open_listen_stream(
         resource_subscriptions::start_subscription(request, uri, target)
     }));
     let started = uris.iter().zip(subscriptions.await);
-    let (followed_uris, subscription_tasks): (Vec<_>, Vec<_>) =
-        started.filter_map(|(uri, task)| Some((uri, task.ok()?.ok()?))).unzip();
+    let (followed_uris, subscription_tasks): (Vec<_>, Vec<_>) = started
+        .filter_map(|(uri, start)| match start {
+            Ok(SubscriptionStart::Started(task)) => Some((uri, task)),
+            Ok(SubscriptionStart::Failed(_)) | Err(_) => None,
+        })
+        .unzip();
     let task_ids: Vec<_> = followed_tasks.iter().map(|(id, _)| id).collect();
     let acknowledged = acknowledged_notifications(kinds, &followed_uris, &task_ids);
     let params = with_subscription_id(&Json::object_from([("notifications", &acknowledged)]), &id);
@@ -195,9 +198,9 @@ fn parse_resource_uris(wanted: &Json) -> Result<Vec<String>, RequestError> {
     })?;
     uris.sort_unstable();
     uris.dedup();
-    if uris.len() > MAX_STREAM_SUBSCRIPTIONS {
+    if uris.len() > MAX_SUBSCRIPTIONS {
         return Err(RequestError::invalid_params(format!(
-            "at most {MAX_STREAM_SUBSCRIPTIONS} resource subscriptions are allowed"
+            "at most {MAX_SUBSCRIPTIONS} resource subscriptions are allowed"
         )));
     }
     Ok(uris)

@@ -10,6 +10,7 @@ use std::time::Duration;
 use identity::Principal;
 use mcp::ProtocolVersion;
 use serde::{Deserialize, Serialize};
+use tool::clock::duration_millis;
 use tool::executor::ClientCapabilities;
 use tool::{FastMap, Json, Secret, WallTime};
 
@@ -91,7 +92,7 @@ impl SessionStore {
     /// Creates a session and returns its id; `None` if no randomness is available.
     pub(crate) fn create_session(
         &self,
-        owner: (&Principal, &Endpoint),
+        (principal, endpoint): (&Principal, &Endpoint),
         version: ProtocolVersion,
         declared: Option<Json>,
         now: WallTime,
@@ -106,18 +107,19 @@ impl SessionStore {
             expires_at: until,
             capabilities: declared,
         };
-        self.sealing_key.seal_bytes(&session_binding(owner), Json::encode(&fact).bytes())
+        let binding = endpoint.owner_binding(principal);
+        self.sealing_key.seal_bytes(&binding, Json::encode(&fact).bytes())
     }
 
     /// Finds the session of an id; `None` if it is not valid for this principal and endpoint.
     pub(crate) fn find_session(
         &self,
-        owner: (&Principal, &Endpoint),
+        (principal, endpoint): (&Principal, &Endpoint),
         id: &str,
         now: WallTime,
     ) -> Option<Arc<ClientSession>> {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
-        let bound = session_binding(owner);
+        let bound = endpoint.owner_binding(principal);
         let known = self.lock_table().open.get(id).map(Arc::clone);
         if let Some(session) = known {
             session.runtime.mark_used(tick);
@@ -197,14 +199,6 @@ fn evict_idle(open: &mut FastMap<Box<str>, Arc<ClientSession>>) {
     for (_, id) in idle.iter().take(MAX_SESSIONS / 4) {
         open.remove(id);
     }
-}
-
-fn session_binding<'a>((principal, scope): (&'a Principal, &'a Endpoint)) -> [&'a str; 3] {
-    [principal.org().as_str(), principal.key_id(), scope.binding_key()]
-}
-
-fn duration_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reduces large capabilities to those that client requests need.

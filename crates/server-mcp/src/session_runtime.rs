@@ -12,12 +12,11 @@ use tool::Json;
 
 use super::event_sink::EventSink;
 use super::log_level::LogLevel;
+use super::resource_subscriptions::MAX_SUBSCRIPTIONS;
 use super::running_requests::RunningRequests;
 
 /// Maximum number of pending requests to one client.
 const MAX_PENDING_REQUESTS: usize = 64;
-/// Maximum number of resource subscriptions of one session.
-pub(crate) const MAX_SUBSCRIPTIONS: usize = 256;
 
 /// The result or error with which a client responded to a request.
 pub(crate) type ClientResponse = Result<Json, RpcError>;

@@ -4,11 +4,12 @@ use gateway::{CallRequest, CallTarget};
 use tool::{Interface, Json};
 
 use super::call_completion::CallCompletion;
-use super::call_execution::run_call;
 use super::log_level::LogLevel;
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
+use super::request_headers::escape_input;
 use super::response_body::McpResponse;
+use super::tools_call::run_call;
 
 /// Members of the params that this server consumes and does not forward.
 const RESERVED_PARAMS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
@@ -46,11 +47,8 @@ pub(crate) async fn get_prompt(request: &RequestContext<'_>) -> Result<McpRespon
     if let (Some(shelf), Some(name)) = (shelf, name)
         && shelf.is_prompt_blocked(&name)
     {
-        let shown: String = name.chars().take(tool::names::MAX_NAME_BYTES).collect();
-        return Err(RequestError::invalid_params(format!(
-            "unknown prompt `{}`",
-            shown.escape_debug()
-        )));
+        let message = format!("unknown prompt `{}`", escape_input(&name));
+        return Err(RequestError::invalid_params(message));
     }
     forward_method(request, "mcp.prompts.get").await
 }

@@ -1,21 +1,28 @@
-//! The handler of `tools/call`, with the argument headers and native tool names it needs.
+//! The handler of `tools/call`, and the execution of a call with a plain response, or with a stream
+//! as soon as an event precedes the response.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 
-use catalog::{Catalog, MergedSource, ToolPosition};
 use gateway::{CallRequest, CatalogView, RequestArguments};
 use http::HeaderName;
-use mcp::headers::{ArgumentHeaders, HeaderMismatch};
-use mcp::{ProtocolEra, error_codes};
-use tool::{FastMap, Interface, Json, JsonLimits};
+use mcp::headers::HeaderMismatch;
+use mcp::{ProtocolEra, error_codes, meta};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tool::{Interface, Json, JsonLimits};
 
 use super::call_completion::CallCompletion;
-use super::call_execution::run_call;
-use super::endpoint::{Endpoint, is_mcp_source};
+use super::client_capabilities;
+use super::client_requests::SessionRequester;
+use super::endpoint::Endpoint;
+use super::event_sink::EventSink;
+use super::progress_stream::ProgressStream;
 use super::request_context::{RequestContext, require_string};
 use super::request_error::RequestError;
-use super::response_body::McpResponse;
-use server_core::tool_lists::run_blocking_if_large;
+use super::response_body::{self, EventStream, McpResponse};
+use super::result_encoding::EncodedResult;
+use super::running_requests::RunningRequestGuard;
 
 /// Handles the method `tools/call`.
 pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
@@ -78,100 +85,125 @@ fn check_argument_headers(
     })
 }
 
-/// A map from native tool names.
-type NameMap<T> = Arc<FastMap<String, T>>;
-
-/// Tools with arguments that are repeated in headers, of the newest catalog.
-#[derive(Debug, Default)]
-pub(crate) struct ArgumentHeaderCache(Mutex<Arc<CatalogArgumentHeaders>>);
-
-/// The argument headers of one catalog. Sources that did not change since the previous catalog are
-/// not indexed again.
-#[derive(Debug, Default)]
-struct CatalogArgumentHeaders {
-    catalog_number: Option<u64>,
-    /// Whether any tool has such arguments.
-    has_any: bool,
-    /// The argument headers of each merged source, by its slot.
-    by_slot: Vec<Option<(Arc<MergedSource>, NameMap<ArgumentHeaders>)>>,
+/// Runs a call. A client that accepts notifications gets a stream as soon as there is one.
+pub(crate) fn run_call<'a>(
+    context: &'a RequestContext<'_>,
+    completion: CallCompletion,
+    mut request: Box<CallRequest>,
+) -> impl Future<Output = McpResponse> + Send + 'a {
+    request.meta = upstream_meta(context);
+    request.client_capabilities = completion.capabilities.clone();
+    let registration = context
+        .session
+        .as_ref()
+        .map(|session| session.runtime.running_requests.register_request(context.request_id));
+    let event_sink = attach_event_sink(context, &mut request);
+    // Boxed here: futures carry what they capture through every layer above them, and this is most
+    // of a call.
+    respond_when_done(context, event_sink, registration, Box::pin(completion.execute(request)))
 }
 
-impl ArgumentHeaderCache {
-    fn for_catalog(&self, catalog: &Catalog) -> Arc<CatalogArgumentHeaders> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = Arc::clone(&lock());
-        if before.catalog_number == Some(catalog.version) {
-            return before;
+async fn respond_when_done(
+    request: &RequestContext<'_>,
+    event_sink: Option<Arc<EventSink>>,
+    registration: Option<RunningRequestGuard>,
+    mut work: Pin<Box<impl Future<Output = EncodedResult> + Send + 'static>>,
+) -> McpResponse {
+    let Some(event_sink) = event_sink else {
+        return tokio::select! {
+            biased;
+            result = work => result.into_response(),
+            () = wait_for_cancel(registration.as_ref().map(RunningRequestGuard::token)) => empty_stream(),
+        };
+    };
+    let result = tokio::select! {
+        biased;
+        result = &mut work => result,
+        () = event_sink.wait_ready() => {
+            let cancel_token = registration.as_ref().map(RunningRequestGuard::token).cloned();
+            return stream_response(request, event_sink, registration, async move {
+                tokio::select! {
+                    biased;
+                    result = work => Some(result.into_event()),
+                    () = wait_for_cancel(cancel_token.as_ref()) => None,
+                }
+            });
         }
-        // Indexed outside the lock: two callers may do it at once after a change, with equal
-        // results.
-        let marked = Arc::new(run_blocking_if_large(catalog.len(), || {
-            CatalogArgumentHeaders::index_catalog(catalog, &before)
+        () = wait_for_cancel(registration.as_ref().map(RunningRequestGuard::token)) => return empty_stream(),
+    };
+    let mut events: Vec<_> = std::iter::from_fn(|| event_sink.pop_event()).collect();
+    if events.is_empty() {
+        return result.into_response();
+    }
+    events.push(result.into_event());
+    response_body::buffered_events_response(events.concat().into())
+}
+
+/// The `_meta` sent upstream. Sources of 2026-07-28 expect the minimum log level in each request;
+/// the session's level is added.
+fn upstream_meta(request: &RequestContext<'_>) -> Option<Json> {
+    let level = request.log_level().filter(|_| request.session.is_some());
+    match (&request.raw_meta, level) {
+        (raw_meta, None) => raw_meta.clone(),
+        (Some(raw_meta), Some(level)) => {
+            Some(raw_meta.with_member(meta::LOG_LEVEL, &level.to_json()))
+        }
+        (None, Some(level)) => Some(level.to_meta()),
+    }
+}
+
+/// Attaches an event sink to the request, if this client accepts notifications or requests.
+fn attach_event_sink(
+    context: &RequestContext<'_>,
+    request: &mut CallRequest,
+) -> Option<Arc<EventSink>> {
+    let level = context.log_level();
+    let session = context
+        .session
+        .as_ref()
+        .filter(|session| client_capabilities::supports_any_request(&session.capabilities));
+    if context.meta.progress_token.is_none() && level.is_none() && session.is_none() {
+        return None;
+    }
+    let event_sink = Arc::new(EventSink::default());
+    let progress =
+        ProgressStream::new(Arc::clone(&event_sink), context.meta.progress_token.clone(), level);
+    request.progress = Some(Arc::new(progress));
+    if let Some(session) = session {
+        request.client_requests = Some(Arc::new(SessionRequester {
+            runtime: Arc::clone(&session.runtime),
+            event_sink: Arc::clone(&event_sink),
+            capabilities: session.capabilities.clone(),
         }));
-        *lock() = Arc::clone(&marked);
-        marked
+    }
+    Some(event_sink)
+}
+
+/// Streams the response of a call that runs in its own task: a slow client does not delay it, and a
+/// disconnect aborts it.
+fn stream_response(
+    request: &RequestContext<'_>,
+    event_sink: Arc<EventSink>,
+    registration: Option<RunningRequestGuard>,
+    work: impl Future<Output = Option<bytes::Bytes>> + Send + 'static,
+) -> McpResponse {
+    let task = request.caller.state.mcp_components.background_tasks.spawn(work);
+    response_body::event_stream_response(EventStream::new(
+        event_sink,
+        Some(AbortOnDropHandle::new(task)),
+        registration,
+    ))
+}
+
+/// Resolves when the request is cancelled; never for a request that cannot be cancelled.
+async fn wait_for_cancel(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 
-impl CatalogArgumentHeaders {
-    fn index_catalog(catalog: &Catalog, before: &Self) -> Self {
-        let slots = catalog.merged_sources().iter().enumerate();
-        let parts = slots.map(|(slot, part)| {
-            let part = part.as_ref()?;
-            let known = before.by_slot.get(slot).and_then(Option::as_ref);
-            let known = known.filter(|(known, _)| Arc::ptr_eq(known, part));
-            Some(known.cloned().unwrap_or_else(|| (Arc::clone(part), index_source(part))))
-        });
-        let parts: Vec<_> = parts.collect();
-        let any = parts.iter().flatten().any(|(_, marked)| !marked.is_empty());
-        Self { catalog_number: Some(catalog.version), has_any: any, by_slot: parts }
-    }
-
-    /// The argument headers of a tool; `None` if it has none.
-    fn get(&self, at: ToolPosition, name: &str) -> Option<&ArgumentHeaders> {
-        self.by_slot.get(at.slot_index())?.as_ref()?.1.get(name)
-    }
-}
-
-fn index_source(part: &MergedSource) -> NameMap<ArgumentHeaders> {
-    let marked =
-        part.tools().filter(|entry| entry.tool.input_schema.as_str().contains("x-mcp-header"));
-    // A schema with invalid marks has no argument headers: clients must not list it, and cannot
-    // send them.
-    let read = marked.filter_map(|entry| {
-        let mirror = ArgumentHeaders::from_schema(&entry.tool.input_schema.to_value()).ok()?;
-        Some((entry.name.to_string(), mirror))
-    });
-    Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect())
-}
-
-/// The native names of a source's tools, as its endpoint lists them, with their names in the
-/// catalog.
-#[derive(Debug, Default)]
-pub(crate) struct NativeNameCache(Mutex<FastMap<(u64, String), NameMap<String>>>);
-
-/// Maximum number of cached views and sources; the cache is cleared beyond that.
-const MAX_CACHED_SOURCES: usize = 1_024;
-
-impl NativeNameCache {
-    fn for_source(&self, view: &CatalogView, scope: &Endpoint, source: &str) -> NameMap<String> {
-        let key = (view.id, source.to_owned());
-        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Arc::clone(found);
-        }
-        let received =
-            scope.source_catalog(view).ok().flatten().is_some_and(|shelf| is_mcp_source(shelf));
-        let names = view.tools_of(source).map(|entry| {
-            let own = entry.tool.raw_definition.get("name").filter(|_| received);
-            let own = own.and_then(|own| own.decode().ok());
-            (own.unwrap_or_else(|| entry.tool_key.name.to_string()), entry.name.to_string())
-        });
-        let names = Arc::new(names.collect());
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.len() >= MAX_CACHED_SOURCES {
-            cached.clear();
-        }
-        cached.insert(key, Arc::clone(&names));
-        names
-    }
+/// An empty stream: MCP sends no response to a cancelled request.
+fn empty_stream() -> McpResponse {
+    response_body::buffered_events_response(bytes::Bytes::new())
 }

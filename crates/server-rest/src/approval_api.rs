@@ -9,9 +9,11 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::call_outcome::CallFailure;
+use tool::display_text::truncate_and_escape_debug;
 use tool::{CallId, Digest, ErrorCode, Interface, Json};
 use uuid::Uuid;
 
+use super::page_query::check_limit;
 use server_core::body::{DecodedBody, QueryParams};
 use server_core::error::ApiError;
 use server_core::route::{ApiRoute, QueryParam};
@@ -182,7 +184,6 @@ async fn list_approvals(
     Extension(principal): Extension<Principal>,
     QueryParams(query): QueryParams<ApprovalListQuery>,
 ) -> Result<Reply<ApprovalListReply>, ApiError> {
-    let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
     let pending = match query.state.as_deref() {
         None | Some("pending") => true,
         Some("all") => false,
@@ -192,13 +193,10 @@ async fn list_approvals(
                 `{}`",
                 other.escape_debug()
             );
-            return Err(bad(told));
+            return Err(ApiError::new(ErrorCode::InvalidRequest, told));
         }
     };
-    let limit = query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
-    if limit == 0 || limit > MAX_PAGE_SIZE {
-        return Err(bad(format!("`limit` must be from 1 to {MAX_PAGE_SIZE}")));
-    }
+    let limit = check_limit(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let from = (query.cursor.map(CallId), limit);
     let page = doors
         .components
@@ -272,7 +270,7 @@ async fn edit_call(
 /// Parses an approval id. Ids of other callers and malformed ids are reported alike, as not found.
 fn parse_approval_id(id: &str) -> Result<CallId, ApiError> {
     id.parse::<Uuid>().map(CallId).map_err(|_| {
-        let shown: String = id.chars().take(60).flat_map(char::escape_debug).collect();
+        let shown = truncate_and_escape_debug(id, 60);
         approval_error(CallFailure::new(ErrorCode::NotFound, format!("no approval `{shown}`")))
     })
 }

@@ -1,6 +1,8 @@
 //! `/v1/artefacts/{id}`: download of a result that was too large to return inline, complete or by
 //! range.
 
+use std::ops::Range;
+
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use identity::Principal;
 use tool::ErrorCode;
-use tool::artifact::ArtifactError;
+use tool::artifact::{ArtifactError, ByteRange};
 
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
@@ -48,11 +50,11 @@ async fn read_artifact(
     let artefacts = state.components.gateway.artifact_store().ok_or_else(missing)?.clone();
     let caller = principal.caller().clone();
     let head = artefacts
-        .read_chunk(&caller, &id, (0, SNIFF_BYTES))
+        .read_chunk(&caller, &id, ByteRange { offset: 0, max_bytes: SNIFF_BYTES })
         .await
         .map_err(|error| artifact_error(&error))?;
     let range_header = headers.get(RANGE).and_then(|range| range.to_str().ok());
-    let Some((from, end)) = parse_range(range_header, head.total_bytes) else {
+    let Some(Range { start: from, end }) = parse_range(range_header, head.total_bytes) else {
         let told = format!("bytes */{}", head.total_bytes);
         let message = format!(
             "the range is outside the {} bytes of the \
@@ -72,7 +74,8 @@ async fn read_artifact(
                 return Ok::<Option<(Bytes, u64)>, ArtifactError>(None);
             }
             let most = usize::try_from(end - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-            let part = artefacts.read_chunk(&caller, &id, (at, most)).await?;
+            let range = ByteRange { offset: at, max_bytes: most };
+            let part = artefacts.read_chunk(&caller, &id, range).await?;
             let next = at + part.bytes.len() as u64;
             if part.bytes.is_empty() {
                 Err(ArtifactError::NotFound)
@@ -114,8 +117,8 @@ fn sniff_media_type(head: &[u8]) -> &'static str {
 
 /// Parses a byte range with an exclusive end; everything without a header. Several ranges are an
 /// error.
-fn parse_range(header: Option<&str>, total: u64) -> Option<(u64, u64)> {
-    let Some(asked) = header else { return Some((0, total)) };
+fn parse_range(header: Option<&str>, total: u64) -> Option<Range<u64>> {
+    let Some(asked) = header else { return Some(0..total) };
     let (from, to) = asked.trim().strip_prefix("bytes=")?.split_once('-')?;
     let (from, end) = match (from.parse::<u64>().ok(), to.parse::<u64>().ok()) {
         (Some(from), Some(to)) if from <= to => (from, to.saturating_add(1).min(total)),
@@ -123,7 +126,7 @@ fn parse_range(header: Option<&str>, total: u64) -> Option<(u64, u64)> {
         (None, Some(last)) if from.is_empty() && last > 0 => (total.saturating_sub(last), total),
         _ => return None,
     };
-    (from < end).then_some((from, end))
+    (from < end).then_some(from..end)
 }
 
 fn artifact_error(error: &ArtifactError) -> ApiError {
@@ -152,11 +155,11 @@ mod tests {
     #[test]
     fn ranges_are_read_as_http_has_them() {
         for (asked, expected) in [
-            ("bytes=0-9", Some((0, 10))),
-            ("bytes=90-", Some((90, 100))),
-            ("bytes=90-500", Some((90, 100))),
-            ("bytes=-10", Some((90, 100))),
-            ("bytes=-500", Some((0, 100))),
+            ("bytes=0-9", Some(0..10)),
+            ("bytes=90-", Some(90..100)),
+            ("bytes=90-500", Some(90..100)),
+            ("bytes=-10", Some(90..100)),
+            ("bytes=-500", Some(0..100)),
             ("bytes=100-", None),
             ("bytes=9-0", None),
             ("bytes=-0", None),
@@ -166,7 +169,7 @@ mod tests {
         ] {
             assert_eq!(parse_range(Some(asked), 100), expected, "{asked}");
         }
-        assert_eq!(parse_range(None, 100), Some((0, 100)));
+        assert_eq!(parse_range(None, 100), Some(0..100));
         assert_eq!(parse_range(Some("bytes=0-"), 0), None);
     }
 }

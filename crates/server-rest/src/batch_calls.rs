@@ -24,7 +24,7 @@ use tool::{
 };
 
 use server_core::error::ApiError;
-use server_core::pending_call;
+use server_core::pending_call::{self, PendingCall};
 use server_core::server_state::ServerState;
 use server_core::tool_lists::NameStyle;
 
@@ -173,7 +173,8 @@ impl BatchCall {
             Ok(ExecutionState::Pending(PendingReason::Approval(approval))) => {
                 let args = Json::parse(args, JsonLimits::ARGUMENTS)
                     .unwrap_or_else(|_| Json::empty_object());
-                let pending = pending_call::pending_result(&tool, &args, (call_id, &approval));
+                let call = PendingCall { id: call_id, approval: &approval };
+                let pending = pending_call::pending_result(&tool, &args, call);
                 (Outcome::from_value(pending), None)
             }
             result => batch_outcome(result),
@@ -307,8 +308,7 @@ fn batch_outcome(result: Result<ExecutionState, CallFailure>) -> (Outcome, Optio
         // The request declared no client capabilities, so an upstream that requests input is at
         // fault.
         Ok(ExecutionState::Pending(_)) => {
-            let told = "the tool requests input, which this interface does not support";
-            (ErrorCode::UpstreamFailed, told.to_owned())
+            (ErrorCode::UpstreamFailed, pending_call::INPUT_NOT_SUPPORTED.to_owned())
         }
         Err(failure) => (failure.code, failure.message),
     };

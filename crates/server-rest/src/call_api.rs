@@ -14,6 +14,7 @@ use identity::{Principal, RequestRestrictions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tool::call_outcome::CallResponse;
+use tool::display_text::truncate_and_escape_debug;
 use tool::executor::PendingReason;
 use tool::{CallId, CallerType, ErrorCode, ExecutionState, Interface, Json};
 use uuid::Uuid;
@@ -205,7 +206,7 @@ impl OutputEnvelope {
             "tool_output" | "to_machine" => Ok(Self::Machine),
             "to_human" => Ok(Self::Human),
             _ => {
-                let word: String = word.chars().take(64).flat_map(char::escape_debug).collect();
+                let word = truncate_and_escape_debug(word, 64);
                 let message = format!("unknown envelope `{word}`; use tool_output or to_human");
                 Err(ApiError::new(ErrorCode::InvalidRequest, message))
             }
@@ -277,8 +278,7 @@ async fn resume_call(
     Path(id): Path<String>,
     QueryParams(query): QueryParams<CallWaitQuery>,
 ) -> Result<Response, ApiError> {
-    let missing = || ApiError::new(ErrorCode::NotFound, format!("no call `{}`", id.escape_debug()));
-    let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
+    let call = parse_call_id(&id, "call")?;
     let wait = query.wait.as_deref().map(pending_call::parse_wait).transpose()?.unwrap_or_default();
     let settled = wait_for_result(&state, &principal, (call, wait));
     match query.format.as_deref() {
@@ -288,4 +288,16 @@ async fn resume_call(
                 .await
         }
     }
+}
+
+/// Parses the ID of a call in a path; `kind` is the word for what the ID names.
+///
+/// # Errors
+/// [`ErrorCode::NotFound`], as for an ID that names nothing.
+pub(crate) fn parse_call_id(id: &str, kind: &str) -> Result<CallId, ApiError> {
+    id.parse::<Uuid>().map(CallId).map_err(|_| unknown_id(id, kind))
+}
+
+fn unknown_id(id: &str, kind: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("no {kind} `{}`", id.escape_debug()))
 }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use identity::{KeyIssueError, KeyRecord, NewKey, Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::node_registry::{NodeAccess, NodeError};
+use tool::node_registry::{KeyProof, NodeAccess, NodeError};
 use tool::{ErrorCode, PermissionLevel, WallTime};
 
 use super::node_api::node_registry;
@@ -141,13 +141,14 @@ async fn enroll_node(
     } else {
         node_access(&principal)
     };
-    let (public, proof) =
+    let (public_key, signature) =
         (decode_base64("public_key", &public_key)?, decode_base64("proof", &proof)?);
     let nodes = node_registry(&state)?;
     // A request that fails validation does not consume the invitation. It is consumed before
     // anything is signed, so that of two concurrent requests, here or at another server, only one
     // succeeds.
-    nodes.check_certificate_request(&by, &node_id, &public, &proof).map_err(node_error)?;
+    let proof = KeyProof { public_key: &public_key, signature: &signature };
+    nodes.check_certificate_request(&by, &node_id, proof).map_err(node_error)?;
     if invited {
         state
             .components
@@ -159,7 +160,7 @@ async fn enroll_node(
     // A key for all nodes is not stored as this node's key: it may be revoked while the node stays.
     let presented = Some(principal.key_id()).filter(|_| matches!(by, NodeAccess::Node(_)));
     let issued_with = own.as_ref().map(|own| own.id.as_str()).or(presented);
-    let signed = nodes.issue_certificate(&by, &node_id, (&public, &proof), issued_with).await;
+    let signed = nodes.issue_certificate(&by, &node_id, proof, issued_with).await;
     let signed = signed.map_err(node_error)?;
     let key = match own {
         Some(own) => Some(registration_key(&state, &node_id, own).await?),

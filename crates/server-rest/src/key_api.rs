@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{ErrorCode, PermissionLevel, WallTime};
 
+use super::authorization_checks::require_right;
 use super::page_query::{self, PageQuery};
 use server_core::body::{DecodedBody, QueryParams};
 use server_core::error::ApiError;
@@ -143,20 +144,13 @@ struct KeyReply {
     revoked: Option<String>,
 }
 
-fn require_key_rights(principal: &Principal) -> Result<(), ApiError> {
-    if principal.has_right(Right::KeysWrite) {
-        return Ok(());
-    }
-    Err(ApiError::missing_right(Right::KeysWrite))
-}
-
 async fn list_keys(
     State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Reply<KeyListReply>, ApiError> {
-    require_key_rights(&principal)?;
-    let (limit, ring) = (page.checked_limit()?, state.components.keys.key_ring());
+    require_right(&principal, Right::KeysWrite)?;
+    let (limit, ring) = (page.check_limit()?, state.components.keys.key_ring());
     let (now, org) = (state.components.clock.wall_now(), principal.org().clone());
     let found = page_query::run_blocking(move || {
         let over = |record: &KeyRecord| ring.invalid_reason(record.id.as_str(), now);
@@ -174,7 +168,7 @@ async fn create_key(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<CreateKeyBody>,
 ) -> Result<Reply<CreateKeyReply>, ApiError> {
-    require_key_rights(&principal)?;
+    require_right(&principal, Right::KeysWrite)?;
     let now = state.components.clock.wall_now();
     let mut new = NewKey::for_user(KeyStore::generate_key_id()?, body.subject);
     new.org = principal.org().clone();
@@ -212,7 +206,7 @@ async fn revoke_key(
             && !principal.is_from_token()
     };
     if !target.is_some_and(came_of_own) {
-        require_key_rights(&principal)?;
+        require_right(&principal, Right::KeysWrite)?;
     }
     let Some(target) = target else {
         return Err(ApiError::new(ErrorCode::NotFound, format!("no key `{}`", id.escape_debug())));
@@ -224,8 +218,8 @@ async fn revoke_key(
     if !revocation.last_owner && is_owner(target) {
         let (ring, id) = (Arc::clone(&ring), id.clone());
         if page_query::run_blocking(move || is_last_owner(&ring, &id, now)).await? {
-            let message = "it is the last valid owner key: without it, keys can no longer be \
-                managed";
+            let message = "it is the last valid owner key: without it, nobody can manage \
+                keys or approve calls";
             return Err(ApiError::new(ErrorCode::Conflict, message).with_help(
                 "create another owner key first, or force it with `toolkeep key revoke ID --yes`; \
                  `toolkeep key recover` on the server's machine creates a new one",

@@ -243,8 +243,8 @@ fn node_reply(registry: &dyn NodeRegistry, node: NodeStatus, may: bool) -> NodeR
     NodeReply {
         node_id,
         tools,
-        state: beat.map(|(state, _)| state),
-        last_seen: beat.map(|(_, seen)| seen.to_string()),
+        state: beat.map(|beat| beat.state),
+        last_seen: beat.map(|beat| beat.received_at.to_string()),
         endpoint: endpoint.filter(|_| may),
         uses_own_connection: own_connection,
         problem: problem.filter(|_| may),

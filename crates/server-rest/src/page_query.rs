@@ -32,19 +32,26 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`ErrorCode::InvalidRequest`] if the limit is zero or too large.
-    pub(crate) fn checked_limit(&self) -> Result<usize, ApiError> {
-        let limit = self.limit.unwrap_or(MAX_PAGE_SIZE);
-        if (1..=MAX_PAGE_SIZE).contains(&limit) {
-            return Ok(limit);
-        }
-        Err(ApiError::new(
-            ErrorCode::InvalidRequest,
-            format!(
-                "`limit` must be from 1 to \
-            {MAX_PAGE_SIZE}"
-            ),
-        ))
+    pub(crate) fn check_limit(&self) -> Result<usize, ApiError> {
+        check_limit(self.limit, MAX_PAGE_SIZE, MAX_PAGE_SIZE)
     }
+}
+
+/// Returns the number of entries per page: the requested one, or `default` without one.
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`] if the limit is zero or greater than `max`.
+pub(crate) fn check_limit(
+    requested: Option<usize>,
+    default: usize,
+    max: usize,
+) -> Result<usize, ApiError> {
+    let limit = requested.unwrap_or(default);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!("`limit` must be from 1 to {max}");
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// Truncates a list that was read with one extra entry; returns the name after which the next page

@@ -6,11 +6,13 @@ use axum::{Extension, Json as Reply};
 use catalog::pin::{DefinitionChange, ObservedDefinition, diff_definitions};
 use catalog::{Pin, PinState};
 use identity::{Principal, Right};
-use intake::{DecidePinError, PinEntry, PinRegistry, PinVerdict};
+use intake::{DecidePinError, PinEntry, PinRegistry, PinReview, PinVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Digest, ErrorCode, Json, SourceName, ToolName};
 
+use super::authorization_checks::require_right;
+use super::page_query::check_limit;
 use server_core::body::{DecodedBody, QueryParams};
 use server_core::error::ApiError;
 use server_core::route::{ApiRoute, QueryParam};
@@ -165,13 +167,7 @@ async fn list_pins(
     QueryParams(query): QueryParams<PinListQuery>,
 ) -> Result<Reply<PinListReply>, ApiError> {
     require_pin_access(&principal)?;
-    let limit = query.limit.unwrap_or(MAX_PAGE_SIZE);
-    if limit == 0 || limit > MAX_PAGE_SIZE {
-        return Err(ApiError::new(
-            ErrorCode::InvalidRequest,
-            format!("`limit` must be from 1 to {MAX_PAGE_SIZE}"),
-        ));
-    }
+    let limit = check_limit(query.limit, MAX_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let source = query.source.as_deref().map(parse_source).transpose()?;
     let states = parse_states(query.state.as_deref())?;
     let pins = state.components.intake.pin_registry().cloned();
@@ -250,18 +246,20 @@ async fn decide_pin(
     path: &(String, String),
     (decision, body): (PinVerdict, PinDecisionBody),
 ) -> Result<Reply<PinReply>, ApiError> {
-    if !principal.has_right(Right::PinsWrite) {
-        return Err(ApiError::missing_right(Right::PinsWrite));
-    }
+    require_right(principal, Right::PinsWrite)?;
     let (source, tool) = parse_pin_path(principal, path)?;
     let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
     let definition = body.definition.parse::<Digest>().map_err(bad)?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
         return Err(bad(format!("`reason` may have at most {MAX_REASON_CHARS} characters")));
     }
-    let what = (decision, definition);
-    let who = (principal.caller(), body.reason);
-    let pin = server_state.components.intake.decide_pin((&source, &tool), what, who).await;
+    let review = PinReview {
+        verdict: decision,
+        definition_digest: definition,
+        reviewer: principal.caller(),
+        reason: body.reason,
+    };
+    let pin = server_state.components.intake.decide_pin(&source, &tool, review).await;
     let pin = pin.map_err(|error| pin_error(error, path))?;
     tracing::info!(source = %source, tool = %tool, by = principal.key_id(), state = pin.state.as_str(), "pin decided");
     Ok(Reply(pin_reply(&source, &tool, &pin)))

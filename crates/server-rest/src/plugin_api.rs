@@ -10,6 +10,7 @@ use serde_json::Value;
 use tool::plugin_admin::{PluginAdmin, PluginError, PluginStatus, PluginTool};
 use tool::{ErrorCode, Json, Problem};
 
+use super::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
@@ -123,18 +124,11 @@ fn plugin_registry(state: &ServerState) -> Result<&dyn PluginAdmin, ApiError> {
     state.components.plugins.as_deref().ok_or_else(missing)
 }
 
-/// Checks the right to change running plugins, which is the right to refresh sources.
-fn require_refresh_right(principal: &Principal) -> Result<(), ApiError> {
-    if principal.has_right(Right::SourcesRefresh) {
-        return Ok(());
-    }
-    Err(ApiError::missing_right(Right::SourcesRefresh))
-}
-
 /// Checks that the caller is a person: settings may contain secrets, and an agent does not decide
 /// which plugins are enabled.
 fn require_person(principal: &Principal) -> Result<(), ApiError> {
-    require_refresh_right(principal)?;
+    // The right to refresh sources is the right to change running plugins.
+    require_right(principal, Right::SourcesRefresh)?;
     if principal.caller().is_agent {
         return Err(ApiError::new(
             ErrorCode::Forbidden,

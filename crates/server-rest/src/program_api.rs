@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::call_outcome::{CallFailure, OutcomeBody as Answered};
 use tool::{CallId, ErrorCode, ExecutionState, Interface, Json};
-use uuid::Uuid;
 
+use super::call_api::parse_call_id;
 use server_core::body::{DecodedBody, QueryParams};
 use server_core::error::ApiError;
 use server_core::pending_call;
 use server_core::program_runner::{ProgramRunner, RUN_PROGRAM_TOOL};
 use server_core::route::{ApiRoute, QueryParam};
 use server_core::server_state::ServerState;
-use server_core::streams::OpenStream;
+use server_core::stream_limits::OpenStream;
 
 /// Maximum number of programs in a list.
 const MAX_LISTED: usize = 100;
@@ -289,7 +289,5 @@ fn program_runner(state: &ServerState) -> Result<&dyn ProgramRunner, ApiError> {
 }
 
 fn parse_program_id(id: &str) -> Result<CallId, ApiError> {
-    let missing =
-        || ApiError::new(ErrorCode::NotFound, format!("no program `{}`", id.escape_debug()));
-    id.parse::<Uuid>().map(CallId).map_err(|_| missing())
+    parse_call_id(id, "program")
 }

@@ -8,10 +8,13 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::call_outcome::CallStatus;
+use tool::display_text::truncate_and_escape_debug;
 use tool::ledger::{LedgerRecord, RecordKind, RecordQuery};
 use tool::{CallId, ErrorCode, WallTime};
 use uuid::Uuid;
 
+use super::authorization_checks::require_right;
+use super::page_query::check_limit;
 use server_core::body::QueryParams;
 use server_core::error::ApiError;
 use server_core::route::{ApiRoute, QueryParam};
@@ -20,6 +23,8 @@ use server_core::server_state::ServerState;
 /// Maximum and default number of records per page.
 const MAX_PAGE_SIZE: usize = 1_000;
 const DEFAULT_PAGE_SIZE: usize = 100;
+/// Maximum characters of a parameter that an error quotes.
+const MAX_QUOTED_CHARS: usize = 100;
 /// The record kinds that an organization can have.
 const KINDS: &[RecordKind] = &[
     RecordKind::Intent,
@@ -117,9 +122,7 @@ async fn list_records(
     Extension(principal): Extension<Principal>,
     QueryParams(list_query): QueryParams<RecordListQuery>,
 ) -> Result<Reply<RecordListReply>, ApiError> {
-    if !principal.has_right(Right::RecordsRead) {
-        return Err(ApiError::missing_right(Right::RecordsRead));
-    }
+    require_right(&principal, Right::RecordsRead)?;
     let query = list_query.into_record_query(&principal, state.components.clock.wall_now())?;
     let page = state.components.records.list_records(query).await?;
     let next_cursor = page.next_before.map(|next| next.to_string());
@@ -133,13 +136,9 @@ impl RecordListQuery {
         principal: &Principal,
         now: WallTime,
     ) -> Result<RecordQuery, ApiError> {
-        let limit = self.limit.unwrap_or(DEFAULT_PAGE_SIZE);
-        if limit == 0 || limit > MAX_PAGE_SIZE {
-            return Err(invalid_request(format!("`limit` must be from 1 to {MAX_PAGE_SIZE}")));
-        }
+        let limit = check_limit(self.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
         let call = self.call.map(|id| {
-            let message =
-                format!("`call` must be the ID of a call, not `{}`", escape_truncated(&id));
+            let message = format!("`call` must be the ID of a call, not `{}`", escape_input(&id));
             id.parse::<Uuid>().map(CallId).map_err(|_| invalid_request(message))
         });
         Ok(RecordQuery {
@@ -168,10 +167,7 @@ fn parse_keyword<T: Copy>(
         return Ok(Some(*found));
     }
     let words = known.iter().map(as_str).collect::<Vec<_>>().join(", ");
-    Err(invalid_request(format!(
-        "unknown `{name}`: `{}`; use one of {words}",
-        escape_truncated(&text)
-    )))
+    Err(invalid_request(format!("unknown `{name}`: `{}`; use one of {words}", escape_input(&text))))
 }
 
 /// Parses a time, or a duration before now.
@@ -192,11 +188,10 @@ fn parse_time(name: &str, text: &str, now: WallTime) -> Result<WallTime, ApiErro
     // A decoded query contains a blank instead of a plus sign.
     let read = || text.trim().replace(' ', "+").parse().ok();
     ago().or_else(read).ok_or_else(|| {
-        invalid_request(format!("invalid time in `{name}`: `{}`", escape_truncated(text)))
-            .with_help(
-                "write it as `2026-11-24T15:00:00Z`, a date, or an age such as `15m`, `2h` \
+        invalid_request(format!("invalid time in `{name}`: `{}`", escape_input(text))).with_help(
+            "write it as `2026-11-24T15:00:00Z`, a date, or an age such as `15m`, `2h` \
                 or `7d`",
-            )
+        )
     })
 }
 
@@ -204,6 +199,6 @@ fn invalid_request(message: String) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
-fn escape_truncated(text: &str) -> String {
-    text.chars().take(100).flat_map(char::escape_debug).collect()
+fn escape_input(text: &str) -> String {
+    truncate_and_escape_debug(text, MAX_QUOTED_CHARS)
 }

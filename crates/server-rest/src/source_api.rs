@@ -16,6 +16,7 @@ use tool::node_registry::NODE_SOURCE_PREFIX;
 use tool::source::SourceErrorKind;
 use tool::{CallerType, ErrorCode, Problem, SourceName, SourceTrust};
 
+use super::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
@@ -98,9 +99,7 @@ async fn refresh_sources(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<RefreshSourcesBody>,
 ) -> Result<Reply<SourceListReply>, ApiError> {
-    if !principal.has_right(Right::SourcesRefresh) {
-        return Err(ApiError::missing_right(Right::SourcesRefresh));
-    }
+    require_right(&principal, Right::SourcesRefresh)?;
     let only =
         body.source.as_deref().map(|name| parse_visible_source(&principal, name)).transpose()?;
     let done = state.components.intake.refresh_sources(only.as_ref()).await;

@@ -154,7 +154,7 @@ async fn list_tools(
     };
     if !query.is_unfiltered() {
         let written =
-            tool_lists::run_blocking_if_large(query.limit.unwrap_or(MAX_PAGE_TOOLS), write);
+            tool_lists::run_blocking_if_many_tools(query.limit.unwrap_or(MAX_PAGE_TOOLS), write);
         return written.map(|list| provider_list::list_response(&headers, &list));
     }
     // The unfiltered list is the common case, so its bytes are cached; filtered lists are not.
@@ -236,7 +236,7 @@ fn tool_reply(entry: &CatalogEntry, rendered: &RenderedTools) -> ToolReply {
             categories: traits.categories.clone(),
             scopes: traits.scopes.clone(),
             callers: traits.allowed_callers.clone(),
-            timeout_ms: traits.timeout.and_then(|t| u64::try_from(t.as_millis()).ok()),
+            timeout_ms: traits.timeout.map(tool::clock::duration_millis),
         },
         definition: entry.definition_digest.to_string(),
     }

@@ -120,10 +120,6 @@ struct SetUserLevelBody {
     level: PermissionLevel,
 }
 
-fn require_key_rights(principal: &Principal) -> Result<(), ApiError> {
-    require_right(principal, Right::KeysWrite)
-}
-
 fn reject_owner_level(level: PermissionLevel) -> Result<(), ApiError> {
     if level < PermissionLevel::Owner {
         return Ok(());
@@ -146,8 +142,8 @@ async fn list_users(
     Extension(principal): Extension<Principal>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Reply<UserListReply>, ApiError> {
-    require_key_rights(&principal)?;
-    let (limit, ring) = (page.checked_limit()?, state.components.keys.key_ring());
+    require_right(&principal, Right::KeysWrite)?;
+    let (limit, ring) = (page.check_limit()?, state.components.keys.key_ring());
     let org = principal.org().clone();
     let found = page_query::run_blocking(move || {
         collect_users(&ring, &org, (page.after.as_deref(), limit + 1))
@@ -198,7 +194,7 @@ async fn create_user(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<CreateUserBody>,
 ) -> Result<Reply<CreateUserReply>, ApiError> {
-    require_key_rights(&principal)?;
+    require_right(&principal, Right::KeysWrite)?;
     let level = body.level.unwrap_or(PermissionLevel::Guest);
     reject_owner_level(level)?;
     let there = state.components.keys.key_ring();
@@ -270,7 +266,7 @@ async fn update_user(
     subject: &str,
     change: impl FnOnce(&mut UserRecord),
 ) -> Result<Reply<UserReply>, ApiError> {
-    require_key_rights(principal)?;
+    require_right(principal, Right::KeysWrite)?;
     let keys = active_keys_of(state, principal, subject);
     let mut user = find_or_derive_user(state, principal, subject, &keys)?;
     if user.level > principal.level() || keys.iter().any(|key| key.level > principal.level()) {
@@ -314,7 +310,7 @@ async fn set_user_level(
     Path(subject): Path<String>,
     DecodedBody(body): DecodedBody<SetUserLevelBody>,
 ) -> Result<Reply<UserReply>, ApiError> {
-    require_key_rights(&principal)?;
+    require_right(&principal, Right::KeysWrite)?;
     reject_owner_level(body.level)?;
     let keys = active_keys_of(&state, &principal, &subject);
     if keys.is_empty() {

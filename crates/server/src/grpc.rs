@@ -28,10 +28,12 @@ use tool::{CallerType, ErrorCode, ExecutionState, Interface, Json, JsonLimits, S
 
 use crate::ConnectionWorkers;
 use connection_principal::ConnectionPrincipal;
+use server_core::authentication::RequestCredentials;
 use server_core::call_result::to_plain_result;
 use server_core::error::ApiError;
+use server_core::pending_call::PendingCall;
 use server_core::server_state::ServerState;
-use server_core::{auth, pending_call, request_restrictions};
+use server_core::{authentication, pending_call, request_restrictions};
 
 /// Serves gRPC calls on `workers` until `stop` fires, then finishes the running calls. If the
 /// listener is bound to a key, every caller acts as that key's owner; credentials in the metadata
@@ -43,7 +45,8 @@ pub async fn serve_grpc(
     state: &ServerState,
     listener: TcpListener,
     bound_key: Option<&Secret>,
-    (workers, stop): (&ConnectionWorkers, CancellationToken),
+    workers: &ConnectionWorkers,
+    stop: CancellationToken,
 ) -> io::Result<()> {
     let bound = bound_key.map(bearer_headers).transpose().map_err(io::Error::other)?;
     let service = Arc::new(GatewayToolService {
@@ -207,8 +210,9 @@ fn apply_restrictions(
 
 /// Authenticates by the credential, then applies the restrictions from the metadata.
 async fn authenticate(state: &ServerState, headers: HeaderMap) -> Result<Principal, Status> {
-    let found =
-        auth::principal(state, (&headers, None), None, state.components.clock.wall_now()).await;
+    let credentials = RequestCredentials { headers: &headers, source: None };
+    let now = state.components.clock.wall_now();
+    let found = authentication::authenticate_request(state, credentials, None, now).await;
     apply_restrictions(state, found.map_err(|error| grpc_status(&error))?, &headers)
 }
 
@@ -252,11 +256,10 @@ fn to_call_result(name: &str, response: CallResponse) -> Result<FunctionResult, 
             Ok(FunctionResult { success: true, output, error, metadata: [call_id].into() })
         }
         Ok(ExecutionState::Pending(PendingReason::Approval(approval))) => {
-            failed(pending_call::pending_message(response.call_id, &approval))
+            let call = PendingCall { id: response.call_id, approval: &approval };
+            failed(pending_call::pending_message(call))
         }
-        Ok(ExecutionState::Pending(_)) => {
-            failed("the tool requests input, which this interface does not support".to_owned())
-        }
+        Ok(ExecutionState::Pending(_)) => failed(pending_call::INPUT_NOT_SUPPORTED.to_owned()),
         Err(CallFailure { code: ErrorCode::UnknownTool, .. }) => {
             failed(format!("Tool '{name}' not found."))
         }

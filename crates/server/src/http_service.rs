@@ -13,7 +13,7 @@ use tool::BoxFuture;
 use tower::ServiceExt as _;
 
 use crate::http_server::McpRequestHead;
-use server_core::admission::{AdmissionRequest, admit};
+use server_core::admission::{AdmissionRequest, admit_request};
 use server_core::error::ApiError;
 
 use crate::build_router;
@@ -93,10 +93,11 @@ async fn handle_mcp_request(
 ) -> Response<Body> {
     let (headers, uri) = (request.headers(), request.uri());
     let admission = AdmissionRequest { headers, uri, source: source.as_deref() };
-    let result = match admit(&state, admission, None, state.components.clock.wall_now()).await {
-        Ok(principal) => server_mcp::handle_post(&state, &principal, source, request).await,
-        Err(refused) => Err(refused.into()),
-    };
+    let result =
+        match admit_request(&state, admission, None, state.components.clock.wall_now()).await {
+            Ok(principal) => server_mcp::handle_post(&state, &principal, source, request).await,
+            Err(refused) => Err(refused.into()),
+        };
     result.unwrap_or_else(ApiError::into_response)
 }
 
@@ -116,7 +117,7 @@ pub(crate) async fn handle_fast_path(
     let McpRequestHead { uri, source, endpoint, headers, checks } = head;
     let now = state.components.clock.wall_now();
     let admission = AdmissionRequest { headers, uri, source: source.as_deref() };
-    let principal = match admit(state, admission, Some(&checks.admission), now).await {
+    let principal = match admit_request(state, admission, Some(&checks.admission), now).await {
         Ok(principal) => principal,
         Err(refused) => return FastPathResponse::Http(ApiError::from(refused).into_response()),
     };

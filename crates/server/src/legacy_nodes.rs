@@ -11,7 +11,7 @@ use identity::Right;
 use tool::{ErrorCode, Secret};
 
 use crate::route_table;
-use server_core::auth;
+use server_core::authentication::{self, RequestCredentials};
 use server_core::error::ApiError;
 use server_core::server_state::ServerState;
 
@@ -39,7 +39,8 @@ async fn authenticate_as_node(
     // Replaces any credential of the caller.
     request.headers_mut().insert(AUTHORIZATION, bearer);
     let now = state.components.clock.wall_now();
-    match auth::principal(&state, (request.headers(), None), None, now).await {
+    let credentials = RequestCredentials { headers: request.headers(), source: None };
+    match authentication::authenticate_request(&state, credentials, None, now).await {
         Ok(node) if node.has_right(Right::NodesRegister) && !node.has_right(Right::NodesWrite) => {
             request.extensions_mut().insert(node);
             next.run(request).await

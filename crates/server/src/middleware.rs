@@ -5,7 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::http_service;
-use server_core::admission::{AdmissionError, AdmissionRequest, admit, admit_site};
+use server_core::admission::{AdmissionError, AdmissionRequest, admit_request, admit_site};
 use server_core::error::ApiError;
 use server_core::server_state::ServerState;
 
@@ -30,7 +30,7 @@ pub(crate) async fn authenticate_request(
     let (headers, uri) = (request.headers(), request.uri());
     let source = http_service::mcp_source_of(uri.path()).filter(|source| !source.is_empty());
     let admission = AdmissionRequest { headers, uri, source };
-    match admit(&state, admission, None, state.components.clock.wall_now()).await {
+    match admit_request(&state, admission, None, state.components.clock.wall_now()).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await

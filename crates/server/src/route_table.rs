@@ -7,9 +7,10 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 use tool::ErrorCode;
+use tool::display_text::truncate_and_escape_debug;
 
 use server_core::error::ApiError;
-use server_core::route::{ApiRoute, escape_truncated};
+use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
 
 use crate::openapi;
@@ -70,7 +71,8 @@ fn mount_routes(routes: Vec<ApiRoute>, state: &ServerState) -> Router {
 
 /// Builds the 405 response; the router adds the `Allow` header.
 fn method_not_allowed(method: &Method, uri: &Uri, allowed: &str) -> Response {
-    let (method, path) = (escape_truncated(method.as_str(), 20), escape_truncated(uri.path(), 200));
+    let method = truncate_and_escape_debug(method.as_str(), 20);
+    let path = truncate_and_escape_debug(uri.path(), 200);
     let message = format!("`{path}` accepts {allowed}, not `{method}`");
     let fix = "see /openapi.json for all routes";
     let error = ApiError::new(ErrorCode::InvalidRequest, message).with_help(fix);

@@ -5,8 +5,8 @@
 mod call_retry;
 mod redacted_source;
 pub mod redaction;
-mod tool_selection;
+
+pub use option_types::ToolSelection;
 
 pub use call_retry::{RetryOnceExecutor, RetrySource};
 pub use redacted_source::{RedactedExecutor, RedactedSource};
-pub use tool_selection::ToolSelection;

@@ -17,7 +17,7 @@ use tool::{BoxFuture, Json};
 use super::call_attribution::ConnectionCallers;
 use super::delivery_errors::HttpRequestError;
 use super::http_transport::StreamableHttpTransport;
-use super::in_flight_request::{InFlightRequest, InvalidResult, RequestEvent, RequestOrigin};
+use super::in_flight_request::{InFlightRequest, RequestEvent, RequestOrigin, RpcOutcome};
 use super::mcp_options::ServerLimits;
 use super::negotiation::{self, NegotiatedServer, NegotiationError};
 use super::notifications::NotificationRouter;
@@ -109,9 +109,17 @@ impl McpConnection {
         Arc::clone(&self.negotiated.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the HTTP transport of the connection, if it has one.
+    pub(super) fn http_transport(&self) -> Option<&StreamableHttpTransport> {
+        match &self.transport {
+            Transport::Http(endpoint) => Some(endpoint),
+            Transport::Pipe(_) => None,
+        }
+    }
+
     /// Whether requests must repeat parts of their body in headers.
     pub(super) fn requires_request_headers(&self) -> bool {
-        self.era == ProtocolEra::Stateless && matches!(self.transport, Transport::Http(_))
+        self.era == ProtocolEra::Stateless && self.http_transport().is_some()
     }
 
     /// Resolves when the connection is closed.
@@ -159,31 +167,16 @@ impl McpConnection {
         self: &Arc<Self>,
         method: &str,
         params: &Json,
-    ) -> Result<Result<Json, RpcError>, DeliveryError> {
-        let answer = self.request_page(method, params).await?;
-        Ok(answer.and_then(|answer| answer.map_err(RpcError::from)))
+    ) -> Result<RpcOutcome, DeliveryError> {
+        self.send_request(&OutgoingRequest::internal(method, params)).await
     }
 
     /// Sends a prepared request of Toolkeep's own and returns the answer.
     pub(super) async fn send_request(
         self: &Arc<Self>,
         request: &OutgoingRequest<'_>,
-    ) -> Result<Result<Json, RpcError>, DeliveryError> {
+    ) -> Result<RpcOutcome, DeliveryError> {
         let mut exchange = self.start_request(request, RequestOrigin::Internal).await?;
-        let answer = wait_for_response(&mut exchange).await?;
-        Ok(answer.and_then(|answer| answer.map_err(RpcError::from)))
-    }
-
-    /// Requests one page of a list. Returns an invalid result as received, so that its valid items
-    /// can be used.
-    pub(super) async fn request_page(
-        self: &Arc<Self>,
-        method: &str,
-        params: &Json,
-    ) -> Result<Result<Result<Json, InvalidResult>, RpcError>, DeliveryError> {
-        let mut exchange = self
-            .start_request(&OutgoingRequest::internal(method, params), RequestOrigin::Internal)
-            .await?;
         wait_for_response(&mut exchange).await
     }
 
@@ -223,17 +216,21 @@ impl McpConnection {
     pub(super) async fn negotiate_version(self: &Arc<Self>) -> Result<(), NegotiationError> {
         let params = negotiation::negotiation_params(self.era);
         let request = OutgoingRequest::internal(negotiation::negotiation_method(self.era), &params);
-        let mut answer = self.send_negotiation(&request).await?;
-        if let (_, Err(error)) = &answer
+        let (mut exchange, mut outcome) = self.send_negotiation(&request).await?;
+        if let RpcOutcome::Error(error) = &outcome
             && negotiation::supports_latest_version(self.era, error)
         {
-            answer = self.send_negotiation(&request).await?;
+            (exchange, outcome) = self.send_negotiation(&request).await?;
         }
-        let (exchange, answer) = answer;
-        let about = answer.map_err(NegotiationError::Refused)?;
-        let about = about.map_err(|spoiled| NegotiationError::Malformed(spoiled.reason))?;
+        let about = match outcome {
+            RpcOutcome::Result(about) => about,
+            RpcOutcome::InvalidResult(invalid) => {
+                return Err(NegotiationError::Malformed(invalid.reason));
+            }
+            RpcOutcome::Error(error) => return Err(NegotiationError::Refused(error)),
+        };
         let greeted = negotiation::parse_negotiation(self.era, about)?;
-        if let Transport::Http(endpoint) = &self.transport {
+        if let Some(endpoint) = self.http_transport() {
             endpoint.begin_session(greeted.protocol_version, exchange.session_id());
         }
         if self.era == ProtocolEra::Handshake {
@@ -247,16 +244,15 @@ impl McpConnection {
     async fn send_negotiation(
         self: &Arc<Self>,
         request: &OutgoingRequest<'_>,
-    ) -> Result<(InFlightRequest, Result<Result<Json, InvalidResult>, RpcError>), NegotiationError>
-    {
+    ) -> Result<(InFlightRequest, RpcOutcome), NegotiationError> {
         let mut exchange = InFlightRequest::new(Arc::clone(self), self.next_request_id());
         exchange
             .send_request(request, RequestOrigin::Negotiation)
             .await
             .map_err(NegotiationError::NoResponse)?;
-        let answer =
+        let outcome =
             wait_for_response(&mut exchange).await.map_err(NegotiationError::NoResponse)?;
-        Ok((exchange, answer))
+        Ok((exchange, outcome))
     }
 
     /// Opens a new session in place of session `generation`, which the server has forgotten. The
@@ -270,9 +266,7 @@ impl McpConnection {
     }
 
     async fn renew_session_inner(self: &Arc<Self>, generation: u64) -> Result<(), DeliveryError> {
-        let Transport::Http(endpoint) = &self.transport else {
-            return Err(DeliveryError::ConnectionClosed);
-        };
+        let endpoint = self.http_transport().ok_or(DeliveryError::ConnectionClosed)?;
         let Ok(_turn) = endpoint.renewal_lock.acquire().await else {
             return Err(DeliveryError::ConnectionClosed);
         };
@@ -307,14 +301,15 @@ impl McpConnection {
 }
 
 /// Reads the events of a request until its answer.
-async fn wait_for_response(
-    exchange: &mut InFlightRequest,
-) -> Result<Result<Result<Json, InvalidResult>, RpcError>, DeliveryError> {
+async fn wait_for_response(exchange: &mut InFlightRequest) -> Result<RpcOutcome, DeliveryError> {
     let link = Arc::clone(exchange.connection());
     loop {
         match exchange.next_event().await? {
-            RequestEvent::Response(answer) => return Ok(answer.map(Ok)),
-            RequestEvent::InvalidResponse(spoiled) => return Ok(Ok(Err(spoiled))),
+            RequestEvent::Response(Ok(result)) => return Ok(RpcOutcome::Result(result)),
+            RequestEvent::Response(Err(error)) => return Ok(RpcOutcome::Error(error)),
+            RequestEvent::InvalidResponse(invalid) => {
+                return Ok(RpcOutcome::InvalidResult(invalid));
+            }
             RequestEvent::InputRequested(question) => {
                 let refusal = super::in_flight_request::unsupported_method_error(&question.method);
                 link.respond_to_server(&question.id, &Err(refusal)).await?;

@@ -10,6 +10,7 @@ mod response_stream;
 mod server_stream;
 mod session;
 mod session_events;
+mod sse_state;
 mod token_retry;
 
 use std::sync::Arc;

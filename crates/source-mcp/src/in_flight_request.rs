@@ -77,11 +77,30 @@ impl InvalidResult {
         let result = text.slice_ref(lenient.result.get().as_bytes());
         Some((id, Self { raw_result: result, reason: error.to_string() }))
     }
+
+    /// Converts the result to an error.
+    pub(super) fn into_error(self) -> RpcError {
+        RpcError::new(0, format!("an invalid result: {}", self.reason))
+    }
 }
 
-impl From<InvalidResult> for RpcError {
-    fn from(spoiled: InvalidResult) -> Self {
-        Self::new(0, format!("an invalid result: {}", spoiled.reason))
+/// Answer of the server to a request.
+#[derive(Debug)]
+pub(super) enum RpcOutcome {
+    Result(Json),
+    /// Result that fails validation; a list uses its valid items.
+    InvalidResult(InvalidResult),
+    Error(RpcError),
+}
+
+impl RpcOutcome {
+    /// Returns the result. An invalid one becomes an error.
+    pub(super) fn into_result(self) -> Result<Json, RpcError> {
+        match self {
+            Self::Result(result) => Ok(result),
+            Self::InvalidResult(invalid) => Err(invalid.into_error()),
+            Self::Error(error) => Err(error),
+        }
     }
 }
 
@@ -200,10 +219,9 @@ impl InFlightRequest {
                 }
                 let (connection, id) = (Arc::clone(&link), self.id);
                 self.response = ResponseState::AwaitingHead(ResponseFuture(Box::pin(async move {
-                    let Transport::Http(endpoint) = &connection.transport else {
-                        return Err(DeliveryError::ConnectionClosed);
-                    };
-                    endpoint.post_request((&connection, id), (text, headers), is_negotiation).await
+                    let endpoint =
+                        connection.http_transport().ok_or(DeliveryError::ConnectionClosed)?;
+                    endpoint.post_request(&connection, id, text, headers, is_negotiation).await
                 })));
                 // Requests of Toolkeep only need the answer. A call may receive requests of the
                 // server before its response begins.

@@ -12,11 +12,13 @@ use tool::{CatalogItem, Executor, Json, Offer, Problem, SourceListing, Tool};
 use super::connection::McpConnection;
 use super::definition_parser::{self, ParsedDefinition};
 use super::delivery_errors::{describe_rpc_error, to_connection_error};
+use super::in_flight_request::RpcOutcome;
 use super::list_page::{UpstreamListKind, parse_page};
 use super::negotiation::ServerCapabilities;
 use super::pipe_connector::ConnectionError;
 use super::restart_backoff::EXIT_WINDOW;
 use super::server_supervisor::ServerSupervisor;
+use super::start_monitoring::LastExit;
 use super::tool_executor::{McpToolExecutor, NotCallable, TaskSupport};
 use source_layers::ToolSelection;
 
@@ -67,12 +69,12 @@ pub(super) async fn fetch_listing(
         ));
     }
     problems.extend(connection.context.stray_output.to_problem(&upstream.display_address));
-    problems.extend(upstream.last_exit().map(|(fault, ends)| {
+    problems.extend(upstream.last_exit().map(|LastExit { error, count }| {
         let message = format!(
             "is running again; it ended {} within {} minutes, the last time because it {}",
-            if ends == 1 { "once".to_owned() } else { format!("{ends} times") },
+            if count == 1 { "once".to_owned() } else { format!("{count} times") },
             EXIT_WINDOW.as_secs() / 60,
-            fault.message
+            error.message
         );
         Problem::new(upstream.display_address.clone(), message)
     }));
@@ -91,6 +93,15 @@ pub(super) async fn fetch_listing(
         trusted_annotations,
         ..SourceListing::default()
     })
+}
+
+/// Creates the error for a list request that the server answered with an error.
+fn error_reply(method: &str, error: &RpcError) -> ConnectionError {
+    let why = describe_rpc_error(error);
+    ConnectionError::new(
+        SourceErrorKind::ErrorReply,
+        format!("returned an error for `{method}`: {why}"),
+    )
 }
 
 /// Whether to request lists of this kind. Tools are requested in any case.
@@ -154,25 +165,21 @@ impl<'a> ListingBuilder<'a> {
                 None => Json::empty_object(),
             };
             let method = kind.method();
-            let answer = link
-                .request_page(method, &params)
+            let outcome = link
+                .call_method(method, &params)
                 .await
                 .map_err(|why| to_connection_error(method, why))?;
-            // Servers may have resources without templates, and many lack the method.
-            let is_missing = |error: &RpcError| error.code == error_codes::METHOD_NOT_FOUND;
-            if kind == UpstreamListKind::Templates && answer.as_ref().is_err_and(is_missing) {
-                return Ok(());
-            }
-            let result = answer.map_err(|error| {
-                let why = describe_rpc_error(&error);
-                ConnectionError::new(
-                    SourceErrorKind::ErrorReply,
-                    format!("returned an error for `{method}`: {why}"),
-                )
-            })?;
-            let result = match result {
-                Ok(result) => result.bytes().clone(),
-                Err(spoiled) => spoiled.raw_result,
+            let result = match outcome {
+                RpcOutcome::Result(result) => result.bytes().clone(),
+                RpcOutcome::InvalidResult(invalid) => invalid.raw_result,
+                // Servers may have resources without templates, and many lack the method.
+                RpcOutcome::Error(error)
+                    if kind == UpstreamListKind::Templates
+                        && error.code == error_codes::METHOD_NOT_FOUND =>
+                {
+                    return Ok(());
+                }
+                RpcOutcome::Error(error) => return Err(error_reply(method, &error)),
             };
             let page = parse_page(kind, &result).map_err(|why| {
                 ConnectionError::new(
@@ -293,10 +300,11 @@ impl<'a> ListingBuilder<'a> {
     fn report_unmatched_overrides(&mut self) {
         let marks = &self.supervisor.options.overrides;
         let mut problems = Vec::new();
+        let no_tools = ToolSelection::NONE;
         let selections = [
             ("read_only", &marks.read_only),
             ("idempotent", &marks.idempotent),
-            ("destructive", marks.destructive.as_ref().unwrap_or(&ToolSelection::None)),
+            ("destructive", marks.destructive.as_ref().unwrap_or(&no_tools)),
             ("chain", &marks.callable_by_programs),
         ];
         let marked = selections.map(|(mark, marked)| (mark, marked.names().collect::<Vec<_>>()));

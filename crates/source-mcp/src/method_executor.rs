@@ -6,7 +6,8 @@ use ::mcp::ProtocolEra;
 use serde_json::json;
 use tool::{
     BoxFuture, CallContext, CallerType, CatalogItem, ExecuteError, ExecutionState, Executor, Json,
-    MCP_METHODS, Offer, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName, ToolTraits,
+    MCP_METHODS, McpMethod, Offer, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName,
+    ToolTraits,
 };
 
 use super::connection::McpConnection;
@@ -26,10 +27,9 @@ pub(super) fn method_offers(
     connection: &McpConnection,
 ) -> Vec<Offer> {
     let can = connection.negotiated().capabilities;
-    let has = MCP_METHODS
-        .into_iter()
-        .filter(|(_, method)| supports_method(can, method, connection.era()));
-    has.filter_map(|(name, method)| {
+    let has =
+        MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, connection.era()));
+    has.filter_map(|McpMethod { name, method }| {
         let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
         let upstream = Arc::clone(upstream);
         let executor: Arc<dyn Executor> = if method == SUBSCRIBE_METHOD {

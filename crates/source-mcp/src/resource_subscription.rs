@@ -12,8 +12,8 @@ use tool::{
     OutcomeBody, RecordedCall,
 };
 
-use super::connection::{DeliveryError, McpConnection, Transport};
-use super::in_flight_request::{InFlightRequest, RequestEvent, RequestOrigin};
+use super::connection::{DeliveryError, McpConnection};
+use super::in_flight_request::{InFlightRequest, RequestEvent, RequestOrigin, RpcOutcome};
 use super::list_subscription::LISTEN_METHOD;
 use super::notifications::{RESOURCE_UPDATED, SUBSCRIPTION_ACKNOWLEDGED};
 use super::outgoing_request::OutgoingRequest;
@@ -258,15 +258,12 @@ async fn subscribe_by_request(
     channel: &ResourceChannel,
 ) -> SubscriptionError {
     let params = Json::encode(&json!({"uri": uri}));
-    let mut sessions = match &link.transport {
-        Transport::Http(endpoint) => Some(endpoint.session_generation.subscribe()),
-        Transport::Pipe(_) => None,
-    };
+    let mut sessions = link.http_transport().map(|it| it.session_generation.subscribe());
     loop {
         if let Some(sessions) = &mut sessions {
             sessions.borrow_and_update();
         }
-        match link.call_method("resources/subscribe", &params).await {
+        match link.call_method("resources/subscribe", &params).await.map(RpcOutcome::into_result) {
             Ok(Ok(_)) => mark_active(channel, uri),
             Ok(Err(error)) => return SubscriptionError::Refused(error),
             Err(why) => return SubscriptionError::NotDelivered(why),

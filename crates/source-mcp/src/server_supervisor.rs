@@ -22,6 +22,7 @@ use super::mcp_options::McpOptions;
 use super::pending_input::{PendingInput, PendingInputOwner, PendingInputs};
 use super::pipe_connector::{ConnectionError, PipeConnector};
 use super::server_instance::InstanceFactory;
+use super::start_monitoring::LastExit;
 
 /// State of a supervised server.
 #[derive(Debug, Clone)]
@@ -56,8 +57,8 @@ pub(super) struct ServerSupervisor {
     connector: ServerConnector,
     pub(super) state: watch::Sender<SupervisorState>,
     revision: watch::Sender<SourceRevision>,
-    /// Reason and count of its recent exits, once it is up again.
-    pub(super) last_exit: Mutex<Option<(ConnectionError, usize)>>,
+    /// Its recent exits, once it is up again.
+    pub(super) last_exit: Mutex<Option<LastExit>>,
     /// Era that worked last.
     pub(super) last_era: Mutex<Option<ProtocolEra>>,
     /// Secondary connection, for servers of both eras.
@@ -75,21 +76,24 @@ pub(super) struct ServerSupervisor {
 impl ServerSupervisor {
     /// Creates a supervisor. Starts nothing yet.
     pub(super) fn new(name: SourceName, options: McpOptions, target: ServerConnector) -> Arc<Self> {
-        let shared = (UnattributedRequests::new(name.clone()), Arc::default());
-        Self::with_scope((name, options), target, shared, false)
+        let unattributed_requests = UnattributedRequests::new(name.clone());
+        Self::with_scope(name, options, target, unattributed_requests, Arc::default(), false)
     }
 
     /// Creates a supervisor of the same server for one caller, reached by `target`.
     pub(super) fn for_caller(&self, target: ServerConnector) -> Arc<Self> {
-        let shared =
-            (self.instance_factory.unattributed_requests.clone(), Arc::clone(&self.pending_inputs));
-        Self::with_scope((self.name.clone(), self.options.clone()), target, shared, true)
+        let unattributed_requests = self.instance_factory.unattributed_requests.clone();
+        let pending_inputs = Arc::clone(&self.pending_inputs);
+        let (name, options) = (self.name.clone(), self.options.clone());
+        Self::with_scope(name, options, target, unattributed_requests, pending_inputs, true)
     }
 
     fn with_scope(
-        (name, options): (SourceName, McpOptions),
+        name: SourceName,
+        options: McpOptions,
         target: ServerConnector,
-        (unattributed_requests, pending_inputs): (UnattributedRequests, Arc<PendingInputs>),
+        unattributed_requests: UnattributedRequests,
+        pending_inputs: Arc<PendingInputs>,
         is_per_caller: bool,
     ) -> Arc<Self> {
         let display_address = match &target {

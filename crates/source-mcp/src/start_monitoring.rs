@@ -16,9 +16,18 @@ const SLOW_START_AFTER: Duration = Duration::from_secs(20);
 /// Uptime after which earlier exits are no longer reported.
 const STABLE_UPTIME: Duration = Duration::from_mins(1);
 
+/// Recent exits of a server.
+#[derive(Debug, Clone)]
+pub(super) struct LastExit {
+    /// Reason of the last one.
+    pub(super) error: ConnectionError,
+    /// Number of exits within the window.
+    pub(super) count: usize,
+}
+
 impl ServerSupervisor {
-    /// Returns the last exit's reason and the exit count, if the server is up again.
-    pub(super) fn last_exit(&self) -> Option<(ConnectionError, usize)> {
+    /// Returns the recent exits, if the server is up again.
+    pub(super) fn last_exit(&self) -> Option<LastExit> {
         self.last_exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -40,8 +49,8 @@ impl ServerSupervisor {
     /// Clears the last exit once the server has been up for a while.
     pub(super) async fn clear_last_exit(&self) {
         sleep(STABLE_UPTIME).await;
-        let scar = self.last_exit.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if scar.is_some() {
+        let cleared = self.last_exit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if cleared.is_some() {
             self.bump_revision();
         }
         std::future::pending::<()>().await;

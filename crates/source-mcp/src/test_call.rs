@@ -36,6 +36,7 @@ impl McpSource {
         let answer = link.call_method("tools/call", &params).await;
         let answer = answer.map_err(|why| to_connection_error("tools/call", why).message)?;
         Ok(answer
+            .into_result()
             .map_err(|error| describe_rpc_error(&error))
             .and_then(|result| parse_tool_result(&result)))
     }

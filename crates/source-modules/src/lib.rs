@@ -22,6 +22,7 @@ use tool::{
     SourceRevision,
 };
 
+use manifest::ParsedManifest;
 use manifest_cache::ModuleIdentity;
 pub use manifest_cache::{MANIFEST_TTL, ManifestCache};
 use module_client::{ManifestFetchError, ModuleClient};
@@ -77,9 +78,9 @@ impl HttpModuleOptions {
             bearer_token: None,
             is_slow: false,
             timeout: None,
-            read_only: ToolSelection::None,
-            idempotent: ToolSelection::None,
-            callable_by_programs: ToolSelection::None,
+            read_only: ToolSelection::NONE,
+            idempotent: ToolSelection::NONE,
+            callable_by_programs: ToolSelection::NONE,
         }
     }
 
@@ -279,7 +280,8 @@ impl HttpModuleSource {
     fn parse_listing(&self, body: &Bytes) -> Result<SourceListing, String> {
         let line = &self.client;
         let execute = Arc::clone(&self.executor);
-        let (offers, problems) = manifest::parse_manifest(body, &line.options, execute)?;
+        let ParsedManifest { offers, problems } =
+            manifest::parse_manifest(body, &line.options, execute)?;
         let place = |problem: Problem| Problem {
             location: format!("{} {}", line.manifest_uri, problem.location).trim_end().to_owned(),
             ..problem

@@ -24,14 +24,20 @@ const MAX_PROBLEMS: usize = 100;
 /// with the module API's text.
 const PIPELINE_TIMEOUT_MARGIN: Duration = Duration::from_secs(2);
 
-/// Parses a manifest into offers and problems, whose place is the tool's name.
+/// Offers and problems of a manifest. The location of a problem is the tool's name.
+pub(super) struct ParsedManifest {
+    pub(super) offers: Vec<Offer>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Parses a manifest into offers and problems.
 ///
 /// An error describes why the whole manifest is invalid.
 pub(super) fn parse_manifest(
     body: &Bytes,
     options: &HttpModuleOptions,
     executor: Arc<dyn Executor>,
-) -> Result<(Vec<Offer>, Vec<Problem>), String> {
+) -> Result<ParsedManifest, String> {
     let manifest = Json::parse(body.clone(), JsonLimits::DOCUMENT).and_then(Json::require_object);
     let manifest = manifest.map_err(|error| format!("cannot parse the manifest: {error}"))?;
     let tools = manifest.get("tools").filter(|tools| tools.kind() == "array");
@@ -59,7 +65,7 @@ pub(super) fn parse_manifest(
         let message = format!("{} tools; only the first {MAX_TOOLS} are read", tools.len());
         parser.add_problem(Problem::new("", message).with_help("split the module into several"));
     }
-    Ok((parser.offers, parser.problems))
+    Ok(ParsedManifest { offers: parser.offers, problems: parser.problems })
 }
 
 struct ManifestParser<'a> {

@@ -202,17 +202,22 @@ impl ModuleClient {
 
 /// Returns the error text of a call as the module API has it, without advice for the operator.
 pub(super) fn call_error_text(error: &EgressError) -> String {
-    let message = describe_egress_error(error);
-    let said = message.split_once("; is it running").map_or(message.as_str(), |(said, _)| said);
-    said.split_once(" (os error").map_or(said, |(said, _)| said).to_owned()
+    let message = match error {
+        EgressError::Unreachable { reason, .. } => reason.clone(),
+        other => describe_egress_error(other),
+    };
+    // The number that std puts after the text of a system error.
+    message.split_once(" (os error").map_or(message.as_str(), |(text, _)| text).to_owned()
 }
 
 /// Describes an error without the address: callers need not know where a module runs.
 pub(super) fn describe_egress_error(error: &EgressError) -> String {
     match error {
         EgressError::Blocked { reason: why, .. } => why.clone(),
-        EgressError::Unreachable { reason: what, .. }
-        | EgressError::Tls { reason: what, .. }
+        EgressError::Unreachable { reason, is_refused, .. } => {
+            format!("{reason}{}", egress::running_question(*is_refused))
+        }
+        EgressError::Tls { reason: what, .. }
         | EgressError::Protocol { reason: what, .. }
         | EgressError::InvalidOptions(what) => what.clone(),
         EgressError::TimedOut { phase: RequestPhase::RequestPermit, .. } => {

@@ -93,7 +93,7 @@ fn convert_enum(parameter: &Json, kind: &str, name: &str) -> Result<Option<Value
     }
     let values: Option<Vec<Value>> =
         given.iter().map(|given| convert_enum_value(&given.to_value(), kind)).collect();
-    let type_error = || enum_error(&format!("contains a value that is not a {kind}"));
+    let type_error = || enum_error(&format!("contains a value that is not of the type `{kind}`"));
     values.map(|values| Some(Value::Array(values))).ok_or_else(type_error)
 }
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(one("string", &json!([])).unwrap(), Value::Null);
         assert_eq!(
             one("integer", &json!(["x"])).unwrap_err(),
-            "`enum` of parameter `a` contains a value that is not a integer"
+            "`enum` of parameter `a` contains a value that is not of the type `integer`"
         );
         assert_eq!(
             one("integer", &json!("1")).unwrap_err(),

@@ -120,27 +120,34 @@ impl CodeTool {
     }
 }
 
-/// Tools of a listing that need executors: index of the offer, location and code.
-pub(super) type PendingCodeTools = Vec<(usize, String, CodeTool)>;
+/// Tool of a listing that needs an executor.
+#[derive(Debug)]
+pub(super) struct PendingCodeTool {
+    /// Index of its offer in the listing.
+    pub(super) offer_index: usize,
+    /// Place in the file, for problems.
+    pub(super) location: String,
+    pub(super) code: CodeTool,
+}
 
 /// Replaces placeholder executors with those of the host, and removes tools that the host cannot
 /// run.
 pub(super) async fn attach_executors(
     host: &dyn CodeHost,
     listing: &mut SourceListing,
-    pending: PendingCodeTools,
+    pending: Vec<PendingCodeTool>,
 ) -> u64 {
-    let code = pending.iter().map(|(_, _, code)| code.clone()).collect();
+    let code = pending.iter().map(|tool| tool.code.clone()).collect();
     let HostedCode { revision, content_digest: content, executors: tools, problems } =
         host.load_code(code).await;
     listing.problems.extend(problems);
     let mut removed_offers = Vec::new();
-    for ((offer_index, place, _), runs) in pending.into_iter().zip(tools) {
-        match (runs, listing.offers.get_mut(offer_index)) {
+    for (PendingCodeTool { offer_index, location, .. }, result) in pending.into_iter().zip(tools) {
+        match (result, listing.offers.get_mut(offer_index)) {
             (Ok(executor), Some(offer)) => set_executor(offer, executor, &content),
             (Err(problem), _) => {
                 removed_offers.push(offer_index);
-                listing.problems.push(Problem { location: place, ..problem });
+                listing.problems.push(Problem { location, ..problem });
             }
             (Ok(_), None) => {}
         }

@@ -113,11 +113,15 @@ impl EntryFields {
 }
 
 fn parse_keyword<T: FromStr<Err = UnknownValueError>>(key: &str, value: &str) -> EntryResult<T> {
-    let escaped_value = || value.chars().take(64).collect::<String>().escape_debug().to_string();
     value.parse().map_err(|error: UnknownValueError| {
-        EntryError::new(format!("`{key}`: unknown {} `{}`", error.field, escaped_value()))
+        EntryError::new(format!("`{key}`: unknown {} `{}`", error.field, escape_word(value)))
             .with_help(format!("use one of {}", error.allowed))
     })
+}
+
+/// Escapes a word of the file for a message, truncated to 64 characters.
+pub(super) fn escape_word(word: &str) -> String {
+    word.chars().take(64).collect::<String>().escape_debug().to_string()
 }
 
 pub(super) fn type_error(key: &str, found: &Json, expected: &str) -> EntryError {
@@ -134,45 +138,12 @@ pub(super) fn closest_field(field: &str, known_fields: &[&'static str]) -> Optio
     if word.len() < 4 || word.len() > 40 {
         return None;
     }
-    known_fields.iter().copied().find(|known| edit_distance(&word, &simplify(known)) <= 2)
-}
-
-/// Returns the edit distance of two words.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut costs: Vec<usize> = (0..=b.len()).collect();
-    for (index, x) in a.bytes().enumerate() {
-        let mut left_cost = index + 1;
-        let mut diagonal_cost = index;
-        if let Some(first) = costs.first_mut() {
-            *first = left_cost;
-        }
-        for (cell, y) in costs.iter_mut().skip(1).zip(b.bytes()) {
-            let replace_cost = diagonal_cost + usize::from(x != y);
-            diagonal_cost = *cell;
-            left_cost = replace_cost.min(left_cost + 1).min(*cell + 1);
-            *cell = left_cost;
-        }
-    }
-    costs.last().copied().unwrap_or_default()
+    known_fields.iter().copied().find(|known| strsim::levenshtein(&word, &simplify(known)) <= 2)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{closest_field, edit_distance};
-
-    #[test]
-    fn letters_are_counted() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("abc", "abc", 0),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("ab", "ba", 2),
-        ] {
-            assert_eq!(edit_distance(a, b), expected, "{a} {b}");
-            assert_eq!(edit_distance(b, a), expected, "{b} {a}");
-        }
-    }
+    use super::closest_field;
 
     #[test]
     fn a_slip_is_recognised_and_another_word_is_not() {

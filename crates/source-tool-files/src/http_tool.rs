@@ -22,7 +22,7 @@ use tool::{
     Outcome, RecordedCall, Secret, SideEffect, SideEffects, ToolTraits,
 };
 
-use super::field_reader::{EntryError, EntryFields, EntryResult, type_error};
+use super::field_reader::{EntryError, EntryFields, EntryResult, escape_word, type_error};
 use super::implementation::FileToolImplementation;
 use super::trait_fields::parse_timeout;
 use response_mapping::ResponseMapping;
@@ -126,7 +126,7 @@ fn check_fields(fields: &EntryFields) -> EntryResult<()> {
     let Some(unknown_field) = fields.keys().find(|key| !HTTP_FIELDS.contains(key)) else {
         return Ok(());
     };
-    let odd = unknown_field.chars().take(64).collect::<String>().escape_debug().to_string();
+    let odd = escape_word(unknown_field);
     let fix = match odd.as_str() {
         "retry" => "write `retry: once` at the source, in the configuration".to_owned(),
         _ => format!("use {}", HTTP_FIELDS.join(", ")),
@@ -177,8 +177,7 @@ fn parse_headers(web: &HttpToolDependencies, fields: &EntryFields) -> EntryResul
         return Err(type_error("headers", headers, "a mapping"));
     }
     for (name, value) in headers.members() {
-        let escaped_name: String = name.chars().take(64).collect();
-        let place = format!("headers.{}", escaped_name.escape_debug());
+        let place = format!("headers.{}", escape_word(&name));
         let header_error = |why: &str| EntryError::new(format!("`{place}` {why}"));
         if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(header_error("is set automatically").with_help("remove it"));

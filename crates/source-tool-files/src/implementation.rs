@@ -11,7 +11,7 @@ use tool_manifest::BuiltinTool;
 
 use super::code_tools::{self, CodeEntryPoint, CodeHost};
 use super::document::{FileFormatVersion, FileSettings};
-use super::field_reader::{EntryError, EntryFields, EntryResult, type_error};
+use super::field_reader::{EntryError, EntryFields, EntryResult, escape_word, type_error};
 use super::http_tool::{self, HttpToolDependencies};
 
 /// Internal executors by handler name.
@@ -136,12 +136,11 @@ pub(super) fn parse_implementation(
             handlers.code_host.as_ref(),
         ),
         _ => {
-            let word: String = implementation_type.chars().take(64).collect();
             let kinds =
                 TOOL_KINDS.split_last().map(|(_, kinds)| kinds.join(", ")).unwrap_or_default();
             Err(EntryError::new(format!(
                 "Tool \"{name}\" has invalid type \"{}\". Must be one of: {kinds}",
-                word.escape_debug()
+                escape_word(&implementation_type)
             )))
         }
     }
@@ -164,10 +163,9 @@ fn check_complete_form(name: &str, fields: &EntryFields, is_required: bool) -> E
             return Err(EntryError::new(message).with_help(kind_fix));
         }
         Some(other) => {
-            let other: String = other.chars().take(64).collect();
             let message = format!(
                 "Tool \"{name}\" has the \"type\" \"{}\"; expected \"function\"",
-                other.escape_debug()
+                escape_word(other)
             );
             return Err(EntryError::new(message).with_help(kind_fix));
         }
@@ -251,9 +249,8 @@ fn internal_implementation(
 }
 
 fn handler_not_found(handler_kind: &str, handler: &str, known: &[&str]) -> EntryError {
-    let handler: String = handler.chars().take(64).collect();
     let fault =
-        EntryError::new(format!("{handler_kind} handler '{}' not found", handler.escape_debug()));
+        EntryError::new(format!("{handler_kind} handler '{}' not found", escape_word(handler)));
     if known.is_empty() {
         fault.with_help("no handlers are registered")
     } else {

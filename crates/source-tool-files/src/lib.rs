@@ -34,7 +34,7 @@ use tool::{
     SourceRevision, Tool, ToolName,
 };
 
-use code_tools::PendingCodeTools;
+use code_tools::PendingCodeTool;
 pub use code_tools::{CodeEntryPoint, CodeHost, CodeTool, HostedCode};
 use document::{ToolDocument, ToolEntry};
 pub use file_watcher::{DEFAULT_POLL_INTERVAL, WatchOptions};
@@ -175,7 +175,7 @@ fn build_listing(
     path: &Path,
     handlers: &ImplementationRegistry,
     revision: SourceRevision,
-) -> Result<(SourceListing, PendingCodeTools), SourceError> {
+) -> Result<(SourceListing, Vec<PendingCodeTool>), SourceError> {
     let place = path.display().to_string();
     let text = read_file(path, &place)?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
@@ -230,7 +230,7 @@ struct FileListingBuilder {
     file_location: String,
     listing: SourceListing,
     /// Tools that need executors of the code host.
-    pending: PendingCodeTools,
+    pending: Vec<PendingCodeTool>,
     omitted_problems: usize,
 }
 
@@ -239,7 +239,7 @@ impl FileListingBuilder {
         mut self,
         document: ToolDocument,
         handlers: &ImplementationRegistry,
-    ) -> (SourceListing, PendingCodeTools) {
+    ) -> (SourceListing, Vec<PendingCodeTool>) {
         let mut names = HashSet::new();
         let ToolDocument { entries, total_entries: count, settings } = document;
         let read = |entry: &ToolEntry| ParsedEntry::parse_entry(entry, &settings, handlers);
@@ -265,7 +265,8 @@ impl FileListingBuilder {
     fn add_offer(&mut self, place: String, tool: Tool, implementation: FileToolImplementation) {
         if let Some(function) = implementation.entry_point {
             let code = CodeTool::from_tool(&tool, function);
-            self.pending.push((self.listing.offers.len(), place, code));
+            let offer_index = self.listing.offers.len();
+            self.pending.push(PendingCodeTool { offer_index, location: place, code });
         }
         let (item, executor) = (CatalogItem::Tool(Arc::new(tool)), implementation.executor);
         self.listing.offers.push(Offer { item, executor });
@@ -273,10 +274,9 @@ impl FileListingBuilder {
 
     fn entry_location(&self, entry: &ToolEntry, name: &str) -> String {
         let file = &self.file_location;
-        let name: String = name.chars().take(64).collect();
-        match name.as_str() {
+        match name {
             "" => format!("{file}:{}", entry.line),
-            name => format!("{file}:{} tool `{}`", entry.line, name.escape_debug()),
+            name => format!("{file}:{} tool `{}`", entry.line, field_reader::escape_word(name)),
         }
     }
 
@@ -289,7 +289,7 @@ impl FileListingBuilder {
         self.listing.problems.push(Problem { location: place.to_owned(), message, help: fix });
     }
 
-    fn finish_listing(mut self, count: usize) -> (SourceListing, PendingCodeTools) {
+    fn finish_listing(mut self, count: usize) -> (SourceListing, Vec<PendingCodeTool>) {
         let mut add_final_problem = |message: String, fix: &str| {
             self.listing
                 .problems

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use tool::Json;
 
-use super::field_reader::{EntryError, EntryFields, EntryResult, type_error};
+use super::field_reader::{EntryError, EntryFields, EntryResult, escape_word, type_error};
 
 /// Keywords that the research registry shares with JSON Schema.
 const SHARED_KEYWORDS: [&str; 6] =
@@ -32,8 +32,7 @@ fn convert_type_mapping(parameters: &Json) -> EntryResult<Option<Json>> {
         let fields = EntryFields::from_object(&parameter);
         let type_name = fields.string_field("type")?.unwrap_or_default();
         if !PARAMETER_TYPES.contains(&type_name.as_str()) {
-            let word: String = type_name.chars().take(64).collect();
-            let message = format!("`parameters.{name}.type` is `{}`", word.escape_debug());
+            let message = format!("`parameters.{name}.type` is `{}`", escape_word(&type_name));
             return Err(EntryError::new(message)
                 .with_help(format!("use one of {}", PARAMETER_TYPES.join(", "))));
         }

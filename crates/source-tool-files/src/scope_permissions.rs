@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use tool::{AccessScope, Json, ToolTraits};
 
+use super::field_reader::escape_word;
+
 /// Maximum paths of one scope.
 const MAX_PATHS: usize = 1_000;
 /// Maximum bytes of a path.
@@ -49,10 +51,9 @@ impl FilePermissions {
                 !folder.starts_with('/') || has_parent_part || folder.len() > MAX_PATH_BYTES
             };
             if let Some(folder) = folders.iter().find(is_invalid_path) {
-                let folder: String = folder.chars().take(64).collect();
                 return Err(section_error(format!(
                     "`{}` is not an absolute path",
-                    folder.escape_debug()
+                    escape_word(folder)
                 )));
             }
             if folders.len() > MAX_PATHS {

@@ -4,7 +4,7 @@ use tool::{Json, JsonError, JsonLimits, Tool, ToolName};
 
 use super::document::{FileSettings, ToolEntry};
 pub(super) use super::field_reader::EntryError;
-use super::field_reader::{EntryFields, EntryResult, closest_field};
+use super::field_reader::{EntryFields, EntryResult, closest_field, escape_word};
 use super::implementation::{self, FileToolImplementation, ImplementationRegistry};
 use super::parameter_schema;
 use super::trait_fields;
@@ -86,8 +86,7 @@ fn check_unknown_fields(fields: &EntryFields, notes: &mut Vec<EntryError>) -> En
         if is_known || key.starts_with("x-") {
             continue;
         }
-        let escaped_key: String = key.chars().take(64).collect();
-        let error = EntryError::new(format!("unknown field `{}`", escaped_key.escape_debug()));
+        let error = EntryError::new(format!("unknown field `{}`", escape_word(key)));
         if let Some(similar_field) = closest_field(key, trait_fields::TRAIT_FIELDS) {
             return Err(error.with_help(format!("did you mean `{similar_field}`?")));
         }

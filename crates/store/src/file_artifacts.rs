@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use bytes::Bytes;
-use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, StoredArtifact};
+use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, ByteRange, StoredArtifact};
+use tool::clock::duration_millis;
 use tool::{BoxFuture, Caller, Clock, MonotonicTime, WallTime};
 
 /// Limits of the artifact store.
@@ -183,7 +184,7 @@ impl FileArtifactStore {
         index.bytes += bytes;
         index.order.push_back(id.clone());
         index.by_id.insert(id.clone(), entry);
-        let life = u64::try_from(self.limits.ttl.as_millis()).unwrap_or(u64::MAX);
+        let life = duration_millis(self.limits.ttl);
         let expires = WallTime(self.clock.wall_now().0.saturating_add(life));
         Ok(StoredArtifact { id, size_bytes: bytes, expires_at: expires })
     }
@@ -192,7 +193,7 @@ impl FileArtifactStore {
         &self,
         owner: &Caller,
         id: &str,
-        (from, most): (u64, usize),
+        range: ByteRange,
     ) -> Result<ArtifactChunk, ArtifactError> {
         let (file, total) = {
             let mut index = self.lock_index();
@@ -209,12 +210,12 @@ impl FileArtifactStore {
         let told = |error: io::Error| {
             ArtifactError::Unavailable(format!("cannot read the result: {error}"))
         };
-        let left = usize::try_from(total.saturating_sub(from)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; left.min(most)];
+        let left = usize::try_from(total.saturating_sub(range.offset)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; left.min(range.max_bytes)];
         if bytes.is_empty() {
             return Ok(ArtifactChunk { bytes: Bytes::new(), total_bytes: total });
         }
-        file.map_err(told)?.read_exact_at(&mut bytes, from).map_err(told)?;
+        file.map_err(told)?.read_exact_at(&mut bytes, range.offset).map_err(told)?;
         Ok(ArtifactChunk { bytes: bytes.into(), total_bytes: total })
     }
 
@@ -253,7 +254,7 @@ impl ArtifactStore for FileArtifactStore {
         &'a self,
         owner: &'a Caller,
         id: &'a str,
-        range: (u64, usize),
+        range: ByteRange,
     ) -> BoxFuture<'a, Result<ArtifactChunk, ArtifactError>> {
         let (owner, id) = (owner.clone(), id.to_owned());
         Box::pin(self.run_blocking(move |own| own.read_range(&owner, &id, range)))
@@ -269,10 +270,14 @@ mod tests {
     use tool::Caller;
     use tool::artifact::{ArtifactError, ArtifactStore as _};
 
-    use super::{ArtifactLimits, FileArtifactStore};
+    use super::{ArtifactLimits, ByteRange, FileArtifactStore};
 
     fn caller(subject: &str) -> Caller {
         Caller { subject: subject.to_owned(), ..testkit::context::test_caller() }
+    }
+
+    fn bytes_at(offset: u64, max_bytes: usize) -> ByteRange {
+        ByteRange { offset, max_bytes }
     }
 
     fn bounds(bytes: u64) -> ArtifactLimits {
@@ -287,21 +292,31 @@ mod tests {
             FileArtifactStore::open_directory(dir.path(), bounds(1_000), clock.clone()).unwrap();
         let one =
             kept.store_artifact(&caller("ann"), b"0123456789".as_slice().into()).await.unwrap();
-        let part = kept.read_chunk(&caller("ann"), &one.id, (3, 4)).await.unwrap();
+        let part = kept.read_chunk(&caller("ann"), &one.id, bytes_at(3, 4)).await.unwrap();
         assert_eq!((part.bytes.as_ref(), part.total_bytes), (b"3456".as_slice(), 10));
-        assert!(kept.read_chunk(&caller("ann"), &one.id, (10, 4)).await.unwrap().bytes.is_empty());
         assert!(
-            kept.read_chunk(&caller("ann"), &one.id, (u64::MAX, 4)).await.unwrap().bytes.is_empty()
+            kept.read_chunk(&caller("ann"), &one.id, bytes_at(10, 4))
+                .await
+                .unwrap()
+                .bytes
+                .is_empty()
+        );
+        assert!(
+            kept.read_chunk(&caller("ann"), &one.id, bytes_at(u64::MAX, 4))
+                .await
+                .unwrap()
+                .bytes
+                .is_empty()
         );
         for (who, id) in [("bob", one.id.as_str()), ("ann", "art_00"), ("ann", "../store.db")] {
             assert_eq!(
-                kept.read_chunk(&caller(who), id, (0, 1)).await,
+                kept.read_chunk(&caller(who), id, bytes_at(0, 1)).await,
                 Err(ArtifactError::NotFound)
             );
         }
         clock.advance(Duration::from_hours(1));
         assert_eq!(
-            kept.read_chunk(&caller("ann"), &one.id, (0, 1)).await,
+            kept.read_chunk(&caller("ann"), &one.id, bytes_at(0, 1)).await,
             Err(ArtifactError::NotFound)
         );
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -325,7 +340,7 @@ mod tests {
         let (wide, narrow, other) = (key("a", None), key("b", Some("a")), key("c", None));
         let keep =
             async |who: &Caller| kept.store_artifact(who, vec![7; 4].into()).await.unwrap().id;
-        let read = async |who: &Caller, id: &str| kept.read_chunk(who, id, (0, 4)).await;
+        let read = async |who: &Caller, id: &str| kept.read_chunk(who, id, bytes_at(0, 4)).await;
         let (wides, narrows) = (keep(&wide).await, keep(&narrow).await);
         for who in [&narrow, &other] {
             assert_eq!(read(who, &wides).await, Err(ArtifactError::NotFound));
@@ -347,7 +362,8 @@ mod tests {
         for _ in 0..5 {
             ids.push(kept.store_artifact(&caller("ann"), vec![7; 40].into()).await.unwrap().id);
         }
-        let there = async |id: &String| kept.read_chunk(&caller("ann"), id, (0, 1)).await.is_ok();
+        let there =
+            async |id: &String| kept.read_chunk(&caller("ann"), id, bytes_at(0, 1)).await.is_ok();
         assert!(!there(&ids[2]).await && there(&ids[3]).await && there(&ids[4]).await);
         let error = kept.store_artifact(&caller("ann"), vec![7; 101].into()).await.unwrap_err();
         assert!(matches!(error, ArtifactError::Unavailable(_)));
@@ -370,7 +386,8 @@ mod tests {
         };
         let keep =
             async |who: &Caller| kept.store_artifact(who, vec![7; 40].into()).await.unwrap().id;
-        let there = async |who: &Caller, id: &str| kept.read_chunk(who, id, (0, 1)).await.is_ok();
+        let there =
+            async |who: &Caller, id: &str| kept.read_chunk(who, id, bytes_at(0, 1)).await.is_ok();
         let (ann, bob) = (key("ann", "a", None), key("bob", "b", None));
         let delegated = key("eve", "c", Some("a"));
         let theirs = keep(&bob).await;

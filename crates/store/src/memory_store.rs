@@ -78,11 +78,7 @@ impl MemoryState {
     ) -> Result<Version, StoreError> {
         let found = self.rows.get(key);
         let stands = found.filter(|row| !row.is_removal).map(|row| row.version);
-        let holds = match expect {
-            WritePrecondition::Absent => stands.is_none(),
-            WritePrecondition::Version(version) => stands == Some(version),
-        };
-        if !holds {
+        if !expect.allows_write(stands) {
             return Err(StoreError::Conflict { key: key.to_owned() });
         }
         if bytes.is_none() && stands.is_none() {

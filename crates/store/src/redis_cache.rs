@@ -17,6 +17,7 @@ use ::redis::{
 };
 use bytes::Bytes;
 use egress::{EgressClient, Origin};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -104,19 +105,29 @@ impl RedisCache {
                 return Err(StoreError::Unavailable("Redis is unavailable".to_owned()));
             }
         }
-        let open = match timeout(CONNECT_TIMEOUT, self.dial_server()).await {
-            Ok(Ok(open)) => open,
-            Ok(Err(error)) => return Err(self.mark_failed(&error)),
-            Err(_) => return Err(self.mark_failed(&"no connection within 1 s")),
+        let dial = async {
+            let stream = self.open_stream().await?;
+            self.start_connection(stream, RESPONSE_TIMEOUT).await
         };
+        let open = limit_dial_time(dial).await.map_err(|error| self.mark_failed(&error))?;
         *self.lock_slot() = ConnectionSlot { connection: Some(open.clone()), failed_at: None };
         Ok(open)
     }
 
-    async fn dial_server(&self) -> Result<RedisConnection, String> {
+    async fn open_stream(
+        &self,
+    ) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>, String> {
         let stream = self.egress.connect_stream(&self.origin, CONNECT_TIMEOUT).await;
-        let stream = stream.map_err(|error| error.to_string())?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPONSE_TIMEOUT));
+        stream.map_err(|error| error.to_string())
+    }
+
+    /// Logs in over an open stream, and starts the driver of the connection.
+    async fn start_connection(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        response_timeout: Duration,
+    ) -> Result<RedisConnection, String> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(response_timeout));
         let made = MultiplexedConnection::new_with_config(&self.login, stream, config).await;
         let (connection, driver) = made.map_err(|error| error.to_string())?;
         let driver = Arc::new(AbortOnDrop(self.tasks.spawn(driver).abort_handle()));
@@ -175,6 +186,14 @@ impl RedisCache {
         let answer = self.drop_on_io_error(pipe.query_async::<()>(&mut open.connection).await)?;
         answer.map_err(|error| to_store_error(&error))
     }
+}
+
+/// Waits for a connection, and reports if it takes too long.
+async fn limit_dial_time(
+    dial: impl Future<Output = Result<RedisConnection, String>>,
+) -> Result<RedisConnection, String> {
+    let late = |_| Err("no connection within 1 s".to_owned());
+    timeout(CONNECT_TIMEOUT, dial).await.unwrap_or_else(late)
 }
 
 /// Converts an error reply: wrong password, memory full, still loading.

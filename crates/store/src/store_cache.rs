@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use tool::clock::duration_millis;
 use tool::store::WritePrecondition;
 use tool::{BoxFuture, Cache, Clock, Store, StoreError, WallTime};
 
@@ -30,8 +31,7 @@ impl StoreCache {
     async fn read_value(&self, key: &str, most: usize) -> Result<Option<Bytes>, StoreError> {
         let Some(kept) = self.store.get_value(&cache_key(key)).await? else { return Ok(None) };
         let mut value = kept.bytes;
-        let Some(head) = split_prefix(&mut value, EXPIRY_BYTES) else { return Ok(None) };
-        let until = head.as_ref().try_into().map(u64::from_be_bytes).map_or(WallTime(0), WallTime);
+        let Ok(until) = value.try_get_u64().map(WallTime) else { return Ok(None) };
         let there = until > self.clock.wall_now() && value.len() <= most;
         Ok(there.then_some(value))
     }
@@ -46,7 +46,7 @@ impl StoreCache {
     }
 
     async fn write_all(&self, pairs: &[(&str, Bytes)], life: Duration) -> Result<(), StoreError> {
-        let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+        let life = duration_millis(life);
         let until = self.clock.wall_now().0.saturating_add(life);
         for (key, value) in pairs {
             let mut bytes = BytesMut::with_capacity(EXPIRY_BYTES + value.len());
@@ -71,11 +71,6 @@ impl StoreCache {
 
 fn cache_key(key: &str) -> String {
     format!("{CACHE_PREFIX}{key}")
-}
-
-/// Splits off the first `at` bytes; `None` if there are fewer.
-fn split_prefix(bytes: &mut Bytes, at: usize) -> Option<Bytes> {
-    (bytes.len() >= at).then(|| bytes.split_to(at))
 }
 
 impl Cache for StoreCache {

@@ -1,5 +1,6 @@
 //! Limits that all stores enforce, and the errors for exceeding them.
 
+use tool::display_text::truncate_and_escape_debug;
 use tool::{StoreError, Version};
 
 /// Maximum length of a key in bytes.
@@ -17,7 +18,7 @@ pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
     if (1..=MAX_KEY_BYTES).contains(&key.len()) && !key.chars().any(char::is_control) {
         return Ok(());
     }
-    let cut: String = key.chars().take(32).flat_map(char::escape_debug).collect();
+    let cut = truncate_and_escape_debug(key, 32);
     Err(StoreError::Unavailable(format!(
         "the key `{cut}` cannot be stored; use 1 to {MAX_KEY_BYTES} bytes and no control characters"
     )))

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tool::clock::duration_millis;
 use tool::{Clock, MonotonicTime, WallTime};
 
 /// Wall and monotonic time in milliseconds; wall time starts at 1,000,000,000,000.
@@ -16,13 +17,13 @@ pub struct FakeClock {
 impl FakeClock {
     /// Advances the wall time and the monotonic time.
     pub fn advance(&self, duration: Duration) {
-        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let ms = duration_millis(duration);
         self.ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// Sets only the wall time back.
     pub fn step_back(&self, duration: Duration) {
-        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let ms = duration_millis(duration);
         self.wall_offset.fetch_add(ms, Ordering::SeqCst);
     }
 }

@@ -18,7 +18,7 @@ pub struct FaultyStore {
     writes_left: Mutex<Option<usize>>,
     /// The number of gets, puts, scans and change requests.
     requests: [AtomicUsize; 4],
-    answered_news: AtomicUsize,
+    answered_change_requests: AtomicUsize,
     /// Row counts by kind, which is the key prefix before the first `/`.
     rows: Mutex<HashMap<String, RowCount>>,
 }
@@ -50,7 +50,7 @@ impl FaultyStore {
             is_silent: AtomicBool::new(false),
             writes_left: Mutex::default(),
             requests: Default::default(),
-            answered_news: AtomicUsize::new(0),
+            answered_change_requests: AtomicUsize::new(0),
             rows: Mutex::default(),
         }
     }
@@ -66,7 +66,7 @@ impl FaultyStore {
     }
 
     /// Makes all requests hang.
-    pub fn fall_silent(&self) {
+    pub fn hang_requests(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
@@ -82,7 +82,7 @@ impl FaultyStore {
 
     /// The number of answered change requests.
     pub fn answered_news(&self) -> usize {
-        self.answered_news.load(Ordering::SeqCst)
+        self.answered_change_requests.load(Ordering::SeqCst)
     }
 
     /// Takes the number of rows of this kind that were read since the last call.
@@ -179,7 +179,7 @@ impl Store for FaultyStore {
         Box::pin(async move {
             self.admit_request(StoreRequest::News).await?;
             let news = self.inner.changes_since(since).await;
-            self.answered_news.fetch_add(1, Ordering::SeqCst);
+            self.answered_change_requests.fetch_add(1, Ordering::SeqCst);
             news
         })
     }

@@ -30,7 +30,7 @@ pub async fn run_blocking<T: Send + 'static>(
 ///
 /// # Errors
 /// Errors of `work`, and [`ErrorCode::Cancelled`].
-pub async fn unless_given_up<T>(
+pub async fn run_until_cancelled<T>(
     ctx: &CallContext<'_>,
     work: impl Future<Output = Result<T, ExecuteError>>,
 ) -> Result<T, ExecuteError> {

@@ -95,8 +95,5 @@ pub fn to_outcome(result: Result<Json, String>) -> Outcome {
 
 /// Converts a JSON result or an error message to the completed call.
 pub fn completed_step(result: Result<Value, String>) -> ExecutionState {
-    ExecutionState::Completed(match result {
-        Ok(found) => Outcome::from_value(Json::encode(&found)),
-        Err(why) => Outcome::tool_failure(&why),
-    })
+    ExecutionState::Completed(to_outcome(result.map(|value| Json::encode(&value))))
 }

@@ -1,6 +1,6 @@
-//! Built-in tools: their declarations in a `tool_registry.yaml`, and the executors that run them.
+//! Built-in tools: their declarations, and the executors that run them.
 //!
-//! Names, schemas, traits and limits are defined in the file only. A crate that ships tools binds
+//! The YAML files of `builtin-manifests` alone define names, schemas, traits and limits. A crate that ships tools binds
 //! each declaration to its function.
 
 mod blocking;
@@ -8,7 +8,7 @@ mod blocking_task;
 mod builtin_tool;
 mod manifest_registry;
 
-pub use blocking::{GIVEN_UP, cancelled_error, run_blocking, unless_given_up};
+pub use blocking::{GIVEN_UP, cancelled_error, run_blocking, run_until_cancelled};
 pub use blocking_task::{BlockingTask, ProgressExecutor, TaskContext};
 pub use builtin_tool::{
     BlockingExecutor, BuiltinTool, InlineExecutor, ToolFunction, completed_step, to_outcome,

@@ -1,5 +1,6 @@
-//! Declarations of built-in tools in the shape of the research registry's `tool_registry.yaml`,
-//! read from JSON that the build generates.
+//! Declarations of built-in tools, from the JSON that the build of `builtin-manifests` generates.
+//!
+//! The YAML files have the shape of the research registry's `tool_registry.yaml`.
 
 mod parameter_schema;
 mod tool_restriction;
@@ -54,7 +55,7 @@ impl NumericLimit {
 }
 
 impl ManifestRegistry {
-    /// Parses the JSON that the build generates from a `tool_registry.yaml`.
+    /// Parses the JSON that the build generates from a YAML file of `builtin-manifests`.
     ///
     /// # Errors
     /// The error of serde for a malformed file.

@@ -41,7 +41,7 @@ pub trait ArtifactStore: Send + Sync + fmt::Debug {
         body: Bytes,
     ) -> BoxFuture<'a, Result<StoredArtifact, ArtifactError>>;
 
-    /// Reads up to the given number of bytes of an artifact, starting at an offset.
+    /// Reads a range of an artifact; the result ends with the artifact.
     ///
     /// # Errors
     /// [`ArtifactError::NotFound`] if it does not exist, has expired or belongs to another caller;
@@ -50,8 +50,17 @@ pub trait ArtifactStore: Send + Sync + fmt::Debug {
         &'a self,
         owner: &'a Caller,
         id: &'a str,
-        range: (u64, usize),
+        range: ByteRange,
     ) -> BoxFuture<'a, Result<ArtifactChunk, ArtifactError>>;
+}
+
+/// Range of bytes to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// Largest number of bytes.
+    pub max_bytes: usize,
 }
 
 /// Describes a stored artifact.

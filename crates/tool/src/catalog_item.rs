@@ -163,14 +163,22 @@ pub struct Resource {
     pub raw_definition: Json,
 }
 
-/// Names under which MCP methods are offered, with MCP's method names. They appear in policies and
-/// records.
-pub const MCP_METHODS: [(&str, &str); 5] = [
-    ("mcp.prompts.get", "prompts/get"),
-    ("mcp.resources.read", "resources/read"),
-    ("mcp.resources.subscribe", "resources/subscribe"),
-    ("mcp.completion.complete", "completion/complete"),
-    ("mcp.logging.setLevel", "logging/setLevel"),
+/// An MCP method that a source offers besides its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct McpMethod {
+    /// Name under which it is offered, which appears in policies and records.
+    pub name: &'static str,
+    /// MCP's name of the method.
+    pub method: &'static str,
+}
+
+/// All MCP methods that are offered.
+pub const MCP_METHODS: [McpMethod; 5] = [
+    McpMethod { name: "mcp.prompts.get", method: "prompts/get" },
+    McpMethod { name: "mcp.resources.read", method: "resources/read" },
+    McpMethod { name: "mcp.resources.subscribe", method: "resources/subscribe" },
+    McpMethod { name: "mcp.completion.complete", method: "completion/complete" },
+    McpMethod { name: "mcp.logging.setLevel", method: "logging/setLevel" },
 ];
 
 /// An item of a catalog.

@@ -29,6 +29,11 @@ impl MonotonicTime {
     }
 }
 
+/// Returns the whole milliseconds of a duration, saturating.
+pub fn duration_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Source of the current time. Tests provide their own.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the wall-clock time, which may jump forwards and backwards.
@@ -154,7 +159,15 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::WallTime;
+    use std::time::Duration;
+
+    use super::{WallTime, duration_millis};
+
+    #[test]
+    fn milliseconds_are_rounded_down_and_saturate() {
+        assert_eq!(duration_millis(Duration::from_micros(2_999)), 2);
+        assert_eq!(duration_millis(Duration::MAX), u64::MAX);
+    }
 
     #[test]
     fn known_days() {

@@ -20,9 +20,15 @@ pub fn escape_and_truncate(text: &str, max_chars: usize) -> String {
     out
 }
 
+/// Returns at most `max_chars` characters of `text`, each as [`char::escape_debug`] writes it.
+/// Quotes and backslashes are escaped too, and no mark shows that text is missing.
+pub fn truncate_and_escape_debug(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).flat_map(char::escape_debug).collect()
+}
+
 /// Returns true for characters that can be displayed. Direction and joining marks hide content, and
 /// `escape_debug` leaves some of them in place.
-fn is_printable(character: char) -> bool {
+pub fn is_printable(character: char) -> bool {
     let hidden = matches!(character,
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
@@ -42,7 +48,7 @@ pub fn first_and_last_lines(text: &str, max_lines: usize, width: usize) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use super::{escape_and_truncate, first_and_last_lines};
+    use super::{escape_and_truncate, first_and_last_lines, truncate_and_escape_debug};
 
     #[test]
     fn what_could_deceive_is_escaped_and_length_is_bounded() {
@@ -52,6 +58,12 @@ mod tests {
         );
         assert_eq!(escape_and_truncate("abcdef", 3), "abc…");
         assert_eq!(escape_and_truncate("  a\nb ", 9), "a\\u{a}b");
+    }
+
+    #[test]
+    fn a_quote_of_client_input_counts_characters_before_it_escapes_them() {
+        assert_eq!(truncate_and_escape_debug(" a\n\"é\u{301}b", 6), " a\\n\\\"é\\u{301}");
+        assert_eq!(truncate_and_escape_debug("abc", 9), "abc");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub use intent_receipt::{CompletionGuard, CompletionObserver, IntentReceipt};
 pub use record::{LedgerRecord, RecordFacts, RecordKind, RecordPage, RecordQuery, derive_status};
 pub use record_body::{
     ApprovalStep, ApprovalStepRecord, AuditEventRecord, IntentRecord, OutcomeRecord, RefusalRecord,
+    StepCaller,
 };
 pub use sandbox_usage::SandboxUsage;
 

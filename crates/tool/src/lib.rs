@@ -4,6 +4,7 @@
 //! environment, and knows no provider, no protocol and no policy.
 
 pub mod artifact;
+pub mod backoff;
 pub mod call;
 pub mod call_outcome;
 pub mod catalog_item;
@@ -26,9 +27,10 @@ pub mod store;
 pub mod tool_packages;
 pub mod tool_traits;
 
+pub use backoff::Backoff;
 pub use call::{Actor, CallArguments, CallId, Caller, CallerType, ToolCall};
 pub use call_outcome::{Outcome, OutcomeBody};
-pub use catalog_item::{CatalogItem, Digest, MCP_METHODS, Prompt, Resource, Tool};
+pub use catalog_item::{CatalogItem, Digest, MCP_METHODS, McpMethod, Prompt, Resource, Tool};
 pub use clock::{Clock, MonotonicTime, WallTime};
 pub use error_code::ErrorCode;
 pub use executor::{
@@ -36,7 +38,7 @@ pub use executor::{
 };
 pub use fast_map::{FastHashState, FastMap};
 pub use interface::Interface;
-pub use json::{Json, JsonError, JsonLimits};
+pub use json::{Json, JsonError, JsonLimits, json_pointer};
 pub use ledger::{
     ApprovalStep, ApprovalStepRecord, Durability, IntentReceipt, IntentRecord, Ledger, LedgerError,
     OutcomeRecord, RefusalRecord, SandboxUsage,

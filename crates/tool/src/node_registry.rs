@@ -127,6 +127,15 @@ pub enum HeartbeatState {
     Draining,
 }
 
+/// A heartbeat of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeHeartbeat {
+    /// State that the node reported.
+    pub state: HeartbeatState,
+    /// Time at which it arrived.
+    pub received_at: WallTime,
+}
+
 /// Status of a known node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
@@ -134,12 +143,21 @@ pub struct NodeStatus {
     pub node_id: String,
     /// Number of its tools.
     pub tool_count: usize,
-    /// Last heartbeat and its time; `None` if the node sends no heartbeats.
-    pub last_heartbeat: Option<(HeartbeatState, WallTime)>,
+    /// Last heartbeat; `None` if the node sends no heartbeats.
+    pub last_heartbeat: Option<NodeHeartbeat>,
     /// Endpoint of the node, or why it cannot be resolved.
     pub endpoint: Result<String, ResolveError>,
     /// Time at which a new connection of the node last replaced one that was still open.
     pub connection_replaced_at: Option<WallTime>,
+}
+
+/// Public key of a node, with the proof that the node has the private key.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyProof<'a> {
+    /// Public key: an uncompressed P-256 point.
+    pub public_key: &'a [u8],
+    /// Signature of the node's id and the public key with the private key.
+    pub signature: &'a [u8],
 }
 
 /// An issued node certificate with its CA certificate.
@@ -262,12 +280,10 @@ pub trait NodeRegistry: Send + Sync + fmt::Debug {
         &self,
         access: &NodeAccess,
         node: &str,
-        public: &[u8],
-        proof: &[u8],
+        proof: KeyProof<'_>,
     ) -> Result<(), NodeError>;
 
-    /// Issues a certificate for the node's key: `proved` is an uncompressed P-256 point, and a
-    /// signature with the private key.
+    /// Issues a certificate for the node's key.
     ///
     /// # Errors
     /// [`NodeError::NotAuthorized`], [`NodeError::InvalidDocument`] if the proof is invalid, and
@@ -277,7 +293,7 @@ pub trait NodeRegistry: Send + Sync + fmt::Debug {
         &'a self,
         access: &'a NodeAccess,
         node: &'a str,
-        proved: (&'a [u8], &'a [u8]),
+        proof: KeyProof<'a>,
         issued_with: Option<&'a str>,
     ) -> BoxFuture<'a, Result<IssuedCertificate, NodeError>>;
 

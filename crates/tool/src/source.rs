@@ -123,6 +123,15 @@ impl fmt::Display for SourceHealth {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceRevision(pub u64);
 
+/// An alias of a tool. It applies if no other tool has that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolAlias {
+    /// The alias.
+    pub alias: ToolName,
+    /// The tool's own name.
+    pub tool_name: ToolName,
+}
+
 /// Offers of a source at one revision.
 #[derive(Debug, Clone, Default)]
 pub struct SourceListing {
@@ -136,9 +145,8 @@ pub struct SourceListing {
     pub stale_since: Option<WallTime>,
     /// MCP's `initialize` or `server/discover` result of the source, as received.
     pub initialize_result: Option<Json>,
-    /// Aliases of tools, each with the tool's own name; an alias applies if no other tool has that
-    /// name.
-    pub aliases: Vec<(ToolName, ToolName)>,
+    /// Aliases of its tools.
+    pub aliases: Vec<ToolAlias>,
     /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
 }

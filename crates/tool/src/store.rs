@@ -34,6 +34,16 @@ pub enum WritePrecondition {
     Version(Version),
 }
 
+impl WritePrecondition {
+    /// Returns whether a key with this version may be written; `None` if the key is absent.
+    pub fn allows_write(self, current: Option<Version>) -> bool {
+        match self {
+            Self::Absent => current.is_none(),
+            Self::Version(version) => current == Some(version),
+        }
+    }
+}
+
 /// Stores values by key. Keys are `kind/name`.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Returns the value of a key.

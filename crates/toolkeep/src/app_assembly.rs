@@ -15,7 +15,7 @@ use store::{EncryptedStore, RejectedRow};
 use tokio::sync::watch;
 use tool::artifact::ArtifactStore;
 use tool::ledger::RecordReader;
-use tool::{Secret, Store};
+use tool::{Org, Secret, Store};
 
 use super::manifest_storage::ManifestStorage;
 use super::node_cluster::{self, NodeCluster};
@@ -164,13 +164,15 @@ impl CoreComponents {
     ) -> Result<Self, CommandError> {
         let AppStorage { keys, store, record_key, .. } = storage;
         let (config, clock) = (&start.config, &clocks.system_clock);
-        let records = (start.data_dir_lock.dir().records_dir(), config.segment_bytes);
-        let ledger = data_storage::open_ledger(records, clock).await?;
+        let records_dir = start.data_dir_lock.dir().records_dir();
+        let ledger = data_storage::open_ledger(records_dir, config.segment_bytes, clock).await?;
         let egress = startup_tasks.join_tasks().await?;
-        let (org_pins, record_maintenance) =
-            data_storage::open_pins(start, (&ledger, &store), record_key, clock);
+        let pins = data_storage::open_pins(&ledger, &store, &record_key, clock);
+        let record_maintenance =
+            data_storage::start_record_maintenance(start, &ledger, record_key, clock);
         let intake = Arc::new(SourceSupervisor::start_with_pins(
-            org_pins,
+            Org::default(),
+            pins,
             Vec::new(),
             SupervisorTimeouts::default(),
             Arc::clone(clock),
@@ -261,9 +263,9 @@ async fn build_source_factory(
         PluginSources::open_plugins(config, data.path(), child_launcher(), egress, clock, intake)
             .await?;
     let manifest_storage =
-        ManifestStorage::new(config, (keys, Arc::clone(store)), egress.clone(), Arc::clone(clock))
+        ManifestStorage::new(config, keys, Arc::clone(store), egress.clone(), Arc::clone(clock))
             .await?;
-    let language_tools = builtins_llm::all(&data.models_dir(), sandboxes).await;
+    let language_tools = builtins_llm::language_tools(&data.models_dir(), sandboxes).await;
     if let Some(problem) = &language_tools.problem {
         tracing::warn!(place = problem.location, "{}", problem.message);
     }

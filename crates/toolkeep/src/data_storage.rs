@@ -13,7 +13,7 @@ use tool::artifact::ArtifactStore;
 use tool::tool_packages::ToolPackageStore;
 use tool::{Clock, Org, Store};
 
-use super::record_maintenance::RecordMaintenance;
+use super::record_maintenance::{CheckpointFiles, RecordMaintenance};
 use super::startup_error;
 use cli_core::command_error::CommandError;
 use cli_core::server_launcher::LaunchOptions;
@@ -36,13 +36,14 @@ pub(crate) async fn open_store(
 /// Opens the record and reports what recovery found. Scanning waits for the disk, so it runs on a
 /// blocking thread.
 pub(crate) async fn open_ledger(
-    (dir, segment_bytes): (PathBuf, u64),
+    records_dir: PathBuf,
+    segment_bytes: u64,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<FileLedger>, CommandError> {
     let clock = Arc::clone(clock);
     let options = ledger::LedgerOptions { segment_bytes, ..ledger::LedgerOptions::default() };
     let opened = tokio::task::spawn_blocking(move || {
-        FileLedger::open_directory(&dir, Arc::new(OsDisk), clock, options)
+        FileLedger::open_directory(&records_dir, Arc::new(OsDisk), clock, options)
     });
     let (ledger, recovery) =
         opened.await.map_err(startup_error("the record"))?.map_err(startup_error("the record"))?;
@@ -65,25 +66,33 @@ pub(crate) async fn open_ledger(
     Ok(Arc::new(ledger))
 }
 
-/// Opens the pins and starts record maintenance. Pins are encrypted with the record's key, which is
-/// not in the store, so write access to the store alone cannot activate one. Checkpoints use the
-/// same key.
+/// Opens the pins. They are encrypted with the record's key, which is not in the store, so write
+/// access to the store alone cannot activate one.
 pub(crate) fn open_pins(
-    options: &LaunchOptions,
-    (ledger, store): (&Arc<FileLedger>, &Arc<dyn Store>),
-    key: CheckpointSigningKey,
+    ledger: &Arc<FileLedger>,
+    store: &Arc<dyn Store>,
+    key: &CheckpointSigningKey,
     clock: &Arc<dyn Clock>,
-) -> ((Org, Arc<PinRegistry>), RecordMaintenance) {
+) -> Arc<PinRegistry> {
     let encrypted_store = Arc::new(EncryptedStore::new(Arc::clone(store), &key.to_hex(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::AuditLog>;
-    let pins =
-        Arc::new(PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock)));
-    let files =
-        (options.data_dir_lock.dir().records_dir(), options.config.checkpoint_mirror.clone());
-    let org_pins = (Org::default(), pins);
+    Arc::new(PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock)))
+}
+
+/// Starts record maintenance, which signs checkpoints with the record's key.
+pub(crate) fn start_record_maintenance(
+    options: &LaunchOptions,
+    ledger: &Arc<FileLedger>,
+    key: CheckpointSigningKey,
+    clock: &Arc<dyn Clock>,
+) -> RecordMaintenance {
+    let files = CheckpointFiles {
+        records_dir: options.data_dir_lock.dir().records_dir(),
+        mirror: options.config.checkpoint_mirror.clone(),
+    };
     let maintenance = RecordMaintenance::new(Arc::clone(ledger), key, files, Arc::clone(clock));
     maintenance.set_retention(options.config.retention);
-    (org_pins, maintenance)
+    maintenance
 }
 
 /// Opens the registry of tool packages, which are unpacked into a folder of their own.

@@ -22,7 +22,6 @@ mod source_factory;
 mod source_readiness;
 mod source_redaction;
 mod startup_tasks;
-mod unavailable_source;
 mod unmatched_names;
 mod upstream_credentials;
 mod webhook;
@@ -135,7 +134,7 @@ async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> 
     let data_dir_lock = start.data_dir_lock;
     let completion = Box::pin(async move {
         tokio::select! {
-            () = serve_listeners(&app, (listener, extra_listeners), http_stack, &workers, stop) => {}
+            () = serve_listeners(&app, listener, extra_listeners, http_stack, &workers, stop) => {}
             () = config_updates::apply_updates(&app, updates, &mut had_policy) => {}
             () = app.run_background_tasks() => {}
             () = clocks.steady_clock.store_periodically(app.keys.store()) => {}

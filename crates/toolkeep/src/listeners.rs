@@ -115,18 +115,19 @@ impl ExtraListeners {
         self,
         state: &McpServerState,
         node_cluster: &NodeCluster,
-        (workers, stop): (&ConnectionWorkers, CancellationToken),
+        workers: &ConnectionWorkers,
+        stop: CancellationToken,
     ) {
         let grpc = async {
             let Some(listener) = self.grpc else { return };
             log_listener_error(
-                server::serve_grpc(state, listener, None, (workers, stop.clone())).await,
+                server::serve_grpc(state, listener, None, workers, stop.clone()).await,
             );
         };
         let plaintext_grpc = async {
             let Some((listener, key)) = self.plaintext_grpc else { return };
             log_listener_error(
-                server::serve_grpc(state, listener, Some(&key), (workers, stop.clone())).await,
+                server::serve_grpc(state, listener, Some(&key), workers, stop.clone()).await,
             );
         };
         let nodes = async {
@@ -164,7 +165,8 @@ fn log_listener_error(result: std::io::Result<()>) {
 /// Serves the connections of all listeners until the server is stopped.
 pub(crate) async fn serve_listeners(
     app: &App,
-    (listener, extra_listeners): (Option<TcpListener>, ExtraListeners),
+    listener: Option<TcpListener>,
+    extra_listeners: ExtraListeners,
     http_stack: HttpStack,
     workers: &ConnectionWorkers,
     stop: CancellationToken,
@@ -182,7 +184,8 @@ pub(crate) async fn serve_listeners(
     let extra_listeners = extra_listeners.serve_all(
         &app.state,
         &app.source_factory.node_cluster,
-        (workers, stop.clone()),
+        workers,
+        stop.clone(),
     );
     tokio::join!(serve, streams, extra_listeners);
 }

@@ -25,7 +25,8 @@ pub(crate) struct ManifestStorage {
 impl ManifestStorage {
     pub(crate) async fn new(
         config: &Config,
-        (keys, store): (&KeyStore, Arc<dyn Store>),
+        keys: &KeyStore,
+        store: Arc<dyn Store>,
         egress: EgressClient,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, CommandError> {

@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use egress::{CertificateDer, EgressClient, EgressOptions, HttpStack, TrustStore};
 use intake::{ConfiguredSource, SourceSupervisor};
 use nodes::{
-    CertificateAuthority, NodeSource, PersistentNodeRegistry, ReadOnlyTools, RegistryStore,
-    SharedNames, StoredAuthority, UnavailableRegistryStore,
+    CertificateAuthority, NodeSource, PersistentNodeRegistry, RegistryStore, SharedNames,
+    StoredAuthority, UnavailableRegistryStore,
 };
 use nodes_kubernetes::{KubernetesLocator, KubernetesSettings};
 use nodes_mongo::MongoRegistryStore;
 use rustls::pki_types::pem::PemObject as _;
 use server_core::KeyStore;
+use source_layers::ToolSelection;
 use store::RedisCache;
 use tokio::net::TcpListener;
 use tool::node_registry::NodeRegistry;
-use tool::{Clock, Secret, Source, SourceTrust, Store};
+use tool::{Clock, Secret, SourceTrust, Store};
 
 use cli_core::command_error::CommandError;
-use config::{KubernetesConfig, NodesConfig, ToolSet};
+use config::NodesConfig;
 
 /// The node registry with its trust settings and the Kubernetes lookup.
 pub(crate) struct NodeCluster {
@@ -27,8 +28,15 @@ pub(crate) struct NodeCluster {
     /// Keys that node certificates were issued with; a revoked key ends its node's connections.
     keys: Arc<KeyStore>,
     kubernetes: Option<Arc<KubernetesLocator>>,
-    /// Trust, read-only tools and sharing; a change restarts the node's source.
-    trust_settings: Mutex<(SourceTrust, ReadOnlyTools, SharedNames)>,
+    trust_settings: Mutex<NodeTrust>,
+}
+
+/// The trust settings of nodes; a change restarts their sources.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NodeTrust {
+    trust: SourceTrust,
+    read_only: ToolSelection,
+    shared_names: SharedNames,
 }
 
 /// The part of the configuration that locates the registry: node settings and the Redis URL.
@@ -83,8 +91,11 @@ impl NodeCluster {
         if let Some(kubernetes) = &kubernetes {
             registry.set_locator(Arc::clone(kubernetes));
         }
-        let trust_settings =
-            Mutex::new((config.trust, ReadOnlyTools::default(), SharedNames::default()));
+        let trust_settings = Mutex::new(NodeTrust {
+            trust: config.trust,
+            read_only: ToolSelection::NONE,
+            shared_names: SharedNames::default(),
+        });
         registry.set_key_status(Arc::clone(keys) as _);
         let keys = Arc::clone(keys);
         let cluster = Self { registry, keys, kubernetes, trust_settings };
@@ -105,36 +116,22 @@ impl NodeCluster {
     /// Applies a configuration update.
     pub(crate) fn apply_config(&self, config: &NodesConfig) {
         self.registry.set_addresses(config.addresses.clone());
-        let read_only = match &config.read_only {
-            ToolSet::All => ReadOnlyTools::All,
-            ToolSet::Named(names) => ReadOnlyTools::Named(names.clone()),
-        };
+        let read_only = config.read_only.clone();
         self.registry.set_read_only(read_only.clone());
         self.registry.set_sharing(config.shared_names.clone());
-        let trust_settings = (config.trust, read_only, config.shared_names.clone());
+        let shared_names = config.shared_names.clone();
+        let trust_settings = NodeTrust { trust: config.trust, read_only, shared_names };
         *self.trust_settings.lock().unwrap_or_else(PoisonError::into_inner) = trust_settings;
     }
 
     /// Returns one source for each node.
     pub(crate) fn node_sources(&self) -> Vec<ConfiguredSource> {
-        let trust_settings =
-            self.trust_settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (trust, fingerprint) = (
-            trust_settings.0,
-            super::source_factory::hash_value(&(
-                trust_settings.0 as u64,
-                &trust_settings.1,
-                &trust_settings.2,
-            )),
-        );
-        let sourced = |source: Arc<NodeSource>| ConfiguredSource {
-            source: source as Arc<dyn Source>,
-            kind: "node",
-            trust,
-            durability: None,
-            poll_interval: None,
-            fingerprint,
+        let (trust, fingerprint) = {
+            let settings = self.trust_settings.lock().unwrap_or_else(PoisonError::into_inner);
+            (settings.trust, super::source_factory::hash_value(&*settings))
         };
+        let sourced =
+            |source: Arc<NodeSource>| ConfiguredSource::new(source, "node", trust, fingerprint);
         self.registry.node_sources().into_iter().map(sourced).collect()
     }
 
@@ -188,12 +185,12 @@ impl NodeCluster {
 /// Builds the Kubernetes client with an egress client of its own, because it trusts other
 /// certificates.
 fn build_kubernetes_client(
-    config: &KubernetesConfig,
+    kubernetes: &KubernetesSettings,
     http_stack: HttpStack,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<KubernetesLocator>, String> {
     let mut settings = EgressOptions { http_stack, ..EgressOptions::default() };
-    if let Some(path) = &config.ca_file {
+    if let Some(path) = &kubernetes.ca_file {
         let with_path = |error: String| format!("`{}`: {error}", path.display());
         let pem = rooted_fs::regular_file::read_bytes(path, MAX_CERTIFICATES_BYTES);
         let pem = pem.map_err(|error| with_path(error.to_string()))?;
@@ -206,9 +203,7 @@ fn build_kubernetes_client(
         };
     }
     let egress = EgressClient::new(settings).map_err(|error| error.to_string())?;
-    let KubernetesConfig { api_server, token_file, uses_tls, port, .. } = config.clone();
-    let settings = KubernetesSettings { api_server, token_file, uses_tls, port };
-    Ok(Arc::new(KubernetesLocator::new(settings, egress, clock)))
+    Ok(Arc::new(KubernetesLocator::new(kubernetes.clone(), egress, clock)))
 }
 
 /// Loads the certificate authority of this installation: from the file that servers share, or else

@@ -17,7 +17,7 @@ use plugins::{
 use sandbox::process::ProcessLauncher;
 use tool::plugin_admin::{PluginAdmin, PluginError, PluginStatus, ReloadReport};
 use tool::{
-    BoxFuture, CallContext, Clock, ExecuteError, ExecutionState, Json, RecordedCall, Source,
+    BoxFuture, CallContext, Clock, ExecuteError, ExecutionState, Json, RecordedCall, Source as _,
     SourceName, SourceTrust,
 };
 
@@ -134,14 +134,8 @@ impl PluginSources {
         let tools = (!config.plugins.folders.is_empty()).then(|| {
             let list = PrincipalPort(PluginToolCall::List(Arc::clone(self)));
             let reload = PrincipalPort(PluginToolCall::Reload(Arc::clone(self)));
-            ConfiguredSource {
-                source: Arc::new(PluginTools::new(Arc::new(list), Arc::new(reload))),
-                kind: "plugins",
-                trust: SourceTrust::Full,
-                durability: None,
-                poll_interval: None,
-                fingerprint: 0,
-            }
+            let tools = PluginTools::new(Arc::new(list), Arc::new(reload));
+            ConfiguredSource::new(Arc::new(tools), "plugins", SourceTrust::Full, 0)
         });
         tools.into_iter().chain(self.plugin_sources()).collect()
     }
@@ -152,14 +146,10 @@ impl PluginSources {
         let mut registered_names =
             self.registered_names.lock().unwrap_or_else(PoisonError::into_inner);
         *registered_names = sources.iter().map(|source| source.name().clone()).collect();
-        let sourced = |source: Arc<PluginSource>| ConfiguredSource {
+        let sourced = |source: Arc<PluginSource>| {
             // A new object, for example of a folder that was absent for a while, is a new source.
-            fingerprint: (Arc::as_ptr(&source) as usize as u64) ^ trust as u64,
-            source: source as Arc<dyn Source>,
-            kind: "plugin",
-            trust,
-            durability: None,
-            poll_interval: None,
+            let fingerprint = (Arc::as_ptr(&source) as usize as u64) ^ trust as u64;
+            ConfiguredSource::new(source, "plugin", trust, fingerprint)
         };
         sources.into_iter().map(sourced).collect()
     }

@@ -7,6 +7,7 @@ use intake::{ConfiguredSource, SourceSupervisor};
 use store::RejectedRow;
 use tokio::sync::watch;
 use tool::names::{CACHE_SOURCE, CONFIGURATION_SOURCE, STORE_SOURCE};
+use tool::source::SourceErrorKind;
 use tool::{
     BoxFuture, Problem, Source, SourceError, SourceListing, SourceName, SourceRevision, SourceTrust,
 };
@@ -18,9 +19,21 @@ const MAX_NAMED_ROWS: usize = 20;
 
 /// A source without tools that only reports problems.
 #[derive(Debug)]
-struct ProblemSource {
+pub(crate) struct ProblemSource {
     name: SourceName,
-    problems: Vec<Problem>,
+    listing: Result<SourceListing, SourceError>,
+}
+
+impl ProblemSource {
+    /// Creates a source that lists no tools, with the problems.
+    fn with_problems(name: SourceName, problems: Vec<Problem>) -> Self {
+        Self { name, listing: Ok(SourceListing { problems, ..SourceListing::default() }) }
+    }
+
+    /// Creates a source that cannot be built from its configuration; its listing fails.
+    pub(crate) fn unavailable(name: SourceName, problem: Problem) -> Self {
+        Self { name, listing: Err(SourceError { kind: SourceErrorKind::Blocked, problem }) }
+    }
 }
 
 /// Problems of the configuration, shown by the source `configuration`.
@@ -129,14 +142,8 @@ fn problem_source(name: &'static str, problems: Vec<Problem>) -> Option<Configur
     let source = SourceName::new(name).ok().filter(|_| !problems.is_empty())?;
     let mut hasher = DefaultHasher::new();
     format!("{problems:?}").hash(&mut hasher);
-    Some(ConfiguredSource {
-        source: Arc::new(ProblemSource { name: source, problems }),
-        kind: name,
-        trust: SourceTrust::Full,
-        durability: None,
-        poll_interval: None,
-        fingerprint: hasher.finish(),
-    })
+    let source = Arc::new(ProblemSource::with_problems(source, problems));
+    Some(ConfiguredSource::new(source, name, SourceTrust::Full, hasher.finish()))
 }
 
 /// Reports each change of the store's rejected rows; never returns.
@@ -176,8 +183,7 @@ impl Source for ProblemSource {
         &self.name
     }
     fn list_offers(&self) -> BoxFuture<'_, Result<SourceListing, SourceError>> {
-        let problems = self.problems.clone();
-        Box::pin(async { Ok(SourceListing { problems, ..SourceListing::default() }) })
+        Box::pin(async { self.listing.clone() })
     }
     fn wait_for_change(&self, _: SourceRevision) -> BoxFuture<'_, SourceRevision> {
         Box::pin(std::future::pending())

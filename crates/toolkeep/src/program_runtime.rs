@@ -73,8 +73,15 @@ pub(crate) fn build_programs(
     options: &LaunchOptions,
     components: ProgramComponents<'_>,
 ) -> Arc<Programs> {
-    let ProgramComponents { gateway, records, pending_calls, store, keys, sandboxes: cages, clock } =
-        components;
+    let ProgramComponents {
+        gateway,
+        records,
+        pending_calls,
+        store,
+        keys,
+        sandboxes,
+        clock,
+    } = components;
     let variable = |name: &str| options.load_options.environment.get(name);
     let mode = match variable(CHAIN_MODE_VARIABLE) {
         Some("dep") => ExecutionMode::Dependency,
@@ -90,7 +97,7 @@ pub(crate) fn build_programs(
         pending_calls,
         store: Arc::new(store),
         principal_resolver: Arc::clone(keys) as _,
-        interpreter: Arc::new(WorkerInterpreter(Arc::new(WorkerPool::new(Arc::clone(cages))))),
+        interpreter: Arc::new(WorkerInterpreter(Arc::new(WorkerPool::new(Arc::clone(sandboxes))))),
         clock,
         default_mode: mode,
         parallel_mutations: variable(PARALLEL_MUTATIONS_VARIABLE).is_some_and(is_enabled),

@@ -17,6 +17,14 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of checks between two retention runs.
 const CHECKS_PER_RETENTION: u32 = 60;
 
+/// Where signed checkpoints are written.
+pub(crate) struct CheckpointFiles {
+    /// The folder of the record.
+    pub(crate) records_dir: PathBuf,
+    /// A second file, on another disk.
+    pub(crate) mirror: Option<PathBuf>,
+}
+
 /// Handle of the maintenance thread, which signs checkpoints and waits for the disk.
 pub(crate) struct RecordMaintenance {
     worker: Arc<MaintenanceWorker>,
@@ -50,10 +58,11 @@ impl RecordMaintenance {
     pub(crate) fn new(
         ledger: Arc<FileLedger>,
         key: CheckpointSigningKey,
-        (dir, mirror): (PathBuf, Option<PathBuf>),
+        files: CheckpointFiles,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let signer = Mutex::new(CheckpointPublisher::new(key, dir, mirror.clone()));
+        let CheckpointFiles { records_dir, mirror } = files;
+        let signer = Mutex::new(CheckpointPublisher::new(key, records_dir, mirror.clone()));
         let work = MaintenanceWorker {
             ledger,
             signer,

@@ -9,13 +9,12 @@ use std::time::Duration;
 use builtins::{
     BuiltinSource, RuffLinter, SandboxProvider, SearchEngine, WebEndpoint, WebEndpoints,
 };
-use builtins_llm::Language;
+use builtins_llm::LanguageTools;
 use egress::EgressClient;
 use intake::ConfiguredSource;
 use oauth_client::OAuthDependencies;
 use programs::Programs;
 use sandbox::process::{CommandSpec, EnvValue, ProcessLauncher};
-use source_layers::ToolSelection;
 use source_layers::{RedactedSource, RetrySource};
 use source_mcp::{McpSource, ServerLimits, StdioConnector, TraitOverrides};
 use source_modules::{HttpModuleOptions, HttpModuleSource, ManifestCache};
@@ -34,13 +33,12 @@ use super::internal_tools;
 use super::mcp_endpoint;
 use super::node_cluster::NodeCluster;
 use super::plugin_sources::PluginSources;
-use super::problem_reports::{self, ConfigReport};
+use super::problem_reports::{self, ConfigReport, ProblemSource};
 use super::source_redaction;
-use super::unavailable_source::UnavailableSource;
 use super::upstream_credentials::SourceCredential;
 use config::{
     BuiltinsConfig, Config, Environment, McpCommandConfig, SearchEngineConfig, SourceConfig,
-    SourceKind, ToolSet,
+    SourceKind,
 };
 
 /// Interval at which a module's manifest is polled; `source list` shows a failed module after this
@@ -54,7 +52,7 @@ pub(crate) struct SourceFactory {
     pub(crate) server_dirs: ServerPaths,
     pub(crate) sandboxes: Arc<SandboxProvider>,
     /// The tools that compare texts, with the worker of their model.
-    pub(crate) language_tools: Language,
+    pub(crate) language_tools: LanguageTools,
     pub(crate) manifest_cache: Arc<ManifestCache>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) environment: Arc<Environment>,
@@ -84,8 +82,8 @@ struct InstalledTools {
 }
 
 impl SourceFactory {
-    /// Builds all sources in the order of precedence for short names: configured sources, built-in
-    /// tools, nodes. Nodes register themselves and must not shadow an existing tool.
+    /// Builds all sources in the order of precedence for short names: configured sources, plugins,
+    /// built-in tools, nodes. Nodes register themselves and must not shadow an existing tool.
     pub(crate) fn build_sources(&self, config: &Config) -> Vec<ConfiguredSource> {
         let dependencies = builtins::ToolDependencies {
             file_roots: file_roots::open_file_roots(config, &self.server_dirs),
@@ -96,9 +94,9 @@ impl SourceFactory {
             ruff: Some(RuffLinter::in_folders(&self.sandboxes, self.program_dirs())),
             restrictions: config.builtins.tools.clone(),
         };
-        let math_tools = builtins_math::all(&self.clock, self.artifacts.clone());
+        let math_tools = builtins_math::math_tools(&self.clock, self.artifacts.clone());
         let symbolic_tools = builtins_symbolic::symbolic_tools(&self.sandboxes);
-        let Language { tools, problem, .. } = &self.language_tools;
+        let LanguageTools { tools, problem, .. } = &self.language_tools;
         // The description names the model, so a new model changes the fingerprint.
         let model = tools.first().map(|builtin| builtin.tool.description.clone());
         let builtins = BuiltinSource::new(&self.clock, &dependencies)
@@ -118,14 +116,12 @@ impl SourceFactory {
                 model,
             )),
         };
-        let builtins = ConfiguredSource {
-            source: Arc::new(builtins),
-            kind: tool::names::BUILTIN_SOURCE,
-            trust: SourceTrust::Full,
-            durability: None,
-            poll_interval: None,
-            fingerprint: installed.fingerprint,
-        };
+        let builtins = ConfiguredSource::new(
+            Arc::new(builtins),
+            tool::names::BUILTIN_SOURCE,
+            SourceTrust::Full,
+            installed.fingerprint,
+        );
         let configured = config.sources.iter().map(|source| self.build_source(source, &installed));
         let config_problems = self.config_report.to_source();
         let rejected_rows = problem_reports::store_problems(&self.rejected_rows.borrow());
@@ -206,7 +202,7 @@ impl SourceFactory {
                 let http = http.with_redaction(source_redaction::source_redaction(config));
                 Arc::new(McpSource::with_http(config.name.clone(), mcp_options(config), http))
             }
-            Err(problem) => Arc::new(UnavailableSource::new(config.name.clone(), problem)),
+            Err(problem) => Arc::new(ProblemSource::unavailable(config.name.clone(), problem)),
         }
     }
 
@@ -219,7 +215,7 @@ impl SourceFactory {
                 let place = url.split(['?', '#']).next().unwrap_or_default();
                 let problem = Problem::new(place, error.to_string())
                     .with_help("correct the URL of the module in the configuration");
-                Arc::new(UnavailableSource::new(config.name.clone(), problem))
+                Arc::new(ProblemSource::unavailable(config.name.clone(), problem))
             }
         }
     }
@@ -269,9 +265,9 @@ fn module_options(url: &str, config: &SourceConfig) -> HttpModuleOptions {
         is_slow: config.is_slow,
         bearer_token: config.credential.clone(),
         timeout: Some(config.timeout),
-        read_only: tool_selection(&config.read_only),
-        idempotent: tool_selection(&config.idempotent),
-        callable_by_programs: tool_selection(&config.callable_by_programs),
+        read_only: config.read_only.clone(),
+        idempotent: config.idempotent.clone(),
+        callable_by_programs: config.callable_by_programs.clone(),
         ..HttpModuleOptions::new(config.name.clone(), url)
     }
 }
@@ -304,12 +300,12 @@ pub(crate) fn hash_value(value: &impl Hash) -> u64 {
 
 fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
     let overrides = TraitOverrides {
-        read_only: tool_selection(&config.read_only),
-        idempotent: tool_selection(&config.idempotent),
-        callable_by_programs: tool_selection(&config.callable_by_programs),
+        read_only: config.read_only.clone(),
+        idempotent: config.idempotent.clone(),
+        callable_by_programs: config.callable_by_programs.clone(),
         timeout: Some(config.timeout),
         trusts_annotations: config.mcp_tools.trust_annotations,
-        destructive: config.mcp_tools.destructive.as_ref().map(tool_selection),
+        destructive: config.mcp_tools.destructive.clone(),
         disabled_tools: config.mcp_tools.disabled_tools.clone(),
         enabled_tools: config.mcp_tools.enabled_tools.clone(),
         ..TraitOverrides::default()
@@ -320,14 +316,6 @@ fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
         ..ServerLimits::default()
     };
     source_mcp::McpOptions { overrides, limits, ..source_mcp::McpOptions::default() }
-}
-
-fn tool_selection(tools: &ToolSet) -> ToolSelection {
-    match tools {
-        ToolSet::All => ToolSelection::All,
-        ToolSet::Named(names) if names.is_empty() => ToolSelection::None,
-        ToolSet::Named(names) => ToolSelection::Names(names.clone()),
-    }
 }
 
 pub(crate) fn process_spec(command: &McpCommandConfig) -> CommandSpec {

@@ -55,14 +55,14 @@ const DENIED: &[(&str, &str)] = &[
 /// Names that end as a participle does and are none, or are a contract's own word.
 const NOUNS: &[&str] = &["embed", "feed", "need", "seed", "speed", "generated", "specialized"];
 
-/// How a first doc line does not begin.
-const BEGINNINGS: &[&str] = &["What", "Who", "The same"];
+/// Beginnings that a first doc line must not have.
+const DENIED_BEGINNINGS: &[&str] = &["What", "Who", "The same"];
 
-/// Fewest words of a first doc line.
-const FEWEST: usize = 4;
+/// Minimum number of words of a first doc line.
+const MIN_WORDS: usize = 4;
 
-/// Most types of one name in the workspace.
-const MOST: usize = 4;
+/// Maximum number of types of one name in the workspace.
+const MAX_SAME_NAME: usize = 4;
 
 /// Type names that are an idiom of Rust.
 const IDIOMS: &[&str] = &["Error", "Result"];
@@ -81,39 +81,42 @@ pub(super) fn check_names(sources: &[RustSource<'_>]) -> Vec<TidyFinding> {
     let product: Vec<&RustSource<'_>> =
         sources.iter().filter(|source| is_product(source)).collect();
     let types: Vec<Declaration<'_>> =
-        product.iter().flat_map(|source| declarations(source)).collect();
+        product.iter().flat_map(|source| list_declarations(source)).collect();
     let mut findings: Vec<TidyFinding> =
         product.iter().filter_map(|source| check_module(source)).collect();
-    findings.extend(types.iter().filter(|found| found.is_public).filter_map(public_type));
+    findings.extend(types.iter().filter(|found| found.is_public).filter_map(check_public_type));
     findings.extend(sources.iter().filter_map(check_module_line));
     findings.extend(product.iter().flat_map(|source| check_item_lines(source)));
-    findings.extend(repeated(&types));
+    findings.extend(find_repeated_types(&types));
     findings
 }
 
-/// Whether it has code of a crate, or of this program, that is no test.
+/// Whether the file has code of a crate, or of this program, that is no test.
 fn is_product(source: &RustSource<'_>) -> bool {
     source.path.contains("src/") && source.product_lines().next().is_some()
 }
 
 fn check_module(source: &RustSource<'_>) -> Option<TidyFinding> {
     let name = source.path.rsplit('/').next()?.strip_suffix(".rs")?;
-    let what = format!("the module `{name}` is named by {}", denied(name)?);
+    let what = format!("the module `{name}` is named by {}", denial_reason(name)?);
     Some(TidyFinding::new(source.path, 0, what, "name it by the noun of what it holds"))
 }
 
-fn public_type(found: &Declaration<'_>) -> Option<TidyFinding> {
+fn check_public_type(found: &Declaration<'_>) -> Option<TidyFinding> {
     let rest = found.name.strip_prefix(char::is_uppercase)?;
     if rest.contains(char::is_uppercase) {
         return None;
     }
-    let what =
-        format!("the type `{}` is named by {}", found.name, denied(&found.name.to_lowercase())?);
+    let what = format!(
+        "the type `{}` is named by {}",
+        found.name,
+        denial_reason(&found.name.to_lowercase())?
+    );
     Some(TidyFinding::new(found.path, found.line, what, "name it by the noun of what it is"))
 }
 
-/// What is wrong with a name that is one word.
-fn denied(word: &str) -> Option<&'static str> {
+/// Returns the reason why a single word is no name, if there is one.
+fn denial_reason(word: &str) -> Option<&'static str> {
     if NOUNS.contains(&word) {
         return None;
     }
@@ -123,7 +126,7 @@ fn denied(word: &str) -> Option<&'static str> {
     listed.map(|(why, _)| *why).or_else(|| participle.then_some("a participle"))
 }
 
-fn declarations<'a>(source: &'a RustSource<'_>) -> Vec<Declaration<'a>> {
+fn list_declarations<'a>(source: &'a RustSource<'_>) -> Vec<Declaration<'a>> {
     let found = |(line, text): (usize, &'a str)| {
         let (rest, is_public) = without_visibility(text.trim_start());
         let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
@@ -141,7 +144,7 @@ fn declarations<'a>(source: &'a RustSource<'_>) -> Vec<Declaration<'a>> {
     source.product_lines().filter_map(found).collect()
 }
 
-/// What follows `pub` or `pub(…)`, and whether one of them was there.
+/// Splits off `pub` or `pub(…)`; the flag says whether one of them was there.
 fn without_visibility(text: &str) -> (&str, bool) {
     let Some(rest) = text.strip_prefix("pub") else { return (text, false) };
     let rest = match rest.strip_prefix('(') {
@@ -151,15 +154,15 @@ fn without_visibility(text: &str) -> (&str, bool) {
     rest.strip_prefix(' ').map_or((text, false), |rest| (rest, true))
 }
 
-/// Type names that stand for too many types, each at its first declaration.
-fn repeated(types: &[Declaration<'_>]) -> Vec<TidyFinding> {
+/// Finds type names that stand for too many types, each at its first declaration.
+fn find_repeated_types(types: &[Declaration<'_>]) -> Vec<TidyFinding> {
     let mut by_name: BTreeMap<&str, Vec<&Declaration<'_>>> = BTreeMap::new();
     for found in types.iter().filter(|found| !IDIOMS.contains(&found.name)) {
         by_name.entry(found.name).or_default().push(found);
     }
     let finding = |(name, all): (&str, Vec<&Declaration<'_>>)| {
-        let first = all.first().filter(|_| all.len() > MOST)?;
-        let what = format!("`{name}` is the name of {} types, at most {MOST}", all.len());
+        let first = all.first().filter(|_| all.len() > MAX_SAME_NAME)?;
+        let what = format!("`{name}` is the name of {} types, at most {MAX_SAME_NAME}", all.len());
         let mut others: Vec<&str> = all.iter().skip(1).map(|found| found.path).collect();
         others.dedup();
         let fix = format!("say of what each is one; the others are in {}", others.join(", "));
@@ -176,7 +179,8 @@ fn check_module_line(source: &RustSource<'_>) -> Option<TidyFinding> {
 
 fn check_first_line(source: &RustSource<'_>, index: usize, line: &str) -> Option<TidyFinding> {
     let fix = "say in the present tense what the item is or does";
-    unclear(line.trim()).map(|problem| TidyFinding::new(source.path, index + 1, problem, fix))
+    describe_unclear_line(line.trim())
+        .map(|problem| TidyFinding::new(source.path, index + 1, problem, fix))
 }
 
 /// Checks the first doc lines of public items.
@@ -217,16 +221,17 @@ fn is_public_item<'a>(code: impl Iterator<Item = &'a str>) -> bool {
     false
 }
 
-fn unclear(line: &str) -> Option<String> {
+fn describe_unclear_line(line: &str) -> Option<String> {
     let begins = |beginning: &&&str| {
         let rest = line.strip_prefix(**beginning);
         rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    if let Some(beginning) = BEGINNINGS.iter().find(begins) {
+    if let Some(beginning) = DENIED_BEGINNINGS.iter().find(begins) {
         return Some(format!("the first doc line begins with `{beginning}`"));
     }
     let words = line.split_whitespace().count();
-    (words < FEWEST).then(|| format!("the first doc line has {words} words, at least {FEWEST}"))
+    (words < MIN_WORDS)
+        .then(|| format!("the first doc line has {words} words, at least {MIN_WORDS}"))
 }
 
 #[cfg(test)]

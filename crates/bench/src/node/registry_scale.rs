@@ -8,6 +8,7 @@ use egress::{EgressClient, EgressOptions};
 use intake::{ConfiguredSource, SourceSupervisor, SupervisorTimeouts};
 use nodes::{NodeAddresses, PersistentNodeRegistry};
 use store::MemoryStore;
+use tool::clock::duration_millis;
 use tool::node_registry::{NodeAccess, NodeRegistry as _, NodeTool};
 use tool::{Clock, Json, MonotonicTime, Org, Source, SourceTrust, WallTime};
 
@@ -38,7 +39,7 @@ struct ProcessClock(Instant);
 impl Clock for ProcessClock {
     fn wall_now(&self) -> WallTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        WallTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        WallTime(duration_millis(since))
     }
     fn monotonic_now(&self) -> MonotonicTime {
         MonotonicTime(self.0.elapsed())
@@ -60,14 +61,8 @@ pub(super) async fn measure_registry(sizes: &NodeRunSize) -> Result<RegistryResu
     let before = resident();
     let clock: Arc<dyn Clock> = Arc::new(ProcessClock(Instant::now()));
     let registry = build_registry(sizes, &clock).await?;
-    let sourced = |source| ConfiguredSource {
-        source: source as Arc<dyn Source>,
-        kind: "node",
-        trust: SourceTrust::Full,
-        durability: None,
-        poll_interval: None,
-        fingerprint: 0,
-    };
+    let sourced =
+        |source| ConfiguredSource::new(source as Arc<dyn Source>, "node", SourceTrust::Full, 0);
     let sources = registry.node_sources().into_iter().map(sourced).collect();
     let intake = SourceSupervisor::start_sources(
         Org::default(),

@@ -57,7 +57,7 @@ const REPORT_HEAD: &str = "\
 
 Written by `cargo xtask bench plugins --write`; not by hand. A call is the whole request at the REST door, on a
 connection of its own, from the first byte to the last of the answer, with its checks and its record; the code
-runs in a whole cage. Of warm calls the time that the function took by its own clock is taken off and stands
+runs in a `whole` sandbox. Of warm calls the time that the function took by its own clock is taken off and stands
 beside. A process is started when its plugin is loaded, so the first call finds it there.
 ";
 

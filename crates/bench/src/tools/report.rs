@@ -25,7 +25,7 @@ impl ToolRow {
         Self { label: what.into(), ours, python: none(), ratio: none(), goal }
     }
 
-    pub(super) fn compared(
+    pub(super) fn comparison_row(
         label: String,
         toolkeep_time: Duration,
         python_time: Duration,
@@ -43,7 +43,7 @@ impl ToolRow {
         }
     }
 
-    pub(super) fn single(label: &str, toolkeep_time: Duration, limit: Duration) -> Self {
+    pub(super) fn limit_row(label: &str, toolkeep_time: Duration, limit: Duration) -> Self {
         Self::new(
             label,
             format_ms(toolkeep_time),

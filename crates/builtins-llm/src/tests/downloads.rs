@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::download::{Hub, PinnedFile, PinnedModel, Progress};
 use crate::embedding_model::InstalledModel;
-use crate::tests::cages;
+use crate::tests::sandboxes;
 use crate::tests::small_model::{Shape, tokenizer, weights};
 
 const REVISION: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -124,7 +124,7 @@ async fn install(server: &Server, models: &std::path::Path) -> Result<InstalledM
         assert!(at.received <= at.size && (last.0 != at.file || at.received >= last.1), "{at:?}");
         last = (at.file.to_owned(), at.received);
     };
-    hub.install(&model(), (models, &cages()), &mut progress).await
+    hub.install(&model(), (models, &sandboxes()), &mut progress).await
 }
 
 fn names(models: &std::path::Path) -> Vec<String> {
@@ -156,12 +156,12 @@ async fn another_file_is_not_installed_and_not_kept() {
     other[last] ^= 1;
     let mut long = weights(Shape::PUBLIC);
     long.push(0);
-    for (wrong, says) in [(other, "must have"), (long, "limit")] {
+    for (wrong, says) in [(other, "has the SHA-256"), (long, "limit")] {
         let server = serve([(weights_path(), Page::Whole(wrong)), tokenizer_page()]).await;
         let why = install(&server, models.path()).await.unwrap_err();
         let fine = why.contains(says) || why.contains("more than the");
         assert!(fine && why.contains("model_quantized.onnx"), "{why}");
-        assert!(InstalledModel::locate_model(models.path(), &cages()).is_none());
+        assert!(InstalledModel::locate_model(models.path(), &sandboxes()).is_none());
     }
     // Control: the same place accepts the right file and does not resume a wrong one.
     let server =
@@ -176,7 +176,7 @@ async fn a_download_that_breaks_off_is_continued() {
     let server = serve([(weights_path(), Page::Broken(all.clone(), 100)), tokenizer_page()]).await;
     let why = install(&server, models.path()).await.unwrap_err();
     assert!(why.contains("ended early") && why.contains("100 of"), "{why}");
-    assert!(InstalledModel::locate_model(models.path(), &cages()).is_none());
+    assert!(InstalledModel::locate_model(models.path(), &sandboxes()).is_none());
     install(&server, models.path()).await.unwrap();
     let asked = server.asked.lock().unwrap().clone();
     assert_eq!(asked[..2], [(weights_path(), None), (weights_path(), Some(100))]);
@@ -209,7 +209,7 @@ async fn a_redirect_stays_at_the_mirror_or_leads_to_a_public_address() {
     assert!(why.contains("blocked") && why.contains("127.0.0.1"), "{why}");
     assert!(
         other.asked.lock().unwrap().is_empty()
-            && InstalledModel::locate_model(models.path(), &cages()).is_none()
+            && InstalledModel::locate_model(models.path(), &sandboxes()).is_none()
     );
 }
 
@@ -223,7 +223,11 @@ async fn what_is_missing_is_named_and_the_model_before_stays() {
     let why = install(&empty, models.path()).await.unwrap_err();
     assert!(why.contains("404") && why.contains("model_quantized.onnx"), "{why}");
     assert!(
-        InstalledModel::locate_model(models.path(), &cages()).unwrap().load_model().await.is_ok()
+        InstalledModel::locate_model(models.path(), &sandboxes())
+            .unwrap()
+            .load_model()
+            .await
+            .is_ok()
     );
     let egress = EgressClient::new(EgressOptions::default()).unwrap();
     for wrong in ["ftp://x", "no address", "http://x/?a=b"] {
@@ -233,7 +237,7 @@ async fn what_is_missing_is_named_and_the_model_before_stays() {
 
 #[test]
 fn the_pinned_model_has_a_commit_and_checksums() {
-    let model = PinnedModel::shipped();
+    let model = PinnedModel::all_minilm();
     let is_hex =
         |text: &str, length| text.len() == length && text.bytes().all(|it| it.is_ascii_hexdigit());
     assert!(is_hex(&model.revision, 40));

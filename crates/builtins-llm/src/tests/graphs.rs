@@ -2,15 +2,15 @@
 
 use crate::embedding_model::{InstalledModel, install_model};
 use crate::embedding_vector::cosine_similarity;
-use crate::model_worker::message;
-use crate::tests::cages;
+use crate::model_worker::describe_error;
+use crate::tests::sandboxes;
 use crate::tests::small_model::{Costs, Shape, WIDTH, write};
 
 async fn installed(shape: Shape) -> Result<InstalledModel, String> {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(&from.path().join("small-export"), shape);
-    let found = install_model(&from.path().join("small-export"), to.path(), &cages()).await?;
-    found.load_model().await.map_err(message)?;
+    let found = install_model(&from.path().join("small-export"), to.path(), &sandboxes()).await?;
+    found.load_model().await.map_err(describe_error)?;
     Ok(found)
 }
 
@@ -87,11 +87,11 @@ async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_the
         .unwrap();
     // Folder of earlier versions, without a facts file.
     write(&to.path().join("all-MiniLM-L6-v2"), Shape::PUBLIC);
-    let earlier = InstalledModel::locate_model(to.path(), &cages()).unwrap();
+    let earlier = InstalledModel::locate_model(to.path(), &sandboxes()).unwrap();
     assert_eq!(earlier.facts().label(), "all-MiniLM-L6-v2, 384 dimensions");
-    assert!(message(earlier.load_model().await.unwrap_err()).contains("the model has 4"));
+    assert!(describe_error(earlier.load_model().await.unwrap_err()).contains("the model has 4"));
     for _ in 0..2 {
-        let found = install_model(&repository, to.path(), &cages()).await.unwrap();
+        let found = install_model(&repository, to.path(), &sandboxes()).await.unwrap();
         assert_eq!(found.facts().name, "org-model");
         let vectors = found.embed_texts(&["a cat", "kitten"]).await.unwrap();
         assert!(cosine_similarity(&vectors[0], &vectors[1]) > 0.9);
@@ -105,11 +105,11 @@ async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_the
 async fn a_name_in_the_facts_is_a_name_alone() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(from.path(), Shape::PUBLIC);
-    let found = install_model(from.path(), to.path(), &cages()).await.unwrap();
+    let found = install_model(from.path(), to.path(), &sandboxes()).await.unwrap();
     let lie = r#"{"name": "x. Ignore\nall <b>", "dimensions": 4}"#;
     std::fs::write(found.folder().join("model.json"), lie).unwrap();
     assert_eq!(
-        InstalledModel::locate_model(to.path(), &cages()).unwrap().facts().label(),
+        InstalledModel::locate_model(to.path(), &sandboxes()).unwrap().facts().label(),
         "x.Ignoreallb, 4 dimensions"
     );
 }

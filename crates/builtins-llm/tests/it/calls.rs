@@ -30,7 +30,7 @@ pub(crate) fn given() -> PathBuf {
 pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_language-launch");
 
 /// Sandboxes for the worker.
-pub(crate) fn cages() -> Arc<SandboxProvider> {
+pub(crate) fn sandboxes() -> Arc<SandboxProvider> {
     let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
     Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces))
 }
@@ -38,14 +38,14 @@ pub(crate) fn cages() -> Arc<SandboxProvider> {
 /// Returns the tools with the model, installed as the CLI does it.
 pub(crate) async fn tools() -> (tempfile::TempDir, Vec<BuiltinTool>) {
     let home = tempfile::tempdir().unwrap();
-    builtins_llm::install_model(&given(), home.path(), &cages()).await.unwrap();
-    let tools = builtins_llm::all(home.path(), &cages()).await.tools;
+    builtins_llm::install_model(&given(), home.path(), &sandboxes()).await.unwrap();
+    let tools = builtins_llm::language_tools(home.path(), &sandboxes()).await.tools;
     (home, tools)
 }
 
 /// Returns the tools without an installed model.
 pub(crate) async fn first_day() -> Vec<BuiltinTool> {
-    builtins_llm::all(std::path::Path::new("/no-such-folder"), &cages()).await.tools
+    builtins_llm::language_tools(std::path::Path::new("/no-such-folder"), &sandboxes()).await.tools
 }
 
 pub(crate) async fn call(tools: &[BuiltinTool], name: &str, args: &Value) -> Outcome {

@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::context::{quiet_context, test_caller};
 use tool::CallContext;
 
-use crate::calls::{cages, call, given, tools, tried, value};
+use crate::calls::{call, given, sandboxes, tools, tried, value};
 use crate::examples::every_example_holds;
 
 #[tokio::test]
@@ -70,14 +70,14 @@ async fn categories_have_scores_and_the_shares_make_one() {
 async fn what_is_installed_is_there_again_and_can_be_replaced() {
     let home = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let found = builtins_llm::install_model(&given(), home.path(), &cages()).await.unwrap();
+        let found = builtins_llm::install_model(&given(), home.path(), &sandboxes()).await.unwrap();
         assert!(found.folder().join("model.onnx").is_file());
     }
-    let found = builtins_llm::InstalledModel::locate_model(home.path(), &cages()).unwrap();
+    let found = builtins_llm::InstalledModel::locate_model(home.path(), &sandboxes()).unwrap();
     assert_eq!(found.embed_texts(&["a"]).await.unwrap()[0].len(), 384);
     // An invalid file is reported when it is needed, and affects nothing else.
     std::fs::write(found.folder().join("model.onnx"), b"broken").unwrap();
-    let broken = builtins_llm::InstalledModel::locate_model(home.path(), &cages()).unwrap();
+    let broken = builtins_llm::InstalledModel::locate_model(home.path(), &sandboxes()).unwrap();
     assert!(broken.load_model().await.unwrap_err().into_message().contains("model.onnx"));
 }
 
@@ -98,7 +98,7 @@ async fn the_worker_has_the_model_in_memory_and_this_process_has_not() {
     {
         std::fs::copy(given().join(from), place.join(name)).unwrap();
     }
-    let tools = builtins_llm::all(home.path(), &cages()).await.tools;
+    let tools = builtins_llm::language_tools(home.path(), &sandboxes()).await.tools;
     let (caller, took) = (test_caller(), OnceLock::new());
     let context = CallContext { sandbox_usage: Some(&took), ..quiet_context(&caller) };
     let before = resident();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use testkit::installed_programs::installed_file;
 
-use crate::calls::{cages, given};
+use crate::calls::{given, sandboxes};
 
 fn authority(args: &[&str], input: &Value) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/vectors.py");
@@ -28,7 +28,7 @@ fn authority(args: &[&str], input: &Value) -> Value {
 async fn vectors_are_those_of_onnxruntime() {
     let models = given();
     let home = tempfile::tempdir().unwrap();
-    let installed = builtins_llm::install_model(&models, home.path(), &cages()).await.unwrap();
+    let installed = builtins_llm::install_model(&models, home.path(), &sandboxes()).await.unwrap();
     let tokenizer = std::fs::read(installed.folder().join("tokenizer.json")).unwrap();
     let weights = std::fs::read(installed.folder().join("model.onnx")).unwrap();
     // For the token ids, which the worker does not return.

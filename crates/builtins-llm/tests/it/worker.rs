@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use builtins::{SandboxProvider, WorkerCounts, WorkerError, WorkerJob};
-use builtins_llm::{Language, install_model};
+use builtins_llm::{LanguageTools, install_model};
 use bytes::Bytes;
 use sandbox::SandboxLevel;
 use sandbox::process::ProcessLauncher;
@@ -19,20 +19,20 @@ use tool::executor::CancelSignal;
 use tool::{BoxFuture, CallContext, Caller, ErrorCode, ExecuteError, Outcome};
 use tool_manifest::BuiltinTool;
 
-use crate::calls::{BIN, cages, call, tried, value};
+use crate::calls::{BIN, call, sandboxes, tried, value};
 use crate::small_model::{Costs, Shape, write};
 
 /// Returns the tools with a model of a few words, with the costs of `shape`.
-async fn tools(shape: Shape) -> (tempfile::TempDir, Language) {
+async fn tools(shape: Shape) -> (tempfile::TempDir, LanguageTools) {
     let home = tempfile::tempdir().unwrap();
     write(&home.path().join("given"), shape);
-    install_model(&home.path().join("given"), home.path(), &cages()).await.unwrap();
-    let language = builtins_llm::all(home.path(), &cages()).await;
+    install_model(&home.path().join("given"), home.path(), &sandboxes()).await.unwrap();
+    let language = builtins_llm::language_tools(home.path(), &sandboxes()).await;
     assert_eq!(language.problem, None);
     (home, language)
 }
 
-fn counts(language: &Language) -> WorkerCounts {
+fn counts(language: &LanguageTools) -> WorkerCounts {
     language.model.as_ref().unwrap().process().counts()
 }
 
@@ -52,7 +52,7 @@ impl CancelSignal for Token {
 }
 
 /// Cancels a call of `text` once its request is in the worker.
-async fn cancelled(language: &Language, text: &str) -> Result<Outcome, ExecuteError> {
+async fn cancelled(language: &LanguageTools, text: &str) -> Result<Outcome, ExecuteError> {
     let (caller, token) = (test_caller(), Token(CancellationToken::new()));
     let context = CallContext { cancel: &token, ..quiet_context(&caller) };
     let args = json!({ "text": text });
@@ -99,7 +99,7 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
     write(&home.path().join("embedding"), Shape { costs: Costs::AtLoad, ..Shape::PUBLIC });
     let facts = json!({ "name": "small", "dimensions": 4 });
     std::fs::write(home.path().join("embedding/model.json"), facts.to_string()).unwrap();
-    let language = builtins_llm::all(home.path(), &cages()).await;
+    let language = builtins_llm::language_tools(home.path(), &sandboxes()).await;
     let first = embedded(&language.tools, "cat").await;
     assert!(first.is_error && value(&first).as_str().unwrap().contains("memory"), "{first:?}");
     let (caller, args) = (test_caller(), json!({ "text": "cat" }));
@@ -113,7 +113,9 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
         let busy = again().await.unwrap_err();
         assert_eq!(busy.code, ErrorCode::Busy);
         assert!(busy.message.contains("the last 1 starts of the worker failed"), "{busy:?}");
-        assert!(busy.message.contains("memory") && busy.message.ends_with("again in 1 s"));
+        assert!(
+            busy.message.contains("memory") && busy.message.ends_with("it is restarted in 1 s")
+        );
     }
     assert_eq!(counts(&language).starts, 1);
     // Later one is started, and the next delay is longer.
@@ -126,7 +128,7 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
     // Such a model is not installed.
     let given = home.path().join("embedding");
     let to = tempfile::tempdir().unwrap();
-    let why = install_model(&given, to.path(), &cages()).await.unwrap_err();
+    let why = install_model(&given, to.path(), &sandboxes()).await.unwrap_err();
     assert!(
         why.contains("model.onnx: the worker that tested it ended: it exceeded its memory"),
         "{why}"
@@ -138,7 +140,7 @@ async fn a_worker_that_dies_at_each_start_is_started_ever_less_often() {
 async fn a_model_that_is_refused_is_refused_for_good_and_starts_one_worker() {
     let (home, _) = tools(Shape::PUBLIC).await;
     std::fs::write(home.path().join("embedding/model.onnx"), b"broken").unwrap();
-    let language = builtins_llm::all(home.path(), &cages()).await;
+    let language = builtins_llm::language_tools(home.path(), &sandboxes()).await;
     for _ in 0..3 {
         let told = embedded(&language.tools, "cat").await;
         assert!(told.is_error && value(&told).as_str().unwrap().contains("model.onnx"), "{told:?}");
@@ -159,7 +161,7 @@ async fn the_worker_opens_no_file_reaches_no_net_and_starts_nothing() {
     assert!(!embedded(&language.tools, "cat").await.is_error);
     assert_eq!(counts(&language), WorkerCounts { starts: 1, requests: 2 });
     // Control: all attempts succeed without the sandbox.
-    #[expect(clippy::disallowed_methods, reason = "the control is a program without a cage")]
+    #[expect(clippy::disallowed_methods, reason = "the control is a program without a sandbox")]
     let control = std::process::Command::new(BIN).arg("__escape").output().unwrap();
     let all = [
         "reads a file",
@@ -327,7 +329,7 @@ async fn without_a_sandbox_word_vectors_answer_and_say_so() {
     let (home, _) = tools(Shape::PUBLIC).await;
     let launcher = ProcessLauncher::new("/bin/false".into(), Vec::new());
     let none = Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces));
-    let language = builtins_llm::all(home.path(), &none).await;
+    let language = builtins_llm::language_tools(home.path(), &none).await;
     assert!(language.model.is_none());
     let problem = language.problem.unwrap();
     assert_eq!(problem.location, "language model given, 4 dimensions");

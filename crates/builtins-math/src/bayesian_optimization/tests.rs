@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::work::tests::{answer, fault, outcome, short};
+use crate::tool_execution::tests::{answer, fault, outcome, short};
 
 const BRANIN: &str = "(x1 - 5.1 / (4 * pi**2) * x0**2 + 5 / pi * x0 - 6)**2 + 10 * (1 - 1 / (8 * pi)) * cos(x0) + 10";
 

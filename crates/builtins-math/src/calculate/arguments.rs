@@ -92,16 +92,16 @@ impl CallArguments {
     }
 
     /// Returns an integer of any size.
-    pub(super) fn whole(&self, name: &str) -> Result<num_bigint::BigInt> {
+    pub(super) fn integer(&self, name: &str) -> Result<num_bigint::BigInt> {
         let value = self.value(name)?;
         value
-            .whole()
+            .as_integer()
             .ok_or_else(|| format!("`{name}` must be a whole number, found {}", value.kind()))
     }
 
     /// Returns an integer of at least 0.
-    pub(super) fn natural(&self, name: &str) -> Result<num_bigint::BigInt> {
-        let number = self.whole(name)?;
+    pub(super) fn nonnegative_integer(&self, name: &str) -> Result<num_bigint::BigInt> {
+        let number = self.integer(name)?;
         if number.sign() == num_bigint::Sign::Minus {
             return Err(format!("`{name}` must be at least 0"));
         }

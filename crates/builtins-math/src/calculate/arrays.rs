@@ -31,36 +31,36 @@ pub(super) fn overflow_error() -> String {
 }
 
 impl NumpyArray {
-    pub(super) fn of(data: ArrayData) -> Self {
+    pub(super) fn from_data(data: ArrayData) -> Self {
         Self { scalar: false, data }
     }
 
-    pub(super) fn one(data: ArrayData) -> Self {
+    pub(super) fn scalar(data: ArrayData) -> Self {
         Self { scalar: true, data }
     }
 
     /// Creates a float scalar.
     pub(super) fn float(number: f64) -> PythonValue {
-        PythonValue::Array(Self::one(ArrayData::Float(vec![number])))
+        PythonValue::Array(Self::scalar(ArrayData::Float(vec![number])))
     }
 
     /// Creates an integer scalar.
     pub(super) fn int(number: i64) -> PythonValue {
-        PythonValue::Array(Self::one(ArrayData::Int(vec![number])))
+        PythonValue::Array(Self::scalar(ArrayData::Int(vec![number])))
     }
 
     /// Creates a boolean scalar.
     pub(super) fn bool(truth: bool) -> PythonValue {
-        PythonValue::Array(Self::one(ArrayData::Bool(vec![truth])))
+        PythonValue::Array(Self::scalar(ArrayData::Bool(vec![truth])))
     }
 
     /// Converts numbers and lists of numbers, as `np.asarray(value)` does.
     pub(super) fn from_value(value: &PythonValue) -> Result<Self, String> {
         match value {
             PythonValue::Array(array) => Ok(array.clone()),
-            PythonValue::Bool(truth) => Ok(Self::one(ArrayData::Bool(vec![*truth]))),
-            PythonValue::Int(number) => Ok(Self::one(ArrayData::Int(vec![to_i64(number)?]))),
-            PythonValue::Float(number) => Ok(Self::one(ArrayData::Float(vec![*number]))),
+            PythonValue::Bool(truth) => Ok(Self::scalar(ArrayData::Bool(vec![*truth]))),
+            PythonValue::Int(number) => Ok(Self::scalar(ArrayData::Int(vec![to_i64(number)?]))),
+            PythonValue::Float(number) => Ok(Self::scalar(ArrayData::Float(vec![*number]))),
             PythonValue::List(items) => Self::from_items(items),
             other => Err(format!("expected a number or a list of numbers, found {}", other.kind())),
         }
@@ -84,7 +84,7 @@ impl NumpyArray {
         } else {
             ArrayData::Bool(parts.iter().flat_map(Self::bools).collect())
         };
-        Ok(Self::of(data))
+        Ok(Self::from_data(data))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -138,11 +138,11 @@ impl NumpyArray {
     }
 
     /// Returns the elements with these indices, in an array of the same type.
-    pub(super) fn picked(&self, indices: &[usize]) -> Self {
+    pub(super) fn take_elements(&self, indices: &[usize]) -> Self {
         fn of<T: Copy>(items: &[T], indices: &[usize]) -> Vec<T> {
             indices.iter().filter_map(|index| items.get(*index).copied()).collect()
         }
-        Self::of(match &self.data {
+        Self::from_data(match &self.data {
             ArrayData::Bool(items) => ArrayData::Bool(of(items, indices)),
             ArrayData::Int(items) => ArrayData::Int(of(items, indices)),
             ArrayData::Float(items) => ArrayData::Float(of(items, indices)),
@@ -168,7 +168,7 @@ pub(super) fn operand_arrays(
     let float = is_float(left) || is_float(right);
     let one = |value: &PythonValue| match value {
         PythonValue::Int(number) if float => {
-            Ok(NumpyArray::one(ArrayData::Float(vec![big_integer::to_float(number)?])))
+            Ok(NumpyArray::scalar(ArrayData::Float(vec![big_integer::to_float(number)?])))
         }
         other => NumpyArray::from_value(other),
     };

@@ -12,7 +12,7 @@ pub(super) const MAX_BITS: u64 = 14_284;
 type Result<T> = std::result::Result<T, String>;
 
 /// Returns `number` if it is within the limit.
-pub(super) fn bounded(number: BigInt) -> Result<BigInt> {
+pub(super) fn check_digits(number: BigInt) -> Result<BigInt> {
     if number.bits() > MAX_BITS { Err(too_large()) } else { Ok(number) }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn to_float(number: &BigInt) -> Result<f64> {
 }
 
 /// Truncates a finite float to an integer.
-pub(super) fn truncated(number: f64) -> Result<BigInt> {
+pub(super) fn truncate_float(number: f64) -> Result<BigInt> {
     BigInt::from_f64(number.trunc())
         .ok_or_else(|| format!("`{number}` cannot be converted to a whole number"))
 }
@@ -44,7 +44,7 @@ pub(super) fn power(base: &BigInt, exponent: &BigInt) -> Result<BigInt> {
     if (base.bits() - 1).saturating_mul(u64::from(exponent)) > MAX_BITS {
         return Err(too_large());
     }
-    bounded(base.pow(exponent))
+    check_digits(base.pow(exponent))
 }
 
 /// Computes the factorial `n!`.
@@ -64,7 +64,7 @@ pub(super) fn permutations(n: &BigInt, k: &BigInt) -> Result<BigInt> {
     // At most as many factors above 1 as bits are allowed, so this ends early.
     let mut factor = n - k + 1_u8;
     while &factor <= n {
-        value = bounded(value * &factor)?;
+        value = check_digits(value * &factor)?;
         factor += 1_u8;
     }
     Ok(value)
@@ -78,7 +78,7 @@ pub(super) fn combinations(n: &BigInt, k: &BigInt) -> Result<BigInt> {
     let k = k.clone().min(n - k);
     // The result is at least 2^k.
     let k = k.to_u64().filter(|k| *k <= MAX_BITS).ok_or_else(too_large)?;
-    (0..k).try_fold(BigInt::one(), |value, i| bounded(value * (n - i) / (i + 1)))
+    (0..k).try_fold(BigInt::one(), |value, i| check_digits(value * (n - i) / (i + 1)))
 }
 
 /// Computes `left / right`, rounded once. `right` must not be 0.

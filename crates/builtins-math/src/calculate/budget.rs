@@ -28,47 +28,53 @@ impl EvalBudget {
     ///
     /// # Errors
     /// Describes for the model if there are too many.
-    pub(super) fn elements(&mut self, count: usize) -> Result<(), String> {
+    pub(super) fn charge_elements(&mut self, count: usize) -> Result<(), String> {
         if count > MAX_ELEMENTS {
             return Err(format!("a list has {count} elements; the maximum is {MAX_ELEMENTS}"));
         }
-        self.spend((count as u64).saturating_mul(ELEMENT))
+        self.charge_units((count as u64).saturating_mul(ELEMENT))
     }
 
     /// Charges one more element for a list that has `count`.
-    pub(super) fn push(&mut self, count: usize) -> Result<(), String> {
+    pub(super) fn charge_push(&mut self, count: usize) -> Result<(), String> {
         if count >= MAX_ELEMENTS {
-            return self.elements(count + 1);
+            return self.charge_elements(count + 1);
         }
-        self.spend(ELEMENT)
+        self.charge_units(ELEMENT)
     }
 
     /// Charges the evaluation of one node.
-    pub(super) fn node(&mut self) -> Result<(), String> {
-        self.spend(NODE)
+    pub(super) fn charge_node(&mut self) -> Result<(), String> {
+        self.charge_units(NODE)
     }
 
     /// Charges an array of this many elements.
-    pub(super) fn vector(&mut self, count: usize) -> Result<(), String> {
+    pub(super) fn charge_array(&mut self, count: usize) -> Result<(), String> {
         if count > MAX_ELEMENTS {
-            return self.elements(count);
+            return self.charge_elements(count);
         }
-        self.spend((count as u64).saturating_mul(WORD))
+        self.charge_units((count as u64).saturating_mul(WORD))
     }
 
     /// Charges this many copies of a value.
-    pub(super) fn copies(&mut self, value: &PythonValue, count: usize) -> Result<(), String> {
-        self.spend(value.size().saturating_mul(WORD).saturating_mul(count as u64))
+    pub(super) fn charge_copies(
+        &mut self,
+        value: &PythonValue,
+        count: usize,
+    ) -> Result<(), String> {
+        self.charge_units(value.size().saturating_mul(WORD).saturating_mul(count as u64))
     }
 
     /// Charges a product, quotient or power of these integers.
-    pub(super) fn product(&mut self, left: &BigInt, right: &BigInt) -> Result<(), String> {
+    pub(super) fn charge_product(&mut self, left: &BigInt, right: &BigInt) -> Result<(), String> {
         let limbs = |number: &BigInt| number.bits() / 64 + 1;
-        self.spend(limbs(left).saturating_mul(limbs(right)) + WORD * (limbs(left) + limbs(right)))
+        self.charge_units(
+            limbs(left).saturating_mul(limbs(right)) + WORD * (limbs(left) + limbs(right)),
+        )
     }
 
     /// Charges this many units of the budget.
-    pub(super) fn spend(&mut self, units: u64) -> Result<(), String> {
+    pub(super) fn charge_units(&mut self, units: u64) -> Result<(), String> {
         let left = self.0.checked_sub(units);
         self.0 = left.ok_or("the expression is too expensive; use fewer elements or digits")?;
         Ok(())

@@ -13,32 +13,36 @@ use super::{floats, operators};
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes `left op right`, of which at least one is an array.
-pub(super) fn binary(
+pub(super) fn apply_binary(
     op: Operator,
     left: &PythonValue,
     right: &PythonValue,
     budget: &mut EvalBudget,
 ) -> Result<PythonValue> {
     let (left, right) = operand_arrays(left, right)?;
-    budget.vector(common_length(&left, &right)?)?;
+    budget.charge_array(common_length(&left, &right)?)?;
     let truths = matches!((&left.data, &right.data), (ArrayData::Bool(_), ArrayData::Bool(_)));
     let float = left.is_float() || right.is_float() || matches!(op, Operator::Div);
     match op {
         Operator::MatMult => super::numpy_reductions::dot(&left, &right),
-        Operator::Add | Operator::BitOr if truths => bools(&left, &right, |a, b| a || b),
-        Operator::Mult | Operator::BitAnd if truths => bools(&left, &right, |a, b| a && b),
+        Operator::Add | Operator::BitOr if truths => {
+            apply_as_booleans(&left, &right, |a, b| a || b)
+        }
+        Operator::Mult | Operator::BitAnd if truths => {
+            apply_as_booleans(&left, &right, |a, b| a && b)
+        }
         Operator::Sub if truths => Err("`-` does not take truth values; use np.logical_xor".into()),
-        _ if float => reals(&left, &right, real(op)?),
-        _ => wholes(&left, &right, |a, b| whole(op, a, b)),
+        _ if float => apply_as_floats(&left, &right, real(op)?),
+        _ => apply_as_integers(&left, &right, |a, b| whole(op, a, b)),
     }
 }
 
 /// Returns the float implementation of an operator.
 fn real(op: Operator) -> Result<fn(f64, f64) -> Result<f64>> {
     Ok(match op {
-        Operator::Add => |a, b| floats::checked(a + b, &[a, b]),
-        Operator::Sub => |a, b| floats::checked(a - b, &[a, b]),
-        Operator::Mult => |a, b| floats::checked(a * b, &[a, b]),
+        Operator::Add => |a, b| floats::check_result(a + b, &[a, b]),
+        Operator::Sub => |a, b| floats::check_result(a - b, &[a, b]),
+        Operator::Mult => |a, b| floats::check_result(a * b, &[a, b]),
         Operator::Div => |a, b| divided(a / b, a, b),
         Operator::FloorDiv => |a, b| divided(floats::floor_quotient(a, b), a, b),
         Operator::Mod => |a, b| divided(floats::remainder(a, b), a, b),
@@ -51,14 +55,14 @@ pub(super) fn power(base: f64, exponent: f64) -> Result<f64> {
     if base == 0.0 && exponent < 0.0 {
         return Err(DIVISION_BY_ZERO.to_owned());
     }
-    floats::checked(base.powf(exponent), &[base, exponent])
+    floats::check_result(base.powf(exponent), &[base, exponent])
 }
 
 fn divided(value: f64, left: f64, right: f64) -> Result<f64> {
     if right == 0.0 && !left.is_nan() {
         return Err(DIVISION_BY_ZERO.to_owned());
     }
-    floats::checked(value, &[left, right])
+    floats::check_result(value, &[left, right])
 }
 
 fn whole(op: Operator, a: i64, b: i64) -> Result<i64> {
@@ -100,7 +104,7 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
 }
 
 /// Applies `operation` to both operands as floats.
-pub(super) fn reals(
+pub(super) fn apply_as_floats(
     left: &NumpyArray,
     right: &NumpyArray,
     operation: impl Fn(f64, f64) -> Result<f64>,
@@ -112,7 +116,7 @@ pub(super) fn reals(
 }
 
 /// Applies `operation` to both operands as integers.
-pub(super) fn wholes(
+pub(super) fn apply_as_integers(
     left: &NumpyArray,
     right: &NumpyArray,
     operation: impl Fn(i64, i64) -> Result<i64>,
@@ -124,7 +128,7 @@ pub(super) fn wholes(
 }
 
 /// Applies `operation` to both operands as booleans.
-pub(super) fn bools(
+pub(super) fn apply_as_booleans(
     left: &NumpyArray,
     right: &NumpyArray,
     operation: impl Fn(bool, bool) -> bool,
@@ -170,7 +174,11 @@ pub(super) fn unary(op: UnaryOp, array: &NumpyArray) -> Result<PythonValue> {
 pub(super) fn compare(op: CmpOp, left: &PythonValue, right: &PythonValue) -> Result<PythonValue> {
     // An integer of any size may be compared with a 64-bit one.
     if !left.is_sequence() && !right.is_sequence() {
-        let order = operators::order_values(&left.plain(), &right.plain(), op.as_str())?;
+        let order = operators::order_values(
+            &left.to_python_number(),
+            &right.to_python_number(),
+            op.as_str(),
+        )?;
         let truth =
             order.map_or(matches!(op, CmpOp::NotEq), |order| operators::order_satisfies(op, order));
         return Ok(NumpyArray::bool(truth));

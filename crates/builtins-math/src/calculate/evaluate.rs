@@ -32,12 +32,12 @@ impl<'a> Evaluator<'a> {
         Self { text, budget: EvalBudget::new(), variables: Vec::new(), depth: 0 }
     }
 
-    pub(super) fn value(&mut self, expr: &Expr) -> Result<PythonValue> {
+    pub(super) fn evaluate_value(&mut self, expr: &Expr) -> Result<PythonValue> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.at(expr, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(self.error_at(expr, format!("nested deeper than {MAX_DEPTH} levels")));
         }
-        self.budget.node().map_err(|message| self.at(expr, message))?;
+        self.budget.charge_node().map_err(|message| self.error_at(expr, message))?;
         let value = self.node(expr);
         self.depth -= 1;
         value
@@ -46,7 +46,7 @@ impl<'a> Evaluator<'a> {
     fn node(&mut self, expr: &Expr) -> Result<PythonValue> {
         match expr {
             Expr::NumberLiteral(number) => {
-                self.literal(number).map_err(|message| self.at(expr, message))
+                self.literal(number).map_err(|message| self.error_at(expr, message))
             }
             Expr::BooleanLiteral(literal) => Ok(PythonValue::Bool(literal.value)),
             Expr::NoneLiteral(_) => Ok(PythonValue::None),
@@ -54,26 +54,26 @@ impl<'a> Evaluator<'a> {
             Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
             Expr::BinOp(operation) => self.operation(operation),
             Expr::UnaryOp(operation) => {
-                let value = self.value(&operation.operand)?;
+                let value = self.evaluate_value(&operation.operand)?;
                 let value = operators::apply_unary(operation.op, &value);
-                value.map_err(|message| self.at(expr, message))
+                value.map_err(|message| self.error_at(expr, message))
             }
             Expr::BoolOp(operation) => self.decision(operation.op, &operation.values),
             Expr::Compare(comparison) => self.comparison(comparison),
             Expr::If(choice) => {
-                let chosen = self.truth(&choice.test)?;
-                self.value(if chosen { &choice.body } else { &choice.orelse })
+                let chosen = self.evaluate_condition(&choice.test)?;
+                self.evaluate_value(if chosen { &choice.body } else { &choice.orelse })
             }
             Expr::List(list) => self.items(expr, &list.elts),
             Expr::Tuple(tuple) => self.items(expr, &tuple.elts),
             Expr::Subscript(subscript) => {
-                let value = self.value(&subscript.value)?;
+                let value = self.evaluate_value(&subscript.value)?;
                 self.subscript(&value, &subscript.slice)
             }
             Expr::ListComp(list) => self.comprehension(expr, &list.elt, &list.generators),
             Expr::Generator(list) => self.comprehension(expr, &list.elt, &list.generators),
             Expr::Call(call) => functions::evaluate_call(self, call),
-            other => Err(self.at(
+            other => Err(self.error_at(
                 other,
                 "calculate reads numbers, lists, operators, comparisons, `a if c else b`, \
                  comprehensions and calls of functions; use python_eval for more",
@@ -101,7 +101,7 @@ impl<'a> Evaluator<'a> {
                 let number = digits.and_then(|it| BigInt::parse_bytes(it.as_bytes(), radix));
                 number
                     .ok_or_else(|| format!("`{text}` is not a number"))
-                    .and_then(big_integer::bounded)
+                    .and_then(big_integer::check_digits)
                     .map(PythonValue::Int)
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Evaluator<'a> {
 
     fn named(&mut self, expr: &Expr) -> Result<PythonValue> {
         let Some(path) = names::parse_path(expr) else {
-            return Err(self.at(
+            return Err(self.error_at(
                 expr,
                 "attributes of values are not supported; call np.mean(x), \
                 np.sort(x), …",
@@ -118,13 +118,15 @@ impl<'a> Evaluator<'a> {
         if let Expr::Name(name) = expr {
             let variable = self.variables.iter().rev().find(|(own, _)| own == name.id.as_str());
             if let Some((_, value)) = variable {
-                self.budget.copies(value, 1).map_err(|message| self.at(expr, message))?;
+                self.budget
+                    .charge_copies(value, 1)
+                    .map_err(|message| self.error_at(expr, message))?;
                 return Ok(value.clone());
             }
         }
         names::constant_value(&path)
             .map(PythonValue::Float)
-            .ok_or_else(|| self.at(expr, names::unknown_value(&path)))
+            .ok_or_else(|| self.error_at(expr, names::unknown_value(&path)))
     }
 
     /// The tree of a long sum is as deep as the sum is long, so its left side is walked in a loop.
@@ -134,9 +136,9 @@ impl<'a> Evaluator<'a> {
             chain.push(inner);
         }
         let Some(first) = chain.last() else { return Ok(PythonValue::None) };
-        let mut left = self.value(&first.left)?;
+        let mut left = self.evaluate_value(&first.left)?;
         for operation in chain.into_iter().rev() {
-            let right = self.value(&operation.right)?;
+            let right = self.evaluate_value(&operation.right)?;
             let value = operators::apply_binary(operation.op, &left, &right, &mut self.budget);
             left = value.map_err(|message| self.at_operator(operation, message))?;
         }
@@ -146,8 +148,8 @@ impl<'a> Evaluator<'a> {
     fn decision(&mut self, op: BoolOp, operands: &[Expr]) -> Result<PythonValue> {
         let mut value = PythonValue::None;
         for operand in operands {
-            value = self.value(operand)?;
-            let truth = value.truth().map_err(|message| self.at(operand, message))?;
+            value = self.evaluate_value(operand)?;
+            let truth = value.truth().map_err(|message| self.error_at(operand, message))?;
             if truth == matches!(op, BoolOp::Or) {
                 break;
             }
@@ -156,14 +158,14 @@ impl<'a> Evaluator<'a> {
     }
 
     fn comparison(&mut self, comparison: &ExprCompare) -> Result<PythonValue> {
-        let mut left = self.value(&comparison.left)?;
+        let mut left = self.evaluate_value(&comparison.left)?;
         let mut value = PythonValue::Bool(true);
         for (op, operand) in comparison.ops.iter().zip(&comparison.comparators) {
-            let right = self.value(operand)?;
+            let right = self.evaluate_value(operand)?;
             let found = operators::compare_values(*op, &left, &right);
-            value = found.map_err(|message| self.at(operand, message))?;
+            value = found.map_err(|message| self.error_at(operand, message))?;
             let last = comparison.comparators.last().is_some_and(|it| std::ptr::eq(it, operand));
-            if last || !value.truth().map_err(|message| self.at(operand, message))? {
+            if last || !value.truth().map_err(|message| self.error_at(operand, message))? {
                 break;
             }
             left = right;
@@ -171,31 +173,37 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    pub(super) fn truth(&mut self, expr: &Expr) -> Result<bool> {
-        let value = self.value(expr)?;
-        value.truth().map_err(|message| self.at(expr, message))
+    pub(super) fn evaluate_condition(&mut self, expr: &Expr) -> Result<bool> {
+        let value = self.evaluate_value(expr)?;
+        value.truth().map_err(|message| self.error_at(expr, message))
     }
 
     fn items(&mut self, place: &Expr, exprs: &[Expr]) -> Result<PythonValue> {
-        self.budget.elements(exprs.len()).map_err(|message| self.at(place, message))?;
-        exprs.iter().map(|expr| self.value(expr)).collect::<Result<_>>().map(PythonValue::List)
+        self.budget
+            .charge_elements(exprs.len())
+            .map_err(|message| self.error_at(place, message))?;
+        exprs
+            .iter()
+            .map(|expr| self.evaluate_value(expr))
+            .collect::<Result<_>>()
+            .map(PythonValue::List)
     }
 
     fn subscript(&mut self, value: &PythonValue, index: &Expr) -> Result<PythonValue> {
         let found = if let Expr::Slice(slice) = index {
             let mut bound = |expr: &Option<Box<Expr>>| -> Result<Option<i64>> {
                 let Some(expr) = expr else { return Ok(None) };
-                let bound = self.value(expr)?.index("a bound");
-                bound.map(Some).map_err(|message| self.at(expr, message))
+                let bound = self.evaluate_value(expr)?.index("a bound");
+                bound.map(Some).map_err(|message| self.error_at(expr, message))
             };
             let (lower, upper) = (bound(&slice.lower)?, bound(&slice.upper)?);
             let slice = SliceBounds { lower, upper, step: bound(&slice.step)? };
             sequence::slice_list(value, slice, &mut self.budget)
         } else {
-            let index = self.value(index)?;
+            let index = self.evaluate_value(index)?;
             sequence::get_element(value, &index)
         };
-        found.map_err(|message| self.at(index, message))
+        found.map_err(|message| self.error_at(index, message))
     }
 
     fn comprehension(
@@ -217,18 +225,20 @@ impl<'a> Evaluator<'a> {
         found: &mut Vec<PythonValue>,
     ) -> Result<()> {
         let Some((first, inner)) = loops.split_first() else {
-            self.budget.push(found.len()).map_err(|message| self.at(place, message))?;
-            found.push(self.value(element)?);
+            self.budget
+                .charge_push(found.len())
+                .map_err(|message| self.error_at(place, message))?;
+            found.push(self.evaluate_value(element)?);
             return Ok(());
         };
-        let items = self.value(&first.iter)?.items();
-        let items = items.map_err(|message| self.at(&first.iter, message))?;
+        let items = self.evaluate_value(&first.iter)?.items();
+        let items = items.map_err(|message| self.error_at(&first.iter, message))?;
         for item in items {
             let count = self.variables.len();
             self.bind(&first.target, item)?;
             let mut wanted = true;
             for condition in &first.ifs {
-                wanted = wanted && self.truth(condition)?;
+                wanted = wanted && self.evaluate_condition(condition)?;
             }
             if wanted {
                 self.pass(place, element, inner, found)?;
@@ -242,22 +252,22 @@ impl<'a> Evaluator<'a> {
         match target {
             Expr::Name(name) => self.variables.push((name.id.as_str().to_owned(), value)),
             Expr::Tuple(tuple) => {
-                let items = value.items().map_err(|message| self.at(target, message))?;
+                let items = value.items().map_err(|message| self.error_at(target, message))?;
                 if items.len() != tuple.elts.len() {
                     let (found, wanted) = (items.len(), tuple.elts.len());
-                    return Err(self.at(target, format!("{found} values for {wanted} names")));
+                    return Err(self.error_at(target, format!("{found} values for {wanted} names")));
                 }
                 for (target, item) in tuple.elts.iter().zip(items) {
                     self.bind(target, item)?;
                 }
             }
-            other => return Err(self.at(other, "expected a name")),
+            other => return Err(self.error_at(other, "expected a name")),
         }
         Ok(())
     }
 
     /// Creates an error at the beginning of `expr`.
-    pub(super) fn at(&self, expr: &Expr, message: impl Into<String>) -> ExpressionError {
+    pub(super) fn error_at(&self, expr: &Expr, message: impl Into<String>) -> ExpressionError {
         let position = position(self.text, expr.range().start().to_usize());
         ExpressionError { message: message.into(), position }
     }

@@ -2,7 +2,7 @@
 
 /// Returns an error for a NaN or infinite result of valid inputs, as NumPy does under
 /// `seterr(all="raise")`.
-pub(super) fn checked(result: f64, inputs: &[f64]) -> Result<f64, String> {
+pub(super) fn check_result(result: f64, inputs: &[f64]) -> Result<f64, String> {
     if result.is_nan() && !inputs.iter().any(|input| input.is_nan()) {
         return Err("the result is not a real number".to_owned());
     }

@@ -35,15 +35,15 @@ enum FunctionKind {
 const ONE: FunctionSignature = FunctionSignature { parameters: &["x"], required: 1 };
 
 impl CalculateFunction {
-    pub(super) const fn real(name: &'static str, function: fn(f64) -> f64) -> Self {
+    pub(super) const fn from_real_function(name: &'static str, function: fn(f64) -> f64) -> Self {
         Self { name, signature: ONE, run: FunctionKind::RealFunction(function) }
     }
 
-    pub(super) const fn each(name: &'static str, function: fn(f64) -> f64) -> Self {
+    pub(super) const fn from_elementwise(name: &'static str, function: fn(f64) -> f64) -> Self {
         Self { name, signature: ONE, run: FunctionKind::ElementFunction(function) }
     }
 
-    pub(super) const fn body(
+    pub(super) const fn from_body(
         name: &'static str,
         parameters: &'static [&'static str],
         required: usize,
@@ -65,12 +65,12 @@ impl CalculateFunction {
             FunctionKind::Body(body) => body(arguments, budget),
             FunctionKind::RealFunction(of) => {
                 let number = arguments.float("x")?;
-                floats::checked(of(number), &[number]).map(PythonValue::Float)
+                floats::check_result(of(number), &[number]).map(PythonValue::Float)
             }
             FunctionKind::ElementFunction(of) => {
                 let array = arguments.array("x")?;
-                budget.vector(array.len())?;
-                let each = |number: f64| floats::checked(of(number), &[number]);
+                budget.charge_array(array.len())?;
+                let each = |number: f64| floats::check_result(of(number), &[number]);
                 let data = array.floats().into_iter().map(each).collect::<Result<_, _>>()?;
                 Ok(PythonValue::Array(NumpyArray {
                     scalar: array.scalar,
@@ -82,7 +82,7 @@ impl CalculateFunction {
 }
 
 /// Returns all functions of NumPy, from both files.
-pub(super) fn all_of_numpy() -> impl Iterator<Item = &'static CalculateFunction> {
+pub(super) fn numpy_functions() -> impl Iterator<Item = &'static CalculateFunction> {
     numpy_functions::FUNCTIONS.iter().chain(numpy_reductions::FUNCTIONS)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn find_function(module: Module, name: &str) -> Option<CalculateFunct
     match module {
         Module::Python => python_functions::FUNCTIONS.iter().find(named),
         Module::Math => math_functions::FUNCTIONS.iter().find(named),
-        Module::Numpy => all_of_numpy().find(named),
+        Module::Numpy => numpy_functions().find(named),
     }
     .copied()
 }
@@ -120,22 +120,22 @@ pub(super) fn evaluate_call(
     let function = &*call.func;
     let (path, mut positional) = resolve_callee(evaluator, function)?;
     if choose_function(&path, false).is_none() {
-        return Err(evaluator.at(function, names::unknown_function(&path)));
+        return Err(evaluator.error_at(function, names::unknown_function(&path)));
     }
     let mut keywords = Vec::new();
     for argument in &call.arguments.args {
         if let Expr::Starred(starred) = argument {
-            let items = evaluator.value(&starred.value)?.items();
-            positional.extend(items.map_err(|message| evaluator.at(argument, message))?);
+            let items = evaluator.evaluate_value(&starred.value)?.items();
+            positional.extend(items.map_err(|message| evaluator.error_at(argument, message))?);
         } else {
-            positional.push(evaluator.value(argument)?);
+            positional.push(evaluator.evaluate_value(argument)?);
         }
     }
     for keyword in &call.arguments.keywords {
         let Some(name) = &keyword.arg else {
-            return Err(evaluator.at(&keyword.value, "`**` is not supported in a call"));
+            return Err(evaluator.error_at(&keyword.value, "`**` is not supported in a call"));
         };
-        keywords.push((name.as_str().to_owned(), evaluator.value(&keyword.value)?));
+        keywords.push((name.as_str().to_owned(), evaluator.evaluate_value(&keyword.value)?));
     }
     let lists = positional.iter().any(PythonValue::is_sequence);
     let found = choose_function(&path, lists).ok_or_else(|| names::unknown_function(&path));
@@ -144,11 +144,11 @@ pub(super) fn evaluate_call(
         let arguments = CallArguments::bind(&label, found.signature, positional, keywords)?;
         let value = found.call_with(&arguments, &mut evaluator.budget)?;
         if let PythonValue::Int(number) = &value {
-            evaluator.budget.product(number, &BigInt::ZERO)?;
+            evaluator.budget.charge_product(number, &BigInt::ZERO)?;
         }
         Ok(value)
     });
-    value.map_err(|message| evaluator.at(function, message))
+    value.map_err(|message| evaluator.error_at(function, message))
 }
 
 /// Returns the function's name, and the value if it is a method of one.
@@ -160,13 +160,13 @@ fn resolve_callee<'e>(
         return Ok((path, Vec::new()));
     }
     let Expr::Attribute(attribute) = function else {
-        return Err(evaluator.at(function, "only named functions can be called"));
+        return Err(evaluator.error_at(function, "only named functions can be called"));
     };
-    let value = evaluator.value(&attribute.value)?;
+    let value = evaluator.evaluate_value(&attribute.value)?;
     let name = attribute.attr.as_str();
     if !matches!(value, PythonValue::Array(_)) {
         let message = format!("{} has no method `{name}` here; write np.{name}(…)", value.kind());
-        return Err(evaluator.at(function, message));
+        return Err(evaluator.error_at(function, message));
     }
     let name = name.to_owned();
     Ok((FunctionPath { module: Some(Module::Numpy), name, prefix: "" }, vec![value]))

@@ -113,7 +113,7 @@ pub(super) fn unknown_function(path: &FunctionPath<'_>) -> String {
     };
     let known = match path.module {
         Some(Module::Math) => names(&mut math_functions::FUNCTIONS.iter()),
-        Some(Module::Numpy) => names(&mut functions::all_of_numpy()),
+        Some(Module::Numpy) => names(&mut functions::numpy_functions()),
         _ => format!(
             "{}; and those of math. and np., such as sqrt, median and clip",
             names(&mut python_functions::FUNCTIONS.iter())
@@ -135,7 +135,7 @@ fn unknown_message(path: &FunctionPath<'_>, known: &str) -> String {
     let all = python_functions::FUNCTIONS
         .iter()
         .chain(math_functions::FUNCTIONS)
-        .chain(functions::all_of_numpy());
+        .chain(functions::numpy_functions());
     let names = all.map(|function| function.name).chain(constants);
     match tool::find_nearest_name(&path.name, names) {
         Some(near) => format!("unknown name `{path}`; did you mean `{near}`?"),

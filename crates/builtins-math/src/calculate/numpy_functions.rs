@@ -1,9 +1,10 @@
-//! NumPy functions that apply to each element, and those that create arrays.
+//! NumPy functions that apply to each element, and the table of all that are no reductions.
 
 use num_integer::Integer as _;
 use ruff_python_ast::Operator;
 
 use super::arguments::CallArguments;
+use super::array_creation::{arange, filled, linspace};
 use super::arrays::{
     ArrayData, NumpyArray, common_length, element, operand_arrays, overflow_error,
 };
@@ -17,99 +18,117 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Elementwise and array-creating functions; reductions are in `numpy_reductions`.
 pub(super) const FUNCTIONS: &[CalculateFunction] = &[
-    CalculateFunction::each("sqrt", f64::sqrt),
-    CalculateFunction::each("cbrt", f64::cbrt),
-    CalculateFunction::each("exp", f64::exp),
-    CalculateFunction::each("exp2", f64::exp2),
-    CalculateFunction::each("expm1", f64::exp_m1),
-    CalculateFunction::each("log", f64::ln),
-    CalculateFunction::each("log2", f64::log2),
-    CalculateFunction::each("log10", f64::log10),
-    CalculateFunction::each("log1p", f64::ln_1p),
-    CalculateFunction::each("sin", f64::sin),
-    CalculateFunction::each("cos", f64::cos),
-    CalculateFunction::each("tan", f64::tan),
-    CalculateFunction::each("arcsin", f64::asin),
-    CalculateFunction::each("arccos", f64::acos),
-    CalculateFunction::each("arctan", f64::atan),
-    CalculateFunction::each("asin", f64::asin),
-    CalculateFunction::each("acos", f64::acos),
-    CalculateFunction::each("atan", f64::atan),
-    CalculateFunction::each("sinh", f64::sinh),
-    CalculateFunction::each("cosh", f64::cosh),
-    CalculateFunction::each("tanh", f64::tanh),
-    CalculateFunction::each("arcsinh", libm::asinh),
-    CalculateFunction::each("arccosh", libm::acosh),
-    CalculateFunction::each("arctanh", libm::atanh),
-    CalculateFunction::each("asinh", libm::asinh),
-    CalculateFunction::each("acosh", libm::acosh),
-    CalculateFunction::each("atanh", libm::atanh),
-    CalculateFunction::each("deg2rad", f64::to_radians),
-    CalculateFunction::each("rad2deg", f64::to_degrees),
-    CalculateFunction::each("radians", f64::to_radians),
-    CalculateFunction::each("degrees", f64::to_degrees),
-    CalculateFunction::each("fabs", f64::abs),
-    CalculateFunction::each("rint", f64::round_ties_even),
-    CalculateFunction::body("floor", &["x"], 1, |it, _| integral(it, f64::floor)),
-    CalculateFunction::body("ceil", &["x"], 1, |it, _| integral(it, f64::ceil)),
-    CalculateFunction::body("trunc", &["x"], 1, |it, _| integral(it, f64::trunc)),
-    CalculateFunction::body("fix", &["x"], 1, |it, _| integral(it, f64::trunc)),
-    CalculateFunction::body("abs", &["x"], 1, |it, _| absolute(&it.array("x")?)),
-    CalculateFunction::body("absolute", &["x"], 1, |it, _| absolute(&it.array("x")?)),
-    CalculateFunction::body("sign", &["x"], 1, |it, _| sign(&it.array("x")?)),
-    CalculateFunction::body("round", &["a", "decimals"], 1, |it, _| round(it)),
-    CalculateFunction::body("around", &["a", "decimals"], 1, |it, _| round(it)),
-    CalculateFunction::body("square", &["x"], 1, |it, budget| {
+    CalculateFunction::from_elementwise("sqrt", f64::sqrt),
+    CalculateFunction::from_elementwise("cbrt", f64::cbrt),
+    CalculateFunction::from_elementwise("exp", f64::exp),
+    CalculateFunction::from_elementwise("exp2", f64::exp2),
+    CalculateFunction::from_elementwise("expm1", f64::exp_m1),
+    CalculateFunction::from_elementwise("log", f64::ln),
+    CalculateFunction::from_elementwise("log2", f64::log2),
+    CalculateFunction::from_elementwise("log10", f64::log10),
+    CalculateFunction::from_elementwise("log1p", f64::ln_1p),
+    CalculateFunction::from_elementwise("sin", f64::sin),
+    CalculateFunction::from_elementwise("cos", f64::cos),
+    CalculateFunction::from_elementwise("tan", f64::tan),
+    CalculateFunction::from_elementwise("arcsin", f64::asin),
+    CalculateFunction::from_elementwise("arccos", f64::acos),
+    CalculateFunction::from_elementwise("arctan", f64::atan),
+    CalculateFunction::from_elementwise("asin", f64::asin),
+    CalculateFunction::from_elementwise("acos", f64::acos),
+    CalculateFunction::from_elementwise("atan", f64::atan),
+    CalculateFunction::from_elementwise("sinh", f64::sinh),
+    CalculateFunction::from_elementwise("cosh", f64::cosh),
+    CalculateFunction::from_elementwise("tanh", f64::tanh),
+    CalculateFunction::from_elementwise("arcsinh", libm::asinh),
+    CalculateFunction::from_elementwise("arccosh", libm::acosh),
+    CalculateFunction::from_elementwise("arctanh", libm::atanh),
+    CalculateFunction::from_elementwise("asinh", libm::asinh),
+    CalculateFunction::from_elementwise("acosh", libm::acosh),
+    CalculateFunction::from_elementwise("atanh", libm::atanh),
+    CalculateFunction::from_elementwise("deg2rad", f64::to_radians),
+    CalculateFunction::from_elementwise("rad2deg", f64::to_degrees),
+    CalculateFunction::from_elementwise("radians", f64::to_radians),
+    CalculateFunction::from_elementwise("degrees", f64::to_degrees),
+    CalculateFunction::from_elementwise("fabs", f64::abs),
+    CalculateFunction::from_elementwise("rint", f64::round_ties_even),
+    CalculateFunction::from_body("floor", &["x"], 1, |it, _| integral(it, f64::floor)),
+    CalculateFunction::from_body("ceil", &["x"], 1, |it, _| integral(it, f64::ceil)),
+    CalculateFunction::from_body("trunc", &["x"], 1, |it, _| integral(it, f64::trunc)),
+    CalculateFunction::from_body("fix", &["x"], 1, |it, _| integral(it, f64::trunc)),
+    CalculateFunction::from_body("abs", &["x"], 1, |it, _| absolute(&it.array("x")?)),
+    CalculateFunction::from_body("absolute", &["x"], 1, |it, _| absolute(&it.array("x")?)),
+    CalculateFunction::from_body("sign", &["x"], 1, |it, _| sign(&it.array("x")?)),
+    CalculateFunction::from_body("round", &["a", "decimals"], 1, |it, _| round(it)),
+    CalculateFunction::from_body("around", &["a", "decimals"], 1, |it, _| round(it)),
+    CalculateFunction::from_body("square", &["x"], 1, |it, budget| {
         let x = PythonValue::Array(it.array("x")?);
-        elementwise::binary(Operator::Mult, &x, &x, budget)
+        elementwise::apply_binary(Operator::Mult, &x, &x, budget)
     }),
-    CalculateFunction::body("negative", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("negative", &["x"], 1, |it, _| {
         elementwise::unary(ruff_python_ast::UnaryOp::USub, &it.array("x")?)
     }),
-    CalculateFunction::body("add", &["x1", "x2"], 2, |it, b| operation(it, Operator::Add, b)),
-    CalculateFunction::body("subtract", &["x1", "x2"], 2, |it, b| operation(it, Operator::Sub, b)),
-    CalculateFunction::body("multiply", &["x1", "x2"], 2, |it, b| operation(it, Operator::Mult, b)),
-    CalculateFunction::body("divide", &["x1", "x2"], 2, |it, b| operation(it, Operator::Div, b)),
-    CalculateFunction::body("true_divide", &["x1", "x2"], 2, |it, b| {
+    CalculateFunction::from_body("add", &["x1", "x2"], 2, |it, b| operation(it, Operator::Add, b)),
+    CalculateFunction::from_body("subtract", &["x1", "x2"], 2, |it, b| {
+        operation(it, Operator::Sub, b)
+    }),
+    CalculateFunction::from_body("multiply", &["x1", "x2"], 2, |it, b| {
+        operation(it, Operator::Mult, b)
+    }),
+    CalculateFunction::from_body("divide", &["x1", "x2"], 2, |it, b| {
         operation(it, Operator::Div, b)
     }),
-    CalculateFunction::body("floor_divide", &["x1", "x2"], 2, |it, b| {
+    CalculateFunction::from_body("true_divide", &["x1", "x2"], 2, |it, b| {
+        operation(it, Operator::Div, b)
+    }),
+    CalculateFunction::from_body("floor_divide", &["x1", "x2"], 2, |it, b| {
         operation(it, Operator::FloorDiv, b)
     }),
-    CalculateFunction::body("mod", &["x1", "x2"], 2, |it, b| operation(it, Operator::Mod, b)),
-    CalculateFunction::body("remainder", &["x1", "x2"], 2, |it, b| operation(it, Operator::Mod, b)),
-    CalculateFunction::body("power", &["x1", "x2"], 2, |it, b| operation(it, Operator::Pow, b)),
-    CalculateFunction::body("fmod", &["x1", "x2"], 2, |it, _| fmod(it)),
-    CalculateFunction::body("bitwise_xor", &["x1", "x2"], 2, |it, _| {
+    CalculateFunction::from_body("mod", &["x1", "x2"], 2, |it, b| operation(it, Operator::Mod, b)),
+    CalculateFunction::from_body("remainder", &["x1", "x2"], 2, |it, b| {
+        operation(it, Operator::Mod, b)
+    }),
+    CalculateFunction::from_body("power", &["x1", "x2"], 2, |it, b| {
+        operation(it, Operator::Pow, b)
+    }),
+    CalculateFunction::from_body("fmod", &["x1", "x2"], 2, |it, _| fmod(it)),
+    CalculateFunction::from_body("bitwise_xor", &["x1", "x2"], 2, |it, _| {
         whole_pair(it, |a, b| Ok(a ^ b))
     }),
-    CalculateFunction::body("gcd", &["x1", "x2"], 2, |it, _| {
+    CalculateFunction::from_body("gcd", &["x1", "x2"], 2, |it, _| {
         whole_pair(it, |a, b| {
             if a == i64::MIN || b == i64::MIN { Err(overflow_error()) } else { Ok(a.gcd(&b)) }
         })
     }),
-    CalculateFunction::body("lcm", &["x1", "x2"], 2, |it, _| whole_pair(it, least_multiple)),
-    CalculateFunction::body("hypot", &["x1", "x2"], 2, |it, _| float_pair(it, f64::hypot)),
-    CalculateFunction::body("arctan2", &["x1", "x2"], 2, |it, _| float_pair(it, f64::atan2)),
-    CalculateFunction::body("atan2", &["x1", "x2"], 2, |it, _| float_pair(it, f64::atan2)),
-    CalculateFunction::body("copysign", &["x1", "x2"], 2, |it, _| float_pair(it, f64::copysign)),
-    CalculateFunction::body("maximum", &["x1", "x2"], 2, |it, _| picked(it, true)),
-    CalculateFunction::body("minimum", &["x1", "x2"], 2, |it, _| picked(it, false)),
-    CalculateFunction::body("clip", &["a", "a_min", "a_max"], 1, |it, _| clip(it)),
-    CalculateFunction::body("where", &["condition", "x", "y"], 3, choose),
-    CalculateFunction::body("isclose", &["a", "b", "rtol", "atol"], 2, |it, _| close(it)),
-    CalculateFunction::body("isnan", &["x"], 1, |it, _| test(it, f64::is_nan)),
-    CalculateFunction::body("isinf", &["x"], 1, |it, _| test(it, f64::is_infinite)),
-    CalculateFunction::body("isfinite", &["x"], 1, |it, _| test(it, f64::is_finite)),
-    CalculateFunction::body("logical_not", &["x"], 1, |it, _| test(it, |x| x == 0.0)),
-    CalculateFunction::body("logical_and", &["x1", "x2"], 2, |it, _| truths(it, |a, b| a && b)),
-    CalculateFunction::body("logical_or", &["x1", "x2"], 2, |it, _| truths(it, |a, b| a || b)),
-    CalculateFunction::body("logical_xor", &["x1", "x2"], 2, |it, _| truths(it, |a, b| a != b)),
-    CalculateFunction::body("array", &["object"], 1, |it, _| {
+    CalculateFunction::from_body("lcm", &["x1", "x2"], 2, |it, _| whole_pair(it, least_multiple)),
+    CalculateFunction::from_body("hypot", &["x1", "x2"], 2, |it, _| float_pair(it, f64::hypot)),
+    CalculateFunction::from_body("arctan2", &["x1", "x2"], 2, |it, _| float_pair(it, f64::atan2)),
+    CalculateFunction::from_body("atan2", &["x1", "x2"], 2, |it, _| float_pair(it, f64::atan2)),
+    CalculateFunction::from_body("copysign", &["x1", "x2"], 2, |it, _| {
+        float_pair(it, f64::copysign)
+    }),
+    CalculateFunction::from_body("maximum", &["x1", "x2"], 2, |it, _| picked(it, true)),
+    CalculateFunction::from_body("minimum", &["x1", "x2"], 2, |it, _| picked(it, false)),
+    CalculateFunction::from_body("clip", &["a", "a_min", "a_max"], 1, |it, _| clip(it)),
+    CalculateFunction::from_body("where", &["condition", "x", "y"], 3, choose),
+    CalculateFunction::from_body("isclose", &["a", "b", "rtol", "atol"], 2, |it, _| close(it)),
+    CalculateFunction::from_body("isnan", &["x"], 1, |it, _| test(it, f64::is_nan)),
+    CalculateFunction::from_body("isinf", &["x"], 1, |it, _| test(it, f64::is_infinite)),
+    CalculateFunction::from_body("isfinite", &["x"], 1, |it, _| test(it, f64::is_finite)),
+    CalculateFunction::from_body("logical_not", &["x"], 1, |it, _| test(it, |x| x == 0.0)),
+    CalculateFunction::from_body("logical_and", &["x1", "x2"], 2, |it, _| {
+        truths(it, |a, b| a && b)
+    }),
+    CalculateFunction::from_body("logical_or", &["x1", "x2"], 2, |it, _| truths(it, |a, b| a || b)),
+    CalculateFunction::from_body("logical_xor", &["x1", "x2"], 2, |it, _| {
+        truths(it, |a, b| a != b)
+    }),
+    CalculateFunction::from_body("array", &["object"], 1, |it, _| {
         it.array("object").map(PythonValue::Array)
     }),
-    CalculateFunction::body("asarray", &["a"], 1, |it, _| it.array("a").map(PythonValue::Array)),
-    CalculateFunction::body("float64", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("asarray", &["a"], 1, |it, _| {
+        it.array("a").map(PythonValue::Array)
+    }),
+    CalculateFunction::from_body("float64", &["x"], 1, |it, _| {
         it.array("x").map(|it| {
             PythonValue::Array(NumpyArray {
                 scalar: it.scalar,
@@ -117,19 +136,19 @@ pub(super) const FUNCTIONS: &[CalculateFunction] = &[
             })
         })
     }),
-    CalculateFunction::body("int64", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("int64", &["x"], 1, |it, _| {
         it.array("x").map(|it| {
             PythonValue::Array(NumpyArray { scalar: it.scalar, data: ArrayData::Int(it.ints()) })
         })
     }),
-    CalculateFunction::body("linspace", &["start", "stop", "num", "endpoint"], 2, linspace),
-    CalculateFunction::body("arange", &["start", "stop", "step"], 1, arange),
-    CalculateFunction::body("zeros", &["shape"], 1, |it, budget| filled(it, 0.0, budget)),
-    CalculateFunction::body("ones", &["shape"], 1, |it, budget| filled(it, 1.0, budget)),
+    CalculateFunction::from_body("linspace", &["start", "stop", "num", "endpoint"], 2, linspace),
+    CalculateFunction::from_body("arange", &["start", "stop", "step"], 1, arange),
+    CalculateFunction::from_body("zeros", &["shape"], 1, |it, budget| filled(it, 0.0, budget)),
+    CalculateFunction::from_body("ones", &["shape"], 1, |it, budget| filled(it, 1.0, budget)),
 ];
 
 fn operation(it: &CallArguments, op: Operator, budget: &mut EvalBudget) -> Result<PythonValue> {
-    elementwise::binary(op, it.value("x1")?, it.value("x2")?, budget)
+    elementwise::apply_binary(op, it.value("x1")?, it.value("x2")?, budget)
 }
 
 fn arrays(it: &CallArguments) -> Result<(NumpyArray, NumpyArray)> {
@@ -138,7 +157,7 @@ fn arrays(it: &CallArguments) -> Result<(NumpyArray, NumpyArray)> {
 
 fn float_pair(it: &CallArguments, of: fn(f64, f64) -> f64) -> Result<PythonValue> {
     let (left, right) = arrays(it)?;
-    elementwise::reals(&left, &right, |a, b| floats::checked(of(a, b), &[a, b]))
+    elementwise::apply_as_floats(&left, &right, |a, b| floats::check_result(of(a, b), &[a, b]))
 }
 
 fn whole_pair(it: &CallArguments, of: impl Fn(i64, i64) -> Result<i64>) -> Result<PythonValue> {
@@ -146,7 +165,7 @@ fn whole_pair(it: &CallArguments, of: impl Fn(i64, i64) -> Result<i64>) -> Resul
     if left.is_float() || right.is_float() {
         return Err("expected whole numbers, found floats".to_owned());
     }
-    elementwise::wholes(&left, &right, of)
+    elementwise::apply_as_integers(&left, &right, of)
 }
 
 fn least_multiple(a: i64, b: i64) -> Result<i64> {
@@ -162,15 +181,17 @@ fn least_multiple(a: i64, b: i64) -> Result<i64> {
 
 fn truths(it: &CallArguments, of: impl Fn(bool, bool) -> bool) -> Result<PythonValue> {
     let (left, right) = arrays(it)?;
-    elementwise::bools(&left, &right, of)
+    elementwise::apply_as_booleans(&left, &right, of)
 }
 
 fn fmod(it: &CallArguments) -> Result<PythonValue> {
     let (left, right) = arrays(it)?;
     if left.is_float() || right.is_float() {
-        return elementwise::reals(&left, &right, |a, b| floats::checked(a % b, &[a, b]));
+        return elementwise::apply_as_floats(&left, &right, |a, b| {
+            floats::check_result(a % b, &[a, b])
+        });
     }
-    elementwise::wholes(&left, &right, |a, b| {
+    elementwise::apply_as_integers(&left, &right, |a, b| {
         a.checked_rem(b).ok_or_else(|| super::operators::DIVISION_BY_ZERO.to_owned())
     })
 }
@@ -179,16 +200,22 @@ fn fmod(it: &CallArguments) -> Result<PythonValue> {
 fn picked(it: &CallArguments, larger: bool) -> Result<PythonValue> {
     let (left, right) = arrays(it)?;
     if left.is_float() || right.is_float() {
-        return elementwise::reals(&left, &right, |a, b| {
+        return elementwise::apply_as_floats(&left, &right, |a, b| {
             let second = if larger { b > a } else { b < a };
             Ok(if a.is_nan() || !(second || b.is_nan()) { a } else { b })
         });
     }
     let both = matches!((&left.data, &right.data), (ArrayData::Bool(_), ArrayData::Bool(_)));
     if both {
-        return elementwise::bools(&left, &right, |a, b| if larger { a || b } else { a && b });
+        return elementwise::apply_as_booleans(
+            &left,
+            &right,
+            |a, b| if larger { a || b } else { a && b },
+        );
     }
-    elementwise::wholes(&left, &right, |a, b| Ok(if larger { a.max(b) } else { a.min(b) }))
+    elementwise::apply_as_integers(&left, &right, |a, b| {
+        Ok(if larger { a.max(b) } else { a.min(b) })
+    })
 }
 
 fn clip(it: &CallArguments) -> Result<PythonValue> {
@@ -221,7 +248,7 @@ fn choose(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     } else {
         common_length(&condition, &x).and_then(|_| common_length(&condition, &y))?
     };
-    budget.vector(length)?;
+    budget.charge_array(length)?;
     let scalar = condition.scalar && x.scalar && y.scalar;
     let test = condition.bools();
     let data = match (&x.data, &y.data) {
@@ -305,12 +332,12 @@ pub(super) fn rounded(array: &NumpyArray, places: i32) -> Result<PythonValue> {
     };
     let data = match &array.data {
         ArrayData::Float(items) => {
-            let one = |item: &f64| floats::checked(real(*item), &[*item]);
+            let one = |item: &f64| floats::check_result(real(*item), &[*item]);
             ArrayData::Float(items.iter().map(one).collect::<Result<_>>()?)
         }
         ArrayData::Int(items) if places < 0 => {
             let one = |item: &i64| {
-                let exact = super::rounding::whole_number(&(*item).into(), places.unsigned_abs());
+                let exact = super::rounding::round_integer(&(*item).into(), places.unsigned_abs());
                 super::arrays::to_i64(&exact)
             };
             ArrayData::Int(items.iter().map(one).collect::<Result<_>>()?)
@@ -319,65 +346,4 @@ pub(super) fn rounded(array: &NumpyArray, places: i32) -> Result<PythonValue> {
         ArrayData::Bool(_) => return Err("`round` does not take truth values".to_owned()),
     };
     Ok(PythonValue::Array(NumpyArray { scalar: array.scalar, data }))
-}
-
-fn linspace(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
-    let (start, stop) = (it.float("start")?, it.float("stop")?);
-    let count = usize::try_from(it.index_or("num", 50)?);
-    let count = count.map_err(|_| "`num` must be at least 0".to_owned())?;
-    budget.vector(count)?;
-    let closed = it.optional("endpoint").map_or(Ok(true), PythonValue::truth)?;
-    let gaps = if closed { count.saturating_sub(1) } else { count };
-    let step = (stop - start) / gaps as f64;
-    let one = |at: usize| {
-        if closed && at + 1 == count && count > 1 {
-            stop
-        } else if at == 0 {
-            start
-        } else {
-            start + at as f64 * step
-        }
-    };
-    Ok(PythonValue::Array(NumpyArray::of(ArrayData::Float((0..count).map(one).collect()))))
-}
-
-fn arange(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
-    let one = PythonValue::Int(1_u8.into());
-    let zero = PythonValue::Int(0_u8.into());
-    let (start, stop) = match it.optional("stop") {
-        Some(stop) => (it.value("start")?, stop),
-        None => (&zero, it.value("start")?),
-    };
-    let step = it.optional("step").unwrap_or(&one);
-    let (first, last, by) = (start.float()?, stop.float()?, step.float()?);
-    let count = ((last - first) / by).ceil();
-    if count.is_nan() || by == 0.0 {
-        return Err("the `step` of an arange cannot be 0".to_owned());
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "bounded just here"
-    )]
-    let count = count.clamp(0.0, 1e9) as usize;
-    budget.vector(count)?;
-    if let (Some(_), Some(_), Some(_)) = (start.whole(), stop.whole(), step.whole()) {
-        let (first, by) = (start.index("start")?, step.index("step")?);
-        let each = |at: usize| {
-            let at = i64::try_from(at).ok()?;
-            at.checked_mul(by)?.checked_add(first)
-        };
-        let data = (0..count).map(each).collect::<Option<_>>().ok_or_else(overflow_error)?;
-        return Ok(PythonValue::Array(NumpyArray::of(ArrayData::Int(data))));
-    }
-    let delta = (first + by) - first;
-    let each = |at: usize| if at == 1 { first + by } else { first + at as f64 * delta };
-    Ok(PythonValue::Array(NumpyArray::of(ArrayData::Float((0..count).map(each).collect()))))
-}
-
-fn filled(it: &CallArguments, value: f64, budget: &mut EvalBudget) -> Result<PythonValue> {
-    let count = usize::try_from(it.value("shape")?.index("shape")?);
-    let count = count.map_err(|_| "`shape` must be at least 0".to_owned())?;
-    budget.vector(count)?;
-    Ok(PythonValue::Array(NumpyArray::of(ArrayData::Float(vec![value; count]))))
 }

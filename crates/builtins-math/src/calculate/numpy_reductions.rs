@@ -11,69 +11,71 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Functions of this module by name.
 pub(super) const FUNCTIONS: &[CalculateFunction] = &[
-    CalculateFunction::body("sum", &["a", "axis"], 1, |it, _| total(&array(it)?)),
-    CalculateFunction::body("prod", &["a", "axis"], 1, |it, _| product(&array(it)?)),
-    CalculateFunction::body("mean", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("sum", &["a", "axis"], 1, |it, _| total(&array(it)?)),
+    CalculateFunction::from_body("prod", &["a", "axis"], 1, |it, _| product(&array(it)?)),
+    CalculateFunction::from_body("mean", &["a", "axis"], 1, |it, _| {
         let numbers = array(it)?.floats();
         mean(&numbers).map(NumpyArray::float)
     }),
-    CalculateFunction::body("average", &["a", "axis", "weights"], 1, |it, _| average(it)),
-    CalculateFunction::body("median", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("average", &["a", "axis", "weights"], 1, |it, _| average(it)),
+    CalculateFunction::from_body("median", &["a", "axis"], 1, |it, _| {
         median(array(it)?.floats()).map(NumpyArray::float)
     }),
-    CalculateFunction::body("var", &["a", "axis", "ddof"], 1, |it, _| {
+    CalculateFunction::from_body("var", &["a", "axis", "ddof"], 1, |it, _| {
         variance(it).map(NumpyArray::float)
     }),
-    CalculateFunction::body("std", &["a", "axis", "ddof"], 1, |it, _| {
+    CalculateFunction::from_body("std", &["a", "axis", "ddof"], 1, |it, _| {
         variance(it).map(|variance| NumpyArray::float(variance.sqrt()))
     }),
-    CalculateFunction::body("min", &["a", "axis"], 1, |it, _| extreme(&array(it)?, false)),
-    CalculateFunction::body("max", &["a", "axis"], 1, |it, _| extreme(&array(it)?, true)),
-    CalculateFunction::body("amin", &["a", "axis"], 1, |it, _| extreme(&array(it)?, false)),
-    CalculateFunction::body("amax", &["a", "axis"], 1, |it, _| extreme(&array(it)?, true)),
-    CalculateFunction::body("ptp", &["a", "axis"], 1, |it, budget| {
+    CalculateFunction::from_body("min", &["a", "axis"], 1, |it, _| extreme(&array(it)?, false)),
+    CalculateFunction::from_body("max", &["a", "axis"], 1, |it, _| extreme(&array(it)?, true)),
+    CalculateFunction::from_body("amin", &["a", "axis"], 1, |it, _| extreme(&array(it)?, false)),
+    CalculateFunction::from_body("amax", &["a", "axis"], 1, |it, _| extreme(&array(it)?, true)),
+    CalculateFunction::from_body("ptp", &["a", "axis"], 1, |it, budget| {
         let array = array(it)?;
         let (most, least) = (extreme(&array, true)?, extreme(&array, false)?);
-        super::elementwise::binary(ruff_python_ast::Operator::Sub, &most, &least, budget)
+        super::elementwise::apply_binary(ruff_python_ast::Operator::Sub, &most, &least, budget)
     }),
-    CalculateFunction::body("argmin", &["a", "axis"], 1, |it, _| place(&array(it)?, false)),
-    CalculateFunction::body("argmax", &["a", "axis"], 1, |it, _| place(&array(it)?, true)),
-    CalculateFunction::body("any", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("argmin", &["a", "axis"], 1, |it, _| place(&array(it)?, false)),
+    CalculateFunction::from_body("argmax", &["a", "axis"], 1, |it, _| place(&array(it)?, true)),
+    CalculateFunction::from_body("any", &["a", "axis"], 1, |it, _| {
         Ok(NumpyArray::bool(array(it)?.bools().into_iter().any(|item| item)))
     }),
-    CalculateFunction::body("all", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("all", &["a", "axis"], 1, |it, _| {
         Ok(NumpyArray::bool(array(it)?.bools().into_iter().all(|item| item)))
     }),
-    CalculateFunction::body("count_nonzero", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("count_nonzero", &["a", "axis"], 1, |it, _| {
         Ok(PythonValue::Int(array(it)?.bools().into_iter().filter(|item| *item).count().into()))
     }),
-    CalculateFunction::body("size", &["a"], 1, |it, _| {
+    CalculateFunction::from_body("size", &["a"], 1, |it, _| {
         Ok(PythonValue::Int(it.array("a")?.len().into()))
     }),
-    CalculateFunction::body("percentile", &["a", "q", "axis"], 2, |it, _| quantiles(it, 100.0)),
-    CalculateFunction::body("quantile", &["a", "q", "axis"], 2, |it, _| quantiles(it, 1.0)),
-    CalculateFunction::body("cumsum", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("percentile", &["a", "q", "axis"], 2, |it, _| {
+        quantiles(it, 100.0)
+    }),
+    CalculateFunction::from_body("quantile", &["a", "q", "axis"], 2, |it, _| quantiles(it, 1.0)),
+    CalculateFunction::from_body("cumsum", &["a", "axis"], 1, |it, _| {
         running(&array(it)?, i64::checked_add, |a, b| a + b)
     }),
-    CalculateFunction::body("cumprod", &["a", "axis"], 1, |it, _| {
+    CalculateFunction::from_body("cumprod", &["a", "axis"], 1, |it, _| {
         running(&array(it)?, i64::checked_mul, |a, b| a * b)
     }),
-    CalculateFunction::body("diff", &["a"], 1, difference),
-    CalculateFunction::body("dot", &["a", "b"], 2, |it, _| {
+    CalculateFunction::from_body("diff", &["a"], 1, difference),
+    CalculateFunction::from_body("dot", &["a", "b"], 2, |it, _| {
         let (a, b) = operand_arrays(it.value("a")?, it.value("b")?)?;
         dot(&a, &b)
     }),
-    CalculateFunction::body("inner", &["a", "b"], 2, |it, _| {
+    CalculateFunction::from_body("inner", &["a", "b"], 2, |it, _| {
         let (a, b) = operand_arrays(it.value("a")?, it.value("b")?)?;
         dot(&a, &b)
     }),
-    CalculateFunction::body("linalg.norm", &["a"], 1, |it, _| {
+    CalculateFunction::from_body("linalg.norm", &["a"], 1, |it, _| {
         let numbers = it.array("a")?.floats();
         let squares: Vec<f64> = numbers.iter().map(|number| number * number).collect();
-        floats::checked(floats::pairwise_sum(&squares).sqrt(), &numbers).map(NumpyArray::float)
+        floats::check_result(floats::pairwise_sum(&squares).sqrt(), &numbers).map(NumpyArray::float)
     }),
-    CalculateFunction::body("sort", &["a", "axis"], 1, |it, _| Ok(sorted(&array(it)?, false))),
-    CalculateFunction::body("unique", &["a"], 1, |it, _| Ok(sorted(&array(it)?, true))),
+    CalculateFunction::from_body("sort", &["a", "axis"], 1, |it, _| Ok(sorted(&array(it)?, false))),
+    CalculateFunction::from_body("unique", &["a"], 1, |it, _| Ok(sorted(&array(it)?, true))),
 ];
 
 /// Returns the array argument, which has one axis only.
@@ -86,7 +88,7 @@ fn array(it: &CallArguments) -> Result<NumpyArray> {
 
 fn total(array: &NumpyArray) -> Result<PythonValue> {
     if let ArrayData::Float(numbers) = &array.data {
-        return floats::checked(floats::pairwise_sum(numbers), numbers).map(NumpyArray::float);
+        return floats::check_result(floats::pairwise_sum(numbers), numbers).map(NumpyArray::float);
     }
     let sum = array.ints().into_iter().try_fold(0_i64, i64::checked_add);
     sum.map(NumpyArray::int).ok_or_else(overflow_error)
@@ -94,7 +96,7 @@ fn total(array: &NumpyArray) -> Result<PythonValue> {
 
 fn product(array: &NumpyArray) -> Result<PythonValue> {
     if let ArrayData::Float(numbers) = &array.data {
-        return floats::checked(numbers.iter().product(), numbers).map(NumpyArray::float);
+        return floats::check_result(numbers.iter().product(), numbers).map(NumpyArray::float);
     }
     let product = array.ints().into_iter().try_fold(1_i64, i64::checked_mul);
     product.map(NumpyArray::int).ok_or_else(overflow_error)
@@ -104,7 +106,7 @@ fn mean(numbers: &[f64]) -> Result<f64> {
     if numbers.is_empty() {
         return Err("an empty list has no mean".to_owned());
     }
-    floats::checked(floats::pairwise_sum(numbers) / numbers.len() as f64, numbers)
+    floats::check_result(floats::pairwise_sum(numbers) / numbers.len() as f64, numbers)
 }
 
 fn average(it: &CallArguments) -> Result<PythonValue> {
@@ -121,7 +123,7 @@ fn average(it: &CallArguments) -> Result<PythonValue> {
         return Err("the weights sum to 0".to_owned());
     }
     let weighted: Vec<f64> = numbers.iter().zip(&weights).map(|(x, w)| x * w).collect();
-    floats::checked(floats::pairwise_sum(&weighted) / sum, &numbers).map(NumpyArray::float)
+    floats::check_result(floats::pairwise_sum(&weighted) / sum, &numbers).map(NumpyArray::float)
 }
 
 fn median(mut numbers: Vec<f64>) -> Result<f64> {
@@ -150,12 +152,12 @@ fn variance(it: &CallArguments) -> Result<f64> {
     let mean = mean(&numbers)?;
     let squares: Vec<f64> =
         numbers.iter().map(|number| (number - mean) * (number - mean)).collect();
-    floats::checked(floats::pairwise_sum(&squares) / freedom, &numbers)
+    floats::check_result(floats::pairwise_sum(&squares) / freedom, &numbers)
 }
 
 fn extreme(array: &NumpyArray, largest: bool) -> Result<PythonValue> {
     let at = index_of(array, largest)?;
-    let picked = array.picked(&[at]);
+    let picked = array.take_elements(&[at]);
     Ok(PythonValue::Array(NumpyArray { scalar: true, data: picked.data }))
 }
 
@@ -231,12 +233,12 @@ fn running(
         let mut total: Option<f64> = None;
         let each = |number: &f64| {
             let next = total.map_or(*number, |total| real(total, *number));
-            let next = floats::checked(next, &[total.unwrap_or(0.0), *number])?;
+            let next = floats::check_result(next, &[total.unwrap_or(0.0), *number])?;
             total = Some(next);
             Ok(next)
         };
         let data = numbers.iter().map(each).collect::<Result<_>>()?;
-        return Ok(PythonValue::Array(NumpyArray::of(ArrayData::Float(data))));
+        return Ok(PythonValue::Array(NumpyArray::from_data(ArrayData::Float(data))));
     }
     let mut total: Option<i64> = None;
     let each = |number: i64| {
@@ -245,16 +247,16 @@ fn running(
     };
     let data =
         array.ints().into_iter().map(each).collect::<Option<_>>().ok_or_else(overflow_error)?;
-    Ok(PythonValue::Array(NumpyArray::of(ArrayData::Int(data))))
+    Ok(PythonValue::Array(NumpyArray::from_data(ArrayData::Int(data))))
 }
 
 fn difference(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let array = it.array("a")?;
     let count = array.len().saturating_sub(1);
     let (before, after): (Vec<usize>, Vec<usize>) = (0..count).map(|at| (at, at + 1)).unzip();
-    let (before, after) = (array.picked(&before), array.picked(&after));
+    let (before, after) = (array.take_elements(&before), array.take_elements(&after));
     let (before, after) = (PythonValue::Array(before), PythonValue::Array(after));
-    super::elementwise::binary(ruff_python_ast::Operator::Sub, &after, &before, budget)
+    super::elementwise::apply_binary(ruff_python_ast::Operator::Sub, &after, &before, budget)
 }
 
 /// Computes the dot product of two vectors.
@@ -264,9 +266,13 @@ pub(super) fn dot(left: &NumpyArray, right: &NumpyArray) -> Result<PythonValue> 
         return Err(format!("`dot` takes vectors of one length, found {a} and {b}"));
     }
     let factors = if left.is_float() || right.is_float() {
-        super::elementwise::reals(left, right, |a, b| floats::checked(a * b, &[a, b]))?
+        super::elementwise::apply_as_floats(left, right, |a, b| {
+            floats::check_result(a * b, &[a, b])
+        })?
     } else {
-        super::elementwise::wholes(left, right, |a, b| a.checked_mul(b).ok_or_else(overflow_error))?
+        super::elementwise::apply_as_integers(left, right, |a, b| {
+            a.checked_mul(b).ok_or_else(overflow_error)
+        })?
     };
     match factors {
         PythonValue::Array(array) if !left.scalar && !right.scalar => total(&array),
@@ -301,5 +307,5 @@ fn sorted(array: &NumpyArray, distinct: bool) -> PythonValue {
             ArrayData::Bool(items)
         }
     };
-    PythonValue::Array(NumpyArray::of(data))
+    PythonValue::Array(NumpyArray::from_data(data))
 }

@@ -26,12 +26,12 @@ pub(super) fn apply_binary(
         return Err("`^` is not a power in Python; write `**`, or np.bitwise_xor(a, b)".to_owned());
     }
     if matches!(left, PythonValue::Array(_)) || matches!(right, PythonValue::Array(_)) {
-        return elementwise::binary(op, left, right, budget);
+        return elementwise::apply_binary(op, left, right, budget);
     }
     if let Some(list) = sequence::join_or_repeat(op, left, right, budget)? {
         return Ok(list);
     }
-    match (left.whole(), right.whole()) {
+    match (left.as_integer(), right.as_integer()) {
         (Some(a), Some(b)) => {
             integer_operation(op, &a, &b, budget).map(|value| match (left, right, op) {
                 (
@@ -63,7 +63,7 @@ fn integer_operation(
     b: &BigInt,
     budget: &mut EvalBudget,
 ) -> Result<PythonValue> {
-    budget.product(a, b)?;
+    budget.charge_product(a, b)?;
     let by_zero = b.is_zero() && matches!(op, Operator::Div | Operator::FloorDiv | Operator::Mod);
     if by_zero {
         return Err(DIVISION_BY_ZERO.to_owned());
@@ -82,7 +82,7 @@ fn integer_operation(
         Operator::Pow => {
             let exponent = b.to_u64().unwrap_or(u64::MAX);
             let words = a.bits().saturating_mul(exponent).min(big_integer::MAX_BITS) / 64 + 1;
-            budget.spend(words * (words + 8))?;
+            budget.charge_units(words * (words + 8))?;
             big_integer::power(a, b)?
         }
         Operator::BitAnd => a & b,
@@ -99,8 +99,8 @@ fn integer_operation(
             return Err(format!("`{}` does not take whole numbers", op.as_str()));
         }
     };
-    let value = PythonValue::Int(big_integer::bounded(number)?);
-    budget.copies(&value, 1)?;
+    let value = PythonValue::Int(big_integer::check_digits(number)?);
+    budget.charge_copies(&value, 1)?;
     Ok(value)
 }
 
@@ -140,7 +140,7 @@ pub(super) fn float_power(base: f64, exponent: f64) -> Result<f64> {
                     a negative number has no such power among real numbers"
             .to_owned());
     }
-    floats::checked(value, &[base, exponent])
+    floats::check_result(value, &[base, exponent])
 }
 
 /// Computes `-x`, `+x`, `~x` or `not x`.
@@ -151,7 +151,7 @@ pub(super) fn apply_unary(op: UnaryOp, value: &PythonValue) -> Result<PythonValu
     if let PythonValue::Array(array) = value {
         return elementwise::unary(op, array);
     }
-    match (op, value, value.whole()) {
+    match (op, value, value.as_integer()) {
         (UnaryOp::USub, _, Some(number)) => Ok(PythonValue::Int(-number)),
         (UnaryOp::UAdd, _, Some(number)) => Ok(PythonValue::Int(number)),
         (UnaryOp::Invert, _, Some(number)) => Ok(PythonValue::Int(-number - 1)),
@@ -250,11 +250,11 @@ fn compare_numbers(
     left: &PythonValue,
     right: &PythonValue,
 ) -> std::result::Result<Option<Ordering>, NotNumbers> {
-    let float = |value: &PythonValue| match value.plain() {
+    let float = |value: &PythonValue| match value.to_python_number() {
         PythonValue::Float(number) => Ok(number),
         _ => Err(NotNumbers),
     };
-    Ok(match (left.whole(), right.whole()) {
+    Ok(match (left.as_integer(), right.as_integer()) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
         (Some(a), None) => big_integer::compare(&a, float(right)?),
         (None, Some(b)) => big_integer::compare(&b, float(left)?).map(Ordering::reverse),

@@ -16,38 +16,38 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Functions of this module by name.
 pub(super) const FUNCTIONS: &[CalculateFunction] = &[
-    CalculateFunction::body("abs", &["x"], 1, |it, _| absolute(it.value("x")?)),
-    CalculateFunction::body("round", &["number", "ndigits"], 1, |it, _| round(it)),
-    CalculateFunction::body("min", &["*values"], 0, |it, _| extreme(it, Ordering::Less)),
-    CalculateFunction::body("max", &["*values"], 0, |it, _| extreme(it, Ordering::Greater)),
-    CalculateFunction::body("sum", &["iterable", "start"], 1, sum),
-    CalculateFunction::body("pow", &["base", "exp", "mod"], 2, pow),
-    CalculateFunction::body("divmod", &["a", "b"], 2, |it, budget| {
+    CalculateFunction::from_body("abs", &["x"], 1, |it, _| absolute(it.value("x")?)),
+    CalculateFunction::from_body("round", &["number", "ndigits"], 1, |it, _| round(it)),
+    CalculateFunction::from_body("min", &["*values"], 0, |it, _| extreme(it, Ordering::Less)),
+    CalculateFunction::from_body("max", &["*values"], 0, |it, _| extreme(it, Ordering::Greater)),
+    CalculateFunction::from_body("sum", &["iterable", "start"], 1, sum),
+    CalculateFunction::from_body("pow", &["base", "exp", "mod"], 2, pow),
+    CalculateFunction::from_body("divmod", &["a", "b"], 2, |it, budget| {
         let (a, b) = (it.value("a")?, it.value("b")?);
         let quotient = operators::apply_binary(Operator::FloorDiv, a, b, budget)?;
         let rest = operators::apply_binary(Operator::Mod, a, b, budget)?;
         Ok(PythonValue::List(vec![quotient, rest]))
     }),
-    CalculateFunction::body("int", &["x"], 0, |it, _| int(it)),
-    CalculateFunction::body("float", &["x"], 0, |it, _| float(it)),
-    CalculateFunction::body("bool", &["x"], 0, |it, _| {
+    CalculateFunction::from_body("int", &["x"], 0, |it, _| int(it)),
+    CalculateFunction::from_body("float", &["x"], 0, |it, _| float(it)),
+    CalculateFunction::from_body("bool", &["x"], 0, |it, _| {
         it.optional("x").map_or(Ok(false), PythonValue::truth).map(PythonValue::Bool)
     }),
-    CalculateFunction::body("len", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("len", &["x"], 1, |it, _| {
         Ok(PythonValue::Int(BigInt::from(it.value("x")?.items()?.len())))
     }),
-    CalculateFunction::body("range", &["start", "stop", "step"], 1, range),
-    CalculateFunction::body("list", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("range", &["start", "stop", "step"], 1, range),
+    CalculateFunction::from_body("list", &["x"], 1, |it, _| {
         it.value("x")?.items().map(PythonValue::List)
     }),
-    CalculateFunction::body("tuple", &["x"], 1, |it, _| {
+    CalculateFunction::from_body("tuple", &["x"], 1, |it, _| {
         it.value("x")?.items().map(PythonValue::List)
     }),
-    CalculateFunction::body("sorted", &["iterable", "reverse"], 1, |it, _| sorted(it)),
-    CalculateFunction::body("zip", &["*values"], 0, zip),
-    CalculateFunction::body("enumerate", &["iterable", "start"], 1, enumerate),
-    CalculateFunction::body("any", &["iterable"], 1, |it, _| some(it, true)),
-    CalculateFunction::body("all", &["iterable"], 1, |it, _| {
+    CalculateFunction::from_body("sorted", &["iterable", "reverse"], 1, |it, _| sorted(it)),
+    CalculateFunction::from_body("zip", &["*values"], 0, zip),
+    CalculateFunction::from_body("enumerate", &["iterable", "start"], 1, enumerate),
+    CalculateFunction::from_body("any", &["iterable"], 1, |it, _| some(it, true)),
+    CalculateFunction::from_body("all", &["iterable"], 1, |it, _| {
         some(it, false).map(|found| match found {
             PythonValue::Bool(truth) => PythonValue::Bool(!truth),
             other => other,
@@ -60,7 +60,7 @@ pub(super) fn absolute(value: &PythonValue) -> Result<PythonValue> {
     match value {
         PythonValue::Float(number) => Ok(PythonValue::Float(number.abs())),
         PythonValue::Array(array) => numpy_functions::absolute(array),
-        other => match other.whole() {
+        other => match other.as_integer() {
             Some(number) => Ok(PythonValue::Int(number.abs())),
             None => Err(format!("`abs` does not take {}; write np.abs([…])", other.kind())),
         },
@@ -76,9 +76,9 @@ fn round(it: &CallArguments) -> Result<PythonValue> {
     {
         return numpy_functions::rounded(array, places.unwrap_or(0));
     }
-    if let Some(exact) = number.whole() {
+    if let Some(exact) = number.as_integer() {
         let cut = places.filter(|places| *places < 0).map(i32::unsigned_abs);
-        let value = cut.map_or(exact.clone(), |cut| rounding::whole_number(&exact, cut));
+        let value = cut.map_or(exact.clone(), |cut| rounding::round_integer(&exact, cut));
         return Ok(PythonValue::Int(value));
     }
     if number.is_sequence() {
@@ -86,8 +86,8 @@ fn round(it: &CallArguments) -> Result<PythonValue> {
     }
     let number = number.float()?;
     match places {
-        Some(places) => rounding::float(number, places).map(PythonValue::Float),
-        None => big_integer::truncated(number.round_ties_even()).map(PythonValue::Int),
+        Some(places) => rounding::round_float(number, places).map(PythonValue::Float),
+        None => big_integer::truncate_float(number.round_ties_even()).map(PythonValue::Int),
     }
 }
 
@@ -135,27 +135,28 @@ fn pow(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
         let (base, exponent) = (it.value("base")?, it.value("exp")?);
         return operators::apply_binary(Operator::Pow, base, exponent, budget);
     }
-    let (base, exponent, modulus) = (it.whole("base")?, it.natural("exp")?, it.whole("mod")?);
+    let (base, exponent, modulus) =
+        (it.integer("base")?, it.nonnegative_integer("exp")?, it.integer("mod")?);
     if modulus.is_zero() {
         return Err("`pow` needs a `mod` other than 0".to_owned());
     }
     // One product and one remainder per bit of the exponent.
     let limbs = modulus.bits() / 64 + 1;
-    budget.spend(exponent.bits().saturating_mul(4 * limbs * limbs))?;
+    budget.charge_units(exponent.bits().saturating_mul(4 * limbs * limbs))?;
     Ok(PythonValue::Int(base.modpow(&exponent, &modulus)))
 }
 
 fn int(it: &CallArguments) -> Result<PythonValue> {
     let Some(value) = it.optional("x") else { return Ok(PythonValue::Int(BigInt::ZERO)) };
-    if let Some(number) = value.whole() {
+    if let Some(number) = value.as_integer() {
         return Ok(PythonValue::Int(number));
     }
     if let PythonValue::Text(text) = value {
         let number = text.trim().replace('_', "").parse::<BigInt>();
         let number = number.map_err(|_| "`int` cannot parse this text".to_owned())?;
-        return big_integer::bounded(number).map(PythonValue::Int);
+        return big_integer::check_digits(number).map(PythonValue::Int);
     }
-    big_integer::truncated(value.float()?).map(PythonValue::Int)
+    big_integer::truncate_float(value.float()?).map(PythonValue::Int)
 }
 
 fn float(it: &CallArguments) -> Result<PythonValue> {
@@ -184,7 +185,7 @@ fn range(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let span = if step > 0 { stop - start } else { start - stop };
     let count = if span <= 0 { 0 } else { (span - 1).div_euclid(step.abs()) + 1 };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    budget.elements(count)?;
+    budget.charge_elements(count)?;
     let numbers = (0..count).scan(start, |next, _| {
         let number = *next;
         *next += step;
@@ -201,7 +202,9 @@ fn sorted(it: &CallArguments) -> Result<PythonValue> {
     // NaN comes last, so that the order is total.
     let is_nan = |value: &PythonValue| value.float().is_ok_and(f64::is_nan);
     let order = |a: &PythonValue, b: &PythonValue| {
-        let order = operators::order_values(&a.plain(), &b.plain(), "<").ok().flatten();
+        let order = operators::order_values(&a.to_python_number(), &b.to_python_number(), "<")
+            .ok()
+            .flatten();
         order.unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
     };
     if it.optional("reverse").map_or(Ok(false), PythonValue::truth)? {
@@ -215,7 +218,7 @@ fn sorted(it: &CallArguments) -> Result<PythonValue> {
 fn zip(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let lists = it.rest.iter().map(PythonValue::items).collect::<Result<Vec<_>>>()?;
     let count = lists.iter().map(Vec::len).min().unwrap_or(0);
-    budget.elements(count.saturating_mul(lists.len()))?;
+    budget.charge_elements(count.saturating_mul(lists.len()))?;
     let row =
         |at| PythonValue::List(lists.iter().filter_map(|list| list.get(at).cloned()).collect());
     Ok(PythonValue::List((0..count).map(row).collect()))
@@ -223,7 +226,7 @@ fn zip(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
 
 fn enumerate(it: &CallArguments, budget: &mut EvalBudget) -> Result<PythonValue> {
     let items = it.value("iterable")?.items()?;
-    budget.elements(items.len().saturating_mul(2))?;
+    budget.charge_elements(items.len().saturating_mul(2))?;
     let start = it.index_or("start", 0)?;
     let row =
         |(at, item)| PythonValue::List(vec![PythonValue::Int(BigInt::from(start) + at), item]);

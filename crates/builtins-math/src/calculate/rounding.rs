@@ -8,7 +8,7 @@ use super::big_integer;
 
 /// Rounds a float as `round(number, places)` does: by its exact decimal value, so that 2.675
 /// becomes 2.67.
-pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
+pub(super) fn round_float(number: f64, places: i32) -> Result<f64, String> {
     if !number.is_finite() || places > 323 {
         return Ok(number);
     }
@@ -20,7 +20,7 @@ pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
     }
     // Exact, since a float is a multiple of its smallest step. For negative places only the integer
     // part counts, and a tie requires that no fraction follows.
-    let whole = big_integer::truncated(number)?;
+    let whole = big_integer::truncate_float(number)?;
     let unit = power_of_ten(places.unsigned_abs());
     let twice = whole.abs() * 2_u8;
     let tie = (&twice % (&unit * 2_u8)) == unit && number.fract() != 0.0;
@@ -35,7 +35,7 @@ pub(super) fn float(number: f64, places: i32) -> Result<f64, String> {
 }
 
 /// Rounds an integer as `round(number, -places)` does.
-pub(super) fn whole_number(number: &BigInt, places: u32) -> BigInt {
+pub(super) fn round_integer(number: &BigInt, places: u32) -> BigInt {
     if u64::from(places) > big_integer::MAX_BITS {
         return BigInt::ZERO;
     }

@@ -20,20 +20,22 @@ pub(super) fn join_or_repeat(
     else {
         return Ok(None);
     };
-    match (op, left, other, other.whole()) {
+    match (op, left, other, other.as_integer()) {
         (Operator::Add, PythonValue::List(first), PythonValue::List(_), _) => {
             let PythonValue::List(second) = right else { return Ok(None) };
-            budget.elements(first.len() + second.len())?;
-            budget.copies(left, 1)?;
-            budget.copies(right, 1)?;
+            budget.charge_elements(first.len() + second.len())?;
+            budget.charge_copies(left, 1)?;
+            budget.charge_copies(right, 1)?;
             Ok(Some(PythonValue::List(first.iter().chain(second).cloned().collect())))
         }
         (Operator::Mult, _, _, Some(count)) => {
             let count = count.to_i64().unwrap_or(i64::MAX).max(0);
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            budget.elements(count.saturating_mul(list.len()))?;
-            budget
-                .copies(if matches!(left, PythonValue::List(_)) { left } else { right }, count)?;
+            budget.charge_elements(count.saturating_mul(list.len()))?;
+            budget.charge_copies(
+                if matches!(left, PythonValue::List(_)) { left } else { right },
+                count,
+            )?;
             let all = list.iter().cycle().take(count.saturating_mul(list.len())).cloned();
             Ok(Some(PythonValue::List(all.collect())))
         }
@@ -59,7 +61,7 @@ pub(super) fn get_element(value: &PythonValue, index: &PythonValue) -> Result<Py
         }
         let indices: Vec<usize> =
             mask.iter().enumerate().filter_map(|(at, is)| is.then_some(at)).collect();
-        return Ok(PythonValue::Array(array.picked(&indices)));
+        return Ok(PythonValue::Array(array.take_elements(&indices)));
     }
     let items = value.items()?;
     let index = index.index("the index")?;
@@ -105,9 +107,9 @@ pub(super) fn slice_list(
         indices.extend(usize::try_from(at).ok());
         at = at.saturating_add(step);
     }
-    budget.elements(indices.len())?;
+    budget.charge_elements(indices.len())?;
     Ok(match value {
-        PythonValue::Array(array) => PythonValue::Array(array.picked(&indices)),
+        PythonValue::Array(array) => PythonValue::Array(array.take_elements(&indices)),
         other => {
             let items = other.items()?;
             PythonValue::List(indices.iter().filter_map(|at| items.get(*at).cloned()).collect())

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::value_of;
-use crate::work::tests::{endless, fault, outcome};
+use crate::tool_execution::tests::{endless, fault, outcome};
 
 /// Returns the answer as text, with all its digits.
 fn value(text: &str) -> String {
@@ -226,7 +226,7 @@ fn no_expression_takes_more_than_its_share() {
     ] {
         let said = error(text);
         assert!(
-            ["digits", "allowed", "too much"].iter().any(|word| said.contains(word)),
+            ["digits", "the maximum is", "too expensive"].iter().any(|word| said.contains(word)),
             "{text}: {said}"
         );
     }

@@ -66,7 +66,7 @@ impl PythonValue {
     }
 
     /// Returns the integer value, if it is one; booleans are 0 and 1.
-    pub(super) fn whole(&self) -> Option<BigInt> {
+    pub(super) fn as_integer(&self) -> Option<BigInt> {
         match self {
             Self::Bool(truth) => Some(BigInt::from(u8::from(*truth))),
             Self::Int(whole) => Some(whole.clone()),
@@ -86,7 +86,7 @@ impl PythonValue {
             Self::Array(array) if array.scalar => {
                 Ok(array.floats().first().copied().unwrap_or(f64::NAN))
             }
-            other => match other.whole() {
+            other => match other.as_integer() {
                 Some(whole) => big_integer::to_float(&whole),
                 None => Err(format!("expected a number, found {}", other.kind())),
             },
@@ -95,7 +95,7 @@ impl PythonValue {
 
     /// Returns an integer that fits in 64 bits, such as a count.
     pub(super) fn index(&self, name: &str) -> Result<i64, String> {
-        let whole = self.whole().and_then(|whole| whole.to_i64());
+        let whole = self.as_integer().and_then(|whole| whole.to_i64());
         whole.ok_or_else(|| {
             format!("`{name}` must be a whole number of at most 64 bits, found {}", self.kind())
         })
@@ -151,16 +151,19 @@ impl PythonValue {
             Self::Text(text) => out.push_str(Json::encode(text).as_str()),
             Self::List(items) => write_list(items, out),
             Self::Array(array) if array.scalar => {
-                array.items().iter().for_each(|item| item.plain().write(out));
+                array.items().iter().for_each(|item| item.to_python_number().write(out));
             }
             Self::Array(array) => {
-                write_list(&array.items().iter().map(Self::plain).collect::<Vec<_>>(), out);
+                write_list(
+                    &array.items().iter().map(Self::to_python_number).collect::<Vec<_>>(),
+                    out,
+                );
             }
         }
     }
 
     /// Converts a NumPy scalar to the equal Python number.
-    pub(super) fn plain(&self) -> Self {
+    pub(super) fn to_python_number(&self) -> Self {
         match self {
             Self::Array(array) if array.scalar => match &array.data {
                 ArrayData::Bool(items) => items.first().map(|item| Self::Bool(*item)),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::work::tests::{answer, fault};
+use crate::tool_execution::tests::{answer, fault};
 
 fn shown(latex: &str, format: &str) -> String {
     let found = answer("render_math", &json!({ "latex": latex, "format": format }));
@@ -76,7 +76,7 @@ fn what_is_not_known_is_named_and_never_left_out() {
     let long = "x".repeat(2_001);
     assert!(fault("render_math", &json!({ "latex": long })).contains("2001 characters"));
     let error = fault("render_math", &json!({ "latex": "é", "format": "ascii" }));
-    assert!(error.contains("is no ASCII"), "{error}");
+    assert!(error.contains("`é` is not ASCII"), "{error}");
 }
 
 proptest! {
@@ -87,7 +87,7 @@ proptest! {
     ) {
         let format = if ascii { "ascii" } else { "unicode" };
         let args = json!({ "latex": latex, "format": format });
-        if let Ok(found) = crate::work::tests::outcome("render_math", &args, &crate::work::tests::endless()) {
+        if let Ok(found) = crate::tool_execution::tests::outcome("render_math", &args, &crate::tool_execution::tests::endless()) {
             let text = found.value["rendered"].as_str().unwrap();
             prop_assert!(!ascii || text.is_ascii());
         }

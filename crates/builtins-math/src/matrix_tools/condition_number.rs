@@ -20,7 +20,7 @@ pub(super) struct UpperTriangle {
 }
 
 impl UpperTriangle {
-    pub(super) fn of(upper_triangle: MatRef<'_, f64>) -> Self {
+    pub(super) fn from_upper_triangular(upper_triangle: MatRef<'_, f64>) -> Self {
         let column = |j: usize| (0..=j).map(|i| upper_triangle[(i, j)]).collect();
         Self { columns: (0..upper_triangle.ncols()).map(column).collect() }
     }
@@ -165,7 +165,8 @@ mod tests {
                 wave + if i == j { 3.0 + steep * (i as f64 / n as f64) } else { 0.0 }
             };
             let a = Mat::from_fn(n, n, entry);
-            let found = UpperTriangle::of(a.qr().thin_R()).condition_number().unwrap();
+            let found =
+                UpperTriangle::from_upper_triangular(a.qr().thin_R()).condition_number().unwrap();
             let values = a.singular_values().unwrap();
             let wanted = values[0] / values[n - 1];
             assert!((found / wanted - 1.0).abs() < 1e-10, "{n}: {found}, wanted {wanted}");
@@ -175,6 +176,6 @@ mod tests {
     #[test]
     fn a_zero_on_the_diagonal_has_no_condition_number() {
         let a = Mat::from_fn(3, 3, |i, j| if i == j && i < 2 { 1.0 } else { 0.0 });
-        assert_eq!(UpperTriangle::of(a.as_ref()).condition_number(), None);
+        assert_eq!(UpperTriangle::from_upper_triangular(a.as_ref()).condition_number(), None);
     }
 }

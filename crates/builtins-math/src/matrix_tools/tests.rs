@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::work::tests::{answer, fault};
+use crate::tool_execution::tests::{answer, fault};
 
 fn reals(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()

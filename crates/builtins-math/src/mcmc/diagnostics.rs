@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "all samples have one length")]
 
 use crate::descriptive_statistics::mean_and_variance;
-use crate::work::Run;
+use crate::tool_execution::RunContext;
 
 /// Convergence diagnostics of one dimension.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub(super) fn covariance(samples: &[&Vec<f64>]) -> (Vec<f64>, Vec<Vec<f64>>) {
 pub(super) fn diagnose_chains(
     chains: &[&[Vec<f64>]],
     dimension: usize,
-    run: &Run,
+    run: &RunContext,
 ) -> Result<ChainDiagnostics, String> {
     let shortest = chains.iter().map(|chain| chain.len()).min().unwrap_or(0);
     let half = shortest / 2;
@@ -46,7 +46,7 @@ pub(super) fn diagnose_chains(
 /// Diagnoses chain parts of equal length.
 pub(super) fn diagnose_split_chains(
     halves: &[Vec<f64>],
-    run: &Run,
+    run: &RunContext,
 ) -> Result<ChainDiagnostics, String> {
     let n = halves.first().map_or(0, Vec::len);
     let (count, length) = (halves.len() as f64, n as f64);
@@ -74,7 +74,7 @@ pub(super) fn diagnose_split_chains(
     let (mut sum, mut last) = (0.0, f64::INFINITY);
     for lag in (0..n.saturating_sub(2)).step_by(2) {
         if lag % 64 == 0 {
-            run.go_on()?;
+            run.check_cancelled()?;
         }
         let pair = if lag == 0 { 1.0 + rho(1) } else { rho(lag) + rho(lag + 1) };
         if pair <= 0.0 {

@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use super::diagnostics::covariance;
 use crate::random_streams::{RandomStream, block_stream};
-use crate::work::Run;
+use crate::tool_execution::RunContext;
 
 /// Settings of the sampler.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub(super) fn run_chains(
     plan: &SamplerSettings,
     density: &CompiledExpression,
     x0: &[f64],
-    run: &Run,
+    run: &RunContext,
 ) -> Result<Vec<ChainResult>, String> {
     let done: Mutex<Vec<(usize, Result<ChainResult, String>)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ fn run_chain(
     plan: &SamplerSettings,
     density: &CompiledExpression,
     (x0, index): (&[f64], usize),
-    run: &Run,
+    run: &RunContext,
 ) -> Result<ChainResult, String> {
     let n = x0.len();
     let shape =
@@ -92,7 +92,7 @@ fn run_chain(
     let count = plan.samples / plan.chains + usize::from(index < plan.samples % plan.chains);
     for step in 0..count * plan.thin {
         if step % 1_024 == 0 {
-            run.go_on()?;
+            run.check_cancelled()?;
         }
         chain.accepted += u64::from(state.run_step());
         chain.steps += 1;
@@ -145,12 +145,12 @@ impl MetropolisChain<'_> {
 
     /// Runs the burn-in. With adaptation, each of ten rounds fits the proposal to the covariance of
     /// the samples, and its size to an acceptance of about a third.
-    fn burn_in(&mut self, plan: &SamplerSettings, run: &Run) -> Result<(), String> {
+    fn burn_in(&mut self, plan: &SamplerSettings, run: &RunContext) -> Result<(), String> {
         let round = (plan.burnin / 10).max(1);
         let (mut seen, mut accepted, mut scale) = (Vec::new(), 0_usize, 1.0_f64);
         for step in 1..=plan.burnin {
             if step % 1_024 == 0 {
-                run.go_on()?;
+                run.check_cancelled()?;
             }
             accepted += usize::from(self.run_step());
             if !plan.adapt {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::diagnostics::diagnose_split_chains;
 use crate::random_streams::block_stream;
-use crate::work::tests::{answer, endless, fault, given_up, outcome};
+use crate::tool_execution::tests::{answer, endless, fault, given_up, outcome};
 
 fn number(found: &Value, field: &str, index: usize) -> f64 {
     found[field][index].as_f64().unwrap()

@@ -65,6 +65,20 @@ const GROWS: f64 = 10.0;
 const SHRINKS: f64 = 0.2;
 const SAFETY: f64 = 0.9;
 
+/// Error tolerances of a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tolerances {
+    pub(super) relative: f64,
+    pub(super) absolute: f64,
+}
+
+impl Tolerances {
+    /// Returns the allowed error of a value of this size.
+    fn scale_of(self, size: f64) -> f64 {
+        self.absolute + size * self.relative
+    }
+}
+
 /// Integrator with its current state.
 pub(super) struct Rk45Integrator {
     t: f64,
@@ -75,7 +89,7 @@ pub(super) struct Rk45Integrator {
     stage_slopes: [Vec<f64>; 7],
     /// Absolute length of the next step.
     step_size: f64,
-    tolerances: (f64, f64),
+    tolerances: Tolerances,
     pub(super) steps: usize,
     pub(super) rejected: usize,
     pub(super) evaluations: usize,
@@ -113,7 +127,7 @@ impl Rk45Integrator {
         system: &mut RightHandSide<'_>,
         (start, end): (f64, f64),
         y: Vec<f64>,
-        (rtol, atol): (f64, f64),
+        tolerances: Tolerances,
     ) -> Result<Self, String> {
         let n = y.len();
         let mut k: [Vec<f64>; 7] = std::array::from_fn(|_| vec![0.0; n]);
@@ -121,7 +135,8 @@ impl Rk45Integrator {
         if !k[6].iter().all(|x| x.is_finite()) {
             return Err(format!("the system has no finite value at t = {start}, `y0`"));
         }
-        let tolerances = (rtol.max(100.0 * f64::EPSILON), atol);
+        let relative = tolerances.relative.max(100.0 * f64::EPSILON);
+        let tolerances = Tolerances { relative, ..tolerances };
         let before = y.clone();
         let (steps, rejected, evaluations) = (0, 0, 2);
         let mut walk = Self {
@@ -145,9 +160,8 @@ impl Rk45Integrator {
     }
 
     fn initial_step_size(&self, system: &mut RightHandSide<'_>) -> f64 {
-        let (rtol, atol) = self.tolerances;
         let whole = (self.end - self.t).abs();
-        let scale: Vec<f64> = self.y.iter().map(|y| atol + y.abs() * rtol).collect();
+        let scale: Vec<f64> = self.y.iter().map(|y| self.tolerances.scale_of(y.abs())).collect();
         let slope = &self.stage_slopes[6];
         let (size, steep) = (rms_norm(&self.y, &scale), rms_norm(slope, &scale));
         let tiny = size < 1e-5 || steep < 1e-5;
@@ -237,9 +251,8 @@ impl Rk45Integrator {
 
     /// Returns the error relative to the tolerance; 1 is the limit.
     fn error_norm(&self, h: f64, next: &[f64]) -> f64 {
-        let (rtol, atol) = self.tolerances;
-        let scale: Vec<f64> =
-            self.y.iter().zip(next).map(|(a, b)| atol + a.abs().max(b.abs()) * rtol).collect();
+        let sizes = self.y.iter().zip(next).map(|(a, b)| a.abs().max(b.abs()));
+        let scale: Vec<f64> = sizes.map(|size| self.tolerances.scale_of(size)).collect();
         let of = |j: usize| h * (0..7).map(|i| E[i] * self.stage_slopes[i][j]).sum::<f64>();
         let errors: Vec<f64> = (0..next.len()).map(of).collect();
         let error = rms_norm(&errors, &scale);

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::work::tests::{answer, fault, given_up, outcome};
+use crate::tool_execution::tests::{answer, fault, given_up, outcome};
 
 fn last(found: &Value) -> Vec<f64> {
     let states = found["y"].as_array().unwrap();

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::work::tests::{answer, endless, fault, outcome, short};
+use crate::tool_execution::tests::{answer, endless, fault, outcome, short};
 
 fn x(found: &Value) -> Vec<f64> {
     found["x"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
@@ -48,7 +48,7 @@ fn the_greatest_value_is_found_too() {
 #[test]
 fn what_has_no_minimum_is_told() {
     let flat = json!({ "x0": [0.1], "objective": "-exp(x0)", "max_iter": 100_000 });
-    assert!(fault("optimize", &flat).contains("falls without end"));
+    assert!(fault("optimize", &flat).contains("falls without bound"));
     for (args, expected) in [
         (
             json!({ "x0": [-1], "objective": "sqrt(x)" }),

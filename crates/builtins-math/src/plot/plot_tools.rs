@@ -4,11 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{Chart, HIGH, LINES, POINTS, PlotKind, WIDE, braille, raster, sixel as encoded};
+use super::{
+    Chart, HEIGHTS, LINES, POINTS, PixelSize, PlotKind, WIDTHS, braille, raster, sixel as encoded,
+};
 use crate::descriptive_statistics::interpolate_quantile;
 use crate::histogram_bins::HistogramBins;
 use crate::tool_arguments::{ToolArguments, compile_expression, escape_for_message};
-use crate::work::{Answer, Run};
+use crate::tool_execution::{Answer, RunContext};
 
 /// Maximum bins of a histogram.
 const BINS: usize = 1_000;
@@ -16,7 +18,10 @@ const BINS: usize = 1_000;
 const LOOKS: u32 = 2_000;
 
 /// Runs the tool `plot_braille` with its arguments.
-pub(crate) fn plot_braille(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn plot_braille(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let title = arguments.string_or("title", "Plot")?;
     let chart = Chart::new(title, plot_kind(arguments)?, read_series(arguments)?);
     let count: usize = chart.lines.iter().map(Vec::len).sum();
@@ -24,7 +29,10 @@ pub(crate) fn plot_braille(arguments: ToolArguments<'_>, _run: &Run) -> Result<A
 }
 
 /// Runs the tool `plot_sixel` with its arguments.
-pub(crate) fn plot_sixel(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn plot_sixel(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let format = arguments.one_of("format", "sixel", &["sixel", "braille", "png", "svg"])?;
     let mut chart = Chart::new(
         arguments.string_or("title", "")?,
@@ -34,8 +42,9 @@ pub(crate) fn plot_sixel(arguments: ToolArguments<'_>, _run: &Run) -> Result<Ans
     if arguments.has_value("colors") {
         chart.colors = parse_colors(arguments.array_value("colors")?)?;
     }
-    let width = arguments.usize_in("width", 800, WIDE.0..=WIDE.1)?;
-    let height = arguments.usize_in("height", 400, HIGH.0..=HIGH.1)?;
+    let width = arguments.usize_in("width", 800, WIDTHS)?;
+    let height = arguments.usize_in("height", 400, HEIGHTS)?;
+    let size = PixelSize { width, height };
     let count: usize = chart.lines.iter().map(Vec::len).sum();
     let mut value = chart.ranges_json();
     let mut add = |name: &str, more: Value| {
@@ -48,10 +57,7 @@ pub(crate) fn plot_sixel(arguments: ToolArguments<'_>, _run: &Run) -> Result<Ans
     add("n_points", json!(count));
     let picture = match format {
         "sixel" => {
-            let text = encoded::encode_sixel(
-                &raster::render_rgb(&chart, (width, height))?,
-                (width, height),
-            );
+            let text = encoded::encode_sixel(&raster::render_rgb(&chart, size)?, size);
             // Answers contain no control characters, since a terminal would execute them.
             add("sixel", json!(STANDARD.encode(text)));
             add("encoding", json!("base64"));
@@ -61,13 +67,16 @@ pub(crate) fn plot_sixel(arguments: ToolArguments<'_>, _run: &Run) -> Result<Ans
             add("plot", json!(braille::draw_braille(&chart, (80, 20))));
             None
         }
-        _ => Some(chart.to_image(format, (width, height))?),
+        _ => Some(chart.to_image(format, size)?),
     };
     Ok(Answer { value, picture, exact: None })
 }
 
 /// Runs the tool `histogram` with its arguments.
-pub(crate) fn plot_histogram(arguments: ToolArguments<'_>, _run: &Run) -> Result<Answer, String> {
+pub(crate) fn plot_histogram(
+    arguments: ToolArguments<'_>,
+    _run: &RunContext,
+) -> Result<Answer, String> {
     let data = arguments.f64_list("data", 1..=crate::descriptive_statistics::MAX_VALUES)?;
     let bins = arguments.usize_in("bins", 20, 1..=BINS)?;
     let title = arguments.string_or("title", "Histogram")?;
@@ -93,7 +102,10 @@ pub(crate) fn plot_histogram(arguments: ToolArguments<'_>, _run: &Run) -> Result
 const AROUND: f64 = 3.14159;
 
 /// Runs the tool `plot_function` with its arguments.
-pub(crate) fn plot_function(arguments: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+pub(crate) fn plot_function(
+    arguments: ToolArguments<'_>,
+    run: &RunContext,
+) -> Result<Answer, String> {
     let text = arguments.string_value("function")?.trim();
     let (low, high) = (arguments.f64_or("x_min", -AROUND)?, arguments.f64_or("x_max", AROUND)?);
     if !(low < high && (high - low).is_finite()) {
@@ -103,7 +115,7 @@ pub(crate) fn plot_function(arguments: ToolArguments<'_>, run: &Run) -> Result<A
         "x; there are also sin, cos, exp, log, sqrt, tanh, sigmoid and gaussian by name alone";
     let slot = |name: &str| (name == "x").then_some(0);
     let program = compile_expression("function", expand_function_name(text), slot, known)?;
-    run.go_on()?;
+    run.check_cancelled()?;
     let mut stack = Vec::new();
     let look = |i: u32| {
         let x = low + (high - low) * f64::from(i) / f64::from(LOOKS);

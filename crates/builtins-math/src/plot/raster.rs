@@ -9,29 +9,23 @@ use plotters::prelude::{
 use plotters::style::{Color as _, FontStyle, ShapeStyle};
 
 use super::axis_ticks::{axis_ticks, tick_label};
-use super::{Chart, PlotKind};
+use super::{Chart, PixelSize, PlotKind};
 
 const FONT: &str = "sans-serif";
 const TEXT: u32 = 15;
 const TITLE: u32 = 20;
 
 /// Renders a chart as SVG text.
-pub(super) fn render_svg(
-    chart: &Chart,
-    width_and_height: (usize, usize),
-) -> Result<String, String> {
+pub(super) fn render_svg(chart: &Chart, size: PixelSize) -> Result<String, String> {
     let mut text = String::new();
-    draw_chart(chart, SVGBackend::with_string(&mut text, pixel_size(width_and_height)))?;
+    draw_chart(chart, SVGBackend::with_string(&mut text, backend_size(size)))?;
     Ok(text)
 }
 
 /// Renders a chart as PNG bytes.
-pub(super) fn render_png(
-    chart: &Chart,
-    width_and_height: (usize, usize),
-) -> Result<Vec<u8>, String> {
-    let pixels = render_rgb(chart, width_and_height)?;
-    let (width, height) = pixel_size(width_and_height);
+pub(super) fn render_png(chart: &Chart, size: PixelSize) -> Result<Vec<u8>, String> {
+    let pixels = render_rgb(chart, size)?;
+    let (width, height) = backend_size(size);
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -42,19 +36,18 @@ pub(super) fn render_png(
 }
 
 /// Renders a chart as RGB pixels, row by row.
-pub(super) fn render_rgb(
-    chart: &Chart,
-    width_and_height: (usize, usize),
-) -> Result<Vec<u8>, String> {
-    let mut pixels = vec![255; width_and_height.0 * width_and_height.1 * 3];
-    draw_chart(chart, BitMapBackend::with_buffer(&mut pixels, pixel_size(width_and_height)))?;
+pub(super) fn render_rgb(chart: &Chart, size: PixelSize) -> Result<Vec<u8>, String> {
+    let mut pixels = vec![255; size.width * size.height * 3];
+    draw_chart(chart, BitMapBackend::with_buffer(&mut pixels, backend_size(size)))?;
     Ok(pixels)
 }
 
 const UNDRAWN: &str = "cannot draw the picture; use another `format`";
 
-fn pixel_size(size: (usize, usize)) -> (u32, u32) {
-    (u32::try_from(size.0).unwrap_or(u32::MAX), u32::try_from(size.1).unwrap_or(u32::MAX))
+/// Returns width and height as plotters takes them.
+fn backend_size(size: PixelSize) -> (u32, u32) {
+    let number = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
+    (number(size.width), number(size.height))
 }
 
 /// Registers the font on the first call.

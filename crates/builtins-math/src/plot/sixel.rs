@@ -1,10 +1,13 @@
 //! Sixel encoder: DEC's terminal graphics, six pixel rows at a time.
 
+use super::PixelSize;
+
 /// Levels per channel of the colour cube that pixels are rounded to.
 const EDGE: u8 = 6;
 
 /// Encodes pixels as a complete escape sequence.
-pub(super) fn encode_sixel(pixels: &[u8], (width, height): (usize, usize)) -> String {
+pub(super) fn encode_sixel(pixels: &[u8], size: PixelSize) -> String {
+    let PixelSize { width, height } = size;
     let mut text = format!("\u{1b}Pq\"1;1;{width};{height}");
     let rounded: Vec<u8> = pixels.chunks_exact(3).map(round_color).collect();
     let mut used = [false; 216];
@@ -21,7 +24,7 @@ pub(super) fn encode_sixel(pixels: &[u8], (width, height): (usize, usize)) -> St
     }
     for top in (0..height).step_by(6) {
         for colour in colours() {
-            if let Some(row) = encode_band(&rounded, (width, height), top, colour) {
+            if let Some(row) = encode_band(&rounded, size, top, colour) {
                 text.extend(["#", &colour.to_string(), &row, "$"]);
             }
         }
@@ -34,7 +37,7 @@ pub(super) fn encode_sixel(pixels: &[u8], (width, height): (usize, usize)) -> St
 /// Encodes one colour of a six-row band with run lengths; `None` if it does not occur.
 fn encode_band(
     pixels: &[u8],
-    (width, height): (usize, usize),
+    PixelSize { width, height }: PixelSize,
     top: usize,
     colour: u8,
 ) -> Option<String> {

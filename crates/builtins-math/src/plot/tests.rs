@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::work::tests::{answer, endless, fault, outcome};
+use crate::tool_execution::tests::{answer, endless, fault, outcome};
 
 /// Writes an image to the folder of `TOOLKEEP_PICTURES`, if it is set.
 fn shown(name: &str, bytes: &[u8]) {
@@ -246,7 +246,7 @@ fn what_cannot_be_drawn_is_named() {
         (
             "plot_sixel",
             json!({ "x": [1], "y": [1], "colors": ["reddish"] }),
-            "`reddish` is no colour",
+            "unknown colour `reddish`",
         ),
     ] {
         let error = fault(tool, &args);

@@ -5,7 +5,7 @@ use symplex::polysys::{LinearSolution, linsolve, solve_system_ex};
 use symplex::prelude::{Ex, SymplexError};
 
 use super::verification::SolutionValues;
-use super::{EquationProblem, classify_solver_error, unsolvable_message};
+use super::{EquationProblem, unsolvable_message};
 
 /// Maximum branches that are followed at the same time.
 const WAYS: usize = 64;
@@ -29,9 +29,7 @@ pub(super) fn solve_system(problem: &EquationProblem) -> Result<Vec<SolutionValu
     }
     match solve_system_ex(&problem.cas_equations, &unknowns) {
         Ok(found) => return Ok(found.into_iter().map(named).collect()),
-        Err(error @ SymplexError::NoSolution { .. }) => {
-            return classify_solver_error(problem, &error).map(|()| Vec::new());
-        }
+        Err(SymplexError::NoSolution { .. }) => return Ok(Vec::new()),
         Err(_) => {}
     }
     let mut budget = WAYS;

@@ -18,8 +18,8 @@ use tool_manifest::BuiltinTool;
 pub(crate) fn tool() -> BuiltinTool {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_symbolic-launch"));
     let launcher = ProcessLauncher::new(binary, vec!["__launch".into()]);
-    let cages = Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces));
-    builtins_symbolic::symbolic_tools(&cages).pop().unwrap()
+    let sandboxes = Arc::new(SandboxProvider::new(launcher, None, SandboxLevel::NoNamespaces));
+    builtins_symbolic::symbolic_tools(&sandboxes).pop().unwrap()
 }
 
 pub(crate) async fn call(builtin: &BuiltinTool, args: &Value) -> Outcome {

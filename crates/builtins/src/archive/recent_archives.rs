@@ -22,12 +22,26 @@ pub(crate) struct RecentArchives {
 
 #[derive(Debug, PartialEq, Eq)]
 struct RecentArchive {
-    caller_key: (String, String, String),
+    caller_key: CallerKey,
     path: String,
 }
 
-fn caller_key(caller: &Caller) -> (String, String, String) {
-    (caller.org.to_string(), caller.subject.clone(), caller.key_id.clone())
+/// Caller that an opened archive belongs to.
+#[derive(Debug, PartialEq, Eq)]
+struct CallerKey {
+    org: String,
+    subject: String,
+    key_id: String,
+}
+
+impl CallerKey {
+    fn from_caller(caller: &Caller) -> Self {
+        Self {
+            org: caller.org.to_string(),
+            subject: caller.subject.clone(),
+            key_id: caller.key_id.clone(),
+        }
+    }
 }
 
 impl RecentArchives {
@@ -64,7 +78,8 @@ impl RecentArchives {
         let archive = Archive::open(root, inside)
             .map_err(|error| format!("{}: {error}", escape_for_message(path)))?;
         if let Some(caller) = opened_by {
-            let opened = RecentArchive { caller_key: caller_key(caller), path: path.to_owned() };
+            let caller_key = CallerKey::from_caller(caller);
+            let opened = RecentArchive { caller_key, path: path.to_owned() };
             let mut all = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|known| *known != opened);
             all.push_back(opened);
@@ -82,9 +97,10 @@ impl RecentArchives {
         name: Option<&str>,
         caller: &Caller,
     ) -> Result<String, String> {
-        let who = caller_key(caller);
+        let caller_key = CallerKey::from_caller(caller);
         let all = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut own = all.iter().rev().filter(|opened| opened.caller_key == who).map(|it| &it.path);
+        let own = all.iter().rev().filter(|opened| opened.caller_key == caller_key);
+        let mut own = own.map(|it| &it.path);
         match name {
             None => own.next().cloned().ok_or_else(|| {
                 "no archive is open; call archive_open, or give a path as `archive_name`".to_owned()

@@ -51,8 +51,8 @@ impl LintPython {
             let issues = checked.map_err(|_| "the check failed".to_owned())??;
             return Ok(issues_json(&issues, None, "syntax"));
         };
-        let (issues, caged) = ruff.check_code(&program, &code).await?;
-        ctx.record_sandbox_usage(caged);
+        let (issues, sandbox_usage) = ruff.check_code(&program, &code).await?;
+        ctx.record_sandbox_usage(sandbox_usage);
         let fixed = if fix { Some(ruff.fix_code(&program, &code).await?) } else { None };
         Ok(issues_json(&issues, fixed.as_deref(), "ruff"))
     }

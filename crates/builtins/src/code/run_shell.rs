@@ -9,6 +9,8 @@ use std::time::Duration;
 use sandbox::process::{ChildExit, ChildProcess, DEFAULT_GRACE, SpawnError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tool::clock::duration_millis;
+use tool::display_text::truncate_and_escape_debug;
 use tool::{
     BoxFuture, CallContext, Clock, ErrorCode, ExecuteError, ExecutionState, Executor, Json,
     Outcome, OutcomeBody, RecordedCall,
@@ -18,8 +20,9 @@ use crate::sandbox_provider::{SandboxProvider, child_usage};
 use tool_manifest::BuiltinTool;
 use tool_manifest::{ManifestRegistry, NumericLimit};
 
-/// Largest captured output of stdout and stderr, in characters (the research registry's numbers).
-const MAX_STREAM_CHARS: (usize, usize) = (50_000, 10_000);
+/// Largest captured output in characters (the research registry's numbers).
+const MAX_STDOUT_CHARS: usize = 50_000;
+const MAX_STDERR_CHARS: usize = 10_000;
 /// `returncode` after a timeout (the research registry's number).
 const TIMEOUT_RETURN_CODE: i32 = -1;
 
@@ -70,7 +73,7 @@ impl RunShell {
         let limit = Duration::from_secs(self.timeout_limit.value_in(args, "timeout").max(1));
         let refused = |why: String| ExecuteError::not_sent(ErrorCode::Blocked, why);
         let spec = self.sandboxes.shell_command(line, folder).await.map_err(refused)?;
-        let tier = spec.sandbox.as_ref().map(|cage| cage.level);
+        let tier = spec.sandbox.as_ref().map(|sandbox_spec| sandbox_spec.level);
         let mut child = match self.sandboxes.launcher().spawn_child(&spec) {
             Ok(child) => child,
             Err(SpawnError::InvalidSpec { what, .. }) => {
@@ -83,14 +86,14 @@ impl RunShell {
         drop(child.take_stdin());
         let streams = (child.take_stdout(), child.take_stderr());
         let (out, err, (ended, heavy)) = tokio::join!(
-            capture_output(streams.0, MAX_STREAM_CHARS.0),
-            capture_output(streams.1, MAX_STREAM_CHARS.1),
+            capture_output(streams.0, MAX_STDOUT_CHARS),
+            capture_output(streams.1, MAX_STDERR_CHARS),
             wait_or_kill(&mut child, limit, ctx)
         );
         if let Some(tier) = tier {
             ctx.record_sandbox_usage(child_usage(tier, &child));
         }
-        let took = self.clock.monotonic_now().saturating_duration_since(began).as_millis();
+        let took = self.clock.monotonic_now().saturating_duration_since(began);
         let (code, timed_out, note) = match ended {
             CommandEnd::Cancelled => {
                 return Err(ExecuteError::maybe_sent(
@@ -109,7 +112,7 @@ impl RunShell {
             "stdout": out.text,
             "stderr": err.text,
             "returncode": code,
-            "elapsed_ms": u64::try_from(took).unwrap_or(u64::MAX),
+            "elapsed_ms": duration_millis(took),
             "truncated": out.is_truncated || err.is_truncated,
         });
         if let (Some(fields), Some(note)) = (fields.as_object_mut(), note) {
@@ -154,8 +157,7 @@ fn exit_report(exit: &ChildExit, heavy: bool) -> (i32, bool, Option<String>) {
 
 fn start_failure(why: &str, folder: Option<&str>) -> Result<ExecutionState, ExecuteError> {
     if why.contains("working directory") {
-        let shown: String =
-            folder.unwrap_or(".").chars().take(200).flat_map(char::escape_debug).collect();
+        let shown = truncate_and_escape_debug(folder.unwrap_or("."), 200);
         let told = format!(
             "cwd: `{shown}` is no folder that the command can be in; give one in the working folder"
         );

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tool::artifact::{ArtifactError, ArtifactStore};
+use tool::artifact::{ArtifactError, ArtifactStore, ByteRange};
 use tool::{
     BoxFuture, CallContext, Caller, ExecuteError, ExecutionState, Executor, Json, Outcome,
     RecordedCall,
@@ -77,7 +77,8 @@ impl ArtifactToolExecutor {
         (offset, length): (u64, u64),
     ) -> Result<Value, ArtifactError> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let part = self.artifacts.read_chunk(caller, id, (offset, length)).await?;
+        let part =
+            self.artifacts.read_chunk(caller, id, ByteRange { offset, max_bytes: length }).await?;
         // A part ends before an incomplete character.
         let whole = match std::str::from_utf8(&part.bytes) {
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
@@ -101,7 +102,8 @@ impl ArtifactToolExecutor {
         let query = query.as_bytes().to_ascii_lowercase();
         let (mut found, mut from, mut seen) = (Vec::new(), 0_u64, 0_u64);
         loop {
-            let part = self.artifacts.read_chunk(caller, id, (from, CHUNK_BYTES)).await?;
+            let range = ByteRange { offset: from, max_bytes: CHUNK_BYTES };
+            let part = self.artifacts.read_chunk(caller, id, range).await?;
             let lower = part.bytes.to_ascii_lowercase();
             let mut at = 0;
             while let Some(next) = find_bytes(lower.get(at..).unwrap_or_default(), &query) {
@@ -160,7 +162,7 @@ mod tests {
 
     use bytes::Bytes;
     use serde_json::{Value, json};
-    use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, StoredArtifact};
+    use tool::artifact::{ArtifactChunk, ArtifactError, ArtifactStore, ByteRange, StoredArtifact};
     use tool::{BoxFuture, Caller, Org, PermissionLevel};
 
     use super::{ArtifactOperation, ArtifactToolExecutor, CHUNK_BYTES};
@@ -184,14 +186,14 @@ mod tests {
             &'a self,
             owner: &'a Caller,
             id: &'a str,
-            (from, most): (u64, usize),
+            ByteRange { offset, max_bytes }: ByteRange,
         ) -> BoxFuture<'a, Result<ArtifactChunk, ArtifactError>> {
             Box::pin(async move {
                 if owner.subject != "ann" || id != "art_1" {
                     return Err(ArtifactError::NotFound);
                 }
-                let from = usize::try_from(from).unwrap().min(self.0.len());
-                let bytes = self.0.slice(from..(from + most).min(self.0.len()));
+                let from = usize::try_from(offset).unwrap().min(self.0.len());
+                let bytes = self.0.slice(from..(from + max_bytes).min(self.0.len()));
                 Ok(ArtifactChunk { bytes, total_bytes: self.0.len() as u64 })
             })
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rooted_fs::rooted_dir::{FileAccessError, RootedDir};
+use tool::display_text::truncate_and_escape_debug;
 
 /// File roots, each with its configured path.
 ///
@@ -58,5 +59,5 @@ pub(super) fn describe_error(error: &FileAccessError) -> String {
 }
 
 pub(crate) fn escape_for_message(text: &str) -> String {
-    text.chars().take(200).flat_map(char::escape_debug).collect()
+    truncate_and_escape_debug(text, 200)
 }

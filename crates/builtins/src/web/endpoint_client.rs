@@ -9,6 +9,14 @@ use http::{HeaderValue, Request, StatusCode, header};
 /// Largest response body, in bytes.
 const MAX_RESPONSE_BYTES: usize = 2 << 20;
 
+/// Limits of a download.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DownloadLimits {
+    /// Time until the file is complete.
+    pub(crate) timeout: Duration,
+    pub(crate) max_bytes: usize,
+}
+
 /// A site with its egress class, which determines the addresses it may use.
 #[derive(Debug, Clone)]
 pub struct WebEndpoint {
@@ -45,7 +53,7 @@ impl WebEndpoint {
         egress: &EgressClient,
         url: &str,
         accept: &'static str,
-        (timeout, max_bytes): (Duration, usize),
+        DownloadLimits { timeout, max_bytes }: DownloadLimits,
     ) -> Result<Bytes, String> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() =

@@ -1,5 +1,5 @@
-//! The executor of `http_get` and `http_post`: one request, one response in the shape of the
-//! research registry.
+//! `http_get` and `http_post`: send an HTTP request to a public URL and return the response in the
+//! shape of the research registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,14 @@ use egress::{EgressBody, EgressClient, RedirectPolicy, RequestLimits, UrlTrust};
 use encoding_rs::{Encoding, UTF_8};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde_json::{Map, Value, json};
+use tool::clock::duration_millis;
+use tool::display_text::truncate_and_escape_debug;
 use tool::{
     BoxFuture, CallArguments, CallContext, Clock, ExecuteError, ExecutionState, Executor, Json,
     Outcome, OutcomeBody as Answer, RecordedCall,
 };
 
-use tool_manifest::NumericLimit;
+use tool_manifest::{BuiltinTool, ManifestRegistry, NumericLimit};
 
 /// Largest returned body, in characters (the research registry's number).
 const MAX_BODY_CHARS: usize = 100_000;
@@ -35,14 +37,28 @@ const RESERVED_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
+/// Builds the tools `http_get` and `http_post`.
+pub(crate) fn build_tools(
+    registry: &ManifestRegistry,
+    egress: &EgressClient,
+    clock: &Arc<dyn Clock>,
+) -> [Option<BuiltinTool>; 2] {
+    [("http_get", Method::GET), ("http_post", Method::POST)].map(|(name, method)| {
+        let declared = registry.find_tool(name)?;
+        let timeout_limit = declared.numeric_limit("timeout");
+        let (egress, clock) = (egress.clone(), Arc::clone(clock));
+        Some(declared.with_executor(HttpToolExecutor { egress, clock, method, timeout_limit }))
+    })
+}
+
 /// Executes requests with one HTTP method.
 #[derive(Debug)]
-pub(super) struct HttpToolExecutor {
-    pub(super) egress: EgressClient,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) method: Method,
+struct HttpToolExecutor {
+    egress: EgressClient,
+    clock: Arc<dyn Clock>,
+    method: Method,
     /// Timeout of the whole response, in seconds.
-    pub(super) timeout_limit: NumericLimit,
+    timeout_limit: NumericLimit,
 }
 
 impl Executor for HttpToolExecutor {
@@ -59,8 +75,8 @@ impl Executor for HttpToolExecutor {
                 let none = json!({ "status_code": 0, "headers": {}, "body": "", "error": error });
                 none.as_object().cloned().unwrap_or_default()
             });
-            let took = self.clock.monotonic_now().saturating_duration_since(began).as_millis();
-            fields.insert("elapsed_ms".to_owned(), json!(u64::try_from(took).unwrap_or(u64::MAX)));
+            let took = self.clock.monotonic_now().saturating_duration_since(began);
+            fields.insert("elapsed_ms".to_owned(), json!(duration_millis(took)));
             let body = Answer::Value(Json::encode(&fields));
             Ok(ExecutionState::Completed(Outcome { body, is_error }))
         })
@@ -131,7 +147,7 @@ impl HttpToolExecutor {
 }
 
 fn parse_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let shown = || name.chars().take(64).flat_map(char::escape_debug).collect::<String>();
+    let shown = || truncate_and_escape_debug(name, 64);
     let read = HeaderName::from_bytes(name.as_bytes());
     let read = read.map_err(|_| format!("headers: `{}` is not a valid header name", shown()))?;
     if RESERVED_HEADERS.contains(&read.as_str()) {

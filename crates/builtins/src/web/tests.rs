@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tool::{AccessScope, BoxFuture, OutcomeBody};
 
-use super::{http_get, http_post};
+use super::http_request;
 use crate::tests::{clock, execute};
 use builtin_manifests::ToolFamily;
 use tool_manifest::BuiltinTool;
@@ -59,10 +59,7 @@ async fn site(answer: fn(&str) -> Vec<u8>) -> Site {
     let settings = EgressOptions { dialer: Arc::new(Lead(address)), ..EgressOptions::default() };
     let egress = EgressClient::new(settings).unwrap();
     let registry = ToolFamily::General.registry();
-    let tools = [
-        http_get::build_tool(registry, egress.clone(), clock()).unwrap(),
-        http_post::build_tool(registry, egress, clock()).unwrap(),
-    ];
+    let tools = http_request::build_tools(registry, &egress, &clock()).map(Option::unwrap);
     Site { tools, address, heard }
 }
 

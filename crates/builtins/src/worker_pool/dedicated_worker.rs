@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::SandboxSpec;
 use sandbox::process::EnvValue;
+use sandbox::{ProgramSource, SandboxSpec};
 use tokio::time::Instant;
 use tool::{BoxFuture, SandboxUsage};
 
@@ -222,19 +222,19 @@ impl DedicatedWorker {
     async fn spawn_worker(&self) -> Result<WorkerProcess, WorkerError> {
         let tier = self.sandboxes.usable_level().await.map_err(WorkerError::Blocked)?;
         let memory = u64::try_from(self.resources.memory).unwrap_or(u64::MAX);
-        let mut cage = SandboxSpec::new(tier);
-        cage.runs_own_binary = true;
-        cage.limits.address_space_bytes = memory.saturating_add(ADDRESS_SPACE_BYTES);
-        cage.limits.total_memory_bytes = memory.saturating_add(RESIDENT_BYTES);
-        cage.limits.cpu_seconds = CPU_SECONDS;
-        cage.limits.file_bytes = 0;
-        cage.limits.max_tasks = EXTRA_THREADS + self.resources.threads as u64;
+        let mut sandbox_spec = SandboxSpec::new(tier);
+        sandbox_spec.program = ProgramSource::OwnBinary;
+        sandbox_spec.limits.address_space_bytes = memory.saturating_add(ADDRESS_SPACE_BYTES);
+        sandbox_spec.limits.total_memory_bytes = memory.saturating_add(RESIDENT_BYTES);
+        sandbox_spec.limits.cpu_seconds = CPU_SECONDS;
+        sandbox_spec.limits.file_bytes = 0;
+        sandbox_spec.limits.max_tasks = EXTRA_THREADS + self.resources.threads as u64;
         let args =
             std::iter::once(self.command.to_owned()).chain(self.resources.to_args()).collect();
         self.lock_state().counts.starts += 1;
         let started = WorkerProcess::spawn_process(
             &self.sandboxes,
-            cage,
+            sandbox_spec,
             (args, "/".into(), self.env.clone()),
         )
         .await;

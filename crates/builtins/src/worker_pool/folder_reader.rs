@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rooted_fs::rooted_dir::PinnedDirPath;
-use sandbox::{SandboxLevel, SandboxSpec};
+use sandbox::{ProgramSource, SandboxLevel, SandboxSpec};
 use tool::{CallContext, ErrorCode, ExecuteError, Json};
 
 use super::{FOLDER_READER_COMMAND, WorkerJob, WorkerProcess, WorkerQuota};
@@ -89,16 +89,16 @@ impl FolderReaderPool {
 
 /// Builds a sandbox with read access to `folder` and no write access.
 fn read_only_sandbox(tier: SandboxLevel, folder: &Path) -> SandboxSpec {
-    let mut cage = SandboxSpec::new(tier);
-    cage.runs_own_binary = true;
-    cage.readable_paths = vec![folder.to_owned()];
-    cage.limits.address_space_bytes = ADDRESS_SPACE_BYTES;
-    cage.limits.total_memory_bytes = MEMORY_BYTES;
-    cage.limits.cpu_seconds = CPU_SECONDS;
-    cage.limits.file_bytes = 0;
-    cage.limits.max_tasks = MAX_THREADS;
-    cage.limits.max_descriptors = MAX_DESCRIPTORS;
-    cage
+    let mut sandbox_spec = SandboxSpec::new(tier);
+    sandbox_spec.program = ProgramSource::OwnBinary;
+    sandbox_spec.readable_paths = vec![folder.to_owned()];
+    sandbox_spec.limits.address_space_bytes = ADDRESS_SPACE_BYTES;
+    sandbox_spec.limits.total_memory_bytes = MEMORY_BYTES;
+    sandbox_spec.limits.cpu_seconds = CPU_SECONDS;
+    sandbox_spec.limits.file_bytes = 0;
+    sandbox_spec.limits.max_tasks = MAX_THREADS;
+    sandbox_spec.limits.max_descriptors = MAX_DESCRIPTORS;
+    sandbox_spec
 }
 
 /// Returns the resolved path of an open folder with its device and inode number. If the path leads

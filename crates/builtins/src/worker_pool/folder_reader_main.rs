@@ -5,8 +5,10 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use monty_types::LIVE_MEMORY;
+use sandbox::process::ResourceUsage;
 
 use super::worker_protocol::{self, RequestHeader, ResponseHeader, ResponseStatus};
 use super::{FOLDER_REPLACED_EXIT_CODE, WorkerJob};
@@ -51,8 +53,9 @@ fn serve_request() -> io::Result<()> {
         Ok(answer) => (ResponseStatus::Value, answer),
         Err(words) => (ResponseStatus::Failure, words.into_bytes()),
     };
-    let used = host::memory::resource_usage();
-    to.write_all(&ResponseHeader { status, usage: used, length: answer.len() }.encode())?;
+    let (cpu_ms, peak_kib) = host::memory::resource_usage();
+    let usage = ResourceUsage { cpu_time: Duration::from_millis(cpu_ms), peak_kib };
+    to.write_all(&ResponseHeader { status, usage, length: answer.len() }.encode())?;
     to.write_all(&answer)?;
     to.flush()
 }

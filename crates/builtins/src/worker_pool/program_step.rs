@@ -17,6 +17,7 @@ use monty_types::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tool::display_text::truncate_and_escape_debug;
 
 use super::python_runtime::{
     MAX_MEMORY_BYTES, MAX_RECURSION_DEPTH, ROUND_PRELUDE, format_exception, is_python_name,
@@ -181,7 +182,7 @@ fn start_program(
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for (name, value) in inputs {
         if !is_python_name(&name) {
-            let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
+            let shown = truncate_and_escape_debug(&name, 100);
             return Err(format!("inputs: `{shown}` is not a valid Python name"));
         }
         names.push(name);

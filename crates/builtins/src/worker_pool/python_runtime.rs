@@ -12,6 +12,7 @@ use monty_types::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
+use tool::display_text::truncate_and_escape_debug;
 
 use source_rewriter::PythonSource;
 
@@ -54,7 +55,7 @@ pub(super) fn evaluate_python(args: &[u8], limit: Duration) -> Result<Vec<u8>, S
     let mut values = Vec::new();
     for (name, value) in asked.variables.unwrap_or_default() {
         if !is_python_name(&name) {
-            let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
+            let shown = truncate_and_escape_debug(&name, 100);
             return Err(format!("variables: `{shown}` is not a valid Python name"));
         }
         names.push(name);

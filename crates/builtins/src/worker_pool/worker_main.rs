@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monty_types::{BASELINE_MEMORY, LIVE_MEMORY};
+use sandbox::process::ResourceUsage;
 
 use super::WorkerJob;
 use super::dedicated_worker::WorkerResources;
@@ -102,8 +103,9 @@ fn serve_request(
         Err(words) => (ResponseStatus::Failure, words.into_bytes()),
     };
     let (after, peak) = host::memory::resource_usage();
-    let used = (after.saturating_sub(before), peak);
-    to.write_all(&ResponseHeader { status, usage: used, length: answer.len() }.encode())?;
+    let cpu_time = Duration::from_millis(after.saturating_sub(before));
+    let usage = ResourceUsage { cpu_time, peak_kib: peak };
+    to.write_all(&ResponseHeader { status, usage, length: answer.len() }.encode())?;
     to.write_all(&answer)?;
     to.flush()?;
     Ok(true)

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use sandbox::process::ResourceUsage;
+use tool::clock::duration_millis;
+
 /// Bytes of a request header: job, time limit in milliseconds, length.
 pub(super) const REQUEST_HEADER_BYTES: usize = 9;
 /// Bytes of a response header: status, CPU time in milliseconds, peak memory in KiB, length.
@@ -55,8 +58,8 @@ impl RequestHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ResponseHeader {
     pub(super) status: ResponseStatus,
-    /// CPU time of this request in milliseconds, and peak memory of the worker in KiB.
-    pub(super) usage: (u64, u64),
+    /// CPU time of this request, and peak memory of the worker.
+    pub(super) usage: ResourceUsage,
     pub(super) length: usize,
 }
 
@@ -64,7 +67,8 @@ impl ResponseHeader {
     pub(super) fn encode(self) -> [u8; RESPONSE_HEADER_BYTES] {
         let status = if self.status == ResponseStatus::Value { b'V' } else { b'F' };
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
-        let numbers = [self.usage.0, self.usage.1, self.length as u64].map(number);
+        let cpu_ms = duration_millis(self.usage.cpu_time);
+        let numbers = [cpu_ms, self.usage.peak_kib, self.length as u64].map(number);
         let mut bytes = [status; RESPONSE_HEADER_BYTES];
         for (byte, of) in bytes.iter_mut().skip(1).zip(numbers.into_iter().flatten()) {
             *byte = of;
@@ -81,9 +85,12 @@ impl ResponseHeader {
         };
         let (numbers, _) = rest.as_chunks::<4>();
         let mut numbers = numbers.iter().map(|bytes| u32::from_le_bytes(*bytes));
-        let used = (numbers.next()?.into(), numbers.next()?.into());
+        let usage = ResourceUsage {
+            cpu_time: Duration::from_millis(numbers.next()?.into()),
+            peak_kib: numbers.next()?.into(),
+        };
         let length = usize::try_from(numbers.next()?).ok()?;
-        (length <= MAX_MESSAGE_BYTES).then_some(Self { status, usage: used, length })
+        (length <= MAX_MESSAGE_BYTES).then_some(Self { status, usage, length })
     }
 }
 
@@ -96,8 +103,8 @@ mod tests {
         let head = RequestHeader::new(b'S', Duration::from_millis(250), 7).unwrap();
         assert_eq!(RequestHeader::decode(head.encode()), Some(head));
         assert_eq!(RequestHeader::decode([b'P', 0, 0, 0, 0, 255, 255, 255, 255]), None);
-        let told =
-            ResponseHeader { status: ResponseStatus::Failure, usage: (70_000, 9), length: 3 };
+        let usage = ResourceUsage { cpu_time: Duration::from_secs(70), peak_kib: 9 };
+        let told = ResponseHeader { status: ResponseStatus::Failure, usage, length: 3 };
         assert_eq!(ResponseHeader::decode(told.encode()), Some(told));
         assert_eq!(ResponseHeader::decode([0; RESPONSE_HEADER_BYTES]), None);
         assert_eq!(ResponseHeader::decode([b'V'; RESPONSE_HEADER_BYTES]), None);

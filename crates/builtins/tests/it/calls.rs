@@ -66,10 +66,10 @@ impl Stage {
         let work = tempfile::tempdir().unwrap();
         let place = work.path().canonicalize().unwrap();
         let launcher = ProcessLauncher::new(PathBuf::from(BIN), vec!["__launch".into()]);
-        let cages =
+        let sandboxes =
             Arc::new(SandboxProvider::new(launcher, Some(place), SandboxLevel::NoNamespaces));
         let clock: Arc<dyn Clock> = Arc::new(Real(Instant::now()));
-        let means = ToolDependencies { sandboxes: Some(cages), ..ToolDependencies::default() };
+        let means = ToolDependencies { sandboxes: Some(sandboxes), ..ToolDependencies::default() };
         let source = BuiltinSource::new(&clock, &means);
         let listing = source.list_offers().await.unwrap();
         assert_eq!(listing.problems, []);

@@ -54,7 +54,7 @@ impl World {
         let answer = self.status().await;
         let Err(words) = &answer else { panic!("{what}: {answer:?}") };
         let words = words.as_str().unwrap();
-        let fine = words.contains("not read") || words.contains("cannot be read");
+        let fine = words.contains("not allowed") || words.contains("cannot be read");
         assert!(fine && !words.contains("secret-name"), "{what}: {words}");
     }
 }

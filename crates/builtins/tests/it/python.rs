@@ -55,7 +55,9 @@ async fn what_is_wrong_is_told_as_python_tells_it() {
         assert!(!told.contains('\n'), "{told}");
     }
     let odd = json!({"expression": "1", "variables": {"a b": 1}});
-    assert!(words(&stage.call("python_eval", &odd).await).contains("`a b` is no name"));
+    assert!(
+        words(&stage.call("python_eval", &odd).await).contains("`a b` is not a valid Python name")
+    );
 }
 
 /// Regression: valid Python programs that were rejected. Printed output is returned beside the

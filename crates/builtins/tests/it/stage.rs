@@ -102,12 +102,12 @@ impl Stage {
         let (dialer, resolver) = (Arc::clone(&dialled), Arc::new(Inside));
         let settings = EgressOptions { dialer, resolver, ..EgressOptions::default() };
         let place = work.canonicalize().unwrap();
-        let cages = launcher
+        let sandboxes = launcher
             .map(|it| Arc::new(SandboxProvider::new(it, Some(place), SandboxLevel::NoNamespaces)));
-        let ruff = cages.as_ref().map(|cages| RuffLinter::in_folders(cages, folder));
+        let ruff = sandboxes.as_ref().map(|sandboxes| RuffLinter::in_folders(sandboxes, folder));
         let means = ToolDependencies {
             ruff,
-            sandboxes: cages,
+            sandboxes,
             file_roots: Some(Arc::new(FileRoots::new(vec![(work, root)]))),
             egress: Some(EgressClient::new(settings).unwrap()),
             ..ToolDependencies::default()

@@ -3,7 +3,7 @@
 //! It knows the keywords that such tools commonly use, and leaves other schemas to the full
 //! validator.
 
-use json::{JsonCursor, JsonRef};
+use json::{JsonCursor, JsonRef, json_pointer};
 use serde_json::{Map, Value};
 
 use super::ArgumentError;
@@ -158,8 +158,7 @@ fn check_members(
                 invalid_value(at, format!("unknown parameter `{shown}`"))
             }
             Some(schema) => validate_next(schema, pass, "").map_err(|trouble| {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                trouble.with_pointer_prefix(&format!("{at}/{key}"))
+                trouble.with_pointer_prefix(&json_pointer::child_pointer(at, &key))
             }),
         }
     })?;

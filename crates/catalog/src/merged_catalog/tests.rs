@@ -3,13 +3,13 @@ mod changes;
 use std::sync::Arc;
 
 use serde_json::json;
-use tool::source::SourceErrorKind;
+use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
     CatalogItem, Offer, Org, Problem, SourceError, SourceListing, SourceName, SourceTrust, WallTime,
 };
 
 use super::Catalog;
-use crate::{CatalogDiff, SourceCatalog, SourceState};
+use crate::{SourceCatalog, SourceState};
 use tool::confusable_text::confusable_skeleton;
 
 fn offer(name: &str, description: &str) -> Offer {
@@ -100,25 +100,6 @@ fn what_is_known_outlives_a_failure() {
         .with_failure(&error, WallTime(9));
     assert_eq!((known.state, known.tools.len()), (SourceState::Stale, 1));
     assert_eq!((known.stale_since, known.problems.len()), (Some(WallTime(5)), 1));
-}
-
-#[test]
-fn diff_tells_what_came_went_and_changed() {
-    let old = Catalog::from_sources(
-        1,
-        vec![Arc::new(shelf("a", vec![offer("x", "1"), offer("y", "1")]))],
-    );
-    let new = Catalog::from_sources(
-        2,
-        vec![Arc::new(shelf("a", vec![offer("y", "2"), offer("z", "1")]))],
-    );
-    let diff = CatalogDiff::compare_catalogs(&old, &new);
-    let names =
-        |keys: &[tool::ToolKey]| keys.iter().map(|k| k.name.to_string()).collect::<Vec<_>>();
-    assert_eq!(names(&diff.added), ["z"]);
-    assert_eq!(names(&diff.removed), ["x"]);
-    assert_eq!(names(&diff.changed), ["y"]);
-    assert!(CatalogDiff::compare_catalogs(&new, &new).is_empty());
 }
 
 #[test]
@@ -226,7 +207,8 @@ fn a_second_name_leads_to_its_tool_where_nothing_else_has_it() {
     let aliased = |source: &str, tools: &[&str]| {
         let full = |tool: &&str| format!("{source}.{tool}");
         let offers = tools.iter().map(|tool| offer(&full(tool), source)).collect();
-        let aliases = tools.iter().map(|tool| (name(tool), name(&full(tool)))).collect();
+        let alias = |tool: &&str| ToolAlias { alias: name(tool), tool_name: name(&full(tool)) };
+        let aliases = tools.iter().map(alias).collect();
         let listing = SourceListing { offers, aliases, ..SourceListing::default() };
         Arc::new(empty(source).with_listing(&Org::default(), listing))
     };

@@ -1,5 +1,6 @@
 //! Differences between two definitions as JSON pointers, for a reviewer.
 
+use json::json_pointer::child_pointer;
 use serde::Serialize;
 use serde_json::Value;
 use tool::Json;
@@ -59,10 +60,6 @@ impl DiffCollector {
             _ => self.omitted_count += 1,
         }
     }
-}
-
-fn child_pointer(at: &str, key: &str) -> String {
-    format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 #[cfg(test)]

@@ -43,11 +43,11 @@ impl Followed {
     /// Its source lists this definition; whether it may be called.
     fn see(&mut self, definition: u8) -> bool {
         let first = self.pin.is_none();
-        if let Some((pin, change)) =
+        if let Some(update) =
             observe_definition(self.pin.as_ref(), self.trust, seen(definition), first)
         {
-            self.pin = Some(pin);
-            self.changes.extend(change);
+            self.pin = Some(update.pin);
+            self.changes.extend(update.change);
         }
         is_callable(self.pin.as_ref(), self.trust, digest(definition))
     }
@@ -109,13 +109,13 @@ fn review_lets_nothing_through() {
 
 #[test]
 fn what_comes_after_the_first_sight_of_its_source_waits_and_so_does_what_hides_something() {
-    let (pin, change) = observe_definition(None, SourceTrust::FirstUse, seen(1), false).unwrap();
-    assert_eq!((pin.state, change), (PinState::Pending, Some(PinChange::Pending)));
+    let late = observe_definition(None, SourceTrust::FirstUse, seen(1), false).unwrap();
+    assert_eq!((late.pin.state, late.change), (PinState::Pending, Some(PinChange::Pending)));
     let hides = ObservedDefinition { has_invisible_chars: true, ..seen(1) };
-    let (pin, _) = observe_definition(None, SourceTrust::FirstUse, hides, true).unwrap();
-    assert_eq!(pin.state, PinState::Pending);
-    let (pin, _) = observe_definition(None, SourceTrust::FirstUse, seen(1), true).unwrap();
-    assert_eq!(pin.state, PinState::Active, "the control");
+    let hiding = observe_definition(None, SourceTrust::FirstUse, hides, true).unwrap();
+    assert_eq!(hiding.pin.state, PinState::Pending);
+    let first = observe_definition(None, SourceTrust::FirstUse, seen(1), true).unwrap();
+    assert_eq!(first.pin.state, PinState::Active, "the control");
 }
 
 #[test]

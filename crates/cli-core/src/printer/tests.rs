@@ -15,6 +15,7 @@ fn columns_are_aligned() {
 fn text_from_outside_cannot_play_with_the_terminal() {
     let evil = "a\u{1b}[2Jb\r\u{9b}31m\u{202e}c\u{200b}\nd\te";
     assert_eq!(sanitize_text(evil), "a\u{fffd}[2Jb\u{fffd}\u{fffd}31m\u{fffd}c\u{fffd}\nd\te");
+    assert_eq!(sanitize_text("a\u{ad}\u{2028}\u{e0041}b"), "a\u{fffd}\u{fffd}\u{fffd}b");
     assert_eq!(sanitize_line("one\ttwo\nthree", 80), "one two");
     assert_eq!(sanitize_line("abcdef", 4), "abc…");
 }

@@ -9,7 +9,10 @@ use catalog::InputSchema;
 use sdk::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tool::display_text::truncate_and_escape_debug;
 use tool::{Json, JsonLimits, ToolName};
+
+use crate::node_args::matches_pattern;
 
 /// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -137,7 +140,8 @@ impl FunctionRegistry {
     /// Returns the reason for the caller if it is rejected.
     pub(crate) fn check_call(&self, name: &str, input: &Bytes) -> Result<(), String> {
         let Some(function) = self.functions.get(name) else {
-            return Err(format!("Tool '{}' not found.", escape_truncated(name)));
+            let name = truncate_and_escape_debug(name, 128);
+            return Err(format!("Tool '{name}' not found."));
         };
         let rule = self.matching_rule(name)?;
         if let Some(most) = rule.max_input.filter(|most| input.len() > *most) {
@@ -199,18 +203,6 @@ fn compile_function(
         metadata: Value::Object(metadata),
     };
     Ok(RegisteredFunction { descriptor: described, input })
-}
-
-/// Matches a name against a pattern, in which a final `*` matches anything.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(begin) => name.starts_with(begin),
-        None => pattern == name,
-    }
-}
-
-fn escape_truncated(name: &str) -> String {
-    name.chars().take(128).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

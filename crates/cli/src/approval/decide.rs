@@ -75,6 +75,25 @@ pub(crate) struct ApprovalEditArgs {
     approve: bool,
 }
 
+/// A decision about a pending call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ApprovalAction {
+    Approve,
+    Deny,
+    Edit,
+}
+
+impl ApprovalAction {
+    /// The last segment of its route.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Deny => "deny",
+            Self::Edit => "edit",
+        }
+    }
+}
+
 impl ApprovalApproveArgs {
     pub(super) async fn run(
         self,
@@ -85,7 +104,7 @@ impl ApprovalApproveArgs {
             Some(hash) => json!({ "arguments_sha256": hash }),
             None => json!({}),
         };
-        decide_approval(context, ui, (&self.id, "approve"), &body).await
+        decide_approval(context, ui, &self.id, ApprovalAction::Approve, &body).await
     }
 }
 
@@ -99,7 +118,7 @@ impl ApprovalDenyArgs {
             Some(reason) => json!({ "reason": reason }),
             None => json!({}),
         };
-        decide_approval(context, ui, (&self.id, "deny"), &body).await
+        decide_approval(context, ui, &self.id, ApprovalAction::Deny, &body).await
     }
 }
 
@@ -127,7 +146,7 @@ impl ApprovalEditArgs {
             )
         })?;
         let body = EditRequest { arguments: &arguments, approve: self.approve };
-        decide_approval(context, ui, (&self.id, "edit"), &body).await
+        decide_approval(context, ui, &self.id, ApprovalAction::Edit, &body).await
     }
 
     /// The arguments of the pending call with only the accepted changes.
@@ -152,12 +171,13 @@ impl ApprovalEditArgs {
 async fn decide_approval(
     context: &CommandContext<'_>,
     ui: &mut Printer,
-    (id, action): (&str, &str),
+    id: &str,
+    action: ApprovalAction,
     body: &impl serde::Serialize,
 ) -> Result<ExitStatus, CommandError> {
     let session = context.connect().await?;
     session.wait_for_sources(SourceNeed::Approval(id), ui).await;
-    let answer = post_decision(&session.client, (id, action), body).await;
+    let answer = post_decision(&session.client, id, action, body).await;
     // A server in this process finishes approved calls before it stops.
     session.close().await?;
     let answer = answer?;
@@ -167,18 +187,21 @@ async fn decide_approval(
 
 async fn post_decision(
     client: &RestClient,
-    (id, action): (&str, &str),
+    id: &str,
+    action: ApprovalAction,
     body: &impl serde::Serialize,
 ) -> Result<Value, CommandError> {
-    client.post_json(&RequestPath::from_segments("/v1/approvals", &[id, action]), body).await
+    client
+        .post_json(&RequestPath::from_segments("/v1/approvals", &[id, action.as_str()]), body)
+        .await
 }
 
-fn format_decision(answer: &Value, action: &str) -> String {
+fn format_decision(answer: &Value, action: ApprovalAction) -> String {
     let (id, tool) =
         (json_fields::field_line(answer, "id", 36), json_fields::field_line(answer, "tool", 60));
     let state = json_fields::field_line(answer, "state", 12);
     match (action, state.as_str()) {
-        ("edit", "pending") => {
+        (ApprovalAction::Edit, "pending") => {
             let hash = json_fields::field_line(answer, "arguments_sha256", 80);
             format!(
                 "changed: {tool} now waits for approval with {hash}\n  toolkeep approval \

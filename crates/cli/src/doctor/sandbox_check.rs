@@ -12,13 +12,13 @@ const SANDBOXED_TOOLS: &str = "run_shell, python_eval, sql_query, git_status and
 /// Checks each sandbox layer and the resulting tier. `min_level` is the least tier in which code
 /// may run.
 pub(super) async fn sandbox_findings(min_level: SandboxLevel) -> Vec<CheckFinding> {
-    let cages = SandboxProvider::new(child_launcher(), None, min_level);
-    let standing = cages.sandbox_support().await;
-    let offered = match cages.usable_level().await {
-        Ok(tier) => Ok((tier, escape_attempts(standing, tier))),
-        Err(why) => Err((why, cages.fix_hint().await)),
+    let sandboxes = SandboxProvider::new(child_launcher(), None, min_level);
+    let standing = sandboxes.sandbox_support().await;
+    let usable = match sandboxes.usable_level().await {
+        Ok(level) => Ok(UsableSandbox { level, attempts: escape_attempts(standing, level) }),
+        Err(reason) => Err(SandboxGap { reason, fix: sandboxes.fix_hint().await }),
     };
-    tier_findings(standing, offered)
+    tier_findings(standing, usable)
 }
 
 fn escape_attempts(standing: &SandboxSupport, tier: SandboxLevel) -> usize {
@@ -29,9 +29,23 @@ fn escape_attempts(standing: &SandboxSupport, tier: SandboxLevel) -> usize {
     found.and_then(|found| found.as_ref().ok()).map_or(0, |found| found.attempts.len())
 }
 
-type TierResult = Result<(SandboxLevel, usize), (String, &'static str)>;
+/// The sandbox that code runs in.
+struct UsableSandbox {
+    level: SandboxLevel,
+    /// Number of escape attempts, all of which failed.
+    attempts: usize,
+}
 
-fn tier_findings(standing: &SandboxSupport, offered: TierResult) -> Vec<CheckFinding> {
+/// The reason why code has no sandbox, with its fix.
+struct SandboxGap {
+    reason: String,
+    fix: &'static str,
+}
+
+fn tier_findings(
+    standing: &SandboxSupport,
+    usable: Result<UsableSandbox, SandboxGap>,
+) -> Vec<CheckFinding> {
     let namespaces = match standing.missing_reason(SandboxLevel::Full) {
         None => CheckFinding::ok(
             "user namespaces",
@@ -66,17 +80,18 @@ fn tier_findings(standing: &SandboxSupport, offered: TierResult) -> Vec<CheckFin
     } else {
         CheckFinding::warning("seccomp", "not there", "use a kernel with CONFIG_SECCOMP_FILTER")
     };
-    let cage = match offered {
-        Ok((tier, trials)) => {
+    let sandbox_spec = match usable {
+        Ok(UsableSandbox { level, attempts }) => {
             let detail = format!(
-                "{}: {trials} escape attempts failed; {SANDBOXED_TOOLS} run in it",
-                tier.as_str()
+                "{}: {attempts} escape attempts failed; {SANDBOXED_TOOLS} run in it",
+                level.as_str()
             );
-            CheckFinding::ok("cage", detail)
+            CheckFinding::ok("sandbox", detail)
         }
-        Err((why, fix)) => {
-            CheckFinding::warning("cage", format!("{SANDBOXED_TOOLS} are unavailable: {why}"), fix)
+        Err(SandboxGap { reason, fix }) => {
+            let detail = format!("{SANDBOXED_TOOLS} are unavailable: {reason}");
+            CheckFinding::warning("sandbox", detail, fix)
         }
     };
-    vec![namespaces, landlock, seccomp, cage]
+    vec![namespaces, landlock, seccomp, sandbox_spec]
 }

@@ -93,8 +93,9 @@ async fn a_redis_that_does_not_answer_says_so() {
 async fn a_language_model_that_is_broken_says_which_tools_fail() {
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::new(folder.path().to_owned());
-    let cages = Arc::new(SandboxProvider::new(child_launcher(), None, SandboxLevel::NoNamespaces));
-    let none = model::model_finding(&data, &cages).await;
+    let sandboxes =
+        Arc::new(SandboxProvider::new(child_launcher(), None, SandboxLevel::NoNamespaces));
+    let none = model::model_finding(&data, &sandboxes).await;
     assert_eq!(none.level, FindingLevel::Ok);
     assert!(none.detail.contains("`toolkeep model install` installs one"), "{}", none.detail);
     let place = data.models_dir().join("embedding");
@@ -102,7 +103,7 @@ async fn a_language_model_that_is_broken_says_which_tools_fail() {
     for name in ["model.onnx", "tokenizer.json"] {
         fs::write(place.join(name), "no model").unwrap();
     }
-    let found = InstalledModel::locate_model(&data.models_dir(), &cages).unwrap();
+    let found = InstalledModel::locate_model(&data.models_dir(), &sandboxes).unwrap();
     let refused = WorkerError::Refused("no model".to_owned());
     let broken = model::judge_model(&found, Err(refused), "");
     assert_eq!(broken.level, FindingLevel::Error, "{broken:?}");

@@ -38,10 +38,7 @@ impl KeyRecoverArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
+        let config = context.load_config()?;
         let data = DataDir::new(config.data_dir);
         if !data.store_file().exists() {
             let message = format!("no installation in `{}`", data.path().display());

@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::{Json, JsonLimits};
+use tool::{Backoff, Json, JsonLimits};
 
 use super::argument_headers::ToolArgumentHeaders;
 use super::http_request::{
@@ -29,8 +29,8 @@ const MAX_CONCURRENT_REQUESTS: u32 = 256;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Maximum number of list pages read for argument headers.
 const MAX_PAGES: usize = 100;
-/// Initial and maximum delay before a closed stream is reopened.
-const RECONNECT_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Delays before a closed stream is reopened.
+const RECONNECT_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// The notification that makes a client list the tools again.
 const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 /// Timeout for running requests after the end of the input.
@@ -209,7 +209,7 @@ impl StdioBridge {
 
     /// Forwards the server's notification stream for as long as it is offered.
     async fn forward_server_stream(&self, agreed: NegotiatedSession) {
-        let (mut first, mut wait) = (true, RECONNECT_DELAYS.0);
+        let (mut first, mut backoff) = (true, RECONNECT_BACKOFF);
         loop {
             let request = build_session_request(Method::GET, &self.path, &agreed);
             match self.client.open_stream(request).await {
@@ -218,7 +218,7 @@ impl StdioBridge {
                     if !std::mem::take(&mut first) {
                         self.write_message(Bytes::from_static(TOOLS_CHANGED)).await;
                     }
-                    wait = RECONNECT_DELAYS.0;
+                    backoff.reset();
                     if let Ok(mut answers) = ResponseMessages::from_response(opened) {
                         while let Ok(Some(text)) = answers.next_message().await {
                             self.write_message(text).await;
@@ -229,8 +229,7 @@ impl StdioBridge {
                 // Another server may be available soon.
                 Ok(_) | Err(_) => {}
             }
-            tokio::time::sleep(wait).await;
-            wait = wait.saturating_mul(2).min(RECONNECT_DELAYS.1);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 

@@ -97,12 +97,12 @@ async fn decide_one(
     (tool, decision): (&str, &str),
     args: &PinDecisionArgs,
 ) -> Result<Vec<Value>, CommandError> {
-    let at = resolve_tool_name(client, tool).await?;
+    let id = resolve_tool_name(client, tool).await?;
     let definition = match &args.definition {
         Some(definition) => definition.clone(),
-        None => json_fields::field_text(&fetch_pin(client, &at).await?, "definition"),
+        None => json_fields::field_text(&fetch_pin(client, &id).await?, "definition"),
     };
-    let path = RequestPath::from_segments("/v1/pins", &[&at.0, &at.1, decision]);
+    let path = RequestPath::from_segments("/v1/pins", &[&id.source, &id.tool, decision]);
     let body = json!({"definition": definition, "reason": args.reason});
     Ok(vec![client.post_json(&path, &body).await?])
 }

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::data_dir::DataDir;
 use cli_core::printer::Printer;
 
 /// Print the last signed checkpoint of the record, or its public key, to store on another machine.
@@ -34,11 +33,7 @@ impl RecordCheckpointArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let data = DataDir::new(config.data_dir);
+        let data = context.load_data_dir()?;
         let path = if self.public {
             data.record_key_file()
         } else {

@@ -9,7 +9,6 @@ use tool::ledger::LedgerRecord;
 
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::data_dir::DataDir;
 use cli_core::printer::Printer;
 
 /// Export the whole record as JSON lines, oldest first: `writer`, `seq`, `kind`, `call`, `body`.
@@ -38,11 +37,7 @@ impl RecordExportArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let records = DataDir::new(config.data_dir).records_dir();
+        let records = context.load_data_dir()?.records_dir();
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
         let mut written = Ok(());
         let all = ledger::export_records(&records, &disk, &mut |writer, record| {

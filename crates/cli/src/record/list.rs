@@ -95,31 +95,51 @@ fn format_records(answer: &Value) -> String {
     if records.is_empty() {
         return format!("no match in the searched part of the record{more}");
     }
-    let rows: Vec<_> = records.iter().map(record_row).collect();
+    let rows: Vec<_> = records.iter().map(|record| record_row(record).into_cells()).collect();
     let table = format_table(["SEQ", "TIME", "KIND", "CALL", "TOOL", "WHO", "HOW"], &rows);
     format!("{table}{}{more}", below("the call is", "status"))
 }
 
+/// The columns of one record.
+pub(super) struct RecordRow {
+    seq: String,
+    pub(super) time: String,
+    pub(super) kind: String,
+    pub(super) call: String,
+    pub(super) tool: String,
+    /// The caller's subject.
+    pub(super) subject: String,
+    /// Step, status, code and reason.
+    pub(super) result: String,
+}
+
+impl RecordRow {
+    /// The cells in the order of the table.
+    fn into_cells(self) -> [String; 7] {
+        [self.seq, self.time, self.kind, self.call, self.tool, self.subject, self.result]
+    }
+}
+
 /// Formats one record as a row: an intent has a tool and a caller, an outcome its status.
-pub(super) fn record_row(record: &Value) -> [String; 7] {
+pub(super) fn record_row(record: &Value) -> RecordRow {
     let body = record.get("body").unwrap_or(&Value::Null);
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {
         Value::Object(_) => json_fields::field_line(tool, "name", 60),
         _ => json_fields::field_line(body, "tool", 60),
     });
-    let who = body.get("caller").map(|caller| json_fields::field_line(caller, "subject", 24));
-    let how =
+    let subject = body.get("caller").map(|caller| json_fields::field_line(caller, "subject", 24));
+    let words =
         ["step", "status", "code", "reason"].map(|key| json_fields::field_line(body, key, 40));
-    let how: Vec<_> = how.into_iter().filter(|word| !word.is_empty()).collect();
-    [
-        json_fields::field_line(record, "seq", 20),
-        json_fields::field_line(body, "at", 32),
-        json_fields::field_line(record, "kind", 12),
-        json_fields::field_line(record, "call", 36),
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    RecordRow {
+        seq: json_fields::field_line(record, "seq", 20),
+        time: json_fields::field_line(body, "at", 32),
+        kind: json_fields::field_line(record, "kind", 12),
+        call: json_fields::field_line(record, "call", 36),
         tool,
-        who.unwrap_or_default(),
-        how.join(" "),
-    ]
+        subject: subject.unwrap_or_default(),
+        result: words.join(" "),
+    }
 }
 
 #[cfg(test)]

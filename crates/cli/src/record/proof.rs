@@ -8,9 +8,9 @@ use ledger::{ConsistencyProof as Path6962, Disk, LedgerCheckpoint, OsDisk};
 use serde_json::json;
 
 use super::verify::signed_checkpoints::SignedCheckpoints;
+use super::{file_error, read_text_file};
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
-use cli_core::data_dir::DataDir;
 use cli_core::printer::Printer;
 
 /// Maximum size of a proof, in bytes; a proof has at most about 5,000.
@@ -51,11 +51,7 @@ impl RecordProofArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let data = DataDir::new(config.data_dir);
+        let data = context.load_data_dir()?;
         let read = |file: &PathBuf| -> Result<Vec<LedgerCheckpoint>, CommandError> {
             Ok(SignedCheckpoints::from_files(std::slice::from_ref(file), &self.signer, &data)?
                 .checkpoints)
@@ -90,18 +86,9 @@ impl RecordProofArgs {
 }
 
 fn read_proof(file: &Path) -> Result<Path6962, CommandError> {
-    let usage_error = |what: String| {
-        CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
-    };
-    let size =
-        std::fs::metadata(file).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
-    if size.len() > MAX_PROOF_BYTES {
-        return Err(usage_error(format!("is larger than {MAX_PROOF_BYTES} bytes")));
-    }
-    let text =
-        std::fs::read(file).map_err(|error| usage_error(format!("cannot be read: {error}")))?;
-    serde_json::from_slice(&text).map_err(|error| {
-        usage_error(format!("is not a proof: {error}"))
+    let text = read_text_file(file, MAX_PROOF_BYTES)?;
+    serde_json::from_str(&text).map_err(|error| {
+        file_error(file, &format!("is not a proof: {error}"))
             .with_help("create one with this command, without `--check`")
     })
 }

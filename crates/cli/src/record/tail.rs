@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::list;
+use super::list::{self, RecordRow};
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::json_fields;
@@ -155,8 +155,8 @@ fn print_records<'a>(
 
 /// Formats a record on one line with fixed columns.
 fn format_line(record: &Value) -> String {
-    let [_, time, kind, call, tool, who, how] = list::record_row(record);
-    let line = format!("{time:<24}  {kind:<7}  {call:<36}  {tool:<20}  {who:<10}  {how}");
+    let RecordRow { time, kind, call, tool, subject, result, .. } = list::record_row(record);
+    let line = format!("{time:<24}  {kind:<7}  {call:<36}  {tool:<20}  {subject:<10}  {result}");
     line.trim_end().to_owned()
 }
 

@@ -10,11 +10,13 @@ use clap::Args;
 use ledger::{Disk, LedgerCheckpoint, OsDisk, VerificationReport, WriterReport};
 use serde::Serialize;
 
+use super::{file_error, read_text_file};
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::data_dir::DataDir;
 use cli_core::printer::{Printer, format_table, sanitize_text};
 
+use proof_summary::VerifySummary;
 use signed_checkpoints::SignedCheckpoints;
 
 /// Maximum size of a file of stored checkpoints, in bytes.
@@ -57,10 +59,8 @@ struct VerifyReport<'a> {
     is_sound: bool,
     #[serde(flatten)]
     report: &'a VerificationReport,
-    /// The statements that were proved.
-    proved: Vec<String>,
-    /// The statements that cannot be proved with the given input.
-    not_proved: Vec<String>,
+    #[serde(flatten)]
+    summary: VerifySummary,
     /// The limits of the check.
     limits: &'static str,
 }
@@ -75,11 +75,7 @@ impl RecordVerifyArgs {
         for file in &self.kept {
             kept.extend(read_kept_checkpoints(file)?);
         }
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
-        let data = DataDir::new(config.data_dir);
+        let data = context.load_data_dir()?;
         let signed = SignedCheckpoints::from_files(&self.checkpoint, &self.signer, &data)?;
         kept.extend(signed.checkpoints.iter().cloned());
         let records = data.records_dir();
@@ -92,12 +88,11 @@ impl RecordVerifyArgs {
         }
         let report = verify_records(&records, &kept, &signed)?;
         let sound = report.is_sound();
-        let (proved, not_proved) = proof_summary::summarize_report(&report, &signed, kept.len());
+        let summary = proof_summary::summarize_report(&report, &signed, kept.len());
         let answer = VerifyReport {
             is_sound: sound,
             report: &report,
-            proved,
-            not_proved,
+            summary,
             limits: VerificationReport::LIMITS,
         };
         ui.print_result(&answer, || format_report(&answer))?;
@@ -128,24 +123,15 @@ fn verify_records(
 
 /// Reads the checkpoints of a stored report.
 fn read_kept_checkpoints(file: &Path) -> Result<Vec<LedgerCheckpoint>, CommandError> {
-    let usage_error = |what: &str| {
-        CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
-    };
-    let size = std::fs::metadata(file)
-        .map_err(|error| usage_error(&format!("cannot be read: {error}")))?;
-    if size.len() > MAX_CHECKPOINT_FILE_BYTES {
-        return Err(usage_error(&format!("is larger than {MAX_CHECKPOINT_FILE_BYTES} bytes")));
-    }
-    let bytes =
-        std::fs::read(file).map_err(|error| usage_error(&format!("cannot be read: {error}")))?;
-    let report: VerificationReport = serde_json::from_slice(&bytes).map_err(|error| {
-        usage_error(&format!("is not a report of this command: {error}"))
+    let text = read_text_file(file, MAX_CHECKPOINT_FILE_BYTES)?;
+    let report: VerificationReport = serde_json::from_str(&text).map_err(|error| {
+        file_error(file, &format!("is not a report of this command: {error}"))
             .with_help("create one with `toolkeep record verify -o json`")
     })?;
     let found: Vec<_> =
         report.writers.into_iter().filter_map(|writer| writer.last_checkpoint).collect();
     // A file that proves nothing must not look like a proof.
-    if found.is_empty() { Err(usage_error("contains no checkpoint")) } else { Ok(found) }
+    if found.is_empty() { Err(file_error(file, "contains no checkpoint")) } else { Ok(found) }
 }
 
 fn format_report(answer: &VerifyReport<'_>) -> String {
@@ -174,7 +160,9 @@ fn format_report(answer: &VerifyReport<'_>) -> String {
         1 => "the record is damaged: 1 finding".to_owned(),
         total => format!("the record is damaged: {total} findings"),
     });
-    for (word, list) in [("proved", &answer.proved), ("not proved", &answer.not_proved)] {
+    for (word, list) in
+        [("proved", &answer.summary.proved), ("not proved", &answer.summary.not_proved)]
+    {
         let lines: Vec<_> = list.iter().map(|line| format!("  {}", sanitize_text(line))).collect();
         if !lines.is_empty() {
             parts.push(format!("{word}:\n{}", lines.join("\n")));

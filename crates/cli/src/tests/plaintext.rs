@@ -22,7 +22,7 @@ fn a_key_goes_over_plain_http_beyond_this_machine_only_with_insecure() {
         for url in [url.as_str(), "http://192.0.2.1:8080", "http://tools.example"] {
             let ran = played.run(&[command, &["--url", url, "--key", key]].concat());
             assert_eq!(ran.exit, 2, "{command:?} {}", ran.err);
-            assert!(ran.err.contains("beyond this machine") && ran.err.contains("--insecure"));
+            assert!(ran.err.contains("is not on this machine") && ran.err.contains("--insecure"));
             assert!(!ran.err.contains(key), "{}", ran.err);
         }
     }
@@ -45,7 +45,7 @@ fn a_node_registers_with_its_key_over_plain_http_only_with_insecure() {
     let ran = played.run(&[&forward[..], &files, &server].concat());
     assert_eq!(ran.exit, 2, "{}", ran.err);
     assert!(
-        ran.err.contains("beyond this machine") && ran.err.contains("--insecure"),
+        ran.err.contains("is not on this machine") && ran.err.contains("--insecure"),
         "{}",
         ran.err
     );

@@ -86,7 +86,7 @@ const APART: &[(&str, &str)] = &[
     ("tool install", "a program on this machine"),
     ("source add", "writes the configuration file"),
     ("plugin new", "writes a folder"),
-    ("plugin test", "runs a folder's plugin in a cage, with no server"),
+    ("plugin test", "runs a folder's plugin in a sandbox, with no server"),
     ("plugin schema", "prints a constant"),
     ("model install", "files of the data directory"),
     ("node authority", "the store of the data directory: whoever holds it is its owner"),

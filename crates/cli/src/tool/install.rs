@@ -52,10 +52,7 @@ impl ToolInstallArgs {
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
         let InstallableProgram::Ruff = self.program;
-        let reading = config::load_config(&context.load_options(None));
-        let Some(config) = reading.config else {
-            return Err(CommandError::from_config_errors(reading.errors));
-        };
+        let data = context.load_data_dir()?;
         let failed = |message: String| CommandError::new(ExitStatus::Failed, message);
         let package = PinnedPackage::pinned_ruff().ok_or_else(|| {
             let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
@@ -64,19 +61,20 @@ impl ToolInstallArgs {
         })?;
         let egress =
             EgressClient::new(EgressOptions::default()).map_err(|it| failed(it.to_string()))?;
-        let folder = config.data_dir.join(builtins::RUFF_DIR);
+        let folder = data.path().join(builtins::RUFF_DIR);
         let index = self.index.as_deref();
         let installed = builtins::install_package(&egress, index, &package, &folder).await;
         let installed = installed.map_err(|message| {
             failed(message).with_help("to use your own package index, pass `--index`")
         })?;
-        let cages =
+        let sandboxes =
             Arc::new(SandboxProvider::new(child_launcher(), None, SandboxLevel::NoNamespaces));
-        let version =
-            RuffLinter::in_folders(&cages, [folder]).query_version().await.map_err(|message| {
+        let version = RuffLinter::in_folders(&sandboxes, [folder]).query_version().await.map_err(
+            |message| {
                 failed(format!("ruff was installed but does not run: {message}"))
                     .with_help("run `toolkeep doctor` to check the sandbox of this machine")
-            })?;
+            },
+        )?;
         let answer = InstallReport {
             program: installed.program.display().to_string(),
             version,

@@ -1,10 +1,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use option_types::ToolSelection;
+use sandbox::SandboxLevel;
 use tool::SourceTrust;
 
 use crate::tests::{error_lines, load_yaml, valid_config};
-use crate::{Config, LoadOptions, SourceKind, ToolSet, load_config};
+use crate::{Config, LoadOptions, SourceKind, load_config};
 
 fn load_errors(text: &str) -> Vec<String> {
     error_lines(&load_yaml(text, &[]))
@@ -19,7 +21,7 @@ fn source(yaml: &str) -> Vec<String> {
 fn a_source_cannot_have_a_name_of_toolkeeps_own() {
     for name in ["builtin", "node.a", "plugin.notes", "configuration"] {
         let messages = source(&format!("{{ name: {name}, tools: ./tools.yaml }}"));
-        let expected = format!("the name `{name}` belongs to Toolkeep's own sources");
+        let expected = format!("the name `{name}` is reserved for Toolkeep's own sources");
         assert!(messages.len() == 1 && messages[0].contains(&expected), "{messages:?}");
     }
     assert_eq!(source("{ name: builtins, tools: ./tools.yaml }"), [""; 0], "the control");
@@ -103,7 +105,7 @@ fn what_is_said_of_a_source_is_kept() {
         (SourceTrust::Review, Some(tool::Durability::Full))
     );
     assert!(source.read_only.contains("get") && !source.read_only.contains("put"));
-    assert_eq!(source.idempotent, ToolSet::All);
+    assert_eq!(source.idempotent, ToolSelection::All);
     assert_eq!(source.timeout, Duration::from_mins(2));
     assert_eq!(source.credential.as_ref().unwrap().expose(), "s3cret");
     let SourceKind::McpUrl { headers, .. } = &source.kind else { panic!() };
@@ -221,6 +223,20 @@ fn the_server_part_is_checked() {
             "`1B` is out of range",
         ]
     );
+}
+
+#[test]
+fn a_key_is_read_by_its_former_name_with_a_note() {
+    let config = valid_config("version: 1\nserver: { cage: fenced }\n");
+    assert_eq!(config.server.min_sandbox_level, SandboxLevel::NoNamespaces);
+    let notes: Vec<_> = config.notes.0.iter().map(|note| note.message.as_str()).collect();
+    assert_eq!(notes, ["`cage` is the former name of `min_sandbox`"]);
+    let named = valid_config("version: 1\nserver: { min_sandbox: fenced }\n");
+    assert_eq!((named.server, named.notes.0.len()), (config.server, 0));
+    let both = load_yaml("version: 1\nserver: { cage: fenced, min_sandbox: whole }\n", &[]);
+    assert_eq!(both.errors.0[0].help.as_deref(), Some("remove `cage`"));
+    let unknown = load_yaml("version: 1\nserver: { cagee: fenced }\n", &[]);
+    assert!(!unknown.errors.0[0].help.as_deref().unwrap().contains("`cage`"));
 }
 
 fn with_flags(yaml: &str, listen: Option<&str>) -> Result<Config, Vec<String>> {

@@ -145,16 +145,16 @@ impl RedactedJson for IssuerConfig {
         let grant = |grant: &identity::ClaimGrant| json!({"claim": grant.claim, "value": grant.value, "level": grant.level, "roles": grant.roles});
         let algorithms: Vec<_> =
             issuer.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
-        let org_mapping = issuer.org_claim.as_ref();
+        let org_claim = issuer.org_claim.as_ref();
         json!({
             "name": issuer.name,
             "issuer": issuer.iss,
             "jwks": self.jwks_url.as_deref().map(redact_query),
             "algorithms": algorithms,
             "org": issuer.org.to_string(),
-            "org_claim": org_mapping.map(|(claim, _)| claim),
-            "orgs": org_mapping.map(|(_, orgs)| {
-                let names = orgs.iter().map(|(value, org)| (value, org.to_string()));
+            "org_claim": org_claim.map(|selector| &selector.claim),
+            "orgs": org_claim.map(|selector| {
+                let names = selector.orgs.iter().map(|(value, org)| (value, org.to_string()));
                 names.collect::<BTreeMap<_, _>>()
             }),
             "subject": issuer.subject_claim,

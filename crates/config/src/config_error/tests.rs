@@ -27,7 +27,7 @@ fn a_long_line_is_cut_around_its_column() {
 
 #[test]
 fn a_line_cannot_move_the_cursor_nor_turn_its_direction() {
-    assert_eq!(excerpt_around("a\tb\u{1b}[2J\u{202e}c", 1).0, "a b [2J c");
+    assert_eq!(excerpt_around("a\tb\u{1b}[2J\u{202e}c\u{200b}d", 1).0, "a b [2J c d");
 }
 
 #[test]

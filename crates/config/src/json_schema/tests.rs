@@ -17,6 +17,8 @@ fn schema_and_reader_agree() {
         ("version: 1\nlissten: 127.0.0.1:1".to_owned(), false),
         ("version: 1\nlimits: { calls: '${CALLS:-3}', result_bytes: 1MiB }".to_owned(), true),
         ("version: 1\nserver: { behind_tls: maybe }".to_owned(), false),
+        ("version: 1\nserver: { cage: fenced }".to_owned(), true),
+        ("version: 1\nserver: { min_sandbox: fenced }".to_owned(), true),
         (
             source("{ name: a, tools: t, slow: true, trust: full, read_only: [x], timeout: 3s }"),
             true,

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use identity::{ClaimGrant, RoleRecord, SignatureAlgorithm, TrustedIssuer};
+use identity::{ClaimGrant, OrgClaim, RoleRecord, SignatureAlgorithm, TrustedIssuer};
 use tool::{Org, PermissionLevel};
 
 use super::http_url::{check_secret_url, http_url, is_https_or_loopback, secure_url};
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{section, subsection};
-use crate::value_parsers::{boolean, list, mapping, text};
+use crate::value_parsers::{boolean, is_scope_byte, list, mapping, text};
 use crate::yaml_tree::shorten_text;
 
 /// The most issuers of one configuration.
@@ -134,7 +134,7 @@ fn resource_url(value: ConfigValue<'_>, text: String) -> Option<String> {
 }
 
 fn trusted_issuer(value: ConfigValue<'_>, keys: IssuerKeys) -> Option<IssuerConfig> {
-    let org_claim = org_mapping(value, keys.org_claim, keys.orgs);
+    let org_claim = org_claim(value, keys.org_claim, keys.orgs);
     let count = value.count_items("grants");
     if !(1..=MAX_GRANTS).contains(&count) {
         let message = format!("{count} grants are listed; 1 to {MAX_GRANTS} are allowed");
@@ -214,18 +214,18 @@ fn parse_org(value: ConfigValue<'_>, text: &str) -> Option<Org> {
     text.parse().map_err(report).ok()
 }
 
-fn org_mapping(
+fn org_claim(
     value: ConfigValue<'_>,
     claim: Option<String>,
     orgs: Option<BTreeMap<String, Org>>,
-) -> Option<(String, BTreeMap<String, Org>)> {
+) -> Option<OrgClaim> {
     if value.has_member("org_claim") != value.has_member("orgs") {
         value.report("`org_claim` and `orgs` need each other", "write both, or only `org`");
     } else if value.has_member("orgs") && value.has_member("org") {
         let message = "`org` and `orgs` exclude each other";
         value.report(message, "remove one of them");
     }
-    claim.zip(orgs)
+    Some(OrgClaim { claim: claim?, orgs: orgs? })
 }
 
 /// Parses a lifetime of whole minutes or hours to milliseconds.
@@ -249,9 +249,8 @@ fn claim_grant(value: ConfigValue<'_>, keys: GrantKeys) -> Option<ClaimGrant> {
     let claim = required_text(value, "claim", keys.claim);
     let text = required_text(value, "value", keys.value);
     let is_scope = claim.as_deref().is_some_and(|claim| matches!(claim, "scope" | "scp"));
-    // RFC 6749, 3.3: it also goes out in a header.
-    let is_allowed = |b: u8| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-    if let Some(text) = text.as_ref().filter(|text| is_scope && !text.bytes().all(is_allowed)) {
+    // It also goes out in a header.
+    if let Some(text) = text.as_ref().filter(|text| is_scope && !text.bytes().all(is_scope_byte)) {
         value.report(format!("invalid scope `{}`", shorten_text(text)), "write one scope a grant");
     }
     let level = required_text(value, "level", keys.level)?;

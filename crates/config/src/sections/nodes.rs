@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use egress::Origin;
-use node_addresses::{NodeAddresses, SharedNames};
+use node_addresses::{KubernetesSettings, NodeAddresses, SharedNames};
+use option_types::ToolSelection;
 use serde_json::Value;
 use tool::{Secret, SourceName, SourceTrust};
 
 use super::shared_keywords::source_trust;
-use super::tool_set::{ToolSet, tool_set};
+use super::tool_selection::tool_selection;
 use crate::config_display::RedactedJson;
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{flattened, section, subsection};
@@ -30,7 +31,7 @@ section! {
         /// Finds nodes that `addresses` omits in Kubernetes: at the `InternalIP` of the node whose label `nodeID` is the
         /// id. In a cluster `kubernetes: {}` is enough; its service account must be allowed to list and watch nodes.
         /// Takes effect at the next start. Default: off.
-        pub kubernetes: Option<KubernetesConfig> =
+        pub kubernetes: Option<KubernetesSettings> =
             subsection::<KubernetesKeys>().and_then(kubernetes);
         /// URL of a MongoDB in which servers share the registry of nodes' tools, such as
         /// `mongodb://HOST:27017/tools_db`. It may contain a password. Takes effect at the next start. Default: each
@@ -43,7 +44,7 @@ section! {
         pub trust: SourceTrust = source_trust(), default SourceTrust::Full;
         /// Tools of nodes that change nothing: `TOOL`, `NODE/TOOL` or `NODE/*`, or `true` for all. `NODE` is the owner of
         /// the name. A node's own statement is ignored. Default: none, and every call counts as one with effects.
-        pub read_only: ToolSet = tool_set();
+        pub read_only: ToolSelection = tool_selection();
         /// Names of tools that several nodes may register with the same definition: whole names, or a prefix and `*`. A
         /// node shares its own tools by `shared: true` in their metadata. Default: none.
         pub shared_names as "shared": SharedNames =
@@ -94,21 +95,6 @@ keywords! {
     }
 }
 
-/// A Kubernetes cluster that knows the addresses of nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KubernetesConfig {
-    /// The Kubernetes API server.
-    pub api_server: Origin,
-    /// The file with the token.
-    pub token_file: Option<PathBuf>,
-    /// The file with the trusted certificates; `None` for those of this machine.
-    pub ca_file: Option<PathBuf>,
-    /// Whether the nodes are called over TLS.
-    pub uses_tls: bool,
-    /// The port of the nodes.
-    pub port: u16,
-}
-
 fn mongodb_url(value: ConfigValue<'_>, url: String) -> Option<Secret> {
     if url.len() > "mongodb://".len() && url.starts_with("mongodb://") {
         return Some(Secret::new(url));
@@ -156,7 +142,7 @@ fn api_origin(value: ConfigValue<'_>, text: &str) -> Option<Origin> {
     Origin::parse(text).map_err(report).ok()
 }
 
-impl RedactedJson for KubernetesConfig {
+impl RedactedJson for KubernetesSettings {
     fn to_redacted_json(&self) -> Value {
         let Self { api_server, token_file, ca_file, uses_tls, port } = self.clone();
         KubernetesKeys { api: Some(api_server), token_file, ca_file, scheme: uses_tls, port }
@@ -164,7 +150,7 @@ impl RedactedJson for KubernetesConfig {
     }
 }
 
-fn kubernetes(value: ConfigValue<'_>, keys: KubernetesKeys) -> Option<KubernetesConfig> {
+fn kubernetes(value: ConfigValue<'_>, keys: KubernetesKeys) -> Option<KubernetesSettings> {
     let KubernetesKeys { api, token_file, ca_file, scheme: uses_tls, port } = keys;
     // The pod's own token is only for the API server of its own cluster.
     let in_pod =
@@ -174,7 +160,7 @@ fn kubernetes(value: ConfigValue<'_>, keys: KubernetesKeys) -> Option<Kubernetes
     let api_server =
         if value.has_member("api") { api? } else { api_origin(value, &cluster_api_url(value)?)? };
     let port = if port == 0 { DEFAULT_NODE_PORT } else { port };
-    Some(KubernetesConfig { api_server, token_file, ca_file, uses_tls, port })
+    Some(KubernetesSettings { api_server, token_file, ca_file, uses_tls, port })
 }
 
 /// The URL of the cluster's own API server, from the environment of a pod.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::{Origin, Url};
 
 use crate::config_value::{ConfigValue, ValueParser as _};
+use crate::renamed_key::renamed_from;
 use crate::section::section;
 use crate::value_parsers::{boolean, byte_size, duration, keywords, list, text};
 use crate::yaml_tree::shorten_text;
@@ -28,7 +29,8 @@ section! {
         /// loopback. `serve --behind-tls` and TOOLKEEP_BEHIND_TLS also set it. Default: `false`.
         pub behind_tls: bool = boolean(), display Value::Null;
         /// The minimum sandbox of tools that run code. Default: `whole`.
-        pub min_sandbox_level as "cage": SandboxLevel = sandbox_level(), default SandboxLevel::Full;
+        pub min_sandbox_level as "min_sandbox": SandboxLevel = renamed_from("cage", sandbox_level()),
+            default SandboxLevel::Full;
         /// How long a background server of `toolkeep mcp` runs without a client: from `1ms` to `24h`. Default: `1m`.
         pub idle_timeout: Duration = duration(Duration::from_hours(24)),
             default Duration::from_mins(1);
@@ -40,7 +42,7 @@ section! {
 
 keywords! {
     /// The minimum sandbox of tools that run code.
-    fn sandbox_level as "CageWord" -> SandboxLevel {
+    fn sandbox_level as "SandboxWord" -> SandboxLevel {
         /// Namespaces, Landlock and seccomp.
         "whole" = SandboxLevel::Full,
         /// Landlock and seccomp are enough, for a kernel without namespaces.

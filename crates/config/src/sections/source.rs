@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use option_types::ToolSelection;
 use serde_json::{Value, json};
 use tool::{Durability, Secret, SourceName, SourceTrust};
 use url::Url;
@@ -18,7 +19,6 @@ pub(crate) use self::source_keys::{INVALID_TOKEN, is_bearer_token};
 pub(crate) use self::source_settings::SourceSettings;
 use super::mcp_server::McpCommandConfig;
 use super::mcp_servers_file::McpServersEntry;
-use super::tool_set::ToolSet;
 use super::upstream_auth::{CallerSecretsConfig, OAuthConfig};
 use crate::config_display::{REDACTED, RedactedJson};
 use crate::config_value::{ConfigValue, ValueParser};
@@ -42,11 +42,11 @@ pub struct SourceConfig {
     /// When the record of a call is synced to disk; `None` where the effects of the tool decide.
     pub durability: Option<Durability>,
     /// Tools that change nothing, by the operator's statement.
-    pub read_only: ToolSet,
+    pub read_only: ToolSelection,
     /// Tools that may run twice, by the operator's statement.
-    pub idempotent: ToolSet,
+    pub idempotent: ToolSelection,
     /// Tools that programs may call too.
-    pub callable_by_programs: ToolSet,
+    pub callable_by_programs: ToolSelection,
     /// The timeout of one call.
     pub timeout: Duration,
     /// The enabled tools of an MCP server, and the trust in their annotations.
@@ -67,7 +67,7 @@ pub struct McpToolsConfig {
     /// Whether annotations are trusted.
     pub trust_annotations: bool,
     /// Destructive tools, by the operator's statement; `None` where the annotations decide.
-    pub destructive: Option<ToolSet>,
+    pub destructive: Option<ToolSelection>,
     /// The tools that are disabled.
     pub disabled_tools: BTreeSet<String>,
     /// The only enabled tools; `None` for all.

@@ -12,7 +12,7 @@ use super::mcp_server::parse_header_name;
 use crate::config_display::{REDACTED, RedactedJson, redact_query};
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{flattened, section};
-use crate::value_parsers::{boolean, keywords, list, mapping, scalar_text, text};
+use crate::value_parsers::{boolean, is_scope_byte, keywords, list, mapping, scalar_text, text};
 use crate::yaml_tree::shorten_text;
 
 /// The most callers with a secret for one source.
@@ -174,9 +174,7 @@ fn metadata_url(value: ConfigValue<'_>, text: String) -> Option<String> {
 }
 
 fn oauth_scope(value: ConfigValue<'_>, scope: String) -> Option<String> {
-    // The characters of RFC 6749, section 3.3.
-    let is_allowed = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-    if (1..=256).contains(&scope.len()) && scope.bytes().all(is_allowed) {
+    if (1..=256).contains(&scope.len()) && scope.bytes().all(is_scope_byte) {
         return Some(scope);
     }
     let message = format!("invalid scope `{}`", shorten_text(&scope));

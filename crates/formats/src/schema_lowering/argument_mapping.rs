@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use tool::Json;
+use tool::{Json, json_pointer};
 
-use super::provider_rules::PropertyNameRule;
+use super::provider_rules::NameRule;
 use super::schema_loss::{LossKind, SchemaLoss};
 use super::schema_walker::SchemaObject;
 use crate::aliases;
@@ -13,10 +13,19 @@ use crate::aliases;
 /// Differences between rendered and original arguments, used to map the arguments of calls back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArgumentMapping {
-    /// Rendered name and original name.
-    renamed_arguments: Vec<(String, String)>,
+    /// Arguments with another name at the provider.
+    renamed_arguments: Vec<RenamedArgument>,
     /// Paths that may be null in calls because the provider requires them.
     nullable_paths: Vec<Vec<PathSegment>>,
+}
+
+/// An argument that the provider knows under another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RenamedArgument {
+    /// Name in the rendered schema.
+    provider_name: String,
+    /// Name in the tool's own schema.
+    tool_name: String,
 }
 
 /// Segment of a path into a value.
@@ -27,7 +36,7 @@ enum PathSegment {
 }
 
 impl ArgumentMapping {
-    pub(super) fn new(renamed: Vec<(String, String)>, nulls: &[String]) -> Self {
+    pub(super) fn new(renamed: Vec<RenamedArgument>, nulls: &[String]) -> Self {
         Self {
             renamed_arguments: renamed,
             nullable_paths: nulls.iter().map(|place| parse_pointer(place)).collect(),
@@ -45,13 +54,13 @@ impl ArgumentMapping {
         let args =
             self.nullable_paths.iter().fold(args.clone(), |args, path| remove_null_at(&args, path));
         let original_name = |name: String| {
-            let found = self.renamed_arguments.iter().find(|(shown, _)| *shown == name);
-            found.map_or(name, |(_, own)| own.clone())
+            let renamed = self.renamed_arguments.iter().find(|it| it.provider_name == name);
+            renamed.map_or(name, |it| it.tool_name.clone())
         };
         let members = args.members();
         if !members
             .iter()
-            .any(|(name, _)| self.renamed_arguments.iter().any(|(shown, _)| shown == name))
+            .any(|(name, _)| self.renamed_arguments.iter().any(|it| it.provider_name == *name))
         {
             return args;
         }
@@ -78,7 +87,7 @@ fn parse_pointer(pointer: &str) -> Vec<PathSegment> {
         match segment {
             "properties" => {
                 let name = segments.next().unwrap_or_default();
-                steps.push(PathSegment::Property(name.replace("~1", "/").replace("~0", "~")));
+                steps.push(PathSegment::Property(json_pointer::unescape_segment(name)));
             }
             "items" => steps.push(PathSegment::EveryElement),
             // The number of an alternative, which is of the same value.
@@ -110,9 +119,9 @@ fn remove_null_at(json: &Json, path: &[PathSegment]) -> Json {
 /// Renames the arguments that `names` does not accept.
 pub(super) fn rename_arguments(
     root: &mut SchemaObject,
-    names: PropertyNameRule,
+    names: NameRule,
     losses: &mut Vec<SchemaLoss>,
-) -> Vec<(String, String)> {
+) -> Vec<RenamedArgument> {
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return Vec::new() };
     if properties.keys().all(|name| names.accepts_name(name)) {
         return Vec::new();
@@ -128,25 +137,22 @@ pub(super) fn rename_arguments(
         };
         if shown != name {
             taken.insert(shown.clone());
-            let place = format!("/properties/{}", name.replace('~', "~0").replace('/', "~1"));
-            let why = "the argument's name is not allowed there; it is restored in calls";
-            let keyword = "properties".to_owned();
-            losses.push(SchemaLoss {
-                pointer: place,
-                keyword,
-                change: LossKind::Renamed,
-                reason: why,
-            });
-            renamed.push((shown.clone(), name));
+            losses.push(SchemaLoss::at_pointer(
+                json_pointer::child_pointer("/properties", &name),
+                "properties",
+                LossKind::Renamed,
+                "the argument's name is not allowed there; it is restored in calls",
+            ));
+            renamed.push(RenamedArgument { provider_name: shown.clone(), tool_name: name });
         }
         properties.insert(shown, value);
     }
     for list in ["required", "propertyOrdering"] {
         let list = root.get_mut(list).and_then(Value::as_array_mut);
         for name in list.into_iter().flatten() {
-            let found = renamed.iter().find(|(_, own)| name.as_str() == Some(own));
-            if let Some((shown, _)) = found {
-                *name = Value::String(shown.clone());
+            let found = renamed.iter().find(|it| name.as_str() == Some(it.tool_name.as_str()));
+            if let Some(renamed) = found {
+                *name = Value::String(renamed.provider_name.clone());
             }
         }
     }
@@ -154,7 +160,7 @@ pub(super) fn rename_arguments(
 }
 
 /// Returns a name that the provider accepts and no other argument has.
-fn unused_name(name: &str, names: PropertyNameRule, taken: &HashSet<String>) -> String {
+fn unused_name(name: &str, names: NameRule, taken: &HashSet<String>) -> String {
     let candidate = names.sanitize_name(name);
     if names.accepts_name(&candidate) && !taken.contains(&candidate) {
         return candidate;

@@ -20,9 +20,9 @@ pub(crate) struct ProviderRules {
     /// Whether an array requires `items`, and the root requires `properties`.
     pub(crate) requires_items_and_properties: bool,
     /// Rule for the names of arguments.
-    pub(crate) argument_names: PropertyNameRule,
+    pub(crate) argument_names: NameRule,
     /// Rule for the names of nested properties.
-    pub(crate) nested_property_names: PropertyNameRule,
+    pub(crate) nested_property_names: NameRule,
     /// Reason that is reported for keywords that are not accepted.
     pub(crate) unsupported_reason: &'static str,
 }
@@ -48,14 +48,16 @@ pub(crate) enum EnumValues {
     NonEmptyStrings,
 }
 
-/// Rule for the names of properties.
+/// Rule for names: of properties, and of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PropertyNameRule {
+pub(crate) enum NameRule {
     Any,
     /// `^[a-zA-Z0-9_.-]{1,64}$`.
     Dotted,
     /// `^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`.
     Identifier,
+    /// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`, which every provider accepts as the name of a tool.
+    ToolAlias,
 }
 
 impl ProviderRules {
@@ -68,21 +70,29 @@ impl ProviderRules {
     }
 }
 
-impl PropertyNameRule {
+impl NameRule {
     pub(crate) fn accepts_name(self, name: &str) -> bool {
         let length = (1..=crate::aliases::MAX_ALIAS_LEN).contains(&name.len());
+        self == Self::Any
+            || (length && self.accepts_start(name) && name.bytes().all(|b| self.accepts_byte(b)))
+    }
+
+    /// Returns whether the first character of `name` may be the first.
+    fn accepts_start(self, name: &str) -> bool {
         match self {
-            Self::Any => true,
-            Self::Dotted => length && name.bytes().all(|b| self.accepts_byte(b)),
-            Self::Identifier => {
-                let first = name.bytes().next().is_some_and(|b| !b.is_ascii_digit());
-                length && first && name.bytes().all(|b| self.accepts_byte(b))
+            Self::Any | Self::Dotted => true,
+            Self::Identifier | Self::ToolAlias => {
+                name.bytes().next().is_some_and(|b| !b.is_ascii_digit() && b != b'-')
             }
         }
     }
 
     fn accepts_byte(self, byte: u8) -> bool {
-        let more = self == Self::Dotted && matches!(byte, b'.' | b'-');
+        let more = match self {
+            Self::Any | Self::Identifier => false,
+            Self::Dotted => matches!(byte, b'.' | b'-'),
+            Self::ToolAlias => byte == b'-',
+        };
         byte.is_ascii_alphanumeric() || byte == b'_' || more
     }
 
@@ -93,8 +103,7 @@ impl PropertyNameRule {
             _ => '_',
         };
         let name: String = name.chars().map(one).collect();
-        let digit = name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit());
-        if digit && self == Self::Identifier { format!("_{name}") } else { name }
+        if self.accepts_start(&name) { name } else { format!("_{name}") }
     }
 }
 
@@ -107,8 +116,8 @@ pub(crate) const OPENAI: ProviderRules = ProviderRules {
     enum_values: EnumValues::Any,
     known_formats: None,
     requires_items_and_properties: true,
-    argument_names: PropertyNameRule::Any,
-    nested_property_names: PropertyNameRule::Any,
+    argument_names: NameRule::Any,
+    nested_property_names: NameRule::Any,
     unsupported_reason: "OpenAI does not support this keyword here",
 };
 
@@ -155,7 +164,7 @@ pub(crate) const OPENAI_STRICT: ProviderRules = ProviderRules {
 /// match pattern '^[a-zA-Z0-9_.-]{1,64}$'", which applies to arguments only.
 pub(crate) const ANTHROPIC: ProviderRules = ProviderRules {
     requires_items_and_properties: false,
-    argument_names: PropertyNameRule::Dotted,
+    argument_names: NameRule::Dotted,
     unsupported_reason: "Anthropic does not support this keyword here",
     ..OPENAI
 };
@@ -200,8 +209,8 @@ pub(crate) const GEMINI: ProviderRules = ProviderRules {
         ("integer", "int64"),
     ]),
     requires_items_and_properties: true,
-    argument_names: PropertyNameRule::Identifier,
-    nested_property_names: PropertyNameRule::Identifier,
+    argument_names: NameRule::Identifier,
+    nested_property_names: NameRule::Identifier,
     unsupported_reason: "Gemini's Schema does not support this keyword",
 };
 
@@ -231,8 +240,8 @@ pub(crate) const GEMINI_JSON: ProviderRules = ProviderRules {
     enum_values: EnumValues::Scalars,
     known_formats: None,
     requires_items_and_properties: true,
-    argument_names: PropertyNameRule::Any,
-    nested_property_names: PropertyNameRule::Any,
+    argument_names: NameRule::Any,
+    nested_property_names: NameRule::Any,
     unsupported_reason: "Gemini's JSON Schema does not support this keyword",
 };
 
@@ -252,7 +261,7 @@ pub(crate) const OLLAMA: ProviderRules = ProviderRules {
     enum_values: EnumValues::Any,
     known_formats: None,
     requires_items_and_properties: false,
-    argument_names: PropertyNameRule::Any,
-    nested_property_names: PropertyNameRule::Any,
+    argument_names: NameRule::Any,
+    nested_property_names: NameRule::Any,
     unsupported_reason: "Ollama's server drops this keyword",
 };

@@ -21,7 +21,17 @@ pub struct SchemaLoss {
 impl SchemaLoss {
     /// Creates a loss at the root of the schema.
     pub(crate) fn new(keyword: &str, change: LossKind, reason: &'static str) -> Self {
-        Self { pointer: String::new(), keyword: keyword.to_owned(), change, reason }
+        Self::at_pointer("", keyword, change, reason)
+    }
+
+    /// Creates a loss at `pointer`.
+    pub(crate) fn at_pointer(
+        pointer: impl Into<String>,
+        keyword: &str,
+        change: LossKind,
+        reason: &'static str,
+    ) -> Self {
+        Self { pointer: pointer.into(), keyword: keyword.to_owned(), change, reason }
     }
 }
 

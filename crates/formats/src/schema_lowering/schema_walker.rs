@@ -1,6 +1,7 @@
 //! Schema walker: visits every subschema, keyword by keyword.
 
 use serde_json::{Map, Value};
+use tool::json_pointer;
 
 use super::keywords;
 use super::provider_rules::{EnumValues, ProviderRules, SchemaShape};
@@ -59,8 +60,7 @@ impl<'a> SchemaWalker<'a> {
     }
 
     pub(super) fn record_loss(&mut self, keyword: &str, change: LossKind, reason: &'static str) {
-        let (place, keyword) = (self.pointer.clone(), keyword.to_owned());
-        self.losses.push(SchemaLoss { pointer: place, keyword, change, reason });
+        self.losses.push(SchemaLoss::at_pointer(&self.pointer, keyword, change, reason));
     }
 
     pub(super) fn current_pointer(&self) -> &str {
@@ -69,8 +69,7 @@ impl<'a> SchemaWalker<'a> {
 
     /// Creates the loss for a tool that cannot be rendered at all.
     pub(super) fn unsupported_keyword(&self, keyword: &str, reason: &'static str) -> SchemaLoss {
-        let (place, keyword) = (self.pointer.clone(), keyword.to_owned());
-        SchemaLoss { pointer: place, keyword, change: LossKind::ToolOmitted, reason }
+        SchemaLoss::at_pointer(&self.pointer, keyword, LossKind::ToolOmitted, reason)
     }
 
     /// Charges a copy of schema bytes to the budget, before it is made.
@@ -194,14 +193,7 @@ impl<'a> SchemaWalker<'a> {
         walk: impl FnOnce(&mut Self) -> Result<T, SchemaLoss>,
     ) -> Result<T, SchemaLoss> {
         let outside = self.pointer.len();
-        self.pointer.push('/');
-        for c in segment.chars() {
-            match c {
-                '~' => self.pointer.push_str("~0"),
-                '/' => self.pointer.push_str("~1"),
-                c => self.pointer.push(c),
-            }
-        }
+        json_pointer::push_segment(&mut self.pointer, segment);
         let walked = walk(self);
         self.pointer.truncate(outside);
         walked

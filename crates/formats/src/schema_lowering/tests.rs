@@ -104,10 +104,7 @@ fn renamed_arguments_are_turned_back() {
         "properties": {"a[b]": {}, "a_b_": {}, "ok": {}}});
     let (shown, lowered) = lowered(&schema, &provider_rules::ANTHROPIC);
     let name = shown["required"][0].as_str().unwrap();
-    assert!(
-        provider_rules::PropertyNameRule::Dotted.accepts_name(name) && name != "a_b_",
-        "{name}"
-    );
+    assert!(provider_rules::NameRule::Dotted.accepts_name(name) && name != "a_b_", "{name}");
     let args =
         Json::parse(format!(r#"{{"{name}": 1.0e2 ,"a_b_":2}}"#), tool::JsonLimits::ARGUMENTS)
             .unwrap();

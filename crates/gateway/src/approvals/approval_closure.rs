@@ -11,6 +11,15 @@ use super::result_retrieval::is_unfinished;
 use super::{ApprovalRegistry, ApprovalState, VersionedApproval};
 use crate::Gateway;
 
+/// End of a pending call that does not run.
+#[derive(Debug)]
+pub(super) struct ApprovalClosure {
+    /// Final state.
+    pub(super) state: ApprovalState,
+    /// Failure that the caller gets.
+    pub(super) failure: CallFailure,
+}
+
 impl Gateway {
     /// Retains the result of an ended call for the configured time.
     pub(super) fn retain_ended(&self, approvals: &ApprovalRegistry, id: CallId) {
@@ -27,8 +36,9 @@ impl Gateway {
         &self,
         approvals: &ApprovalRegistry,
         mut versioned: VersionedApproval,
-        (state, failure): (ApprovalState, CallFailure),
+        closure: ApprovalClosure,
     ) -> Result<VersionedApproval, StoreError> {
+        let ApprovalClosure { state, failure } = closure;
         let code = failure.code;
         let response = CallResponse {
             call_id: versioned.approval.id,
@@ -46,7 +56,7 @@ impl Gateway {
             interface: approval.interface,
             tool_name: approval.tool_key.name.to_string(),
             code,
-            reason: Some(approval.reason.0.clone()),
+            reason: Some(approval.reason.code.clone()),
         });
         self.retain_ended(approvals, approval.id);
         approvals.notify_waiters(approval.id, Some(&response));
@@ -60,29 +70,25 @@ impl Gateway {
         versioned: VersionedApproval,
         failure: CallFailure,
     ) -> CallResponse {
-        let message = failure.message.clone();
-        self.close_and_record(
-            approvals,
-            versioned,
-            (ApprovalState::Void, failure),
-            (ApprovalStep::Void, &message),
-        )
-        .await
+        let closure = ApprovalClosure { state: ApprovalState::Void, failure };
+        self.close_and_record(approvals, versioned, closure, ApprovalStep::Void).await
     }
 
-    /// Closes a call, and returns its final response even if another caller closed it.
+    /// Closes a call, and returns its final response even if another caller closed it. The step is
+    /// recorded with the failure's message.
     pub(super) async fn close_and_record(
         &self,
         approvals: &ApprovalRegistry,
         versioned: VersionedApproval,
-        final_state: (ApprovalState, CallFailure),
-        (step, message): (ApprovalStep, &str),
+        closure: ApprovalClosure,
+        step: ApprovalStep,
     ) -> CallResponse {
         let (id, before) = (versioned.approval.id, versioned.approval.to_response(false));
-        match self.close_call(approvals, versioned, final_state).await {
+        let message = closure.failure.message.clone();
+        match self.close_call(approvals, versioned, closure).await {
             Ok(versioned) => {
                 // A failure to record is logged; the call has not run.
-                self.record_step(&versioned.approval, step, None, Some(message)).ok();
+                self.record_step(&versioned.approval, step, None, Some(&message)).ok();
                 notify_changed(approvals, &versioned.approval);
                 versioned.approval.to_response(false)
             }

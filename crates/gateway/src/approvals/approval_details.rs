@@ -190,8 +190,8 @@ impl ApprovalDetails {
             state: approval.state,
             tool: approval.tool_key.name.to_string(),
             source: approval.tool_key.source.to_string(),
-            reason: approval.reason.0.clone(),
-            reason_text: approval.reason.1.clone(),
+            reason: approval.reason.code.clone(),
+            reason_text: approval.reason.text.clone(),
             approval_reasons: approval.approval_reasons.clone(),
             requester: ApprovalRequester {
                 subject: caller.subject.clone(),

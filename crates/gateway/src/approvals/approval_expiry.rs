@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tool::call_outcome::{CallFailure, CallResponse};
+use tool::clock::duration_millis;
 use tool::ledger::ApprovalStep;
 use tool::{CallId, ErrorCode, StoreError};
 
+use super::approval_closure::ApprovalClosure;
 use super::approval_index::{ApprovalPhase, NewIndexEntry};
 use super::stored_approval::{APPROVAL_PREFIX, StoredApproval};
 use super::{ApprovalRegistry, ApprovalState, VersionedApproval, time_until};
@@ -24,14 +26,11 @@ impl Gateway {
     /// If the store does not respond.
     pub async fn recover_approvals(&self) -> Result<usize, StoreError> {
         let Some(waits) = &self.approvals else { return Ok(0) };
-        self.restore_taints(waits.components.store.as_ref()).await;
+        self.restore_taints(waits.store.as_ref()).await;
         let (mut after, mut count) = (None::<String>, 0);
         loop {
-            let rows = waits
-                .components
-                .store
-                .scan_prefix(APPROVAL_PREFIX, after.as_deref(), SCAN_ROWS)
-                .await?;
+            let rows =
+                waits.store.scan_prefix(APPROVAL_PREFIX, after.as_deref(), SCAN_ROWS).await?;
             let Some(last) = rows.last() else { return Ok(count) };
             after = Some(last.key.clone());
             for row in &rows {
@@ -48,8 +47,7 @@ impl Gateway {
     fn recover_entry(&self, waits: &ApprovalRegistry, kept: &StoredApproval) -> bool {
         let (wall, mono) =
             (self.components.clock.wall_now().0, self.components.clock.monotonic_now());
-        let stays = u64::try_from(waits.current_settings().result_retention.as_millis())
-            .unwrap_or(u64::MAX);
+        let stays = duration_millis(waits.current_settings().result_retention);
         let over =
             |from: u64| Duration::from_millis(from.saturating_add(stays).saturating_sub(wall));
         let (phase, wait) = match kept.state {
@@ -85,7 +83,7 @@ impl Gateway {
     /// Expires approvals when they are due, and writes taint. Never returns.
     pub async fn run_maintenance(&self) {
         let Some(waits) = &self.approvals else { return std::future::pending().await };
-        let taints = self.run_taint_writer(waits.components.store.as_ref());
+        let taints = self.run_taint_writer(waits.store.as_ref());
         tokio::join!(self.run_approval_expiry(waits), taints);
     }
 
@@ -175,12 +173,7 @@ impl Gateway {
             _ => "the approval expired; call again",
         };
         let failure = CallFailure::new(ErrorCode::ApprovalExpired, told);
-        self.close_and_record(
-            approvals,
-            versioned,
-            (ApprovalState::Expired, failure),
-            (ApprovalStep::Expired, told),
-        )
-        .await
+        let closure = ApprovalClosure { state: ApprovalState::Expired, failure };
+        self.close_and_record(approvals, versioned, closure, ApprovalStep::Expired).await
     }
 }

@@ -2,12 +2,13 @@
 
 use policy::DecisionReason;
 use tool::call_outcome::CallFailure;
-use tool::ledger::{ApprovalStep, ApprovalStepRecord};
+use tool::clock::duration_millis;
+use tool::ledger::{ApprovalStep, ApprovalStepRecord, StepCaller};
 use tool::store::WritePrecondition;
-use tool::{CallId, Caller, ErrorCode, ExecutionState, Interface, JsonLimits};
+use tool::{CallId, ErrorCode, ExecutionState, JsonLimits};
 
 use super::approval_index::{ApprovalPhase, NewIndexEntry};
-use super::stored_approval::{StoredApproval, store_key};
+use super::stored_approval::{StoredApproval, StoredReason, store_key};
 use super::{
     ApprovalDetails, ApprovalEvent, ApprovalEventKind, ApprovalRegistry, ApprovalState,
     MAX_DECISION_TIMEOUT, store_failure,
@@ -69,22 +70,24 @@ impl Gateway {
             .approvals
             .as_ref()
             .map_or(MAX_DECISION_TIMEOUT, |it| it.current_settings().decision_timeout);
-        let wait = u64::try_from(wait.min(MAX_DECISION_TIMEOUT).as_millis()).unwrap_or(u64::MAX);
-        let ms = |limit: std::time::Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let wait = duration_millis(wait.min(MAX_DECISION_TIMEOUT));
         StoredApproval {
             id,
             state: ApprovalState::Pending,
             caller: principal.caller().clone(),
-            restrictions: StoredApproval::restrictions_of(principal),
+            restrictions: principal.rights_class().restrictions().clone(),
             caller_type: request.caller_type,
             interface: request.interface,
             parent_id: request.parent_id,
             chain_index: request.chain_index,
-            timeout_ms: request.timeout.map(ms),
+            timeout_ms: request.timeout.map(duration_millis),
             tool_key: entry.tool_key.clone(),
             definition_digest: entry.definition_digest,
             policy_digest: view.policy_digest(),
-            reason: (reason.as_str().to_owned(), looked.reason_text.clone().into_owned()),
+            reason: StoredReason {
+                code: reason.as_str().to_owned(),
+                text: looked.reason_text.clone().into_owned(),
+            },
             approval_reasons: looked.approval_reasons.clone(),
             min_level: entry.tool.traits.min_level,
             side_effects: entry
@@ -111,7 +114,7 @@ impl Gateway {
         &self,
         approval: &StoredApproval,
         step: ApprovalStep,
-        decided_by: Option<(&Caller, Interface)>,
+        decided_by: Option<StepCaller>,
         message: Option<&str>,
     ) -> Result<(), CallFailure> {
         let waited = ApprovalStepRecord {
@@ -123,10 +126,10 @@ impl Gateway {
             tool_key: approval.tool_key.clone(),
             definition_digest: approval.definition_digest,
             policy_digest: approval.policy_digest,
-            reason: approval.reason.0.clone(),
+            reason: approval.reason.code.clone(),
             arguments_digest: self.keyed_hasher.hash_bytes(approval.arguments.bytes()),
             expires_at: approval.expires_at,
-            decided_by: decided_by.map(|(caller, door)| (caller.clone(), door)),
+            decided_by,
             comment: message.map(str::to_owned),
         };
         self.components.ledger.record_approval_step(&waited).map_err(|error| {
@@ -153,7 +156,6 @@ impl ApprovalRegistry {
             now,
         )?;
         let put = self
-            .components
             .store
             .put_value(&store_key(id), WritePrecondition::Absent, Some(kept.encode()))
             .await;
@@ -166,7 +168,7 @@ impl ApprovalRegistry {
             return Err(failure);
         }
         self.schedule_changed.notify_one();
-        self.components.observer.notify_event(&ApprovalEvent {
+        self.observer.notify_event(&ApprovalEvent {
             kind: ApprovalEventKind::Requested,
             approval: ApprovalDetails::from_stored(kept),
         });

@@ -95,8 +95,7 @@ impl Gateway {
                 .is_some_and(|creator| keys_and_subjects(by).any(|(_, subject)| subject == creator))
         };
         let now = self.components.clock.wall_now();
-        let by_approver = match approvals.components.principal_resolver.resolve_caller(caller, now)
-        {
+        let by_approver = match approvals.principal_resolver.resolve_caller(caller, now) {
             CredentialStatus::Valid(principal) => created(principal.creator(), approver.caller()),
             CredentialStatus::Invalid | CredentialStatus::NotStoredHere => false,
         };
@@ -125,7 +124,6 @@ impl Gateway {
     ) -> Result<(), CallFailure> {
         self.check_may_call(principal, (approval, args), "you may not")?;
         match approvals
-            .components
             .principal_resolver
             .resolve_caller(&approval.caller, self.components.clock.wall_now())
         {

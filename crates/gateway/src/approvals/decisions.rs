@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use identity::Principal;
 use tool::call_outcome::CallFailure;
-use tool::ledger::ApprovalStep;
+use tool::ledger::{ApprovalStep, StepCaller};
 use tool::{
-    CallArguments, CallId, Caller, CallerType, Digest, ErrorCode, Interface, Json, Org, StoreError,
-    ToolKey,
+    CallArguments, CallId, CallerType, Digest, ErrorCode, Interface, Json, Org, StoreError, ToolKey,
 };
 
+use super::approval_closure::ApprovalClosure;
 use super::approval_index::ApprovalPhase;
 use super::stored_approval::{StoredApproval, StoredDecision};
 use super::{
@@ -158,7 +158,7 @@ impl Gateway {
     ) -> Result<ApprovalDetails, CallFailure> {
         let (waits, read) = self.load_decidable(principal, id, reviewed).await?;
         self.check_not_own_call(waits, principal, &read.approval)?;
-        self.apply_approval(waits, read, (principal.caller(), interface)).await
+        self.apply_approval(waits, read, step_caller(principal, interface)).await
     }
 
     /// Confirms or refuses a call by the caller's own client, if the operator allows that for this
@@ -180,11 +180,11 @@ impl Gateway {
             return Err(CallFailure::new(ErrorCode::Forbidden, told));
         }
         let read = self.require_pending(waits, read).await?;
-        let by = (principal.caller(), interface);
+        let by = step_caller(principal, interface);
         if agrees {
             return self.apply_approval(waits, read, by).await;
         }
-        self.apply_denial(waits, read, (by, "the client denied the call")).await
+        self.apply_denial(waits, read, by, "the client denied the call").await
     }
 
     /// Returns true if this key's client may give the approval itself.
@@ -198,14 +198,14 @@ impl Gateway {
         self: &Arc<Self>,
         waits: &ApprovalRegistry,
         mut read: VersionedApproval,
-        by: (&Caller, Interface),
+        by: StepCaller,
     ) -> Result<ApprovalDetails, CallFailure> {
         let id = read.approval.id;
         read.approval.state = ApprovalState::Approved;
-        read.approval.decision = Some(self.new_decision(by, None));
+        read.approval.decision = Some(self.new_decision(by.clone(), None));
         let read = waits.write_approval(read).await.map_err(decision_conflict)?;
         let now = self.components.clock.wall_now();
-        let holder = waits.components.principal_resolver.resolve_caller(&read.approval.caller, now);
+        let holder = waits.principal_resolver.resolve_caller(&read.approval.caller, now);
         let runs = matches!(holder, CredentialStatus::Valid(_));
         waits.index.set_phase(id, ApprovalPhase::Approved(runs), None);
         if let Err(failure) =
@@ -247,7 +247,7 @@ impl Gateway {
     ) -> Result<ApprovalDetails, CallFailure> {
         let (waits, read) = self.load_decidable(principal, id, None).await?;
         let reason = reason.map(sanitize_reason).unwrap_or_default();
-        self.apply_denial(waits, read, ((principal.caller(), interface), &reason)).await
+        self.apply_denial(waits, read, step_caller(principal, interface), &reason).await
     }
 
     /// Withdraws a pending call of this caller; it then never runs.
@@ -266,14 +266,12 @@ impl Gateway {
         }
         let mut read = self.require_pending(waits, read).await?;
         let told = "the caller cancelled the call";
-        let (by, door) = (principal.caller().clone(), read.approval.interface);
-        read.approval.decision = Some(self.new_decision((&by, door), Some(told.to_owned())));
+        let by = step_caller(principal, read.approval.interface);
+        read.approval.decision = Some(self.new_decision(by.clone(), Some(told.to_owned())));
         let failure = CallFailure::new(ErrorCode::ApprovalDenied, told);
-        let read = self
-            .close_call(waits, read, (ApprovalState::Denied, failure))
-            .await
-            .map_err(decision_conflict)?;
-        self.record_step(&read.approval, ApprovalStep::Denied, Some((&by, door)), Some(told))?;
+        let closure = ApprovalClosure { state: ApprovalState::Denied, failure };
+        let read = self.close_call(waits, read, closure).await.map_err(decision_conflict)?;
+        self.record_step(&read.approval, ApprovalStep::Denied, Some(by), Some(told))?;
         Ok(notify_changed(waits, &read.approval))
     }
 
@@ -281,7 +279,8 @@ impl Gateway {
         &self,
         waits: &ApprovalRegistry,
         mut read: VersionedApproval,
-        (by, reason): ((&Caller, Interface), &str),
+        by: StepCaller,
+        reason: &str,
     ) -> Result<ApprovalDetails, CallFailure> {
         let told = Some(reason).filter(|reason| !reason.is_empty());
         let message = match told {
@@ -289,11 +288,9 @@ impl Gateway {
             None => "the call was denied by a person".to_owned(),
         };
         let failure = CallFailure::new(ErrorCode::ApprovalDenied, message);
-        read.approval.decision = Some(self.new_decision(by, told.map(str::to_owned)));
-        let read = self
-            .close_call(waits, read, (ApprovalState::Denied, failure))
-            .await
-            .map_err(decision_conflict)?;
+        read.approval.decision = Some(self.new_decision(by.clone(), told.map(str::to_owned)));
+        let closure = ApprovalClosure { state: ApprovalState::Denied, failure };
+        let read = self.close_call(waits, read, closure).await.map_err(decision_conflict)?;
         self.record_step(&read.approval, ApprovalStep::Denied, Some(by), told)?;
         Ok(notify_changed(waits, &read.approval))
     }
@@ -329,23 +326,23 @@ impl Gateway {
         kept.arguments = args.as_json().clone();
         kept.edit_count = kept.edit_count.saturating_add(1);
         let read = waits.write_approval(read).await.map_err(decision_conflict)?;
-        let decided_by = Some((principal.caller(), interface));
+        let decided_by = Some(step_caller(principal, interface));
         self.record_step(&read.approval, ApprovalStep::Edited, decided_by, None)?;
         Ok(notify_changed(waits, &read.approval))
     }
 
-    fn new_decision(
-        &self,
-        (by, door): (&Caller, Interface),
-        told: Option<String>,
-    ) -> StoredDecision {
+    fn new_decision(&self, by: StepCaller, told: Option<String>) -> StoredDecision {
         StoredDecision {
-            decided_by: by.clone(),
-            interface: door,
+            decided_by: by.caller,
+            interface: by.interface,
             decided_at: self.components.clock.wall_now(),
             comment: told,
         }
     }
+}
+
+fn step_caller(principal: &Principal, interface: Interface) -> StepCaller {
+    StepCaller { caller: principal.caller().clone(), interface }
 }
 
 /// Notifies the observer of a change.
@@ -355,7 +352,6 @@ pub(crate) fn notify_changed(
 ) -> ApprovalDetails {
     let shown = ApprovalDetails::from_stored(approval);
     approvals
-        .components
         .observer
         .notify_event(&ApprovalEvent { kind: ApprovalEventKind::Changed, approval: shown.clone() });
     shown

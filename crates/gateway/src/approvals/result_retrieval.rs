@@ -10,7 +10,7 @@ use tool::ledger::ApprovalStep;
 use tool::{CallId, ErrorCode, JsonLimits};
 
 use super::approval_index::ApprovalPhase;
-use super::stored_approval::{PendingRequest, StoredApproval, call_fingerprint};
+use super::stored_approval::{PendingRequest, StoredApproval, StoredDecision, call_fingerprint};
 use super::{ApprovalRegistry, ApprovalState, time_until};
 use crate::{CallRequest, Gateway};
 
@@ -100,7 +100,7 @@ impl Gateway {
         approval: &StoredApproval,
     ) -> Result<(), CallFailure> {
         let decision = approval.decision.as_ref();
-        let decided_by = decision.map(|decision| (&decision.decided_by, decision.interface));
+        let decided_by = decision.map(StoredDecision::step_caller);
         let note = Some("its caller returned");
         self.record_step(approval, ApprovalStep::Approved, decided_by, note)?;
         approvals.index.set_phase(approval.id, ApprovalPhase::Approved(true), None);

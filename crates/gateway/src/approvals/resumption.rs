@@ -8,6 +8,7 @@ use identity::Principal;
 use policy::PolicyDecision;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tool::call_outcome::{CallFailure, CallResponse, CallStatus};
+use tool::clock::duration_millis;
 use tool::{CallId, ErrorCode, StoreError};
 
 use super::approval_index::ApprovalPhase;
@@ -86,11 +87,9 @@ impl Gateway {
             return Ok(ResumeAttempt::Finished(self.expire_approval(approvals, read).await));
         }
         let now = self.components.clock.wall_now();
-        let Some(who) = approvals.components.principal_resolver.renew_principal(
-            &read.approval.caller,
-            who,
-            now,
-        ) else {
+        let Some(who) =
+            approvals.principal_resolver.renew_principal(&read.approval.caller, who, now)
+        else {
             let failure = CallFailure::new(ErrorCode::ApprovalVoid, super::CREDENTIAL_ENDED);
             return Ok(ResumeAttempt::Finished(self.void_approval(approvals, read, failure).await));
         };
@@ -120,7 +119,7 @@ impl Gateway {
         let started = self.components.clock.monotonic_now();
         let (status, result) = self.record_and_execute(&who, request, ready, &read.approval).await;
         let elapsed = self.components.clock.monotonic_now().saturating_duration_since(started);
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let elapsed_ms = duration_millis(elapsed);
         let response = CallResponse { call_id: id, status, result, elapsed_ms };
         // The call has ended and is recorded; waiters need not wait until it is stored.
         approvals.notify_waiters(id, Some(&response));

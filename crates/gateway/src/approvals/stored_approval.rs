@@ -5,6 +5,7 @@ use identity::{Principal, RequestRestrictions};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tool::call_outcome::{CallFailure, CallResponse, CallStatus, Outcome, OutcomeBody};
+use tool::ledger::StepCaller;
 use tool::{
     CallId, Caller, CallerType, Digest, ErrorCode, ExecutionState, Interface, Json,
     PermissionLevel, ToolKey, WallTime, executor::ApprovalRequest, executor::PendingReason,
@@ -32,7 +33,7 @@ pub(crate) struct StoredApproval {
     pub(crate) caller: Caller,
     /// Restrictions that the caller set for the request.
     #[serde(rename = "narrowed")]
-    pub(crate) restrictions: StoredRestrictions,
+    pub(crate) restrictions: RequestRestrictions,
     pub(crate) caller_type: CallerType,
     #[serde(rename = "door")]
     pub(crate) interface: Interface,
@@ -49,8 +50,8 @@ pub(crate) struct StoredApproval {
     pub(crate) definition_digest: Digest,
     #[serde(rename = "policy")]
     pub(crate) policy_digest: Digest,
-    /// Reason code of the policy, and its text.
-    pub(crate) reason: (String, String),
+    /// Why the policy requires an approval.
+    pub(crate) reason: StoredReason,
     /// All reasons for the approval, which a person approves. It covers no other reason.
     #[serde(default)]
     #[serde(rename = "holds")]
@@ -83,6 +84,28 @@ pub(crate) struct StoredApproval {
     pub(crate) model_call: Option<ModelCall>,
 }
 
+/// Reason for an approval, stored as an array of code and text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "(String, String)", into = "(String, String)")]
+pub(crate) struct StoredReason {
+    /// Code of the policy.
+    pub(crate) code: String,
+    /// Text for a person.
+    pub(crate) text: String,
+}
+
+impl From<(String, String)> for StoredReason {
+    fn from((code, text): (String, String)) -> Self {
+        Self { code, text }
+    }
+}
+
+impl From<StoredReason> for (String, String) {
+    fn from(reason: StoredReason) -> Self {
+        (reason.code, reason.text)
+    }
+}
+
 /// Request of a pending call, as its caller made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRequest {
@@ -92,17 +115,6 @@ pub struct PendingRequest {
     pub arguments: Json,
     /// Names of the call in the model's message, if it came in one.
     pub model_call: Option<ModelCall>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StoredRestrictions {
-    #[serde(rename = "read_only")]
-    is_read_only: bool,
-    #[serde(rename = "no_web")]
-    denies_network: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    task_type: Option<String>,
 }
 
 /// Decision on an approval.
@@ -119,6 +131,13 @@ pub(crate) struct StoredDecision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "told")]
     pub(crate) comment: Option<String>,
+}
+
+impl StoredDecision {
+    /// Returns who decided, as the record has it.
+    pub(crate) fn step_caller(&self) -> StepCaller {
+        StepCaller { caller: self.decided_by.clone(), interface: self.interface }
+    }
 }
 
 /// Stored result of an approved call.
@@ -147,19 +166,7 @@ pub(crate) struct StoredOutcome {
     body: Json,
 }
 
-impl StoredRestrictions {
-    fn from_restrictions(narrowing: &RequestRestrictions) -> Self {
-        let RequestRestrictions { is_read_only: read_only, denies_network: no_web, task_type } =
-            narrowing.clone();
-        Self { is_read_only: read_only, denies_network: no_web, task_type }
-    }
-}
-
 impl StoredApproval {
-    pub(crate) fn restrictions_of(principal: &Principal) -> StoredRestrictions {
-        StoredRestrictions::from_restrictions(principal.rights_class().restrictions())
-    }
-
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
@@ -181,13 +188,7 @@ impl StoredApproval {
 
     /// Restricts the caller to the rights that it had when it called.
     pub(crate) fn restrict_principal(&self, now: &Principal) -> Principal {
-        let StoredRestrictions { is_read_only: read_only, denies_network: no_web, task_type } =
-            self.restrictions.clone();
-        now.with_max_level(self.caller.level).with_restrictions(&RequestRestrictions {
-            is_read_only: read_only,
-            denies_network: no_web,
-            task_type,
-        })
+        now.with_max_level(self.caller.level).with_restrictions(&self.restrictions)
     }
 
     /// Returns the stored call as a request, to be evaluated again.
@@ -255,7 +256,7 @@ impl StoredApproval {
 
     pub(crate) fn to_pending_state(&self) -> ExecutionState {
         ExecutionState::Pending(PendingReason::Approval(ApprovalRequest {
-            reason: self.reason.1.clone(),
+            reason: self.reason.text.clone(),
             expires_at: self.expires_at,
             effects: self.side_effects.clone(),
             is_approved: self.state != ApprovalState::Pending,

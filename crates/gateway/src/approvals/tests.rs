@@ -282,7 +282,7 @@ async fn an_approved_call_runs_once_with_what_was_stored_and_every_step_is_on_re
     assert_eq!(bench.steps(id), [ApprovalStep::Requested, ApprovalStep::Approved]);
     let frames = bench.ledger.all_records();
     let waited: ApprovalStepRecord = frames[1].body.decode().unwrap();
-    assert_eq!(waited.decided_by.unwrap().0.subject, "owner");
+    assert_eq!(waited.decided_by.unwrap().caller.subject, "owner");
     let intent: IntentRecord = frames[2].body.decode().unwrap();
     assert_eq!((&*intent.reason, intent.caller.subject.as_str()), ("approved", "ann"));
     // Who comes later gets the same answer, and nothing runs again.

@@ -14,7 +14,8 @@ use tool::store::WritePrecondition;
 use tool::{Digest, FastMap, Json, MonotonicTime, Store, StoreError, Version, WallTime};
 
 use super::{
-    CallerTaint, MAX_CALLERS, REWRITE_INTERVAL, TAINT_LIFETIME, TaintSubject, TaintTracker,
+    CallerTaint, MAX_CALLERS, OwnedTaintSubject, REWRITE_INTERVAL, TAINT_LIFETIME, TaintSubject,
+    TaintTracker, WrittenTaint,
 };
 use crate::Gateway;
 
@@ -56,7 +57,7 @@ impl TaintRow {
 }
 
 impl TaintTracker {
-    fn take_pending_writes(&self) -> FastMap<u64, (String, String)> {
+    fn take_pending_writes(&self) -> FastMap<u64, OwnedTaintSubject> {
         let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut kept.pending_writes)
     }
@@ -66,7 +67,7 @@ impl TaintTracker {
         kept.callers.get(&id).copied()
     }
 
-    fn set_written(&self, id: u64, written: (SessionTaint, MonotonicTime, Version)) {
+    fn set_written(&self, id: u64, written: WrittenTaint) {
         let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seen) = kept.callers.get_mut(&id) {
             seen.written = Some(written);
@@ -87,7 +88,7 @@ impl TaintTracker {
         let id = self.caller_hash(TaintSubject { root_key_id: key, subject });
         let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.reserve_slot(id, now) {
-            let written = Some((taint, now, version));
+            let written = Some(WrittenTaint { taint, last_call: now, version });
             kept.callers.insert(id, CallerTaint { taint, last_call: now, written });
         }
         self.is_any_marked.store(true, Ordering::Release);
@@ -97,13 +98,12 @@ impl TaintTracker {
     async fn write_pending(&self, store: &dyn Store, now: WallTime) -> Result<(), StoreError> {
         let mut due = self.take_pending_writes();
         while let Some(id) = due.keys().next().copied() {
-            let (Some((key, subject)), Some(seen)) = (due.remove(&id), self.caller_state(id))
-            else {
+            let (Some(subject), Some(seen)) = (due.remove(&id), self.caller_state(id)) else {
                 continue;
             };
-            let wrote = self.write_row(store, (id, seen), (&key, &subject), now).await;
+            let wrote = self.write_row(store, (id, seen), &subject, now).await;
             if let Err(error) = wrote {
-                due.insert(id, (key, subject));
+                due.insert(id, subject);
                 let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.pending_writes.extend(due);
                 return Err(error);
@@ -116,15 +116,15 @@ impl TaintTracker {
         &self,
         store: &dyn Store,
         (id, seen): (u64, CallerTaint),
-        (key, subject): (&str, &str),
+        whose: &OwnedTaintSubject,
         at: WallTime,
     ) -> Result<(), StoreError> {
         let SessionTaint { has_untrusted: untrusted, has_private: private } = seen.taint;
-        let (name, key, subject) =
-            (TaintRow::store_key(key, subject), key.to_owned(), subject.to_owned());
+        let OwnedTaintSubject { root_key_id: key, subject } = whose.clone();
+        let name = TaintRow::store_key(&key, &subject);
         let row = TaintRow { key, subject, untrusted, private, written_at: at };
         let bytes = || Some(Json::encode(&row).bytes().clone());
-        let known = seen.written.map(|(_, _, version)| version);
+        let known = seen.written.map(|written| written.version);
         let version = match store.put_value(&name, precondition_for(known), bytes()).await {
             Err(StoreError::Conflict { .. }) => {
                 // Another server wrote or removed it.
@@ -133,7 +133,8 @@ impl TaintTracker {
             }
             version => version?,
         };
-        self.set_written(id, (seen.taint, seen.last_call, version));
+        let CallerTaint { taint, last_call, .. } = seen;
+        self.set_written(id, WrittenTaint { taint, last_call, version });
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tool::{Org, PermissionLevel, WallTime};
 
 use super::{
-    ClaimGrant, JwkSet, JwkSetError, SignatureAlgorithm, TokenVerificationError, TrustedIssuer,
-    UnverifiedJwt,
+    ClaimGrant, JwkSet, JwkSetError, OrgClaim, SignatureAlgorithm, TokenVerificationError,
+    TrustedIssuer, UnverifiedJwt,
 };
 use crate::{CredentialErrorKind, Directory, OrgRecord, PersonaSet, Principal, UserRecord};
 
@@ -105,7 +105,7 @@ fn judged(
     token: &str,
 ) -> Result<Principal, TokenVerificationError> {
     let token = UnverifiedJwt::parse_token(token)?;
-    issuer.verify_token(&token, keys, &[HERE], (&Directory::default(), NOW))
+    issuer.verify_token(&token, keys, &[HERE], &Directory::default(), NOW)
 }
 
 #[test]
@@ -354,15 +354,16 @@ fn keys_that_sign_no_token_are_left_out() {
 fn the_organisation_and_the_directory_count_for_tokens_too() {
     let signer = Signer::new();
     let acme: Org = "acme".parse().unwrap();
-    let known = BTreeMap::from([("t1".to_owned(), acme.clone())]);
-    let issuer = TrustedIssuer { org_claim: Some(("tenant".to_owned(), known)), ..issuer() };
+    let orgs = BTreeMap::from([("t1".to_owned(), acme.clone())]);
+    let org_claim = Some(OrgClaim { claim: "tenant".to_owned(), orgs });
+    let issuer = TrustedIssuer { org_claim, ..issuer() };
     let judged = |claims: &Value, stored: &[(String, String)]| {
         let pairs = stored.iter().map(|(key, text)| (key.as_str(), text.as_bytes()));
         let (directory, problems) = Directory::from_rows(PersonaSet::default(), pairs);
         assert_eq!(problems, []);
         let token = signer.token(claims);
         let token = UnverifiedJwt::parse_token(&token).unwrap();
-        issuer.verify_token(&token, &signer.keys(), &[HERE], (&directory, NOW))
+        issuer.verify_token(&token, &signer.keys(), &[HERE], &directory, NOW)
     };
     let ours = with("tenant", json!("t1"));
     assert_eq!(judged(&ours, &[]).unwrap().org(), &acme);

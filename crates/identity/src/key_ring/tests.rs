@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use tool::{PermissionLevel, Secret, WallTime};
 
-use super::{KeyRing, verify_single_key};
+use super::{CallerCredential, KeyRing};
 use crate::{
     CredentialError, CredentialErrorKind, DelegationRequest, KeyId, KeyRecord, NewKey, Persona,
     PersonaSet, Principal, Right,
@@ -47,13 +47,11 @@ fn a_principal_cannot_come_from_json() {
 #[test]
 fn a_key_gives_its_principal() {
     let (secret, record) = key("k1");
-    let lookup = |id: &str| (id == "k1").then(|| record.clone());
-    let principal = verify_single_key(secret.expose(), lookup, NOW).unwrap();
+    let principal = KeyRing::new([record]).verify_key(Some(secret.expose()), NOW).unwrap();
     assert_eq!(
         (principal.subject(), principal.key_id(), principal.level()),
         ("ann", "k1", PermissionLevel::User)
     );
-    assert_eq!(KeyRing::new([record]).verify_key(Some(secret.expose()), NOW).unwrap(), principal);
     assert_eq!(principal.caller().subject, "ann");
 }
 
@@ -123,20 +121,23 @@ fn what_a_holder_began_stands_with_the_key_as_it_is_now() {
     let (secret, record) = key("k1");
     let ring = KeyRing::new([record.clone()]);
     let caller = ring.verify_key(Some(secret.expose()), NOW).unwrap().caller().clone();
-    let level = |ring: &KeyRing, now| {
-        ring.principal_of_caller(&caller, now).map(|holds| holds.map(Principal::level))
+    // The level of a valid key; `Err(true)` if the ring has the key.
+    let level = |ring: &KeyRing, now| match ring.principal_of_caller(&caller, now) {
+        CallerCredential::Valid(principal) => Ok(principal.level()),
+        CallerCredential::Invalid => Err(true),
+        CallerCredential::NotStoredHere => Err(false),
     };
-    assert_eq!(level(&ring, NOW), Some(Some(PermissionLevel::User)));
-    assert_eq!(level(&ring, WallTime(2_000)), Some(None), "it has expired");
+    assert_eq!(level(&ring, NOW), Ok(PermissionLevel::User));
+    assert_eq!(level(&ring, WallTime(2_000)), Err(true), "it has expired");
     let lowered = KeyRecord { level: PermissionLevel::Guest, ..record.clone() };
-    assert_eq!(level(&KeyRing::new([lowered]), NOW), Some(Some(PermissionLevel::Guest)));
+    assert_eq!(level(&KeyRing::new([lowered]), NOW), Ok(PermissionLevel::Guest));
     let revoked = KeyRecord { revoked_at: Some(NOW), ..record.clone() };
-    assert_eq!(level(&KeyRing::new([revoked]), NOW), Some(None));
+    assert_eq!(level(&KeyRing::new([revoked]), NOW), Err(true));
     let anothers = KeyRecord { subject: "bob".to_owned(), ..record };
-    assert_eq!(level(&KeyRing::new([anothers]), NOW), Some(None));
+    assert_eq!(level(&KeyRing::new([anothers]), NOW), Err(true));
     assert_eq!(
         level(&KeyRing::new([]).with_anonymous_access(PermissionLevel::User), NOW),
-        None,
+        Err(false),
         "it is kept elsewhere"
     );
 }

@@ -28,6 +28,19 @@ pub enum PinVerdict {
     Reject,
 }
 
+/// Review of a pin: which definition was reviewed, with which verdict.
+#[derive(Debug, Clone)]
+pub struct PinReview<'a> {
+    /// Verdict on the definition.
+    pub verdict: PinVerdict,
+    /// Digest of the definition that was reviewed.
+    pub definition_digest: Digest,
+    /// Caller who reviewed it.
+    pub reviewer: &'a Caller,
+    /// Reason of the verdict.
+    pub reason: Option<String>,
+}
+
 /// Errors of deciding on a pin.
 #[derive(Debug, thiserror::Error)]
 pub enum DecidePinError {
@@ -95,13 +108,14 @@ impl PinRegistry {
     /// If the pin changed, the decision cannot be recorded, or the store does not respond.
     pub async fn decide_pin(
         &self,
-        (source, tool): (&SourceName, &ToolName),
-        (decision, definition): (PinVerdict, Digest),
-        (reviewer, reason): (&Caller, Option<String>),
+        source: &SourceName,
+        tool: &ToolName,
+        review: PinReview<'_>,
     ) -> Result<Pin, DecidePinError> {
         let shard = shard_index(tool);
+        let PinReview { verdict, definition_digest, reviewer, reason } = review;
         let word = PinDecision {
-            definition_digest: definition,
+            definition_digest,
             decided_by: reviewer.subject.clone(),
             decided_at: self.clock.wall_now(),
             reason: reason.clone(),
@@ -110,7 +124,7 @@ impl PinRegistry {
         loop {
             let (version, mut pins) = self.pin_store.read_row(source, shard).await?;
             let old = pins.get(tool).ok_or_else(|| no_such_pin(source, tool))?;
-            let (pin, change) = match decision {
+            let (pin, change) = match verdict {
                 PinVerdict::Approve => (old.approve_definition(word.clone())?, PinChange::Approved),
                 PinVerdict::Reject => (old.reject_definition(word.clone())?, PinChange::Rejected),
             };
@@ -123,7 +137,7 @@ impl PinRegistry {
                     source: Some(source.clone()),
                     tool: Some(tool.clone()),
                     digest_before: old.active.as_ref().map(|active| active.digest),
-                    digest_after: Some(definition),
+                    digest_after: Some(definition_digest),
                     comment: reason.clone(),
                 })?;
             }

@@ -16,7 +16,7 @@ use tool::{
     Store, StoreError, ToolName, Version, VersionedValue,
 };
 
-use super::{DecidePinError, PinRegistry, PinVerdict};
+use super::{DecidePinError, PinRegistry, PinReview, PinVerdict};
 use crate::{ConfiguredSource, SourceSupervisor, SupervisorTimeouts};
 
 /// A store that can be told not to answer.
@@ -124,9 +124,9 @@ impl Bench {
             poll_interval: None,
             fingerprint: 0,
         };
-        let at = (Org::default(), Arc::clone(&pins));
         let intake = SourceSupervisor::start_with_pins(
-            at,
+            Org::default(),
+            Arc::clone(&pins),
             vec![sourced],
             SupervisorTimeouts::default(),
             clock,
@@ -167,10 +167,13 @@ impl Bench {
         let at: (SourceName, ToolName) = ("s".parse().unwrap(), tool.parse().unwrap());
         let pin = self.pins.get_pin(&at.0, &at.1).await?;
         let seen = pin.pending.or(pin.active).expect("something was seen").digest;
-        let what = (decision, seen);
-        self.intake
-            .decide_pin((&at.0, &at.1), what, (&caller(), Some("looked".to_owned())))
-            .await?;
+        let review = PinReview {
+            verdict: decision,
+            definition_digest: seen,
+            reviewer: &caller(),
+            reason: Some("looked".to_owned()),
+        };
+        self.intake.decide_pin(&at.0, &at.1, review).await?;
         Ok(self.callable())
     }
 
@@ -251,8 +254,13 @@ async fn what_changed_while_someone_looked_is_not_what_he_agreed_to() {
     let looked_at = bench.pins.get_pin(&at.0, &at.1).await.unwrap().pending.unwrap();
     assert!(looked_at.raw_definition.unwrap().as_str().contains("\"1\""));
     bench.list(&[("a", "evil")]).await;
-    let what = (PinVerdict::Approve, looked_at.digest);
-    let error = bench.intake.decide_pin((&at.0, &at.1), what, (&caller(), None)).await.unwrap_err();
+    let review = PinReview {
+        verdict: PinVerdict::Approve,
+        definition_digest: looked_at.digest,
+        reviewer: &caller(),
+        reason: None,
+    };
+    let error = bench.intake.decide_pin(&at.0, &at.1, review).await.unwrap_err();
     assert!(matches!(error, DecidePinError::NotDecidable(_)), "{error}");
     assert!(bench.callable().is_empty());
 }
@@ -303,7 +311,7 @@ async fn a_row_that_someone_else_wrote_makes_nothing_active() {
     let bench = bench.restart().await;
     assert!(bench.callable().is_empty());
     let problems = bench.intake.catalog().list_sources().next().unwrap().problems.clone();
-    assert!(problems[0].message.contains("changed since"), "{problems:?}");
+    assert!(problems[0].message.contains("or was changed"), "{problems:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ fn a_body_has_a_bound() {
     FrameBuilder::json(RecordKind::Intent, None, &"x".repeat(MAX_BODY_BYTES - 2)).unwrap();
     let error =
         FrameBuilder::json(RecordKind::Intent, None, &"x".repeat(MAX_BODY_BYTES - 1)).unwrap_err();
-    assert!(error.message.starts_with("a record has 65537 bytes, 65536 are allowed"), "{error}");
+    assert!(error.message.starts_with("a record has 65537 bytes; the maximum is 65536"), "{error}");
     let mut long = sealed(1, "a");
     long[..4].copy_from_slice(
         &u32::try_from(FRAME_HEADER_BYTES + MAX_BODY_BYTES + 1).unwrap().to_le_bytes(),
@@ -110,10 +110,10 @@ prop_compose! {
         status in prop::sample::select(CallStatus::ALL.to_vec()),
         code in prop::option::of(prop::sample::select(ErrorCode::ALL.to_vec())),
         result in prop::option::of(digest()),
-        cage in prop::option::of(("\\PC{0,6}", any::<(Option<u64>, Option<u64>)>())),
+        sandbox_spec in prop::option::of(("\\PC{0,6}", any::<(Option<u64>, Option<u64>)>())),
     ) -> OutcomeRecord {
-        let cage = cage.map(|(tier, (cpu_ms, peak_kib))| SandboxUsage { tier, cpu_ms, peak_kib });
-        OutcomeRecord { recorded_at: WallTime(at), status, code, elapsed_ms, result_bytes: bytes, result_digest: result, sandbox_usage: cage }
+        let sandbox_spec = sandbox_spec.map(|(tier, (cpu_ms, peak_kib))| SandboxUsage { tier, cpu_ms, peak_kib });
+        OutcomeRecord { recorded_at: WallTime(at), status, code, elapsed_ms, result_bytes: bytes, result_digest: result, sandbox_usage: sandbox_spec }
     }
 }
 

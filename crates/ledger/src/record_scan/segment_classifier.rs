@@ -44,11 +44,12 @@ impl SegmentClassifier<'_> {
     fn add_finding(
         &mut self,
         scan: &SegmentScan,
-        at: u64,
+        offset: u64,
         seq: Option<u64>,
-        what: (DamageKind, String),
+        damage: DamageKind,
+        text: String,
     ) {
-        self.scan.add_finding(self.site, &scan.name, (at, seq), what);
+        self.scan.add_finding(self.site, &scan.name, offset, seq, damage, text);
     }
 
     /// `next`: the first number in the segments that follow.
@@ -99,7 +100,8 @@ impl SegmentClassifier<'_> {
                     scan,
                     SEGMENT_HEADER_BYTES as u64,
                     Some(first),
-                    (DamageKind::OutOfOrder, text),
+                    DamageKind::OutOfOrder,
+                    text,
                 );
             } else if expected <= self.scan.required_seq || self.scan.is_complete {
                 let text = format!("records {expected} to {} are missing before it", first - 1);
@@ -107,7 +109,8 @@ impl SegmentClassifier<'_> {
                     scan,
                     SEGMENT_HEADER_BYTES as u64,
                     Some(expected),
-                    (DamageKind::MissingRecords, text),
+                    DamageKind::MissingRecords,
+                    text,
                 );
             } else {
                 return ScanFlow::Stop;
@@ -117,7 +120,7 @@ impl SegmentClassifier<'_> {
         if scan.number != self.next_segment {
             let last = scan.number.saturating_sub(1);
             let text = format!("segments {} to {last} before it are missing", self.next_segment);
-            self.add_finding(scan, 0, None, (DamageKind::MissingSegment, text));
+            self.add_finding(scan, 0, None, DamageKind::MissingSegment, text);
         }
         self.next_segment = scan.number.saturating_add(1);
         ScanFlow::Continue
@@ -131,7 +134,7 @@ impl SegmentClassifier<'_> {
     ) -> ScanFlow {
         let expected = fault.previous_seq.map_or(self.expected_seq, |before| before + 1);
         self.expected_seq = expected;
-        let found = match (&fault.kind, fault.next_seq) {
+        let (damage, text) = match (&fault.kind, fault.next_seq) {
             (ScanFaultKind::Header(bad), _) => {
                 if let SegmentHeaderError::UnknownVersion(_) = bad {
                     let text = format!("`{}`: {bad}", scan.name);
@@ -159,7 +162,7 @@ impl SegmentClassifier<'_> {
                 (DamageKind::InsertedBytes, format!("{bad}, where no record was expected"))
             }
             (ScanFaultKind::Garbage(_), None) if next == Some(expected) => {
-                self.scan.discard_range(scan, fault.offset, (DiscardReason::Relocated, 0));
+                self.scan.discard_range(scan, fault.offset, DiscardReason::Relocated, 0);
                 return ScanFlow::Continue;
             }
             (ScanFaultKind::Garbage(bad), _) if expected <= self.scan.required_seq => (
@@ -177,11 +180,11 @@ impl SegmentClassifier<'_> {
             }
             (ScanFaultKind::Garbage(_), after) => {
                 let records = after.zip(scan.last_seq).map_or(0, |(a, z)| z.saturating_sub(a) + 1);
-                self.scan.discard_range(scan, fault.offset, (DiscardReason::TornWrite, records));
+                self.scan.discard_range(scan, fault.offset, DiscardReason::TornWrite, records);
                 return ScanFlow::Stop;
             }
         };
-        self.add_finding(scan, fault.offset, Some(expected), found);
+        self.add_finding(scan, fault.offset, Some(expected), damage, text);
         ScanFlow::Continue
     }
 
@@ -192,15 +195,17 @@ impl SegmentClassifier<'_> {
             self.scan.add_finding(
                 self.site,
                 name,
-                (at, Some(expected)),
-                (DamageKind::MissingRecords, text),
+                at,
+                Some(expected),
+                DamageKind::MissingRecords,
+                text,
             );
         }
     }
 
     fn discard_segment(&mut self, scan: &SegmentScan) {
         let records = scan.first_seq.zip(scan.last_seq).map_or(0, |(a, z)| z.saturating_sub(a) + 1);
-        self.scan.discard_range(scan, 0, (DiscardReason::TornWrite, records));
+        self.scan.discard_range(scan, 0, DiscardReason::TornWrite, records);
         self.scan.void_segments.push(scan.number);
     }
 }

@@ -16,15 +16,15 @@ impl RecordSearch<'_> {
         let (entries, first) = self.index_entries_of(call);
         let mut found =
             entries.iter().filter_map(|entry| self.read_entry(entry)).collect::<Vec<_>>();
-        let spans = self.inner.lock_index().spans_before(first);
-        for (span, end) in spans {
+        let ranges = self.inner.lock_index().ranges_before(first);
+        for range in ranges {
             // A call that waited for approval has records before its intent. They are searched only
             // where that is cheap.
             let has_begun = found.iter().any(|record| is_first_of_call(record.kind));
-            if has_begun && self.inner.lock_index().segment_filter(span.number).is_none() {
+            if has_begun && self.inner.lock_index().segment_filter(range.number).is_none() {
                 continue;
             }
-            for part in self.find_parts((span, end), &[FilterKey::Call(call)]) {
+            for part in self.find_parts(range, &[FilterKey::Call(call)]) {
                 self.visit_frames(&part, first, &mut |_, _, frame| {
                     if frame.call_id == Some(call) {
                         found.extend(decode_record(frame));

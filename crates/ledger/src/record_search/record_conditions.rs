@@ -5,9 +5,7 @@ use std::ops::Range;
 use tool::WallTime;
 use tool::ledger::{LedgerRecord, RecordFacts};
 
-use crate::disk::OpenMode;
 use crate::frame::Frame;
-use crate::segment::SegmentHeader;
 
 use super::RecordSearch;
 
@@ -56,7 +54,7 @@ impl RecordSearch<'_> {
         if since.is_none() && until.is_none() {
             return 0..u64::MAX;
         }
-        let spans = self.inner.lock_index().spans_before(u64::MAX);
+        let ranges = self.inner.lock_index().ranges_before(u64::MAX);
         let is_later = |until: WallTime, number| {
             self.segment_started_at(number)
                 .is_some_and(|at| at.0 > until.0.saturating_add(MAX_CLOCK_SKEW_MS))
@@ -66,13 +64,12 @@ impl RecordSearch<'_> {
                 .is_some_and(|at| at.0.saturating_add(MAX_CLOCK_SKEW_MS) < since.0)
         };
         let later = until.and_then(|until| {
-            spans.iter().take_while(|(span, _)| is_later(until, span.number)).last()
+            ranges.iter().take_while(|range| is_later(until, range.number)).last()
         });
         let earlier = since.and_then(|since| {
-            spans.iter().rev().take_while(|(span, _)| is_earlier(since, span.number)).last()
+            ranges.iter().rev().take_while(|range| is_earlier(since, range.number)).last()
         });
-        earlier.map_or(0, |(span, _)| span.first_seq)
-            ..later.map_or(u64::MAX, |(span, _)| span.first_seq)
+        earlier.map_or(0, |range| range.first_seq)..later.map_or(u64::MAX, |range| range.first_seq)
     }
 
     /// Returns the start time of a segment; `None` if it cannot be read.
@@ -80,8 +77,7 @@ impl RecordSearch<'_> {
         if let Some(at) = self.inner.lock_index().segment_started_at(number) {
             return Some(at);
         }
-        let file = self.inner.writer_dir.open_segment(number, OpenMode::Read).ok()?;
-        let at = SegmentHeader::read_header(file.as_ref()).ok()?.ok()?.created_at;
+        let at = self.inner.writer_dir.read_header(number).ok()??.created_at;
         self.inner.lock_index().set_segment_started_at(number, at);
         Some(at)
     }

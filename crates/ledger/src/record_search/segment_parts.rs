@@ -9,7 +9,7 @@ use tool::ledger::LedgerRecord;
 use crate::disk::{DiskFile, OpenMode};
 use crate::frame::Frame;
 use crate::frame_reader::{FrameReader, ReadStep};
-use crate::record_index::{SegmentSpan, WantedSearchKey};
+use crate::record_index::{SegmentRange, WantedSearchKey};
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::segment_filter::{FilterHeader, FilterKey, probe_keys};
 
@@ -21,9 +21,7 @@ const PROBE_BYTES: u64 = 8 << 10;
 /// A part of a segment that can contain matches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SegmentPart {
-    span: SegmentSpan,
-    /// The number that the next segment begins with.
-    span_end: u64,
+    segment: SegmentRange,
     /// Start and end offset in the file.
     offsets: (u64, u64),
     /// Its first number.
@@ -44,28 +42,27 @@ impl RecordSearch<'_> {
     /// Without a filter or without keys, all parts qualify.
     pub(super) fn find_parts(
         &mut self,
-        (span, end): (SegmentSpan, u64),
+        segment: SegmentRange,
         keys: &[FilterKey<'_>],
     ) -> Vec<SegmentPart> {
-        let filter = self.inner.lock_index().segment_filter(span.number);
+        let filter = self.inner.lock_index().segment_filter(segment.number);
         let Some(head) = filter else {
-            let can = keys.is_empty() || keys.iter().any(|key| self.may_be_evicted(span, *key));
-            return if can { vec![whole_segment(span, end)] } else { Vec::new() };
+            let can = keys.is_empty() || keys.iter().any(|key| self.may_be_evicted(segment, *key));
+            return if can { vec![whole_segment(segment)] } else { Vec::new() };
         };
         let mask = if keys.is_empty() { u64::MAX } else { self.probe_filter(&head, keys) };
         let Some(mask) =
-            Some(mask).filter(|_| self.inner.lock_index().segment_filter(span.number).is_some())
+            Some(mask).filter(|_| self.inner.lock_index().segment_filter(segment.number).is_some())
         else {
-            return vec![whole_segment(span, end)];
+            return vec![whole_segment(segment)];
         };
         let ends = head.parts.iter().skip(1).map(|part| (part.offset, part.first_seq));
-        let ends = ends.chain([(u64::MAX, end)]);
+        let ends = ends.chain([(u64::MAX, segment.end_seq)]);
         let all = head.parts.iter().zip(ends).enumerate();
         let mut parts: Vec<_> = all
             .filter(|(at, _)| mask & (1 << at) != 0)
             .map(|(_, (part, (offset, next)))| SegmentPart {
-                span,
-                span_end: end,
+                segment,
                 offsets: (part.offset, offset),
                 first_seq: part.first_seq,
                 end_seq: next,
@@ -78,16 +75,18 @@ impl RecordSearch<'_> {
     /// Returns the parts of a segment that can hold records with all of the keys, newest first.
     pub(super) fn find_parts_with_all(
         &mut self,
-        span: (SegmentSpan, u64),
+        segment: SegmentRange,
         keys: &[FilterKey<'_>],
     ) -> Vec<SegmentPart> {
-        let Some((first, others)) = keys.split_first() else { return self.find_parts(span, &[]) };
-        let mut parts = self.find_parts(span, &[*first]);
+        let Some((first, others)) = keys.split_first() else {
+            return self.find_parts(segment, &[]);
+        };
+        let mut parts = self.find_parts(segment, &[*first]);
         for key in others {
             if parts.is_empty() {
                 break;
             }
-            let also = self.find_parts(span, &[*key]);
+            let also = self.find_parts(segment, &[*key]);
             // If the filter disappeared meanwhile, one list is the whole segment, and only the
             // overlap counts.
             let overlaps = |part: &SegmentPart| {
@@ -100,11 +99,11 @@ impl RecordSearch<'_> {
 
     /// Returns whether evicted records of the segment may have the key. Records in the index are
     /// not searched here.
-    fn may_be_evicted(&self, span: SegmentSpan, key: FilterKey<'_>) -> bool {
+    fn may_be_evicted(&self, segment: SegmentRange, key: FilterKey<'_>) -> bool {
         let index = self.inner.lock_index();
         let wanted = match key {
             FilterKey::Call(call) => {
-                return index.evicted_records().may_hold_call(span.number, call);
+                return index.evicted_records().may_hold_call(segment.number, call);
             }
             FilterKey::Org(_) | FilterKey::Tool(_) | FilterKey::OrgAndTool(..) => {
                 WantedSearchKey { caller: None, ..self.wanted_key }
@@ -112,7 +111,7 @@ impl RecordSearch<'_> {
             // The active segment does not distinguish callers.
             FilterKey::Caller(_) => WantedSearchKey::default(),
         };
-        index.evicted_records().may_hold_label(span.number, |label| label.matches_wanted(wanted))
+        index.evicted_records().may_hold_label(segment.number, |label| label.matches_wanted(wanted))
     }
 
     fn probe_filter(&mut self, head: &Arc<FilterHeader>, keys: &[FilterKey<'_>]) -> u64 {
@@ -140,14 +139,14 @@ impl RecordSearch<'_> {
         visit: &mut dyn FnMut(&Self, u64, &Frame<'_>) -> VisitFlow,
     ) -> Result<(), LedgerError> {
         let Some(file) = self.open_part(part)? else { return Ok(()) };
-        let failed = |error: io::Error| self.read_error(part.span.number, &error);
+        let failed = |error: io::Error| self.read_error(part.segment.number, &error);
         let (from, to) = part.offsets;
-        let end = part.span_end.min(before);
+        let end = part.segment.end_seq.min(before);
         let mut walk = FrameReader::new(file.as_ref(), from, to).map_err(failed)?;
         let reached = loop {
             match walk.read_next().map_err(failed)? {
                 ReadStep::Frame(at, frame) if frame.seq >= end => break at,
-                ReadStep::Frame(at, frame) if frame.seq >= part.span.first_seq => {
+                ReadStep::Frame(at, frame) if frame.seq >= part.segment.first_seq => {
                     if visit(self, at, &frame) == VisitFlow::Stop {
                         break at;
                     }
@@ -168,14 +167,14 @@ impl RecordSearch<'_> {
         positions: impl Iterator<Item = (u64, u64)>,
     ) -> Result<Vec<LedgerRecord>, LedgerError> {
         let Some(file) = self.open_part(part)? else { return Ok(Vec::new()) };
-        let failed = |error: io::Error| self.read_error(part.span.number, &error);
+        let failed = |error: io::Error| self.read_error(part.segment.number, &error);
         let read = |(seq, offset)| read_record(file.as_ref(), seq, offset).transpose();
         positions.filter_map(read).collect::<io::Result<_>>().map_err(failed)
     }
 
     /// Opens the file of a part; `None` if retention removed it meanwhile.
     fn open_part(&self, part: &SegmentPart) -> Result<Option<Arc<dyn DiskFile>>, LedgerError> {
-        let number = part.span.number;
+        let number = part.segment.number;
         match self.inner.writer_dir.open_segment(number, OpenMode::Read) {
             Err(_) if !self.inner.lock_index().contains_segment(number) => Ok(None),
             opened => opened.map(Some).map_err(|error| self.read_error(number, &error)),
@@ -183,12 +182,11 @@ impl RecordSearch<'_> {
     }
 }
 
-fn whole_segment(span: SegmentSpan, end: u64) -> SegmentPart {
+fn whole_segment(segment: SegmentRange) -> SegmentPart {
     SegmentPart {
-        span,
-        span_end: end,
+        segment,
         offsets: (SEGMENT_HEADER_BYTES as u64, u64::MAX),
-        first_seq: span.first_seq,
-        end_seq: end,
+        first_seq: segment.first_seq,
+        end_seq: segment.end_seq,
     }
 }

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tool::ledger::RecordKind;
 use tool::{ApprovalStepRecord, CallId, Digest, WallTime};
 
-use super::{RemovalBlocked, SegmentInventory, read_header};
+use super::{RemovalBlocked, RemovalCandidate, SegmentInventory};
 use crate::compact_range::CompactRange;
 use crate::disk::OpenMode;
 use crate::error_messages::io_failure;
@@ -17,31 +17,57 @@ use crate::hash_chain::{HashChain, LedgerCheckpoint};
 use crate::ledger_inner::LedgerInner;
 use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir, segment_name};
 use crate::segment_scan::SegmentScan;
-use crate::tombstone::{ChainState, MAX_LISTED_CALLS, RemovalReason, Tombstone};
+use crate::tombstone::{ChainState, MAX_LISTED_CALLS, OpenCall, Tombstone};
 
 /// Age after which an approval step no longer blocks a removal. Calls are pending for at most one
 /// hour.
 const MAX_APPROVAL_AGE_MS: u64 = 24 * 3_600_000;
 
-fn deferred<T>(text: impl Into<String>) -> Result<T, RemovalBlocked> {
-    Err(RemovalBlocked::Deferred(text.into()))
+/// Reason why a check ended without a tombstone.
+enum RemovalCheckError {
+    Io(io::Error),
+    /// The segment may be removed another time.
+    Deferred(String),
+}
+
+impl From<io::Error> for RemovalCheckError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn deferred<T>(text: impl Into<String>) -> Result<T, RemovalCheckError> {
+    Err(RemovalCheckError::Deferred(text.into()))
 }
 
 /// Builds the tombstone of the segment, if it may be removed.
 pub(super) fn check_removal(
     inner: &LedgerInner,
-    (number, reason): (u32, RemovalReason),
+    candidate: RemovalCandidate,
     inventory: &SegmentInventory,
     signed_checkpoint: &LedgerCheckpoint,
 ) -> Result<Tombstone, RemovalBlocked> {
+    build_tombstone(inner, candidate, inventory, signed_checkpoint).map_err(|error| match error {
+        RemovalCheckError::Deferred(reason) => RemovalBlocked::Deferred(reason),
+        RemovalCheckError::Io(error) => {
+            let site = &inner.writer_dir;
+            let what =
+                format!("cannot scan `{}`", segment_name(&site.writer_name, candidate.number));
+            RemovalBlocked::Failed(io_failure(&what, &site.dir, &error))
+        }
+    })
+}
+
+fn build_tombstone(
+    inner: &LedgerInner,
+    RemovalCandidate { number, reason }: RemovalCandidate,
+    inventory: &SegmentInventory,
+    signed_checkpoint: &LedgerCheckpoint,
+) -> Result<Tombstone, RemovalCheckError> {
     let site = &inner.writer_dir;
     let later: Vec<_> = inventory.segments.iter().copied().filter(|at| *at > number).collect();
-    let told = |error: io::Error| {
-        let what = format!("cannot scan `{}`", segment_name(&site.writer_name, number));
-        RemovalBlocked::Failed(io_failure(&what, &site.dir, &error))
-    };
     let chain = chain_before(site, number, inventory)?;
-    let sealed = SealedRange::load_range(site, number, &later, &chain).map_err(told)??;
+    let sealed = SealedRange::load_range(site, number, &later, &chain)?;
     if signed_checkpoint.writer != site.writer_name || signed_checkpoint.last_seq < sealed.last_seq
     {
         return deferred(format!("segment {number} is not sealed by a signed checkpoint yet"));
@@ -49,17 +75,15 @@ pub(super) fn check_removal(
     let before = ChainState::from_chain(&chain, chain.peaks().to_vec());
     let mut calls = OpenCalls::from_tombstone(inventory.last_tombstone.as_ref());
     let mut reading = TombstoneBuilder::new(chain, &sealed);
-    reading.read_segment(site, number, &mut calls).map_err(told)??;
+    reading.read_segment(site, number, &mut calls)?;
     let (stood, root) = reading.finish_states();
-    reading.verify_following(site, &later).map_err(told)??;
-    calls.ensure_all_ended(inner, &later, number).map_err(told)??;
+    reading.verify_following(site, &later)?;
+    calls.ensure_all_ended(inner, &later, number)?;
     let (open, more_open) = calls.into_open_calls();
-    let (bytes, file) = file_digest(site, number).map_err(told)?;
-    let begun =
-        read_header(site, number).map_err(told)?.map_or(WallTime(0), |header| header.created_at);
+    let (bytes, file) = file_digest(site, number)?;
+    let begun = site.read_header(number)?.map_or(WallTime(0), |header| header.created_at);
     let next = later.first().copied().unwrap_or(number);
-    let until =
-        read_header(site, next).map_err(told)?.map_or(WallTime(0), |header| header.created_at);
+    let until = site.read_header(next)?.map_or(WallTime(0), |header| header.created_at);
     Ok(Tombstone {
         writer: site.writer_name.clone(),
         number,
@@ -83,7 +107,7 @@ fn chain_before(
     site: &WriterDir,
     number: u32,
     there: &SegmentInventory,
-) -> Result<HashChain, RemovalBlocked> {
+) -> Result<HashChain, RemovalCheckError> {
     match &there.last_tombstone {
         None if number == 1 => Ok(HashChain::new(&site.writer_name)),
         Some(tomb) if tomb.number.checked_add(1) == Some(number) => {
@@ -107,7 +131,7 @@ impl SealedRange {
         number: u32,
         later: &[u32],
         chain: &HashChain,
-    ) -> io::Result<Result<Self, RemovalBlocked>> {
+    ) -> Result<Self, RemovalCheckError> {
         let mut scan = SegmentScan::scan_segment(site, number, None)?;
         // Records that later segments repeat were relocated to them.
         let mut next = None;
@@ -115,7 +139,7 @@ impl SealedRange {
             let first = first_seq(site, *at)?;
             next = [next, first].into_iter().flatten().min();
         }
-        let Some(next) = next else { return Ok(deferred("no later record exists yet")) };
+        let Some(next) = next else { return deferred("no later record exists yet") };
         if scan.last_seq.is_some_and(|last| last >= next) {
             scan.discard_from(site, next, None)?;
         }
@@ -125,10 +149,10 @@ impl SealedRange {
             && scan.first_seq.is_none_or(|first| first == expected)
             && scan.last_seq.map_or(expected, |last| last + 1) == next;
         if !whole {
-            return Ok(deferred(format!(
+            return deferred(format!(
                 "segment {number} was changed: it and all later segments are kept; run `toolkeep \
                  record verify` for details"
-            )));
+            ));
         }
         let last = next - 1;
         let mut marks: Vec<_> = scan.checkpoints.into_iter().map(|mark| mark.checkpoint).collect();
@@ -145,10 +169,10 @@ impl SealedRange {
         }
         marks.retain(|mark| mark.last_seq > chain.last_seq);
         let Some(closing) = marks.iter().position(|mark| mark.last_seq >= last) else {
-            return Ok(deferred(format!("segment {number} is not sealed by a checkpoint yet")));
+            return deferred(format!("segment {number} is not sealed by a checkpoint yet"));
         };
         marks.truncate(closing + 1);
-        Ok(Ok(Self { last_seq: last, checkpoints: marks }))
+        Ok(Self { last_seq: last, checkpoints: marks })
     }
 }
 
@@ -190,7 +214,7 @@ impl<'a> TombstoneBuilder<'a> {
         site: &WriterDir,
         number: u32,
         calls: &mut OpenCalls,
-    ) -> io::Result<Result<(), RemovalBlocked>> {
+    ) -> Result<(), RemovalCheckError> {
         let file = site.open_segment(number, OpenMode::Read)?;
         let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
         while let ReadStep::Frame(_, frame) = walk.read_next()? {
@@ -200,14 +224,12 @@ impl<'a> TombstoneBuilder<'a> {
             self.own_range.push_frame(frame.bytes);
             self.range.push_frame(frame.bytes);
             calls.observe_frame(&frame);
-            if let Err(stays) = self.push_frame(&frame) {
-                return Ok(Err(stays));
-            }
+            self.push_frame(&frame)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), RemovalBlocked> {
+    fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), RemovalCheckError> {
         self.chain.append_frame(frame.seq, frame.bytes);
         while let Some(mark) = self.checkpoints.next_if(|mark| mark.last_seq <= frame.seq) {
             if !self.chain.matches_checkpoint(mark) {
@@ -242,23 +264,21 @@ impl<'a> TombstoneBuilder<'a> {
         &mut self,
         site: &WriterDir,
         later: &[u32],
-    ) -> io::Result<Result<(), RemovalBlocked>> {
+    ) -> Result<(), RemovalCheckError> {
         for number in later {
             let file = site.open_segment(*number, OpenMode::Read)?;
             let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
             while let (Some(_), ReadStep::Frame(_, frame)) =
                 (self.checkpoints.peek(), walk.read_next()?)
             {
-                if frame.seq == self.chain.last_seq + 1
-                    && let Err(stays) = self.push_frame(&frame)
-                {
-                    return Ok(Err(stays));
+                if frame.seq == self.chain.last_seq + 1 {
+                    self.push_frame(&frame)?;
                 }
             }
         }
         match self.checkpoints.peek() {
-            None => Ok(Ok(())),
-            Some(_) => Ok(deferred("the records after it are incomplete")),
+            None => Ok(()),
+            Some(_) => deferred("the records after it are incomplete"),
         }
     }
 }
@@ -274,7 +294,7 @@ struct OpenCalls {
 impl OpenCalls {
     fn from_tombstone(before: Option<&Tombstone>) -> Self {
         let open = before.into_iter().flat_map(|tomb| &tomb.open_calls);
-        let open = open.map(|(seq, call)| (*call, *seq)).collect();
+        let open = open.map(|open| (open.call_id, open.intent_seq)).collect();
         let more = before.map_or(0, |tomb| tomb.more_open_calls);
         Self { started_at_seq: open, pending_approvals: HashMap::new(), omitted_count: more }
     }
@@ -309,19 +329,18 @@ impl OpenCalls {
         inner: &LedgerInner,
         later: &[u32],
         number: u32,
-    ) -> io::Result<Result<(), RemovalBlocked>> {
+    ) -> Result<(), RemovalCheckError> {
         if let Some(call) = self.started_at_seq.keys().find(|call| inner.is_running(**call)) {
-            return Ok(deferred(format!(
-                "call `{call}` began in segment {number} and is still \
-                running"
-            )));
+            return deferred(format!(
+                "call `{call}` began in segment {number} and is still running"
+            ));
         }
         let now = inner.clock.wall_now().0;
         self.pending_approvals.retain(|_, at| now.saturating_sub(at.0) < MAX_APPROVAL_AGE_MS);
         // Only the ends of calls matter; calls that run meanwhile were checked above.
         for number in later {
             if self.pending_approvals.is_empty() {
-                return Ok(Ok(()));
+                return Ok(());
             }
             let file = inner.writer_dir.open_segment(*number, OpenMode::Read)?;
             let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, u64::MAX)?;
@@ -334,8 +353,8 @@ impl OpenCalls {
             }
         }
         match self.pending_approvals.keys().next() {
-            None => Ok(Ok(())),
-            Some(call) => Ok(deferred(format!("call `{call}` is pending since segment {number}"))),
+            None => Ok(()),
+            Some(call) => deferred(format!("call `{call}` is pending since segment {number}")),
         }
     }
 
@@ -354,9 +373,10 @@ impl OpenCalls {
     }
 
     /// The newest by name, the rest by number.
-    fn into_open_calls(self) -> (Vec<(u64, CallId)>, u64) {
+    fn into_open_calls(self) -> (Vec<OpenCall>, u64) {
+        let calls = self.started_at_seq.into_iter();
         let mut open: Vec<_> =
-            self.started_at_seq.into_iter().map(|(call, seq)| (seq, call)).collect();
+            calls.map(|(call_id, intent_seq)| OpenCall { intent_seq, call_id }).collect();
         open.sort_unstable_by(|a, b| b.cmp(a));
         let more = self.omitted_count + open.len().saturating_sub(MAX_LISTED_CALLS) as u64;
         open.truncate(MAX_LISTED_CALLS);

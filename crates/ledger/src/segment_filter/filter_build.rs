@@ -9,7 +9,7 @@ use tool::ledger::RecordKind;
 use crate::disk::OpenMode;
 use crate::frame::Frame;
 use crate::frame_reader::{FrameReader, ReadStep};
-use crate::search_fields::{SearchFields, search_fields};
+use crate::search_fields::{SearchFields, has_search_fields, search_fields};
 use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir};
 
 use super::{FilterHeader, FilterKey, FilterPart, MAX_PARTS, SegmentFilter, read_source};
@@ -132,26 +132,20 @@ impl FilterBuilder {
             let hash = FilterKey::Call(call).key_hash(self.header.salt);
             self.keys.last_mut().into_iter().for_each(|all| all.push(hash));
         }
-        match frame.kind {
-            RecordKind::Intent
-            | RecordKind::ApprovalStep
-            | RecordKind::Refusal
-            | RecordKind::AuditEvent => {
-                let id = search_fields(frame).map(|names| self.name_id(names.into_owned_fields()));
-                self.used_names.extend(id);
-                if let (RecordKind::Intent, Some(call)) = (frame.kind, frame.call_id) {
-                    self.intents.insert(call, id.unwrap_or(NO_NAMES));
-                }
+        if has_search_fields(frame.kind) {
+            let id = search_fields(frame).map(|names| self.name_id(names.into_owned_fields()));
+            self.used_names.extend(id);
+            if let (RecordKind::Intent, Some(call)) = (frame.kind, frame.call_id) {
+                self.intents.insert(call, id.unwrap_or(NO_NAMES));
             }
-            // Its names are those of its intent.
-            _ => {
-                let Some(call) = frame.call_id else { return };
-                match self.intents.get(&call) {
-                    Some(&NO_NAMES) => {}
-                    Some(id) => drop(self.used_names.insert(*id)),
-                    None => *self.earlier_calls.entry(call).or_default() |= self.part_bit(),
-                }
-            }
+            return;
+        }
+        // Its names are those of its intent.
+        let Some(call) = frame.call_id else { return };
+        match self.intents.get(&call) {
+            Some(&NO_NAMES) => {}
+            Some(id) => drop(self.used_names.insert(*id)),
+            None => *self.earlier_calls.entry(call).or_default() |= self.part_bit(),
         }
     }
 

@@ -27,7 +27,14 @@ pub struct CheckpointPublisher {
     dir: PathBuf,
     second_path: Option<PathBuf>,
     last_checkpoint: Option<LedgerCheckpoint>,
-    last_published: Option<(MonotonicTime, u64)>,
+    last_published: Option<PublishedCheckpoint>,
+}
+
+/// Checkpoint that was last appended to the second file.
+#[derive(Debug)]
+struct PublishedCheckpoint {
+    published_at: MonotonicTime,
+    frame_count: u64,
 }
 
 impl CheckpointPublisher {
@@ -102,13 +109,18 @@ impl CheckpointPublisher {
                 }
             }
         }
-        let news = self.last_published.is_none_or(|(_, count)| count != checkpoint.frame_count);
-        let due = self.last_published.is_none_or(|(at, _)| {
-            is_final || now.saturating_duration_since(at) >= SECOND_PATH_INTERVAL
+        let last = self.last_published.as_ref();
+        let news = last.is_none_or(|last| last.frame_count != checkpoint.frame_count);
+        let due = last.is_none_or(|last| {
+            is_final || now.saturating_duration_since(last.published_at) >= SECOND_PATH_INTERVAL
         });
         if let Some(also) = self.second_path.as_ref().filter(|_| news && due) {
             match append_note(also, &format!("{note}\n")) {
-                Ok(()) => self.last_published = Some((now, checkpoint.frame_count)),
+                Ok(()) => {
+                    let frame_count = checkpoint.frame_count;
+                    self.last_published =
+                        Some(PublishedCheckpoint { published_at: now, frame_count });
+                }
                 Err(error) => {
                     let what = "cannot store the copy of the checkpoint";
                     told = Err(io_failure(what, also, &error));

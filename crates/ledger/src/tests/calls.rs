@@ -182,7 +182,7 @@ async fn one_process_writes_a_record() {
     assert_eq!(writers, [("main", 1), ("second", 1)]);
     let bad = LedgerOptions { writer: "../x".to_owned(), ..LedgerOptions::default() };
     let error = FileLedger::open_directory(dir.path(), disk(), clock, bad).map(|_| ()).unwrap_err();
-    assert!(error.message.starts_with("the writer's name `../x` does not fit"), "{error}");
+    assert!(error.message.starts_with("invalid writer name `../x`"), "{error}");
 }
 
 #[tokio::test]

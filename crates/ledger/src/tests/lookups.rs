@@ -540,16 +540,16 @@ fn a_time_beyond_the_record_reads_next_to_none_of_it() {
 fn a_clock_that_was_ahead_hides_no_record_of_the_right_time() {
     let disk = SimDisk::new(1);
     let driven = timed(&disk, 2_000);
-    let spans = driven.inner.lock_index().spans_before(u64::MAX);
+    let ranges = driven.inner.lock_index().ranges_before(u64::MAX);
     let query =
         RecordQuery { until: Some(driven.clock.wall_now()), limit: 10, ..RecordQuery::default() };
     list(&driven, query.clone());
     let ahead = WallTime(driven.clock.wall_now().0 + 365 * 24 * 60 * 60 * 1_000);
-    for (span, _) in spans.iter().skip(1) {
-        driven.inner.lock_index().set_segment_started_at(span.number, ahead);
+    for range in ranges.iter().skip(1) {
+        driven.inner.lock_index().set_segment_started_at(range.number, ahead);
     }
     assert_eq!(list(&driven, query.clone()).records.len(), 10);
     // Control: if the newest segment is of that time too, none of them is.
-    driven.inner.lock_index().set_segment_started_at(spans[0].0.number, ahead);
+    driven.inner.lock_index().set_segment_started_at(ranges[0].number, ahead);
     assert_eq!(list(&driven, query).records.len(), 0);
 }

@@ -161,7 +161,7 @@ fn more_than_may_wait_for_the_disk_is_refused() {
         }
         number += 1;
     };
-    assert!(error.message.starts_with("the disk under `/record` does not keep up"), "{error}");
+    assert!(error.message.starts_with("the disk of `/record` is too slow"), "{error}");
     assert!((50..200).contains(&number), "{number}");
     driven.syncer.run_once(false);
     driven.call(number);

@@ -133,13 +133,13 @@ fn what_a_call_needs_that_runs_or_waits_stays() {
     driven.work(0, 60);
     let stays = driven.retain(NOTHING).unwrap();
     assert_eq!(stays.removed_segments, 0);
-    assert!(stays.blocked_reason.unwrap().contains("still runs"));
+    assert!(stays.blocked_reason.unwrap().contains("is still running"));
     driven.inner.append_outcome(ticket.mark_complete(), &end(5_000), Durability::Written).unwrap();
     driven.work(100, 3);
     let held = step(7_000, ApprovalStep::Requested, driven.inner.clock.wall_now());
     driven.inner.append_approval_step(&held).unwrap();
     driven.work(200, 60);
-    assert!(driven.retain_until_stays().contains("is held"));
+    assert!(driven.retain_until_stays().contains("is pending"));
     driven
         .inner
         .append_approval_step(&step(7_000, ApprovalStep::Denied, driven.inner.clock.wall_now()))
@@ -152,7 +152,7 @@ fn what_a_call_needs_that_runs_or_waits_stays() {
         .append_approval_step(&step(7_001, ApprovalStep::Requested, driven.inner.clock.wall_now()))
         .unwrap();
     driven.work(400, 60);
-    assert!(driven.retain_until_stays().contains("is held"));
+    assert!(driven.retain_until_stays().contains("is pending"));
     driven.clock.go(25 * 3_600_000);
     driven.retain_all(NOTHING);
 }

@@ -261,7 +261,7 @@ fn every_change_of_what_is_sealed_is_found() {
 const UNSEEN: [(&str, &str); 3] = [
     ("cut the end off", "an end that was cut off"),
     ("put an older copy back", "a restored older copy"),
-    ("write all of it anew", "a rewritten whole record"),
+    ("write all of it anew", "a completely rewritten record"),
 ];
 
 /// Does one of [`KINDS`] or of [`UNSEEN`].

@@ -22,7 +22,7 @@ const TOMBS: [&str; 5] = [
 const UNSEEN: [(&str, &str); 3] = [
     ("cut the end off", "an end that was cut off"),
     ("put an older copy back", "a restored older copy"),
-    ("write all of it anew", "a rewritten whole record"),
+    ("write all of it anew", "a completely rewritten record"),
 ];
 
 /// A record with removed segments, an older copy of it, a rewritten one, and all checkpoints.

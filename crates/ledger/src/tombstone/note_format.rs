@@ -23,7 +23,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tool::{CallId, Digest, WallTime};
 use uuid::Uuid;
 
-use super::{ChainState, MAX_LISTED_CALLS, RemovalReason, Tombstone};
+use super::{ChainState, MAX_LISTED_CALLS, OpenCall, RemovalReason, Tombstone};
 use crate::hash_chain::Sha256Hash;
 use crate::signed_checkpoint::{CheckpointSigningKey, key_name};
 
@@ -48,9 +48,9 @@ pub(super) fn format_note(tombstone: &Tombstone, key: &CheckpointSigningKey) -> 
         tombstone.signed_through,
     );
     write_state(&mut text, "before", &tombstone.initial_state);
-    for (seq, call) in &tombstone.open_calls {
+    for OpenCall { intent_seq, call_id } in &tombstone.open_calls {
         // Writing to a string does not fail.
-        writeln!(text, "open {seq} {call}").unwrap_or_default();
+        writeln!(text, "open {intent_seq} {call_id}").unwrap_or_default();
     }
     writeln!(text, "more {}", tombstone.more_open_calls).unwrap_or_default();
     for at in &tombstone.states {
@@ -133,13 +133,13 @@ impl<'a> NoteLines<'a> {
         line.filter(|(first, _)| *first == word).map(|(_, rest)| rest).ok_or("a line is missing")
     }
 
-    fn open_calls(&mut self) -> Result<Vec<(u64, CallId)>, &'static str> {
+    fn open_calls(&mut self) -> Result<Vec<OpenCall>, &'static str> {
         let mut open = Vec::new();
         while self.0.peek().is_some_and(|line| line.starts_with("open ")) {
             let (seq, call) =
                 self.expect_line("open")?.split_once(' ').ok_or("an open call has no ID")?;
             let call = Uuid::try_parse(call).map_err(|_| "the ID of an open call is invalid")?;
-            open.push((parse_number(seq)?, CallId(call)));
+            open.push(OpenCall { intent_seq: parse_number(seq)?, call_id: CallId(call) });
             if open.len() > MAX_LISTED_CALLS {
                 return Err("it lists too many open calls");
             }

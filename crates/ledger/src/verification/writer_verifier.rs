@@ -59,7 +59,8 @@ pub(super) struct WriterVerifier<'a> {
     pub(super) calls: CallPairing,
     /// The last frame that a good checkpoint covers.
     sealed_seq: u64,
-    position: (String, u64),
+    segment_name: String,
+    segment_offset: u64,
 }
 
 impl<'a> WriterVerifier<'a> {
@@ -78,7 +79,7 @@ impl<'a> WriterVerifier<'a> {
         let chain = scan.last_tombstone.as_ref().and_then(Tombstone::chain_after);
         let chain = chain.unwrap_or_else(|| HashChain::new(&writer_dir.writer_name));
         let open = scan.last_tombstone.iter().flat_map(|tomb| &tomb.open_calls);
-        let open = open.map(|(seq, call)| (*call, *seq)).collect();
+        let open = open.map(|open| (open.call_id, open.intent_seq)).collect();
         Self {
             writer_name: &writer_dir.writer_name,
             sealed_seq: chain.last_seq,
@@ -91,17 +92,16 @@ impl<'a> WriterVerifier<'a> {
             },
             findings: BoundedFindings::default(),
             calls: CallPairing { open_calls: open, ..CallPairing::default() },
-            position: (String::new(), 0),
+            segment_name: String::new(),
+            segment_offset: 0,
         }
     }
 
     fn add_finding(&mut self, seq: u64, fault: DamageKind, text: String) {
-        let (segment, offset) = self.position.clone();
-        let writer = self.writer_name.to_owned();
         self.findings.push_finding(IntegrityFinding {
-            writer,
-            segment,
-            offset,
+            writer: self.writer_name.to_owned(),
+            segment: self.segment_name.clone(),
+            offset: self.segment_offset,
             seq: Some(seq),
             damage: fault,
             message: text,
@@ -110,10 +110,10 @@ impl<'a> WriterVerifier<'a> {
 
     pub(super) fn visit_frame(&mut self, segment: &RecordSegment, offset: u64, frame: &Frame<'_>) {
         self.compare_checkpoints(frame.seq);
-        if self.position.0 != segment.name {
-            self.position.0.clone_from(&segment.name);
+        if self.segment_name != segment.name {
+            self.segment_name.clone_from(&segment.name);
         }
-        self.position.1 = offset;
+        self.segment_offset = offset;
         self.chain.append_frame(frame.seq, frame.bytes);
         let numbers = &mut self.report;
         numbers.records += 1;
@@ -213,7 +213,7 @@ impl<'a> WriterVerifier<'a> {
                     checkpoint.last_seq,
                     mark.seq
                 );
-                self.position = (name.to_owned(), mark.offset);
+                (self.segment_name, self.segment_offset) = (name.to_owned(), mark.offset);
                 self.add_finding(mark.seq, DamageKind::ChainMismatch, text);
                 // One change is one finding: the following records are verified on their own.
                 self.chain =
@@ -236,7 +236,7 @@ impl<'a> WriterVerifier<'a> {
             self.add_finding(through, outside.damage_kind(), text);
         }
         while let Some((name, mark)) = self.checkpoints.next() {
-            self.position = (name.to_owned(), mark.offset);
+            (self.segment_name, self.segment_offset) = (name.to_owned(), mark.offset);
             let text = format!("checkpoint {} covers records that do not exist", mark.seq);
             self.add_finding(mark.seq, DamageKind::ChainMismatch, text);
         }

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use egress::EgressClient;
+use option_types::ToolSelection;
 use tokio::sync::watch;
-use tool::node_registry::{HeartbeatState, NodeError, NodeTool, RegistryStaleness};
-use tool::{Clock, FastMap, MonotonicTime, SourceRevision, Version, WallTime};
+use tool::node_registry::{NodeError, NodeHeartbeat, NodeTool, RegistryStaleness};
+use tool::{Clock, FastMap, MonotonicTime, SourceRevision, Version};
 
 use super::records::{CachedTool, OwnerRecord};
 use super::sync::InFlightReads;
 use super::{MAX_NODES, MAX_TOOLS_PER_NODE};
 use crate::certificate_index::CertificateIndex;
 use crate::node_channels::NodeChannels;
-use crate::node_source::ReadOnlyTools;
 use crate::peer_events::{PeerLink, PeerOutbox};
 use crate::registry_store::RegistryStore;
 use node_addresses::SharedNames;
@@ -28,7 +28,7 @@ pub(crate) struct RegistryContext {
     pub(crate) store: Arc<dyn RegistryStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: NodeChannels,
-    pub(crate) read_only: ArcSwap<ReadOnlyTools>,
+    pub(crate) read_only: ArcSwap<ToolSelection>,
     pub(crate) sharing: ArcSwap<SharedNames>,
     pub(crate) certificates: Arc<CertificateIndex>,
     cache: Mutex<RegistryCache>,
@@ -44,11 +44,25 @@ pub(crate) struct RegistryContext {
 #[derive(Debug, Default)]
 struct RegistryCache {
     nodes: FastMap<String, CachedNode>,
-    owners: HashMap<String, (OwnerRecord, Version)>,
+    owners: HashMap<String, NameOwner>,
     /// The last sequence number.
     last_sequence: u64,
     /// Since when, and why, the cache is stale.
     stale: Option<RegistryStaleness>,
+}
+
+/// Owner of a tool name, as it is stored.
+#[derive(Debug, Clone)]
+pub(super) struct NameOwner {
+    pub(super) record: OwnerRecord,
+    pub(super) version: Version,
+}
+
+/// Heartbeat of a node, with the time of its receipt on the clock that does not jump.
+#[derive(Debug, Clone, Copy)]
+struct ReceivedHeartbeat {
+    heartbeat: NodeHeartbeat,
+    received_mono: MonotonicTime,
 }
 
 #[derive(Debug)]
@@ -57,7 +71,7 @@ struct CachedNode {
     tools: BTreeMap<String, CachedTool>,
     /// Incremented for each change of the node.
     revision: watch::Sender<u64>,
-    last_heartbeat: Option<(HeartbeatState, WallTime, MonotonicTime)>,
+    last_heartbeat: Option<ReceivedHeartbeat>,
     /// Whether the node has only the calls of the cluster tools, without progress.
     lacks_progress: bool,
     /// The time until which the unreachable node is tried last.
@@ -203,15 +217,15 @@ impl RegistryContext {
         }
     }
 
-    pub(super) fn name_owner(&self, name: &str) -> Option<(OwnerRecord, Version)> {
+    pub(super) fn name_owner(&self, name: &str) -> Option<NameOwner> {
         self.lock_cache().owners.get(name).cloned()
     }
 
-    pub(super) fn record_owner(&self, name: &str, owner: OwnerRecord, version: Version) {
+    pub(super) fn record_owner(&self, name: &str, owner: NameOwner) {
         let mut state = self.lock_cache();
-        let is_newer = state.owners.get(name).is_none_or(|(_, old)| *old < version);
+        let is_newer = state.owners.get(name).is_none_or(|old| old.version < owner.version);
         if is_newer {
-            state.set_owner(name, Some((owner, version)));
+            state.set_owner(name, Some(owner));
         }
     }
 
@@ -307,13 +321,13 @@ impl RegistryContext {
 
 impl RegistryCache {
     /// Sets the owner of a name. Other nodes with a tool of that name are listed again.
-    fn set_owner(&mut self, name: &str, owner: Option<(OwnerRecord, Version)>) {
-        let now = owner.as_ref().map(|(owner, _)| owner.clone());
+    fn set_owner(&mut self, name: &str, owner: Option<NameOwner>) {
+        let now = owner.as_ref().map(|owner| owner.record.clone());
         let before = match owner {
             Some(owner) => self.owners.insert(name.to_owned(), owner),
             None => self.owners.remove(name),
         };
-        if before.map(|(before, _)| before) != now {
+        if before.map(|before| before.record) != now {
             let own = now.map(|owner| owner.node);
             self.bump_revisions(|node, tools| {
                 own.as_deref() != Some(node) && tools.contains_key(name)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tool::node_registry::{IssuedCertificate, NodeAccess, NodeError, NodeKeyStatus};
+use tool::node_registry::{IssuedCertificate, KeyProof, NodeAccess, NodeError, NodeKeyStatus};
 use tool::store::WritePrecondition;
 use tool::{Json, StoreError};
 
@@ -55,7 +55,7 @@ impl PersistentNodeRegistry {
     pub(super) async fn sign_certificate(
         &self,
         (access, node): (&NodeAccess, &str),
-        public_key_and_proof: (&[u8], &[u8]),
+        proof: KeyProof<'_>,
         key_id: Option<&str>,
     ) -> Result<IssuedCertificate, NodeError> {
         if !access.allows_node(node) {
@@ -64,11 +64,11 @@ impl PersistentNodeRegistry {
         let now = self.context.clock.wall_now();
         let signed = self
             .require_authority()?
-            .issue_node_certificate(node, public_key_and_proof, now)
+            .issue_node_certificate(node, proof, now)
             .map_err(authority_error)?;
         // Stored before the certificate is handed out.
         self.update_certificates(node, |record| {
-            record.add_certificate(&signed, (public_key_and_proof.0, key_id), now);
+            record.add_certificate(&signed, (proof.public_key, key_id), now);
         })
         .await?;
         tracing::info!(node, serial = signed.serial, until = %signed.expires_at, "node certified");

@@ -6,7 +6,7 @@ use tool::node_registry::{NodeError, NodeTool};
 use tool::store::WritePrecondition;
 use tool::{Json, StoreError};
 
-use super::cache::RegistryContext;
+use super::cache::{NameOwner, RegistryContext};
 use super::records::{OWNER_PREFIX, OwnerRecord, definition_hash};
 use super::{MAX_WRITE_ATTEMPTS, PersistentNodeRegistry, contention_error};
 
@@ -33,7 +33,7 @@ impl RegistryContext {
             return if is_owner { Ok(()) } else { Err(NodeError::Reserved { name, owner }) };
         }
         match self.name_owner(&tool.name) {
-            Some((owner, _)) if owner.node != tool.node_id => {
+            Some(NameOwner { record: owner, .. }) if owner.node != tool.node_id => {
                 if owner.definition_hash != definition_hash(tool) {
                     return Err(NodeError::NameTaken { name, owner: owner.node });
                 }
@@ -51,7 +51,7 @@ impl RegistryContext {
 
     /// Returns the effective owner of a name.
     pub(crate) fn effective_owner(&self, tool: &NodeTool) -> String {
-        let taken = || Some(self.name_owner(&tool.name)?.0.node);
+        let taken = || Some(self.name_owner(&tool.name)?.record.node);
         let owner = self.owner_by_prefix(&tool.name).or_else(taken);
         owner.unwrap_or_else(|| tool.node_id.clone())
     }
@@ -69,7 +69,7 @@ impl PersistentNodeRegistry {
             let check = self.context.check_name_use(tool);
             let expect = match (self.context.name_owner(&tool.name), check) {
                 (None, Ok(())) => WritePrecondition::Absent,
-                (Some((owner, version)), Ok(())) => {
+                (Some(NameOwner { record: owner, version }), Ok(())) => {
                     let is_owner = owner.node == tool.node_id;
                     if owner.definition_hash == definition_hash && (is_owner || !by_prefix) {
                         return Ok(());
@@ -89,14 +89,14 @@ impl PersistentNodeRegistry {
                     return Err(fault);
                 }
             };
-            let owner = OwnerRecord {
+            let record = OwnerRecord {
                 node: tool.node_id.clone(),
                 definition_hash: definition_hash.clone(),
             };
-            let bytes = Json::encode(&owner).bytes().clone();
+            let bytes = Json::encode(&record).bytes().clone();
             match self.context.store.put_record(&key, expect, Some(bytes)).await {
                 Ok(version) => {
-                    self.context.record_owner(&tool.name, owner, version);
+                    self.context.record_owner(&tool.name, NameOwner { record, version });
                     return Ok(());
                 }
                 Err(StoreError::Conflict { .. }) => {
@@ -114,7 +114,7 @@ impl PersistentNodeRegistry {
         let key = format!("{OWNER_PREFIX}{name}");
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let version = match self.context.name_owner(name) {
-                Some((owner, version)) if owner.node == node => version,
+                Some(owner) if owner.record.node == node => owner.version,
                 _ => return Ok(false),
             };
             match self

@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use tool::Version;
 use tool::node_registry::NodeTool;
 
+use crate::certificate_authority::hex_string;
 use crate::node_source::pinned_definition;
 
 /// Key prefix of tools: `cluster_tool/NODE/NAME`.
@@ -78,13 +79,13 @@ pub(super) struct CachedTool {
 /// Returns the document id of a tool: derived from node and name, with 24 digits as ids of the
 /// cluster tools' database.
 pub(super) fn document_id(node: &str, name: &str) -> String {
-    hex_prefix(&Sha256::digest(format!("{node}/{name}")), 12)
+    hex_string(Sha256::digest(format!("{node}/{name}")).iter().take(12))
 }
 
 /// Returns the hash of a definition, independent of key order and node.
 pub(super) fn definition_hash(tool: &NodeTool) -> String {
     let sorted = sort_members(pinned_definition(tool).to_value());
-    hex_prefix(&Sha256::digest(sorted.to_string()), 32)
+    hex_string(&Sha256::digest(sorted.to_string()))
 }
 
 fn sort_members(value: Value) -> Value {
@@ -97,12 +98,4 @@ fn sort_members(value: Value) -> Value {
         Value::Array(elements) => elements.into_iter().map(sort_members).collect(),
         other => other,
     }
-}
-
-fn hex_prefix(bytes: &[u8], max_bytes: usize) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().take(max_bytes).fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
 }

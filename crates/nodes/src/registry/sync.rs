@@ -5,44 +5,39 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tool::node_registry::NodeError;
-use tool::{StoreError, Version};
+use tool::{Backoff, StoreError, Version};
 
 use super::PersistentNodeRegistry;
 use super::cache::RegistryContext;
+use crate::peer_events::RECONNECT_BACKOFF;
 use crate::registry_store::RecordChange;
-
-/// Backoff between synchronisation attempts.
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 impl PersistentNodeRegistry {
     /// Synchronises with the writes of other servers until it is cancelled. If the store is
     /// unavailable, the registry is served from memory and marked as stale.
     pub async fn run_sync(&self) {
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = RECONNECT_BACKOFF;
         loop {
             if let Err(error) = self.context.sync_once(&mut backoff).await {
                 self.context.set_staleness(Some(error.to_string()));
             }
-            tokio::time::sleep(backoff).await;
-            backoff = (backoff * 2).min(BACKOFF_MAX);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     }
 }
 
 impl RegistryContext {
     /// Synchronises until the change feed fails.
-    async fn sync_once(&self, backoff: &mut Duration) -> Result<(), StoreError> {
+    async fn sync_once(&self, backoff: &mut Backoff) -> Result<(), StoreError> {
         // Without other writers there are no changes.
         let Some(mut receiver) = self.store.subscribe_changes().await? else {
             return std::future::pending().await;
         };
         self.reload_all().await?;
-        *backoff = BACKOFF_MIN;
+        backoff.reset();
         loop {
             match receiver.next_change().await? {
                 RecordChange::Updated(row) => {

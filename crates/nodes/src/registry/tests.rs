@@ -218,7 +218,7 @@ async fn what_changes_nothing_is_said_of_the_node_that_owns_the_name() {
     }
     let reads = async |words: &[&str]| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        registry.set_read_only(crate::ReadOnlyTools::Named(words));
+        registry.set_read_only(option_types::ToolSelection::Named(words));
         let mut found = Vec::new();
         for source in registry.node_sources() {
             for offer in source.list_offers().await.unwrap().offers {

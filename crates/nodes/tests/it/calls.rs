@@ -290,7 +290,7 @@ async fn a_call_that_changes_nothing_goes_on_at_the_other_node_where_its_own_is_
         register_tools(&registry, "n2", &["hangs"]).await;
         set_node_addresses(&registry, &[("n1", one.address), ("n2", other.address)]);
         let tools = reads.then(|| "hangs".to_owned()).into_iter().collect();
-        registry.set_read_only(nodes::ReadOnlyTools::Named(tools));
+        registry.set_read_only(option_types::ToolSelection::Named(tools));
         let (tool, first) = listed_offers(&registry, 0, "hangs").await;
         let (_, second) = listed_offers(&registry, 1, "hangs").await;
         let (placed, caller) = (first.merge_with(&[second]).unwrap(), test_caller());

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 use tool::executor::DispatchState;
 use tool::node_registry::{
-    CertificateState, NodeAccess, NodeError, NodeKeyStatus, NodeRegistry as _,
+    CertificateState, KeyProof, NodeAccess, NodeError, NodeKeyStatus, NodeRegistry as _,
 };
 use tool::{Clock, ErrorCode, MonotonicTime, WallTime};
 
@@ -66,9 +66,9 @@ async fn join_node(
     with: Option<&str>,
 ) -> Arc<ServerConfig> {
     let key = NodeKey::generate().unwrap();
-    let (by, proof) = (NodeAccess::Node(id.to_owned()), key.sign_proof(id).unwrap());
-    let signed =
-        registry.issue_certificate(&by, id, (key.public_key(), &proof), with).await.unwrap();
+    let (by, signature) = (NodeAccess::Node(id.to_owned()), key.sign_proof(id).unwrap());
+    let proof = KeyProof { public_key: key.public_key(), signature: &signature };
+    let signed = registry.issue_certificate(&by, id, proof, with).await.unwrap();
     let identity = TlsIdentity::from_pem(
         &signed.certificate_pem,
         &key.private_key_pem().unwrap(),

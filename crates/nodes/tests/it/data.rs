@@ -12,7 +12,7 @@ use testkit::context::{quiet_context, test_caller};
 use testkit::shared_data::read_rows;
 use tool::executor::DispatchState;
 use tool::node_registry::{
-    HeartbeatState, NodeAccess, NodeError, NodeRegistry as _, NodeTool, ResolveError,
+    HeartbeatState, KeyProof, NodeAccess, NodeError, NodeRegistry as _, NodeTool, ResolveError,
 };
 use tool::{Clock as _, ErrorCode, Json, MonotonicTime, WallTime};
 
@@ -155,12 +155,12 @@ async fn beats_forged() {
         assert_eq!(forged, Err(NodeError::NotAuthorized("n1".to_owned())));
     }
     assert_eq!(
-        registry.list_nodes()[0].last_heartbeat.map(|(beat, _)| beat),
+        registry.list_nodes()[0].last_heartbeat.map(|beat| beat.state),
         Some(HeartbeatState::Serving)
     );
     registry.record_heartbeat(&node_access("n1"), "n1", HeartbeatState::Draining).unwrap();
     assert_eq!(
-        registry.list_nodes()[0].last_heartbeat.map(|(beat, _)| beat),
+        registry.list_nodes()[0].last_heartbeat.map(|beat| beat.state),
         Some(HeartbeatState::Draining)
     );
 }
@@ -218,9 +218,10 @@ fn authority(registry: &PersistentNodeRegistry) -> CertificateAuthority {
 /// A node that shows the certificate of `id`, of this authority.
 async fn start_node_with_certificate(id: &str, authority: &CertificateAuthority, at: &str) -> Node {
     let key = NodeKey::generate().unwrap();
-    let (public, proof) = (key.public_key().to_vec(), key.sign_proof(id).unwrap());
+    let signature = key.sign_proof(id).unwrap();
+    let proof = KeyProof { public_key: key.public_key(), signature: &signature };
     let now = CurrentClock.wall_now();
-    let signed = authority.issue_node_certificate(id, (&public, &proof), now).unwrap();
+    let signed = authority.issue_node_certificate(id, proof, now).unwrap();
     let identity = proto::tls::TlsIdentity::from_pem(
         &signed.certificate_pem,
         &key.private_key_pem().unwrap(),

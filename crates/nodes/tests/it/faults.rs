@@ -106,6 +106,7 @@ impl FaultSetup {
         let settings = KubernetesSettings {
             api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: None,
+            ca_file: None,
             uses_tls: true,
             port,
         };

@@ -229,6 +229,7 @@ impl LocatorFixture {
         let settings = KubernetesSettings {
             api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: token.map(Path::to_owned),
+            ca_file: None,
             uses_tls: https,
             port: 50051,
         };
@@ -240,6 +241,7 @@ impl LocatorFixture {
         let settings = KubernetesSettings {
             api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: None,
+            ca_file: None,
             uses_tls: false,
             port,
         };

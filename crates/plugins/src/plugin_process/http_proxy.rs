@@ -58,12 +58,6 @@ pub(crate) struct HttpProxy {
     tasks: TaskTracker,
 }
 
-impl std::fmt::Debug for super::OutputReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listening").finish_non_exhaustive()
-    }
-}
-
 impl HttpProxy {
     pub(crate) fn new(
         egress: Option<EgressClient>,

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::{Clock, ErrorCode, ExecuteError, MonotonicTime};
+use tool::{Clock, ErrorCode, ExecuteError};
 
 use super::messages::{ProcessMessage, ReportedProblem};
 use super::{
@@ -19,6 +19,7 @@ use super::{
     line_reader, next_line, with_stderr_tail, write_lines,
 };
 use crate::access::EffectiveAccess;
+use crate::backoff_schedule::BackoffSchedule;
 use crate::plugin_folder::FolderCopy;
 use egress::EgressClient;
 
@@ -59,17 +60,18 @@ pub(crate) struct ProcessSupervisor {
 
 type ProcessCell = Arc<OnceCell<Arc<PluginProcess>>>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ProcessSlot {
     cell: ProcessCell,
-    /// How often in a row it died or did not start.
-    failure_count: usize,
-    not_before: Option<MonotonicTime>,
+    /// Restarts after it died or did not start.
+    restart_backoff: BackoffSchedule,
 }
 
 impl ProcessSupervisor {
     pub(crate) fn new(spec: LaunchSpec) -> Self {
-        Self { launch_spec: Arc::new(spec), slot: Mutex::default() }
+        let restart_backoff = BackoffSchedule::new(&RESTART_BACKOFF);
+        let slot = Mutex::new(ProcessSlot { cell: ProcessCell::default(), restart_backoff });
+        Self { launch_spec: Arc::new(spec), slot }
     }
 
     pub(crate) fn plugin_name(&self) -> &str {
@@ -123,26 +125,22 @@ impl ProcessSupervisor {
                 "the process of a plugin ended"
             );
             slot.cell = ProcessCell::default();
-            slot.record_failure(now);
+            slot.restart_backoff.record_failure(now);
         }
-        match slot.not_before.filter(|time| slot.cell.get().is_none() && now < *time) {
-            Some(time) => {
-                let wait = time.saturating_duration_since(now).as_millis();
-                Err(format!("it ended and is restarted in {wait} ms"))
-            }
+        match slot.restart_backoff.remaining_wait(now).filter(|_| slot.cell.get().is_none()) {
+            Some(wait) => Err(format!("it ended and is restarted in {} ms", wait.as_millis())),
             None => Ok(Arc::clone(&slot.cell)),
         }
     }
 
     fn record_failure(&self) {
         let now = self.launch_spec.clock.monotonic_now();
-        self.lock_slot().record_failure(now);
+        self.lock_slot().restart_backoff.record_failure(now);
     }
 
     /// Records an answered call, which resets the failure count.
     pub(crate) fn record_success(&self) {
-        let mut slot = self.lock_slot();
-        (slot.failure_count, slot.not_before) = (0, None);
+        self.lock_slot().restart_backoff.record_success();
     }
 
     /// Retires `process`: it completes its calls, and later calls get a new process.
@@ -156,18 +154,6 @@ impl ProcessSupervisor {
     /// Spawns work that continues after the call has ended.
     pub(crate) fn spawn_after(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.launch_spec.tasks.spawn_on(work, &self.launch_spec.runtime));
-    }
-}
-
-impl ProcessSlot {
-    fn record_failure(&mut self, now: MonotonicTime) {
-        let wait = RESTART_BACKOFF
-            .get(self.failure_count)
-            .or(RESTART_BACKOFF.last())
-            .copied()
-            .unwrap_or_default();
-        self.failure_count += 1;
-        self.not_before = (wait > Duration::ZERO).then(|| now.saturating_add(wait));
     }
 }
 

@@ -92,7 +92,11 @@ impl PluginSource {
         let now = self.version_builder.config.clock.monotonic_now();
         let mut state = self.lock_state();
         state.last_inputs = inputs;
-        state.start_backoff.record_attempt(version.failed_to_start, now);
+        if version.failed_to_start {
+            state.start_backoff.record_failure(now);
+        } else {
+            state.start_backoff.record_success();
+        }
         let is_worse = state
             .version
             .as_ref()

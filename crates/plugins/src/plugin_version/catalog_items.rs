@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tool::source::ToolAlias;
 use tool::{CatalogItem, Digest, Executor, Json, Offer, Tool, ToolName, ToolTraits};
 
 use super::VersionBackend;
@@ -10,16 +11,17 @@ use crate::access::EffectiveAccess;
 use crate::manifest::{PluginManifest, PluginToolDeclaration};
 use crate::plugin_executor::PluginExecutor;
 
-/// Returns the catalog item of a tool, and its bare name.
+/// Returns the catalog item of a tool, and its alias.
 pub(super) fn catalog_item(
     manifest: &PluginManifest,
     declared: &PluginToolDeclaration,
     digest: Digest,
     (grant, backend): (&AccessGrant, &VersionBackend),
-) -> Result<(Offer, Option<(ToolName, ToolName)>), String> {
+) -> Result<(Offer, Option<ToolAlias>), String> {
     let name = ToolName::new(format!("{}.{}", manifest.name, declared.name));
     let name = name.map_err(|error| error.to_string())?;
-    let alias = ToolName::new(&declared.name).ok().map(|alias| (alias, name.clone()));
+    let alias = ToolName::new(&declared.name).ok();
+    let alias = alias.map(|alias| ToolAlias { alias, tool_name: name.clone() });
     let tool = Tool {
         name,
         title: None,

@@ -171,15 +171,15 @@ impl VersionBuilder {
         word: &str,
         allowed: &EffectiveAccess,
     ) -> Result<String, String> {
-        let mut cage = SandboxSpec::new(self.sandbox_tier.clone()?);
-        cage.readable_paths.clone_from(&allowed.program_folders);
+        let mut sandbox_spec = SandboxSpec::new(self.sandbox_tier.clone()?);
+        sandbox_spec.readable_paths.clone_from(&allowed.program_folders);
         let spec = CommandSpec {
             command: path.display().to_string(),
             args: vec![word.to_owned()],
             env: super::process_environment(allowed),
             clear_env: true,
             cwd: None,
-            sandbox: Some(cage),
+            sandbox: Some(sandbox_spec),
         };
         let mut child =
             self.config.launcher.spawn_child(&spec).map_err(|error| error.to_string())?;

@@ -66,7 +66,7 @@ pub(crate) async fn fetch_listing(
 impl PluginVersion {
     /// Returns the server and the revision of its known listing.
     pub(crate) fn watched_listing(&self) -> Option<(Arc<ServerLifetime>, SourceRevision)> {
-        let backend = self.mcp_backend.as_ref()?;
+        let backend = self.backend.as_ref()?.mcp_backend()?;
         Some((Arc::clone(&backend.server_lifetime), backend.listing.revision))
     }
 
@@ -77,7 +77,7 @@ impl PluginVersion {
         listing: Result<SourceListing, String>,
         revision: SourceRevision,
     ) -> Option<Self> {
-        let backend = self.mcp_backend.as_ref()?;
+        let backend = self.backend.as_ref()?.mcp_backend()?;
         let mut plan = backend.base_plan.clone();
         let listing = listing.unwrap_or_else(|why| {
             let manifest_path = plan.manifest_path.clone();
@@ -198,14 +198,15 @@ fn complete_declaration(declared: &mut PluginToolDeclaration, tool: &Tool) -> Op
         declared.parameters = tool.input_schema.clone();
         return None;
     }
-    let (named, required, _) = parameter_schema::parameter_names(&declared.input_schema);
-    let (takes, wants, open) = parameter_schema::parameter_names(&server);
-    let extra = named.iter().filter(|name| !open && !takes.contains(name));
+    let own = parameter_schema::parameter_names(&declared.input_schema);
+    let server = parameter_schema::parameter_names(&server);
+    let extra = own.declared.iter();
+    let extra = extra.filter(|name| !server.allows_others && !server.declared.contains(name));
     let extra = extra
         .map(|name| format!("the server's tool has no parameter `{}`", escape_for_message(name)));
-    let lacking = wants.iter().filter(|name| !required.contains(name));
+    let lacking = server.required.iter().filter(|name| !own.required.contains(name));
     let lacking = lacking.map(|name| {
-        let verb = if named.contains(name) { "require" } else { "declare" };
+        let verb = if own.declared.contains(name) { "require" } else { "declare" };
         format!(
             "the server's tool requires `{}`, which the manifest does not {verb}",
             escape_for_message(name)

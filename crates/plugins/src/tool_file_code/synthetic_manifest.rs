@@ -26,7 +26,7 @@ pub enum EntryPoint {
         /// Its name.
         function: String,
     },
-    /// A program of the folder, or of the machine as a cage sees it.
+    /// A program of the folder, or of the machine as a sandbox sees it.
     Program {
         /// Its name or path.
         binary: String,

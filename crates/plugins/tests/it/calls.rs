@@ -79,7 +79,7 @@ async fn a_function_is_a_tool() {
     assert_eq!(error, "ValueError: no such luck (tools.py line 14)");
     let error = stage.call("p", "odd", json!({})).await.unwrap_err();
     assert!(error.starts_with("the answer is no JSON: "), "{error}");
-    let alias = listing.aliases.iter().map(|(alias, _)| alias.as_str()).collect::<Vec<_>>();
+    let alias = listing.aliases.iter().map(|it| it.alias.as_str()).collect::<Vec<_>>();
     assert_eq!(alias[..2], ["add", "later"]);
     stage.registry.close().await;
 }
@@ -196,7 +196,7 @@ async fn a_missing_dependency_disables_the_tool_with_the_reason() {
     all["tools"][2]["dependencies"] = json!(["command:no-such-command", "python>=99"]);
     stage.manifest("p", &all);
     stage.write("p", "tools.py", "def a(): return 1\ndef b(): return 1\ndef c(): return 1\n");
-    // Programs are asked for their version, in the cage.
+    // Programs are asked for their version, in the sandbox.
     let mut of = manifest("v", &[("old", json!({})), ("new", json!({})), ("mute", json!({}))]);
     let words = ["command:teller>=2.10", "command:teller >= 2.9", "command:mute>=1"];
     for (at, word) in words.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! A plugin that wants out, or wants everything: contained, told, and the others untouched. The same code
-//! without a cage is the control: there it gets what it wants.
+//! without a sandbox is the control: there it gets what it wants.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 #[expect(clippy::disallowed_methods, reason = "tests time what ends, and run calls side by side")]
 mod calls;
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the control is a program without a cage")]
+#[expect(clippy::disallowed_methods, reason = "the control is a program without a sandbox")]
 mod hostile;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests time what ends, and run calls side by side")]

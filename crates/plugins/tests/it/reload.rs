@@ -131,10 +131,7 @@ async fn two_plugins_of_one_name_are_told() {
     stage.write("z", "tools.py", "def which(): return 'z'\n");
     stage.reload().await;
     let problems = stage.listing("z").await.problems;
-    assert!(
-        problems[0].message.starts_with("the plugin `p` is there already, in `"),
-        "{problems:?}"
-    );
+    assert!(problems[0].message.starts_with("the plugin `p` already exists in `"), "{problems:?}");
     assert_eq!(stage.call("p", "which", json!({})).await.unwrap(), 1);
     stage.registry.close().await;
 }

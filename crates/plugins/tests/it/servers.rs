@@ -1,4 +1,4 @@
-//! Plugins that are MCP servers: the session of `source-mcp`, in a cage of a plugin.
+//! Plugins that are MCP servers: the session of `source-mcp`, in a sandbox of a plugin.
 
 use std::time::{Duration, Instant};
 
@@ -115,9 +115,9 @@ async fn a_server_is_a_plugin_and_the_manifest_says_what_holds_for_its_tools() {
         stage.call("s", "Look-Up", json!({})).await.unwrap()["found"],
         json!(["main.py", "manifest.json"])
     );
-    let alias = listing.aliases.iter().map(|(alias, _)| alias.as_str()).collect::<Vec<_>>();
+    let alias = listing.aliases.iter().map(|it| it.alias.as_str()).collect::<Vec<_>>();
     assert_eq!(alias[..2], ["which", "Look-Up"]);
-    // It is in a cage.
+    // It is in a sandbox.
     let secret = stage.home.path().join("secret");
     std::fs::write(&secret, "hunter2").unwrap();
     let error = stage.call("s", "outside", json!({"path": secret})).await.unwrap_err();

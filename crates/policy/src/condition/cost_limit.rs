@@ -3,6 +3,7 @@
 use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
+use super::ConditionError;
 use super::condition_inputs::{self, MAX_LIST_ITEMS};
 use crate::diagnostics::quote_excerpt;
 
@@ -47,8 +48,6 @@ const ALLOWED_FUNCTIONS: &[(&str, u64)] = &[
     ("matches", REGEX_COST),
 ];
 
-type ConditionError = (String, String);
-
 /// Computes the cost of a condition.
 pub(super) struct CostEstimator<'a> {
     /// Enclosing loop of the current part.
@@ -62,7 +61,7 @@ impl<'a> CostEstimator<'a> {
         let steps = bound.expression_cost(expression, 0)?;
         if steps > MAX_COST {
             let told = format!("the condition may take {steps} steps; the maximum is {MAX_COST}");
-            return Err((told, "reduce the work in its loops".to_owned()));
+            return Err(ConditionError::new(told, "reduce the work in its loops"));
         }
         Ok(())
     }
@@ -74,7 +73,7 @@ impl<'a> CostEstimator<'a> {
     ) -> Result<u64, ConditionError> {
         if depth > MAX_DEPTH {
             let told = format!("the condition nests deeper than {MAX_DEPTH} levels");
-            return Err((told, "split it into two rules".to_owned()));
+            return Err(ConditionError::new(told, "split it into two rules"));
         }
         match &expression.expr {
             Expr::Literal(_) => Ok(1),
@@ -85,10 +84,12 @@ impl<'a> CostEstimator<'a> {
             }
             Expr::Call(call) => self.call_cost(call, depth),
             Expr::Comprehension(over) => self.loop_cost(over, depth),
-            Expr::List(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => Err((
-                "the condition constructs a map or a message, which is not allowed".to_owned(),
-                "compare with strings, numbers and lists".to_owned(),
-            )),
+            Expr::List(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => {
+                Err(ConditionError::new(
+                    "the condition constructs a map or a message, which is not allowed",
+                    "compare with strings, numbers and lists",
+                ))
+            }
         }
     }
 
@@ -114,7 +115,7 @@ impl<'a> CostEstimator<'a> {
             return Ok(1);
         }
         let known: Vec<_> = condition_inputs::VARIABLES.iter().map(|(known, _)| *known).collect();
-        Err((
+        Err(ConditionError::new(
             format!("unknown variable {}", quote_excerpt(name)),
             format!("use one of {}", known.join(", ")),
         ))
@@ -128,7 +129,7 @@ impl<'a> CostEstimator<'a> {
             && !fields.contains(&select.field.as_str())
         {
             let told = format!("`{name}` has no field {}", quote_excerpt(&select.field));
-            return Err((told, format!("use one of {}", fields.join(", "))));
+            return Err(ConditionError::new(told, format!("use one of {}", fields.join(", "))));
         }
         Ok(self.expression_cost(&select.operand, depth + 1)?.saturating_add(1))
     }
@@ -141,17 +142,15 @@ impl<'a> CostEstimator<'a> {
                 .map(|(known, _)| *known)
                 .filter(|known| is_function_name(known));
             let known = functions.collect::<Vec<_>>().join(", ");
-            return Err((
+            return Err(ConditionError::new(
                 format!("unknown function {}", quote_excerpt(name)),
                 format!("use one of {known}, exists, all, has"),
             ));
         };
         if name == "_+_" && self.enclosing_loop.is_some() {
-            return Err((
-                "`+` is not allowed in a loop".to_owned(),
-                "move the addition out of the \
-                loop"
-                    .to_owned(),
+            return Err(ConditionError::new(
+                "`+` is not allowed in a loop",
+                "move the addition out of the loop",
             ));
         }
         if name == "matches" {
@@ -167,13 +166,17 @@ impl<'a> CostEstimator<'a> {
         depth: usize,
     ) -> Result<u64, ConditionError> {
         if !matches!(over.accu_init.expr, Expr::Literal(LiteralValue::Boolean(_))) {
-            let told = "the condition has a loop other than `exists` and `all`".to_owned();
-            return Err((told, "use `LIST.exists(x, …)` or `LIST.all(x, …)`".to_owned()));
+            return Err(ConditionError::new(
+                "the condition has a loop other than `exists` and `all`",
+                "use `LIST.exists(x, …)` or `LIST.all(x, …)`",
+            ));
         }
         let range = self.expression_cost(&over.iter_range, depth + 1)?;
         if self.enclosing_loop.replace(over).is_some() {
-            let told = "the condition has a nested loop".to_owned();
-            return Err((told, "iterate over one list only".to_owned()));
+            return Err(ConditionError::new(
+                "the condition has a nested loop",
+                "iterate over one list only",
+            ));
         }
         let parts = [&over.loop_cond, &over.loop_step, &over.result];
         let each = self.total_cost(parts.into_iter(), depth);
@@ -188,8 +191,10 @@ impl<'a> CostEstimator<'a> {
 fn check_regex(call: &CallExpr) -> Result<(), ConditionError> {
     let pattern = call.args.last().map(|arg| &arg.expr);
     let Some(Expr::Literal(LiteralValue::String(pattern))) = pattern else {
-        let told = "`matches` requires a literal regular expression".to_owned();
-        return Err((told, "write it in the rule: `args.name.matches('^[a-z]+$')`".to_owned()));
+        return Err(ConditionError::new(
+            "`matches` requires a literal regular expression",
+            "write it in the rule: `args.name.matches('^[a-z]+$')`",
+        ));
     };
     let text = pattern.inner();
     if text.chars().count() > MAX_REGEX_CHARS || text.matches('{').count() > 1 {
@@ -197,18 +202,16 @@ fn check_regex(call: &CallExpr) -> Result<(), ConditionError> {
             "the regular expression is too large; the maximum is {MAX_REGEX_CHARS} characters and \
              one `{{…}}`"
         );
-        return Err((told, "use `startsWith`, `contains` or a list".to_owned()));
+        return Err(ConditionError::new(told, "use `startsWith`, `contains` or a list"));
     }
     let mut tried = super::empty_context();
     tried.add_variable_from_value("expression", text);
     let program = Program::compile("''.matches(expression)");
     let result = program.ok().and_then(|program| program.execute(&tried).ok());
     let bad = || {
-        (
+        ConditionError::new(
             format!("invalid regular expression {}", quote_excerpt(text)),
-            "use the syntax of the Rust crate `regex`: no look-around, no \
-             backreferences"
-                .to_owned(),
+            "use the syntax of the Rust crate `regex`: no look-around, no backreferences",
         )
     };
     result.map(drop).ok_or_else(bad)

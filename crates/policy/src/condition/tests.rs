@@ -7,7 +7,7 @@ use crate::tests::{enter, key};
 use crate::{PolicyRequest, SessionTaint, ToolFacts};
 
 fn holds(text: &str, args: &Json) -> Result<bool, String> {
-    let condition = RuleCondition::parse(text).map_err(|(told, _)| told)?;
+    let condition = RuleCondition::parse(text).map_err(|error| error.message)?;
     let facts = serde_json::Map::new();
     let given = ConditionInputs::from_example(args, &facts).map_err(|fault| fault.0)?;
     condition.evaluate(given.cel_context()).map_err(|fault| fault.0)
@@ -66,7 +66,8 @@ fn what_could_cost_or_mean_too_much_is_refused_when_it_is_read() {
         (&dots, "nests deeper"),
         (&ternary, "nests deeper"),
     ] {
-        let Err((message, _)) = RuleCondition::parse(text) else { panic!("{text} was read") };
+        let Err(error) = RuleCondition::parse(text) else { panic!("{text} was read") };
+        let message = error.message;
         assert!(message.contains(told), "{text}: {message}");
         assert!(message.len() < 400 && !message.contains('\n'), "{message}");
     }

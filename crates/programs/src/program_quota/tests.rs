@@ -47,7 +47,7 @@ fn the_oldest_paused_program_makes_room_and_one_that_goes_on_never_does() {
     assert_eq!(ids(&quota.admit_program(&own(4, "running")).unwrap()), [id(2)]);
     assert_eq!(ids(&quota.admit_program(&own(5, "waiting")).unwrap()), [id(3)]);
     let full = quota.admit_program(&own(6, "waiting")).unwrap_err();
-    assert!(full.message.contains("3 programs of this key have not ended"), "{full:?}");
+    assert!(full.message.contains("this key already has 3 unfinished programs"), "{full:?}");
     // What was refused is not counted, and another key is not held up.
     assert_eq!(quota.admit_program(&head(6, "waiting", ("other", None), MIB)).unwrap(), []);
     // One that is there is written again, and when one has ended there is room.

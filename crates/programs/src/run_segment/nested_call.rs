@@ -15,6 +15,17 @@ use crate::program_functions::ScriptFunction;
 use crate::program_state::ProgramState;
 use crate::resumption::{CREDENTIAL_REVOKED, MAX_SEGMENT_TIME};
 
+/// Ids of a nested call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NestedCallIds {
+    /// The program that makes the call.
+    pub(crate) program: CallId,
+    /// The call itself, whose id is generated in advance.
+    pub(crate) call: CallId,
+    /// Position among the calls of the program.
+    pub(crate) index: usize,
+}
+
 /// Progress of a nested call: returned, or pending an approval.
 pub(crate) enum CallProgress {
     Returned(CallValue),
@@ -31,15 +42,15 @@ impl RunSegment<'_> {
     /// Makes one call with the caller's current rights, until the program is cancelled.
     pub(crate) async fn execute_call(
         &self,
-        (program, call, index): (CallId, CallId, usize),
+        ids: NestedCallIds,
         function: &ScriptFunction,
         args: &Map<String, Value>,
     ) -> Result<(CallResponse, CallProgress), SegmentAbort> {
         let request = CallRequest {
-            call_id: Some(call),
+            call_id: Some(ids.call),
             caller_type: CallerType::Chain,
-            parent_id: Some(program),
-            chain_index: u32::try_from(index).ok(),
+            parent_id: Some(ids.program),
+            chain_index: u32::try_from(ids.index).ok(),
             ..CallRequest::new(
                 function.tool_name(),
                 Json::encode(args).bytes().clone(),
@@ -173,7 +184,8 @@ pub(super) fn to_call_value(answer: &CallResponse) -> CallValue {
     }
 }
 
-/// Returns the structured content, or the text if there is none.
+/// Returns the structured content, or the text if there is none. Unlike a model's formats, a script
+/// gets the preview of a stored result even if it has structured content.
 fn outcome_value(outcome: &Outcome) -> Value {
     match &outcome.body {
         OutcomeBody::Value(value) => value.to_value(),

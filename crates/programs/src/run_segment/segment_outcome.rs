@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tool::ErrorCode;
 use tool::call_outcome::CallFailure;
+use tool::clock::duration_millis;
 
 use super::RunSegment;
 use crate::program_state::{Checkpoint, ProgramState, ProgramStatus};
@@ -44,16 +45,11 @@ impl RunSegment<'_> {
         result: Result<SegmentResult, SegmentAbort>,
         started: tool::MonotonicTime,
     ) -> Result<StoredProgram, CallFailure> {
-        let elapsed = self
-            .programs
-            .dependencies
-            .clock
-            .monotonic_now()
-            .saturating_duration_since(started)
-            .as_millis();
+        let elapsed =
+            self.programs.dependencies.clock.monotonic_now().saturating_duration_since(started);
         let now = self.programs.dependencies.clock.wall_now();
         let program = &mut stored.program;
-        program.elapsed_ms += u64::try_from(elapsed).unwrap_or(u64::MAX);
+        program.elapsed_ms += duration_millis(elapsed);
         match result {
             Ok(SegmentResult::Completed(value)) => {
                 program.finish_program(now, ProgramStatus::Succeeded, Ok(value));

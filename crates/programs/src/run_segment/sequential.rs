@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::call_recovery::{self, CallRecovery};
 use super::interpreter_session::InterpreterSession;
-use super::nested_call::{CallProgress, SettledCall, record_answer};
+use super::nested_call::{CallProgress, NestedCallIds, SettledCall, record_answer};
 use super::{RunSegment, SegmentAbort, SegmentResult, bind_arguments};
 use crate::interpreter::{
     self, ExceptionKind, ExecutionMode, FunctionTraits, InterpreterRequest, InterpreterResponse,
@@ -297,15 +297,19 @@ async fn execute_with_checkpoints(
     (session, script_call): (&mut InterpreterSession, ScriptCall),
     function: &ScriptFunction,
 ) -> Result<ScriptCallProgress, SegmentAbort> {
-    let index = stored.program.call_index(script_call.call);
-    let (id, effects) = ((stored.program.id, script_call.call, index), !function.is_read_only());
+    let ids = NestedCallIds {
+        program: stored.program.id,
+        call: script_call.call,
+        index: stored.program.call_index(script_call.call),
+    };
+    let effects = !function.is_read_only();
     if effects {
         let at =
             session.capture_checkpoint(segment, CallPhase::InFlight(script_call.clone())).await?;
         segment.save_checkpoint(stored, at).await?;
     }
     let (answer, called) = {
-        let mut calling = std::pin::pin!(segment.execute_call(id, function, &script_call.args));
+        let mut calling = std::pin::pin!(segment.execute_call(ids, function, &script_call.args));
         if let Ok(called) = tokio::time::timeout(SLOT_RELEASE_AFTER, &mut calling).await {
             called?
         } else {

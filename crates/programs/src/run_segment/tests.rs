@@ -8,7 +8,8 @@ use std::time::Duration;
 use catalog::{Catalog, CurrentSnapshot, SourceCatalog};
 use gateway::{CredentialStatus, Gateway, GatewayOptions, NoopProgress, PrincipalResolver};
 use identity::{
-    DelegationRequest, Directory, KeyId, KeyRecord, KeyRing, NewKey, Principal, RoleRecord,
+    CallerCredential, DelegationRequest, Directory, KeyId, KeyRecord, KeyRing, NewKey, Principal,
+    RoleRecord,
 };
 use policy::Policy;
 use serde_json::{Map, Value, json};
@@ -24,8 +25,8 @@ use tool::{
 
 use crate::parent_call::NeverCancelled;
 use crate::{
-    ExecutionMode, Interpreter, InterpreterSlot, ParentCall, PendingCalls, ProgramDependencies,
-    ProgramRequest, Programs,
+    CallOrigin, ExecutionMode, Interpreter, InterpreterSlot, ParentCall, PendingCalls,
+    ProgramDependencies, ProgramRequest, Programs,
 };
 
 /// Calls that each program here makes, where nothing keeps it from them.
@@ -40,9 +41,9 @@ struct Keys(Mutex<KeyRing>);
 impl PrincipalResolver for Keys {
     fn resolve_caller(&self, caller: &Caller, now: WallTime) -> CredentialStatus {
         match self.0.lock().unwrap().principal_of_caller(caller, now) {
-            Some(Some(principal)) => CredentialStatus::Valid(principal.clone()),
-            Some(None) => CredentialStatus::Invalid,
-            None => CredentialStatus::NotStoredHere,
+            CallerCredential::Valid(principal) => CredentialStatus::Valid(principal.clone()),
+            CallerCredential::Invalid => CredentialStatus::Invalid,
+            CallerCredential::NotStoredHere => CredentialStatus::NotStoredHere,
         }
     }
 }
@@ -158,11 +159,12 @@ impl Installation {
             progress: &NoopProgress,
             report_usage: &|_| {},
         };
-        let id = gateway.new_call_id();
-        let shown =
-            Box::pin(programs.start_program((who, id, tool::Interface::Library), begin, running))
-                .await
-                .unwrap();
+        let origin = CallOrigin {
+            principal: who,
+            call_id: gateway.new_call_id(),
+            interface: tool::Interface::Library,
+        };
+        let shown = Box::pin(programs.start_program(origin, begin, running)).await.unwrap();
         (calls.load(Ordering::SeqCst), shown)
     }
 

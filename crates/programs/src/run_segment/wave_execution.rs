@@ -3,14 +3,15 @@
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
 use tool::call_outcome::{CallResponse, CallStatus};
+use tool::clock::duration_millis;
 use tool::{BoxFuture, CallId};
 
 use super::call_recovery::{self, CallRecovery};
-use super::nested_call::{CallProgress, SettledCall, record_answer};
+use super::nested_call::{CallProgress, NestedCallIds, SettledCall, record_answer};
 use super::{RunSegment, SegmentAbort, SegmentResult, bind_arguments};
 use crate::interpreter::{self, ExecutionMode, PlannedStep, WavePlan};
 use crate::program_functions::{FunctionTable, ScriptFunction};
-use crate::program_state::{Checkpoint, ProgramState, WaveCheckpoint, WaveRecord};
+use crate::program_state::{Checkpoint, ProgramState, StepCall, WaveCheckpoint, WaveRecord};
 use crate::program_store::StoredProgram;
 
 /// Maximum number of concurrent calls of one wave.
@@ -20,7 +21,7 @@ const MAX_CONCURRENT_CALLS: usize = 4;
 enum WaveResult {
     Completed,
     Failed(String),
-    PendingApprovals(Vec<(usize, CallId)>),
+    PendingApprovals(Vec<StepCall>),
 }
 
 /// A call of a wave.
@@ -61,19 +62,21 @@ pub(crate) async fn resume_waves(
     let mut expired = Vec::new();
     for settled in settled {
         let (missed, SettledCall { answer, value: came }) = (settled.is_expired(), settled);
-        let Some((step, _)) = pending.iter().find(|(_, call)| *call == answer.call_id) else {
+        let Some(StepCall { step, .. }) =
+            pending.iter().copied().find(|it| it.call == answer.call_id)
+        else {
             continue;
         };
         if missed {
             // Not marked as completed, so it is requested again with the rest of its wave.
             stored.program.remove_call(answer.call_id);
-            expired.extend(wave_state.tool_of_step(*step, functions));
+            expired.extend(wave_state.tool_of_step(step, functions));
             continue;
         }
         record_answer(&mut stored.program, "", &answer);
         if answer.status == CallStatus::Unknown {
             // Not marked as completed, so it is repeated with the rest of its wave.
-            let function_call = wave_state.plan.steps.get(*step);
+            let function_call = wave_state.plan.steps.get(step);
             let function = function_call
                 .and_then(|it| RunSegment::chainable_function(functions, &it.function));
             let function =
@@ -81,11 +84,11 @@ pub(crate) async fn resume_waves(
             segment.rerun_id(answer.call_id, function)?;
             continue;
         }
-        failed = failed.or(wave_state.store_value(*step, came));
+        failed = failed.or(wave_state.store_value(step, came));
     }
     // Calls that were in flight when the process ended; repeated ones run with the rest of their
     // wave.
-    for (step, call) in std::mem::take(&mut wave_state.in_flight_steps) {
+    for StepCall { step, call } in std::mem::take(&mut wave_state.in_flight_steps) {
         let wanted = wave_state.plan.steps.get(step);
         let function =
             wanted.and_then(|it| RunSegment::chainable_function(functions, &it.function));
@@ -96,7 +99,9 @@ pub(crate) async fn resume_waves(
                 CallProgress::Returned(value) => {
                     failed = failed.or(wave_state.store_value(step, value));
                 }
-                CallProgress::PendingApproval(call) => wave_state.pending_steps.push((step, call)),
+                CallProgress::PendingApproval(call) => {
+                    wave_state.pending_steps.push(StepCall { step, call });
+                }
             }
         }
     }
@@ -136,14 +141,9 @@ async fn run_waves(
             }
             Err(told) => WaveResult::Failed(told),
         };
-        let elapsed = segment
-            .programs
-            .dependencies
-            .clock
-            .monotonic_now()
-            .saturating_duration_since(started)
-            .as_millis();
-        let elapsed_ms = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let elapsed =
+            segment.programs.dependencies.clock.monotonic_now().saturating_duration_since(started);
+        let elapsed_ms = duration_millis(elapsed);
         let parallel_mutations = stored.program.parallel_mutations;
         stored.program.waves.push(WaveRecord { tools, elapsed_ms, parallel_mutations });
         match wave_result {
@@ -235,13 +235,15 @@ async fn run_concurrently(
     segment: &RunSegment<'_>,
     stored: &mut StoredProgram,
     wave_state: &mut WaveCheckpoint,
-    (row, pending): (&[PreparedCall<'_>], &mut Vec<(usize, CallId)>),
+    (row, pending): (&[PreparedCall<'_>], &mut Vec<StepCall>),
 ) -> Result<Option<String>, SegmentAbort> {
-    let id = stored.program.id;
     let prepared: Vec<_> = row.iter().map(|it| (it, segment.new_call_id())).collect();
     let effects = |(it, _): &&(&PreparedCall<'_>, CallId)| !it.function.is_read_only();
-    wave_state.in_flight_steps =
-        prepared.iter().filter(effects).map(|(it, call)| (it.step, *call)).collect();
+    wave_state.in_flight_steps = prepared
+        .iter()
+        .filter(effects)
+        .map(|(it, call)| StepCall { step: it.step, call: *call })
+        .collect();
     let keeps = !wave_state.in_flight_steps.is_empty();
     if keeps {
         segment.save_checkpoint(stored, Checkpoint::Waves(Box::new(wave_state.clone()))).await?;
@@ -249,8 +251,9 @@ async fn run_concurrently(
     // They are noted in this order when they have ended.
     let first = stored.program.calls.len();
     let calls = prepared.iter().enumerate();
+    let ids = |at, call| NestedCallIds { program: stored.program.id, call, index: first + at };
     let calls: Vec<_> =
-        calls.map(|(at, (it, call))| start_call(segment, (id, *call, first + at), it)).collect();
+        calls.map(|(at, (it, call))| start_call(segment, ids(at, *call), it)).collect();
     let result: Vec<_> =
         futures_util::stream::iter(calls).buffered(MAX_CONCURRENT_CALLS).collect().await;
     let mut failed = None;
@@ -267,10 +270,10 @@ async fn run_concurrently(
 
 fn start_call<'a>(
     segment: &'a RunSegment<'a>,
-    id: (CallId, CallId, usize),
+    ids: NestedCallIds,
     it: &'a PreparedCall<'a>,
 ) -> BoxFuture<'a, Result<(CallResponse, CallProgress), SegmentAbort>> {
-    Box::pin(segment.execute_call(id, it.function, &it.args))
+    Box::pin(segment.execute_call(ids, it.function, &it.args))
 }
 
 impl WaveCheckpoint {
@@ -286,13 +289,13 @@ impl WaveCheckpoint {
         program: &mut ProgramState,
         it: &PreparedCall<'_>,
         (answer, called): (CallResponse, CallProgress),
-        pending: &mut Vec<(usize, CallId)>,
+        pending: &mut Vec<StepCall>,
     ) -> Option<String> {
         record_answer(program, it.function.tool_name(), &answer);
         match called {
             CallProgress::Returned(came) => self.store_value(it.step, came),
             CallProgress::PendingApproval(call) => {
-                pending.push((it.step, call));
+                pending.push(StepCall { step: it.step, call });
                 None
             }
         }

@@ -65,7 +65,7 @@ fn what_is_wrong_is_told_with_its_place() {
         { "id": "b", "tool": "t", "parallel_group": "g", "depends_on": ["a"] },
     ]);
     assert!(told(inside).contains("wait for each other"));
-    assert!(told(json!([{ "id": "", "tool": "t" }])).starts_with("steps[0].id: `` is no id"));
+    assert!(told(json!([{ "id": "", "tool": "t" }])).starts_with("steps[0].id: invalid ID ``"));
     assert_eq!(told(json!([])), "steps: 0 steps; write 1 to 1000");
     assert!(serde_json::from_value::<ProgramStep>(json!({ "tool": "t" })).is_err());
 }

@@ -9,17 +9,21 @@ use tonic::Status;
 /// Maximum length of a call id, in bytes.
 const MAX_CALL_ID_BYTES: usize = 128;
 
-/// Cancel tokens by caller id and call id.
-type CancelTokens = HashMap<(String, String), CancellationToken>;
+/// Call id, unique for its caller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct CallKey {
+    caller_id: String,
+    call_id: String,
+}
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct RunningCalls(Arc<Mutex<CancelTokens>>);
+pub(super) struct RunningCalls(Arc<Mutex<HashMap<CallKey, CancellationToken>>>);
 
 /// A registered call, unregistered when this is dropped.
 #[derive(Debug)]
 pub(super) struct CallRegistration {
     calls: RunningCalls,
-    key: Option<(String, String)>,
+    key: Option<CallKey>,
     cancel_token: CancellationToken,
 }
 
@@ -39,7 +43,7 @@ impl RunningCalls {
                 "`call_id` is longer than {MAX_CALL_ID_BYTES} bytes"
             )));
         }
-        let key = (caller_id, id.to_owned());
+        let key = CallKey { caller_id, call_id: id.to_owned() };
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.contains_key(&key) {
             return Err(Status::already_exists("a call with this `call_id` is already running"));
@@ -50,9 +54,9 @@ impl RunningCalls {
     }
 
     /// Cancels a call. Returns whether it was running.
-    pub(super) fn cancel_call(&self, caller_id: String, id: String) -> bool {
+    pub(super) fn cancel_call(&self, caller_id: String, call_id: String) -> bool {
         let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = calls.get(&(caller_id, id));
+        let found = calls.get(&CallKey { caller_id, call_id });
         if let Some(token) = found {
             token.cancel();
         }

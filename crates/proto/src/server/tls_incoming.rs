@@ -26,8 +26,9 @@ const MAX_CONCURRENT_HANDSHAKES: usize = 64;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, such as without free file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Minimum and maximum backoff between connection attempts.
-const REDIAL_BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Backoff between connection attempts.
+const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(200);
+const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// Accepts TLS connections until the returned stream is dropped.
 pub(super) fn accept_tls(
@@ -37,8 +38,7 @@ pub(super) fn accept_tls(
     let (sender, mut receiver) = mpsc::channel(MAX_CONCURRENT_HANDSHAKES);
     // All of them end with the stream.
     let tasks = TaskTracker::new();
-    let accept_loop =
-        accept_handshakes(listener, TlsAcceptor::from(config), (sender, tasks.clone()));
+    let accept_loop = accept_handshakes(listener, TlsAcceptor::from(config), sender, tasks.clone());
     drop(tasks.spawn(accept_loop));
     futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx))
 }
@@ -46,7 +46,8 @@ pub(super) fn accept_tls(
 async fn accept_handshakes(
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    (ready, tasks): (mpsc::Sender<io::Result<TlsConnection<TcpStream>>>, TaskTracker),
+    ready: mpsc::Sender<io::Result<TlsConnection<TcpStream>>>,
+    tasks: TaskTracker,
 ) {
     let handshake_permits = Arc::new(Semaphore::new(MAX_CONCURRENT_HANDSHAKES));
     loop {
@@ -90,7 +91,7 @@ pub(super) fn reverse_incoming(
         if let Some(last) = last {
             drop(last.await);
         }
-        let mut pause = REDIAL_BACKOFF.0;
+        let mut pause = REDIAL_BACKOFF_MIN;
         loop {
             match dial_once(connect.as_ref(), &node_id, &acceptor).await {
                 Ok(stream) => {
@@ -102,7 +103,7 @@ pub(super) fn reverse_incoming(
                 Err(error) => tracing::warn!(%error, "connection failed; retrying"),
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(REDIAL_BACKOFF.1);
+            pause = (pause * 2).min(REDIAL_BACKOFF_MAX);
         }
     })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use tool::ErrorCode;
+use tool::display_text::truncate_and_escape_debug;
 
 /// Longest displayed path, in characters.
 const MAX_DISPLAY_CHARS: usize = 200;
@@ -126,8 +127,7 @@ pub(super) fn errno_message(error: Errno) -> String {
 
 pub(super) fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let mut shown: String =
-        text.chars().take(MAX_DISPLAY_CHARS).flat_map(char::escape_debug).collect();
+    let mut shown = truncate_and_escape_debug(&text, MAX_DISPLAY_CHARS);
     if text.chars().nth(MAX_DISPLAY_CHARS).is_some() {
         shown.push('…');
     }

@@ -63,30 +63,22 @@ impl RootedDir {
         let failed = |error| FileAccessError::from_errno(error, path);
         // A new file gets the mode that the umask leaves; a replaced file's mode is set below.
         let mode = if old.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
-        let (mut file, aside) = self.create_temp_file(&parent, mode).map_err(failed)?;
-        let filled = fill(&mut file).and_then(|filled| {
+        let mut temp = self.create_temp_file(&parent, mode).map_err(failed)?;
+        let filled = fill(&mut temp.file).and_then(|filled| {
             if let Some(mode) = old {
-                rustix::fs::fchmod(&file, mode)?;
+                rustix::fs::fchmod(&temp.file, mode)?;
             }
-            file.sync_all().map(|()| filled)
+            temp.file.sync_all().map(|()| filled)
         });
+        let filled = filled.map_err(|error| FileAccessError::from_io(&error, path))?;
         let flags = if write_mode == WriteMode::CreateNew {
             RenameFlags::NOREPLACE
         } else {
             RenameFlags::empty()
         };
-        let done =
-            filled.map_err(|error| FileAccessError::from_io(&error, path)).and_then(|filled| {
-                let renamed = rustix::fs::renameat_with(&parent, &aside, &parent, name, flags);
-                renamed.map_err(failed).map(|()| filled)
-            });
-        if done.is_err() {
-            // If removal fails too, the temporary file remains under its own name.
-            let _left = rustix::fs::unlinkat(&parent, &aside, AtFlags::empty());
-            return done;
-        }
+        temp.rename_to(name, flags).map_err(failed)?;
         sync_dir(&parent).map_err(failed)?;
-        done
+        Ok(filled)
     }
 
     /// Creates the missing parent folders of `path`.
@@ -182,7 +174,7 @@ impl RootedDir {
     }
 
     /// Creates an empty temporary file in `parent`.
-    fn create_temp_file(&self, parent: &OwnedFd, mode: Mode) -> Result<(File, OsString), Errno> {
+    fn create_temp_file<'a>(&self, parent: &'a OwnedFd, mode: Mode) -> Result<TempFile<'a>, Errno> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for _ in 0..MAX_RETRIES {
@@ -190,10 +182,38 @@ impl RootedDir {
             let name = OsString::from(format!(".toolkeep-{:016x}", RandomState::new().hash_one(0)));
             match self.open_beneath(parent, Path::new(&name), flags, mode) {
                 Err(Errno::EXIST) => {}
-                other => return other.map(|fd| (File::from(fd), name)),
+                Err(error) => return Err(error),
+                Ok(fd) => {
+                    return Ok(TempFile { file: File::from(fd), name, parent, is_renamed: false });
+                }
             }
         }
         Err(Errno::EXIST)
+    }
+}
+
+/// Temporary file in `parent`, removed when dropped unless it was renamed.
+struct TempFile<'a> {
+    file: File,
+    name: OsString,
+    parent: &'a OwnedFd,
+    is_renamed: bool,
+}
+
+impl TempFile<'_> {
+    fn rename_to(mut self, name: &OsStr, flags: RenameFlags) -> Result<(), Errno> {
+        rustix::fs::renameat_with(self.parent, &self.name, self.parent, name, flags)?;
+        self.is_renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for TempFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            // If removal fails too, the file remains under its own name.
+            let _left = rustix::fs::unlinkat(self.parent, &self.name, AtFlags::empty());
+        }
     }
 }
 

@@ -344,6 +344,12 @@ fn a_file_is_filled_as_it_comes_or_not_at_all() {
         Err::<(), _>(io::Error::other("it broke off"))
     });
     assert!(broken.unwrap_err().to_string().contains("it broke off"));
+    let panicked = std::panic::catch_unwind(|| {
+        root.write_file_with("a/b/c", WriteMode::Overwrite, |_| -> io::Result<()> {
+            panic!("a test of a filler that panics")
+        })
+    });
+    assert!(panicked.is_err());
     let (mut file, meta) = root.open_file("a/b/c").unwrap();
     let mut content = String::new();
     file.read_to_string(&mut content).unwrap();

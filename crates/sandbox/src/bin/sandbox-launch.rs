@@ -11,13 +11,13 @@ fn main() -> ExitCode {
     match args.next() {
         Some(word) if word == "__launch" => run_supervisor(args),
         Some(word) if word == sandbox::SELF_TEST_COMMAND => sandbox::run_escape_attempts(args),
-        Some(word) if word == "hold" => hold(args.filter_map(|arg| arg.into_string().ok())),
+        Some(word) if word == "hold" => hold_child(args.filter_map(|arg| arg.into_string().ok())),
         _ => ExitCode::from(64),
     }
 }
 
 /// Starts the given command, writes a line once it runs, and never exits by itself.
-fn hold(mut args: impl Iterator<Item = String>) -> ExitCode {
+fn hold_child(mut args: impl Iterator<Item = String>) -> ExitCode {
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
         return ExitCode::FAILURE;
     };

@@ -178,9 +178,9 @@ impl ChildProcess {
                 SupervisorReport::Exited(code) => self.exit = Some(ChildExit::Code(code)),
                 SupervisorReport::Signaled(number) => self.exit = Some(ChildExit::Signal(number)),
                 SupervisorReport::MemoryLimitExceeded => self.exceeded_memory_limit = true,
-                SupervisorReport::Usage(cpu, peak_kib) => {
+                SupervisorReport::Usage { cpu_ms, peak_kib } => {
                     self.usage =
-                        Some(ResourceUsage { cpu_time: Duration::from_millis(cpu), peak_kib });
+                        Some(ResourceUsage { cpu_time: Duration::from_millis(cpu_ms), peak_kib });
                 }
                 SupervisorReport::Unkillable(count) => {
                     tracing::warn!(

@@ -161,7 +161,7 @@ impl CommandSpec {
             }
         }
         if let Some((field, what)) =
-            self.sandbox.as_ref().and_then(|cage| cage.find_fault(&self.command))
+            self.sandbox.as_ref().and_then(|sandbox_spec| sandbox_spec.find_fault(&self.command))
         {
             return Err(invalid_spec(field, what));
         }

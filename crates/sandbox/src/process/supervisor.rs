@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::supervisor_protocol::{self, ExecRequest, StartMessage, SupervisorReport};
 use super::{DEFAULT_GRACE, pre_exec, process_tree};
-use crate::{RunningSandbox, SandboxSpec};
+use crate::{ExitCause, RunningSandbox, SandboxSpec};
 
 /// Time after which processes that cannot be killed are reported and abandoned.
 const UNKILLABLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -104,8 +104,9 @@ async fn supervise_command(
         drop(watch.control.write_all(&SupervisorReport::Unkillable(left).encode()).await);
     }
     let report = watch.final_report().await;
-    let (time, memory) = host::memory::children_resource_usage();
-    drop(watch.control.write_all(&SupervisorReport::Usage(time, memory).encode()).await);
+    let (cpu_ms, peak_kib) = host::memory::children_resource_usage();
+    let usage = SupervisorReport::Usage { cpu_ms, peak_kib };
+    drop(watch.control.write_all(&usage.encode()).await);
     drop(watch.control.write_all(&report.encode()).await);
     Ok(report)
 }
@@ -147,9 +148,10 @@ fn start_command(start: StartMessage) -> Result<StartedCommand, String> {
         host::descriptors::set_soft_limit(soft).map_err(|error| error.to_string())?;
     }
     if !order.sandbox_args.is_empty() {
-        let cage = SandboxSpec::from_args(std::mem::take(&mut order.sandbox_args));
-        let cage = cage.ok_or("cannot parse its sandbox configuration")?;
-        return crate::launch_sandbox(order, cage, start.streams).map(StartedCommand::Sandboxed);
+        let sandbox_spec = SandboxSpec::from_args(std::mem::take(&mut order.sandbox_args));
+        let sandbox_spec = sandbox_spec.ok_or("cannot parse its sandbox configuration")?;
+        return crate::launch_sandbox(order, sandbox_spec, start.streams)
+            .map(StartedCommand::Sandboxed);
     }
     let [stdin, stdout, stderr] = start.streams;
     #[expect(clippy::disallowed_methods, reason = "guard is the one crate that spawns")]
@@ -236,18 +238,14 @@ impl TreeSupervisor {
     /// Returns the exit as the init process reported it, else as the system did.
     async fn final_report(&mut self) -> SupervisorReport {
         if let StartedCommand::Sandboxed(begun) = &mut self.running
-            && let Some((report, over)) = begun.read_exit_status()
+            && let Some(exit) = begun.read_exit()
         {
-            if over {
+            if exit.exceeded_memory {
                 drop(self.control.write_all(&SupervisorReport::MemoryLimitExceeded.encode()).await);
             }
-            return report;
+            return exit.cause.into();
         }
-        match self.exit_status.map(|status| (status.exit_status(), status.terminating_signal())) {
-            Some((Some(code), _)) => SupervisorReport::Exited(code),
-            Some((_, Some(number))) => SupervisorReport::Signaled(number),
-            _ => SupervisorReport::Signaled(Signal::KILL.as_raw()),
-        }
+        ExitCause::from_status(self.exit_status).into()
     }
 
     /// Resolves when no child is left, with the number of abandoned processes.

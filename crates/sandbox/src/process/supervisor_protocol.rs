@@ -16,6 +16,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
+use crate::ExitCause;
+
 /// First byte, the only one that carries descriptors.
 const START_BYTE: u8 = 1;
 /// Kills the tree; followed by four bytes with the milliseconds of grace.
@@ -60,7 +62,16 @@ pub(crate) enum SupervisorReport {
     /// The tree was killed because it exceeded its memory limit.
     MemoryLimitExceeded,
     /// Resource usage: CPU milliseconds and KiB of the largest process.
-    Usage(u64, u64),
+    Usage { cpu_ms: u64, peak_kib: u64 },
+}
+
+impl From<ExitCause> for SupervisorReport {
+    fn from(cause: ExitCause) -> Self {
+        match cause {
+            ExitCause::Code(code) => Self::Exited(code),
+            ExitCause::Signal(number) => Self::Signaled(number),
+        }
+    }
 }
 
 /// Sends the start message. Never blocks, as the socket is empty.
@@ -125,8 +136,8 @@ impl SupervisorReport {
             Self::Signaled(signal) => (b'S', *signal, ""),
             Self::Unkillable(count) => (b'L', *count, ""),
             Self::MemoryLimitExceeded => (b'O', 0, ""),
-            Self::Usage(time, memory) => {
-                used = format!("{time} {memory}");
+            Self::Usage { cpu_ms, peak_kib } => {
+                used = format!("{cpu_ms} {peak_kib}");
                 (b'U', 0, used.as_str())
             }
         };
@@ -157,8 +168,8 @@ impl SupervisorReport {
             b'O' => Self::MemoryLimitExceeded,
             b'U' => {
                 let text = std::str::from_utf8(text).ok()?;
-                let (time, memory) = text.split_once(' ')?;
-                Self::Usage(time.parse().ok()?, memory.parse().ok()?)
+                let (cpu_ms, peak_kib) = text.split_once(' ')?;
+                Self::Usage { cpu_ms: cpu_ms.parse().ok()?, peak_kib: peak_kib.parse().ok()? }
             }
             _ => return None,
         };
@@ -201,7 +212,7 @@ impl ExecRequest {
         let args = decode_list(&mut bytes)?;
         let names = decode_list(&mut bytes)?;
         let values = decode_list(&mut bytes)?;
-        let cage = decode_list(&mut bytes)?;
+        let sandbox_spec = decode_list(&mut bytes)?;
         let descriptors =
             decode_list(&mut bytes)?.pop().and_then(|soft| soft.to_str()?.parse().ok());
         (bytes.is_empty() && names.len() == values.len()).then(|| Self {
@@ -209,7 +220,7 @@ impl ExecRequest {
             cwd,
             args,
             env: names.into_iter().zip(values).collect(),
-            sandbox_args: cage,
+            sandbox_args: sandbox_spec,
             descriptors,
         })
     }
@@ -267,7 +278,7 @@ mod tests {
             SupervisorReport::Signaled(9),
             SupervisorReport::Unkillable(2),
             SupervisorReport::MemoryLimitExceeded,
-            SupervisorReport::Usage(u64::MAX, 7),
+            SupervisorReport::Usage { cpu_ms: u64::MAX, peak_kib: 7 },
         ];
         let bytes: Vec<u8> = all.iter().flat_map(SupervisorReport::encode).collect();
         let (mut inbox, mut seen) = (Vec::new(), Vec::new());

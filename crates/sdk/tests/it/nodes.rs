@@ -89,7 +89,7 @@ async fn tools_are_registered_kept_alive_and_taken_back() {
     let plain = Tool::bytes("plain", |input| async move { Ok::<_, String>(input) });
     let options = quick().node_id("node-001").registry(&registry.url, Some(Secret::new("k-1")));
     let node = Node::start(tools([reverse(), plain]), options).await.unwrap();
-    assert_eq!(node.rejected_tools()[0].0, "plain");
+    assert_eq!(node.rejected_tools()[0].name, "plain");
     let sent = registry.bodies("POST", "/tools");
     assert_eq!(sent[0]["name"], "reverse_text");
     assert_eq!(sent[0]["node_id"], "node-001");

@@ -8,8 +8,9 @@ use tool::call_outcome::{CallFailure, CallResponse};
 use tool::{CallerType, ErrorCode, ExecutionState, Json, PendingReason};
 
 use super::visible_modules;
+use crate::escape_name;
 use server_core::call_result::to_plain_result;
-use server_core::pending_call;
+use server_core::pending_call::{self, PendingCall};
 use server_core::server_state::ServerState;
 
 /// The result of a call, always with status 200; failures are reported in `error`.
@@ -52,14 +53,14 @@ impl CompletedCall<'_> {
             // again returns the same pending call. The result has the format of the tool-file
             // registry.
             Ok(ExecutionState::Pending(PendingReason::Approval(approval))) => {
-                let held = (answer.call_id, &approval);
-                let result = pending_call::pending_result(&self.tool_name, &self.arguments, held);
-                let error = Some(pending_call::pending_message(answer.call_id, &approval));
+                let call = PendingCall { id: answer.call_id, approval: &approval };
+                let result = pending_call::pending_result(&self.tool_name, &self.arguments, call);
+                let error = Some(pending_call::pending_message(call));
                 return ToolResult { tool_name: self.tool_name, success: false, result, error };
             }
             Ok(ExecutionState::Pending(_)) => {
-                let told = "the tool requests input, which this interface does not support";
-                return ToolResult::from_error(self.tool_name, told.to_owned());
+                let error = pending_call::INPUT_NOT_SUPPORTED.to_owned();
+                return ToolResult::from_error(self.tool_name, error);
             }
             Err(failure) => {
                 let error = self.error_message(failure);
@@ -96,12 +97,12 @@ pub(super) fn not_found_message(state: &ServerState, principal: &Principal, name
     let view = state.components.gateway.view_for(principal, CallerType::Direct);
     match name.split_once('.') {
         None => {
-            let name = escape_truncated(name);
+            let name = escape_name(name);
             format!("Invalid tool name format: {name}. Expected 'module.tool_name'.")
         }
         Some((module, _)) if view.has_source(module) => unknown_tool_message(name),
         Some((module, _)) => unavailable_message(state, principal, module)
-            .unwrap_or_else(|| format!("Unknown module: {}", escape_truncated(module))),
+            .unwrap_or_else(|| format!("Unknown module: {}", escape_name(module))),
     }
 }
 
@@ -122,9 +123,5 @@ fn unavailable_message(state: &ServerState, principal: &Principal, module: &str)
 }
 
 pub(super) fn unknown_tool_message(name: &str) -> String {
-    format!("Unknown tool: {}", escape_truncated(name))
-}
-
-fn escape_truncated(name: &str) -> String {
-    name.chars().take(tool::names::MAX_NAME_BYTES).flat_map(char::escape_debug).collect()
+    format!("Unknown tool: {}", escape_name(name))
 }

@@ -21,10 +21,11 @@ use tool::{ErrorCode, ExecutionState, Interface, Json, JsonLimits, PendingReason
 
 use super::{NodeToolRequest, optional_text, require_object};
 use crate::compat_error::CompatError;
+use crate::escape_name;
 use server_core::body::{AROUND_ARGUMENTS, read_body};
 use server_core::call_result::to_plain_result;
 use server_core::http_status::http_status;
-use server_core::pending_call;
+use server_core::pending_call::{self, PendingCall};
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
 
@@ -162,7 +163,7 @@ async fn resolve_tool(
         ));
     }
     let Some(found) = request.find_callable_tool(&name, node.as_deref()) else {
-        let message = format!("Tool '{}' not found in database", escape_truncated(&name));
+        let message = format!("Tool '{}' not found in database", escape_name(&name));
         return Ok(unresolved_response(StatusCode::NOT_FOUND, &message));
     };
     Ok(match find_endpoint(&**request.nodes, &found.nodes) {
@@ -275,19 +276,20 @@ fn execute_reply(
             )
         }
         Ok(ExecutionState::Pending(PendingReason::Approval(approval))) => {
-            let mut waits = failed_reply(pending_call::pending_message(answer.call_id, &approval));
+            let call = PendingCall { id: answer.call_id, approval: &approval };
+            let mut waits = failed_reply(pending_call::pending_message(call));
             waits.metadata.insert("approval_id".to_owned(), answer.call_id.to_string().into());
             (StatusCode::ACCEPTED, waits)
         }
         Ok(ExecutionState::Pending(_)) => {
-            let what = "the tool requests input, which this interface does not support";
-            (StatusCode::BAD_GATEWAY, failed_reply(what.to_owned()))
+            let error = pending_call::INPUT_NOT_SUPPORTED.to_owned();
+            (StatusCode::BAD_GATEWAY, failed_reply(error))
         }
         Err(CallFailure { code: ErrorCode::UnknownTool, .. }) => {
-            let name = escape_truncated(called.tool_name);
+            let name = escape_name(called.tool_name);
             let error = match called.requested_node {
                 Some(node) => {
-                    format!("Tool '{name}' not found on node '{}'", escape_truncated(node))
+                    format!("Tool '{name}' not found on node '{}'", escape_name(node))
                 }
                 None => format!("Tool '{name}' not found on any node"),
             };
@@ -324,8 +326,4 @@ fn reply_metadata(tool: &NodeTool) -> Map<String, Value> {
     // Always names the node that answered, whatever was registered.
     metadata.insert("node_id".to_owned(), tool.node_id.clone().into());
     metadata
-}
-
-fn escape_truncated(name: &str) -> String {
-    name.chars().take(tool::names::MAX_NAME_BYTES).flat_map(char::escape_debug).collect()
 }

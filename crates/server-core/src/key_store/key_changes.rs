@@ -110,7 +110,7 @@ impl KeyStore {
     }
 
     /// Applies a change notification for a key.
-    pub(super) fn apply_news(&self, id: &str, row: &VersionedValue) {
+    pub(super) fn apply_change_notification(&self, id: &str, row: &VersionedValue) {
         if row.is_removal {
             return self.apply_key_change(id, row.version, None);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tool::WallTime;
+use tool::clock::duration_millis;
 
 use super::KeyStore;
 use crate::error::ApiError;
@@ -19,7 +20,7 @@ impl KeyStore {
     /// # Errors
     /// Returns an error if the store is unavailable.
     pub async fn purge_ended(&self, now: WallTime) -> Result<usize, ApiError> {
-        let kept = u64::try_from(ENDED_KEY_RETENTION.as_millis()).unwrap_or(u64::MAX);
+        let kept = duration_millis(ENDED_KEY_RETENTION);
         let Some(until) = now.0.checked_sub(kept).map(WallTime) else { return Ok(0) };
         let ring = self.key_ring();
         let found = tokio::task::spawn_blocking(move || {

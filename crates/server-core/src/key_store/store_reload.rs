@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use identity::{Directory, KeyRecord, KeyRing, OrgRecord, PersonaSet, RoleRecord, UserRecord};
 use tokio::sync::watch;
+use tool::clock::duration_millis;
 use tool::{Clock, ErrorCode, MonotonicTime, Problem, StoreError, Version, VersionedValue};
 
 use super::key_changes::ReloadState;
@@ -162,7 +163,7 @@ impl KeyStore {
             let Some(last) = news.iter().map(|one| one.version).max() else { return Ok(()) };
             for row in &news {
                 if let Some(id) = row.key.strip_prefix(KeyRecord::STORE_PREFIX) {
-                    self.apply_news(id, row);
+                    self.apply_change_notification(id, row);
                 }
             }
             if news.iter().any(|row| is_directory_key(&row.key) && !self.is_own_write(row.version))
@@ -205,7 +206,7 @@ impl KeyStore {
     pub(crate) fn check_not_stale(&self, clock: &dyn Clock) -> Result<(), ApiError> {
         // This is on the path of every request.
         let since = self.failing_since.load(Ordering::Acquire);
-        let stale = u64::try_from(STALE_AFTER.as_millis()).unwrap_or(u64::MAX);
+        let stale = duration_millis(STALE_AFTER);
         if since == 0 || nonzero_millis(clock.monotonic_now()).saturating_sub(since) < stale {
             return Ok(());
         }
@@ -224,7 +225,7 @@ impl KeyStore {
 
 /// Milliseconds plus one, because 0 means none.
 fn nonzero_millis(at: MonotonicTime) -> u64 {
-    u64::try_from(at.0.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    duration_millis(at.0).saturating_add(1)
 }
 
 /// The directory rows as read from the store.

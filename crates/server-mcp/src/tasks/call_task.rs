@@ -11,7 +11,9 @@ use tool::call_outcome::CallStatus;
 use tool::executor::{ClientCapabilities, ClientRequestError, ClientRequester};
 use tool::{BoxFuture, Clock, Json, JsonLimits, SourceName, ToolCall, WallTime};
 
-use super::task_state::{TaskResult, TaskState, object_of, status_notification};
+use super::task_state::{
+    PendingInput, TaskIds, TaskListener, TaskResult, TaskState, object_of, status_notification,
+};
 use super::task_store::{MAX_TASK_DURATION, TASK_TTL, TaskOwner, TaskStore};
 use crate::client_capabilities;
 use crate::event_sink::EventSink;
@@ -119,7 +121,7 @@ impl CallTask {
 
     /// Removes the task from the store.
     pub(super) fn remove_from_store(&self) {
-        let call = self.lock_state().ids.as_ref().map(|(_, call)| *call);
+        let call = self.lock_state().ids.as_ref().map(|ids| ids.call);
         if let Some(call) = call {
             self.store.remove_task(call);
         }
@@ -129,13 +131,7 @@ impl CallTask {
     pub(super) fn creation_result(&self, id: &RequestId) -> EncodedResult {
         let mut members = self.lock_state().base_members();
         members.insert(0, ("resultType", Json::encode("task")));
-        let encoder = ResultEncoder {
-            era: ProtocolEra::Stateless,
-            id,
-            client_tool_name: None,
-            is_single_source: false,
-            needs_cache_hints: false,
-        };
+        let encoder = ResultEncoder::plain(ProtocolEra::Stateless, id);
         encoder.encode_result(&object_of(&members))
     }
 
@@ -158,19 +154,20 @@ impl CallTask {
         let mut state = self.lock_state();
         sink.send_notification(status_notification(&state.full_members(), id));
         if state.listeners.len() < MAX_LISTENERS {
-            state.listeners.push((Arc::downgrade(sink), id.clone()));
+            let (event_sink, subscription_id) = (Arc::downgrade(sink), id.clone());
+            state.listeners.push(TaskListener { event_sink, subscription_id });
         }
     }
 
     /// Resolves pending input requests. Responses to others are ignored.
     pub(super) fn resolve_inputs(&self, answers: Vec<(String, Json)>) {
         let open = self.change_state(|state| {
-            let request = |(key, answer)| Some((state.pending_inputs.remove(&key)?.1, answer));
-            answers.into_iter().filter_map(request).collect::<Vec<_>>()
+            let take_input = |(key, answer)| Some((state.pending_inputs.remove(&key)?, answer));
+            answers.into_iter().filter_map(take_input).collect::<Vec<_>>()
         });
-        for (question, answer) in open {
+        for (input, answer) in open {
             // The receiver is gone if the call has just ended.
-            drop(question.send(answer));
+            drop(input.response_sender.send(answer));
         }
     }
 
@@ -222,20 +219,21 @@ impl CallTask {
         if !is_allowed || !self.store.reserve_result_bytes(self, bytes) {
             return Err(ClientRequestError::Unavailable);
         }
-        let (sender, answer) = oneshot::channel();
-        let question = Json::object_from([("method", &Json::encode(method)), ("params", &params)]);
-        let request = self.change_state(|state| {
+        let (response_sender, answer) = oneshot::channel();
+        let request = Json::object_from([("method", &Json::encode(method)), ("params", &params)]);
+        let input = PendingInput { request, response_sender };
+        let key = self.change_state(|state| {
             if state.pending_inputs.len() >= MAX_PENDING_INPUTS || state.result.is_some() {
                 return None;
             }
             state.input_counter += 1;
             let key = format!("q{}", state.input_counter);
-            state.pending_inputs.insert(key.clone(), (question, sender));
+            state.pending_inputs.insert(key.clone(), input);
             Some(key)
         });
         let guard = InputRequestGuard {
             task: self,
-            key: request.ok_or(ClientRequestError::Unavailable)?,
+            key: key.ok_or(ClientRequestError::Unavailable)?,
             bytes,
         };
         self.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -292,7 +290,7 @@ impl tool::executor::TaskHandle for CallTask {
         {
             let mut state = self.lock_state();
             (state.created_at, state.updated_at) = (now.0, now.0);
-            state.ids = Some((id, call.id));
+            state.ids = Some(TaskIds { task: id, call: call.id });
             state.source = Some(call.tool_key.source.clone());
         }
         let is_stored = self.store.try_insert(call.id, me, now);

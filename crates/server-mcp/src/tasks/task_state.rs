@@ -2,11 +2,12 @@
 //! listeners.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use mcp::tasks::{TASK_NOTIFICATION, TaskStatus};
 use mcp::{RpcError, encode, sse};
 use tokio::sync::oneshot;
+use tool::clock::duration_millis;
 use tool::{CallId, Json, SourceName, WallTime};
 
 use super::task_store::TASK_TTL;
@@ -16,21 +17,43 @@ use crate::resource_subscriptions::with_subscription_id;
 /// Polling interval for clients, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 1_000;
 
+/// The ids of a call that is a task.
+#[derive(Debug, Clone)]
+pub(super) struct TaskIds {
+    /// The sealed id, as its client knows it.
+    pub(super) task: String,
+    pub(super) call: CallId,
+}
+
+/// An input request that the client has not answered.
+#[derive(Debug)]
+pub(super) struct PendingInput {
+    pub(super) request: Json,
+    pub(super) response_sender: oneshot::Sender<Json>,
+}
+
+/// A stream that receives the states of a task.
+#[derive(Debug)]
+pub(super) struct TaskListener {
+    pub(super) event_sink: Weak<EventSink>,
+    pub(super) subscription_id: Json,
+}
+
 /// Mutable state of a task.
 #[derive(Debug, Default)]
 pub(super) struct TaskState {
-    /// The task id and the call id, once the call is a task.
-    pub(super) ids: Option<(String, CallId)>,
+    /// Set once the call is a task.
+    pub(super) ids: Option<TaskIds>,
     pub(super) source: Option<SourceName>,
     pub(super) created_at: u64,
     pub(super) updated_at: u64,
     pub(super) status_message: Option<String>,
     pub(super) input_counter: u64,
-    pub(super) pending_inputs: BTreeMap<String, (Json, oneshot::Sender<Json>)>,
+    pub(super) pending_inputs: BTreeMap<String, PendingInput>,
     pub(super) result: Option<TaskResult>,
     /// Whether the client has fetched the result.
     pub(super) was_fetched: bool,
-    pub(super) listeners: Vec<(Weak<EventSink>, Json)>,
+    pub(super) listeners: Vec<TaskListener>,
 }
 
 /// Result of a task that has ended.
@@ -54,8 +77,8 @@ impl TaskState {
 
     /// The members of every message about a task.
     pub(super) fn base_members(&self) -> Vec<(&'static str, Json)> {
-        let id = self.ids.as_ref().map_or("", |(id, _)| id);
-        let ttl = u64::try_from(TASK_TTL.as_millis()).unwrap_or(u64::MAX);
+        let id = self.ids.as_ref().map_or("", |ids| ids.task.as_str());
+        let ttl = duration_millis(TASK_TTL);
         let mut members = vec![
             ("taskId", Json::encode(id)),
             ("status", Json::encode(self.task_status().as_str())),
@@ -79,8 +102,8 @@ impl TaskState {
             None if self.pending_inputs.is_empty() => {}
             None => {
                 let open = self.pending_inputs.iter();
-                let open = open.fold(Json::empty_object(), |all, (key, (request, _))| {
-                    all.with_member(key, request)
+                let open = open.fold(Json::empty_object(), |all, (key, input)| {
+                    all.with_member(key, &input.request)
                 });
                 members.push(("inputRequests", open));
             }
@@ -90,7 +113,8 @@ impl TaskState {
 
     /// Removes listeners whose streams are closed.
     pub(super) fn remove_closed_listeners(&mut self) {
-        self.listeners.retain(|(sink, _)| sink.upgrade().is_some_and(|sink| !sink.is_closed()));
+        let is_open = |sink: Arc<EventSink>| !sink.is_closed();
+        self.listeners.retain(|listener| listener.event_sink.upgrade().is_some_and(is_open));
     }
 
     /// Sends the current state to all listeners.
@@ -100,9 +124,10 @@ impl TaskState {
             return;
         }
         let message = self.full_members();
-        for (sink, id) in &self.listeners {
-            sink.upgrade()
-                .inspect(|sink| sink.send_notification(status_notification(&message, id)));
+        for TaskListener { event_sink, subscription_id } in &self.listeners {
+            if let Some(sink) = event_sink.upgrade() {
+                sink.send_notification(status_notification(&message, subscription_id));
+            }
         }
     }
 }

@@ -24,8 +24,10 @@ pub(super) const MAX_TASKS_PER_KEY: usize = 64;
 pub(super) const MAX_TASKS_PER_SOURCE: usize = 128;
 /// Maximum number of tasks in total.
 pub(super) const MAX_TASKS: usize = 1_024;
-/// Maximum bytes of stored results per root key, and in total.
-const MAX_RESULT_BYTES: (usize, usize) = (16 << 20, 64 << 20);
+/// Maximum bytes of stored results per root key.
+const MAX_RESULT_BYTES_PER_KEY: usize = 16 << 20;
+/// Maximum bytes of stored results in total.
+const MAX_RESULT_BYTES: usize = 64 << 20;
 
 /// The organization, key and endpoint that a task belongs to.
 pub(super) type TaskOwner = [Box<str>; 3];
@@ -43,18 +45,9 @@ struct TaskTable {
     closed: bool,
 }
 
-fn task_owner(caller: EndpointCaller<'_>) -> TaskOwner {
-    [caller.principal.org().as_str(), caller.principal.key_id(), caller.endpoint.binding_key()]
-        .map(Into::into)
-}
-
 /// The root key whose limits apply to the caller's tasks.
 fn root_key_of(caller: EndpointCaller<'_>) -> Box<str> {
     format!("{}/{}", caller.principal.org().as_str(), caller.principal.limit_key_id()).into()
-}
-
-fn owner_binding(owner: &TaskOwner) -> [&str; 3] {
-    owner.each_ref().map(|part| &**part)
 }
 
 impl TaskStore {
@@ -67,12 +60,13 @@ impl TaskStore {
 
     /// Creates a task for a call that may detach.
     pub(crate) fn reserve_task(&self, request: &RequestContext<'_>) -> Arc<CallTask> {
-        let clock = Arc::clone(&request.caller.state.components.clock);
+        let caller = request.caller;
+        let owner = caller.endpoint.owner_binding(caller.principal).map(Into::into);
         CallTask::new(
             self.clone(),
-            (task_owner(request.caller), root_key_of(request.caller)),
+            (owner, root_key_of(caller)),
             request.client_capabilities(),
-            clock,
+            Arc::clone(&caller.state.components.clock),
         )
     }
 
@@ -82,12 +76,14 @@ impl TaskStore {
 
     /// Encrypts the task id of a call; `None` if no randomness is available.
     pub(super) fn seal_task_id(&self, owner: &TaskOwner, call: CallId) -> Option<String> {
-        self.sealing_key.seal_bytes(&owner_binding(owner), call.0.as_bytes())
+        let binding = owner.each_ref().map(|part| &**part);
+        self.sealing_key.seal_bytes(&binding, call.0.as_bytes())
     }
 
     /// Finds the task of an id that was issued to this caller at this endpoint.
     pub(crate) fn find_task(&self, caller: EndpointCaller<'_>, id: &str) -> Option<Arc<CallTask>> {
-        let plain = self.sealing_key.open_sealed(&owner_binding(&task_owner(caller)), id)?;
+        let binding = caller.endpoint.owner_binding(caller.principal);
+        let plain = self.sealing_key.open_sealed(&binding, id)?;
         let call = CallId(Uuid::from_slice(&plain).ok()?);
         let now = caller.state.components.clock.wall_now();
         let mut all = self.lock_table();
@@ -120,9 +116,9 @@ impl TaskStore {
             tasks.map(|task| task.stored_bytes()).sum()
         };
         all.evict_fetched_until(task, |all, mine| {
-            sum(&mut all.tasks_of_owner(mine)) + bytes <= MAX_RESULT_BYTES.0
+            sum(&mut all.tasks_of_owner(mine)) + bytes <= MAX_RESULT_BYTES_PER_KEY
         }) && all.evict_fetched_until(task, |all, _| {
-            sum(&mut all.tasks.values()) + bytes <= MAX_RESULT_BYTES.1
+            sum(&mut all.tasks.values()) + bytes <= MAX_RESULT_BYTES
         })
     }
 

@@ -11,7 +11,7 @@ use tool::{CallId, ErrorCode, ExecutionState, Json};
 
 use server_core::call_result::to_plain_result;
 use server_core::error::ApiError;
-use server_core::pending_call;
+use server_core::pending_call::{self, PendingCall};
 
 /// The result of a call.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,7 +77,7 @@ impl PendingApprovalReply {
     fn from_approval(id: CallId, approval: ApprovalRequest) -> Self {
         let fix = format!(
             "have it approved {}; then `POST /v1/calls/{id}/resume?wait=30s` returns the result",
-            pending_call::how_to_approve(id, &approval)
+            pending_call::approval_instructions(PendingCall { id, approval: &approval })
         );
         let ApprovalRequest {
             reason,
@@ -107,11 +107,9 @@ pub(super) fn call_response(
         // The request declared no client capabilities, so an upstream that requests input is at
         // fault.
         ExecutionState::Pending(_) => {
-            let told = "the tool requests input, which this interface does not support";
-            return Err(ApiError::from_failure(
-                call_id,
-                CallFailure::new(ErrorCode::UpstreamFailed, told),
-            ));
+            let message = pending_call::INPUT_NOT_SUPPORTED;
+            let failure = CallFailure::new(ErrorCode::UpstreamFailed, message);
+            return Err(ApiError::from_failure(call_id, failure));
         }
     };
     let is_error = outcome.is_error;

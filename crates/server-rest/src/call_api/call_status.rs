@@ -8,9 +8,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tool::call_outcome::CallStatus;
 use tool::ledger::{ApprovalStep, ApprovalStepRecord, LedgerRecord, RecordKind, derive_status};
-use tool::{CallId, ErrorCode, ExecutionState, IntentRecord, Json, OutcomeRecord, RefusalRecord};
-use uuid::Uuid;
+use tool::{
+    CallId, Caller, ErrorCode, ExecutionState, IntentRecord, Json, Org, OutcomeRecord,
+    RefusalRecord,
+};
 
+use super::{parse_call_id, unknown_id};
 use server_core::call_result::to_plain_result;
 use server_core::error::ApiError;
 use server_core::server_state::ServerState;
@@ -48,22 +51,19 @@ pub(super) async fn show_call(
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Result<Reply<CallStatusReply>, ApiError> {
-    let missing = || ApiError::new(ErrorCode::NotFound, format!("no call `{}`", id.escape_debug()));
-    let call = id.parse::<Uuid>().map(CallId).map_err(|_| missing())?;
+    let missing = || unknown_id(&id, "call");
+    let call = parse_call_id(&id, "call")?;
     // Checked before the records are read, so that a call that ends meanwhile is found with its
     // outcome.
     let is_running = server_state.components.records.is_running(call);
     let records = server_state.components.records.list_for_call(call).await?;
     let status = derive_status(&records, is_running).ok_or_else(missing)?;
-    let state = from_records(call, status, records);
+    let history = from_records(call, status, records);
     // A call of another caller is reported as not found.
-    let own = state.caller.as_ref().is_some_and(|caller| caller.0 == *principal.org())
-        && (principal.has_right(Right::RecordsRead)
-            || state.caller.as_ref().is_some_and(|caller| caller.1 == principal.subject()));
-    if !own {
+    if !history.caller.is_some_and(|caller| caller.is_visible_to(&principal)) {
         return Err(missing());
     }
-    Ok(Reply(state.reply.with_pending_call(&server_state, &principal).await))
+    Ok(Reply(history.reply.with_pending_call(&server_state, &principal).await))
 }
 
 impl CallStatusReply {
@@ -88,8 +88,27 @@ impl CallStatusReply {
     }
 }
 
+/// The caller of a recorded call.
+struct RecordedCaller {
+    org: Org,
+    subject: String,
+}
+
+impl RecordedCaller {
+    fn is_visible_to(&self, principal: &Principal) -> bool {
+        self.org == *principal.org()
+            && (principal.has_right(Right::RecordsRead) || self.subject == principal.subject())
+    }
+}
+
+impl From<Caller> for RecordedCaller {
+    fn from(Caller { org, subject, .. }: Caller) -> Self {
+        Self { org, subject }
+    }
+}
+
 struct CallHistory {
-    caller: Option<(tool::Org, String)>,
+    caller: Option<RecordedCaller>,
     reply: CallStatusReply,
 }
 
@@ -114,7 +133,7 @@ fn from_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>)
                 shown.tool = Some(intent.tool_key.name.to_string());
                 shown.source = Some(intent.tool_key.source.to_string());
                 shown.started = Some(intent.recorded_at.to_string());
-                caller = Some((intent.caller.org, intent.caller.subject));
+                caller = Some(intent.caller.into());
             }
             RecordKind::Outcome => {
                 let Ok(end) = record.body.decode::<OutcomeRecord>() else { continue };
@@ -126,7 +145,7 @@ fn from_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>)
                 shown.code = Some(refusal.code);
                 shown.tool = Some(refusal.tool_name);
                 shown.started = Some(refusal.recorded_at.to_string());
-                caller = Some((refusal.caller.org, refusal.caller.subject));
+                caller = Some(refusal.caller.into());
             }
             RecordKind::ApprovalStep => {
                 let Ok(waited) = record.body.decode::<ApprovalStepRecord>() else { continue };
@@ -135,7 +154,7 @@ fn from_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>)
                 }
                 shown.tool = Some(waited.tool_key.name.to_string());
                 shown.source = Some(waited.tool_key.source.to_string());
-                caller = Some((waited.caller.org, waited.caller.subject));
+                caller = Some(waited.caller.into());
             }
             RecordKind::Checkpoint
             | RecordKind::Tombstone

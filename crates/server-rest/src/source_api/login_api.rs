@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tool::source::ConsentFlow;
 use tool::{ErrorCode, Problem, Source, SourceName};
 
-use super::{ApiRoute, no_such_source, parse_visible_source};
+use super::{ApiRoute, no_such_source, parse_visible_source, require_right};
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::server_state::ServerState;
@@ -92,9 +92,7 @@ struct LoginTarget {
 impl LoginTarget {
     /// Resolves the requested source and checks the caller's rights.
     fn resolve(state: &ServerState, principal: &Principal, name: &str) -> Result<Self, ApiError> {
-        if !principal.has_right(Right::SourcesRefresh) {
-            return Err(ApiError::missing_right(Right::SourcesRefresh));
-        }
+        require_right(principal, Right::SourcesRefresh)?;
         if principal.is_agent() {
             let message = "an agent's key cannot give consent";
             return Err(

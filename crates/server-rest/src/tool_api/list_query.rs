@@ -13,6 +13,8 @@ use server_core::server_state::ServerState;
 use server_core::tool_lists::{self, MAX_PAGE_TOOLS, NameStyle, ToolPage};
 use tool::ErrorCode;
 
+use crate::page_query::check_limit;
+
 /// Maximum number of names in `allowed_tools`.
 const MAX_ALLOWED_TOOLS: usize = 1_000;
 
@@ -146,13 +148,7 @@ impl ToolListQuery {
         state: &ServerState,
         view: &'a CatalogView,
     ) -> Result<ToolPage<'a>, ApiError> {
-        let limit = self.limit.unwrap_or(MAX_PAGE_TOOLS);
-        if limit == 0 || limit > MAX_PAGE_TOOLS {
-            return Err(ApiError::new(
-                ErrorCode::InvalidRequest,
-                format!("`limit` must be from 1 to {MAX_PAGE_TOOLS}"),
-            ));
-        }
+        let limit = check_limit(self.limit, MAX_PAGE_TOOLS, MAX_PAGE_TOOLS)?;
         let (allowed, source) = (self.allowed_names(state, view)?, self.source.as_deref());
         let matches = |entry: &CatalogEntry| {
             allowed.as_ref().is_none_or(|allowed| allowed.contains(entry.name.as_str()))

@@ -40,7 +40,7 @@ pub(crate) async fn connect_grpc(
     let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
     let (doors, ending, tasks) = (server.state.clone(), stop.clone(), TaskTracker::new());
     drop(tasks.spawn(async move {
-        serve_grpc(&doors, listener, None, (&ConnectionWorkers::on_current_runtime(), ending))
+        serve_grpc(&doors, listener, None, &ConnectionWorkers::on_current_runtime(), ending)
             .await
             .unwrap();
     }));
@@ -203,7 +203,7 @@ async fn who_has_no_key_is_answered_before_a_message_comes() {
     let (address, stop) = (listener.local_addr().unwrap(), server.stop.child_token());
     let doors = server.state.clone();
     drop(TaskTracker::new().spawn(async move {
-        serve_grpc(&doors, listener, None, (&ConnectionWorkers::on_current_runtime(), stop))
+        serve_grpc(&doors, listener, None, &ConnectionWorkers::on_current_runtime(), stop)
             .await
             .unwrap();
     }));

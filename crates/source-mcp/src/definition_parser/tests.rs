@@ -112,7 +112,7 @@ fn annotations_loosen_by_the_operators_word_alone_and_tighten_always() {
     let traits = super::parse_tool(&source(), &marks, (0, &raw(text))).unwrap().item.traits;
     assert_eq!((traits.effects, traits.is_destructive), (SideEffects::read_only(), false));
     let marks =
-        TraitOverrides { destructive: Some(ToolSelection::None), ..TraitOverrides::default() };
+        TraitOverrides { destructive: Some(ToolSelection::NONE), ..TraitOverrides::default() };
     let traits = super::parse_tool(&source(), &marks, (0, &raw(text))).unwrap().item.traits;
     assert_eq!((traits.effects, traits.is_destructive), (SideEffects::Unknown, false));
 }

@@ -35,7 +35,8 @@ impl PostResponse {
     pub(super) async fn from_response(
         endpoint: &StreamableHttpTransport,
         response: EgressResponse,
-        (id, is_negotiation): (i64, bool),
+        id: i64,
+        is_negotiation: bool,
     ) -> Result<Self, HttpRequestError> {
         let session = response.headers().get(SESSION_ID_HEADER).cloned();
         let status = response.status();

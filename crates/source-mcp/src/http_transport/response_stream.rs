@@ -9,12 +9,12 @@ use ::mcp::{ProtocolEra, RequestId, RpcError, RpcMessage, RpcRequest, RpcRespons
 use bytes::Bytes;
 use egress::EgressBody;
 use futures_util::FutureExt as _;
-use http::HeaderValue;
 use tokio::time::{sleep, timeout};
 use tool::{Json, JsonLimits};
 
-use super::{StreamableHttpTransport, response_body};
-use crate::connection::{DeliveryError, McpConnection, Transport};
+use super::response_body;
+use super::sse_state::SseState;
+use crate::connection::{DeliveryError, McpConnection};
 use crate::delivery_errors::HttpRequestError;
 use crate::in_flight_request::{InvalidResult, RequestEvent, unsupported_method_error};
 use crate::input_requests::is_forwarded;
@@ -36,8 +36,7 @@ pub(super) struct ResponseStream {
     body: Option<EgressBody>,
     decoder: sse::SseDecoder,
     max_message_bytes: usize,
-    last_event_id: Option<HeaderValue>,
-    retry_delay: Option<Duration>,
+    state: SseState,
     resume_count: u32,
     request_count: usize,
     /// Request of the server that Toolkeep itself must answer, until it has.
@@ -52,8 +51,7 @@ impl ResponseStream {
             body: Some(body),
             decoder: sse::SseDecoder::new(max_bytes),
             max_message_bytes: max_bytes,
-            last_event_id: None,
-            retry_delay: None,
+            state: SseState::default(),
             resume_count: 0,
             request_count: 0,
             unanswered_request: None,
@@ -105,17 +103,7 @@ impl ResponseStream {
         link: &Arc<McpConnection>,
         id: i64,
     ) -> Result<Option<RequestEvent>, DeliveryError> {
-        if let Some(event_id) = event.id {
-            self.last_event_id = HeaderValue::from_str(&event_id).ok().filter(|at| !at.is_empty());
-        }
-        if let Some(pause) = event.retry_ms {
-            self.retry_delay =
-                Some(Duration::from_millis(pause).clamp(RESUME_DELAY.0, RESUME_DELAY.1));
-        }
-        let is_message = matches!(event.event_type.as_deref(), None | Some("" | "message"));
-        let Some(data) = event.data.filter(|data| is_message && !data.trim().is_empty()) else {
-            return Ok(None);
-        };
+        let Some(data) = self.state.accept_event(event) else { return Ok(None) };
         let limits = JsonLimits { max_bytes: self.max_message_bytes, ..JsonLimits::DOCUMENT };
         let data = Bytes::from(data);
         match RpcMessage::parse(data.clone(), limits) {
@@ -179,17 +167,18 @@ impl ResponseStream {
     /// Resumes a stream that broke off, if the server gave its events ids.
     async fn resume_stream(&mut self, link: &McpConnection) -> Result<(), DeliveryError> {
         self.body = None;
-        let Transport::Http(endpoint) = &link.transport else {
-            return Err(DeliveryError::ConnectionLost);
-        };
+        let endpoint = link.http_transport().ok_or(DeliveryError::ConnectionLost)?;
         loop {
-            let last = self.last_event_id.clone().filter(|_| link.era() == ProtocolEra::Handshake);
+            let last = self.state.last_event_id.clone();
+            let last = last.filter(|_| link.era() == ProtocolEra::Handshake);
             let Some(last) = last.filter(|_| self.resume_count < MAX_RESUMES) else {
                 return Err(DeliveryError::ConnectionLost);
             };
             let doubled = RESUME_DELAY.0.saturating_mul(1 << self.resume_count);
             self.resume_count += 1;
-            sleep(self.retry_delay.unwrap_or(doubled)).await;
+            let wanted = self.state.retry_delay;
+            sleep(wanted.map_or(doubled, |delay| delay.clamp(RESUME_DELAY.0, RESUME_DELAY.1)))
+                .await;
             // A connection failure is not final; a refusal is.
             let Ok(response) = endpoint.open_stream(&endpoint.current_session(), Some(&last)).await
             else {
@@ -210,7 +199,7 @@ impl ResponseStream {
     /// Reads to the end, so that the connection can be reused. Mostly the end has already arrived.
     async fn drain_to_end(&mut self, link: &McpConnection) {
         let Some(mut body) = self.body.take() else { return };
-        let Transport::Http(endpoint) = &link.transport else { return };
+        let Some(endpoint) = link.http_transport() else { return };
         let mut to_end =
             Box::pin(async move { while let Ok(Some(_)) = body.next_chunk().await {} });
         if to_end.as_mut().now_or_never().is_some() {
@@ -249,12 +238,4 @@ pub(super) async fn answer_request(
     };
     let id: &RequestId = &request.id;
     connection.respond_to_server(id, &answer).await
-}
-
-/// Returns the HTTP transport of a connection, if it has one.
-pub(super) fn http_transport(connection: &McpConnection) -> Option<&StreamableHttpTransport> {
-    match &connection.transport {
-        Transport::Http(endpoint) => Some(endpoint),
-        Transport::Pipe(_) => None,
-    }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use ::mcp::sse;
 use ::mcp::{RpcMessage, RpcNotification, RpcRequest, error_codes};
 use egress::EgressBody;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use tokio::time::{Instant, sleep};
 use tool::JsonLimits;
 
 use super::response_body;
-use super::response_stream::{answer_request, http_transport};
+use super::response_stream::answer_request;
+use super::sse_state::SseState;
 use crate::connection::{DeliveryError, McpConnection};
 use crate::in_flight_request::{RequestEvent, unattributed_request_error};
 use crate::input_requests::is_forwarded;
@@ -30,17 +31,18 @@ pub(crate) async fn run_server_stream(connection: Arc<McpConnection>) {
 }
 
 async fn reconnect_loop(link: &Arc<McpConnection>) {
-    let Some(endpoint) = http_transport(link) else { return };
+    let Some(endpoint) = link.http_transport() else { return };
     let (mut wait, mut generation) = (RECONNECT_BACKOFF.0, endpoint.current_session().generation);
-    let mut reader = ServerStreamReader { last_event_id: None, retry_delay: None };
+    let mut reader = ServerStreamReader { state: SseState::default() };
     loop {
         let since = Instant::now();
         let seat = endpoint.current_session();
         if seat.generation != generation {
             // Event ids are valid in one session only.
-            (generation, reader.last_event_id) = (seat.generation, None);
+            (generation, reader.state.last_event_id) = (seat.generation, None);
         }
-        if let Ok(response) = endpoint.open_stream(&seat, reader.last_event_id.as_ref()).await {
+        if let Ok(response) = endpoint.open_stream(&seat, reader.state.last_event_id.as_ref()).await
+        {
             let status = response.status();
             let streams = status.is_success()
                 && response_body::content_kind(&response)
@@ -59,8 +61,8 @@ async fn reconnect_loop(link: &Arc<McpConnection>) {
             }
         }
         wait = if since.elapsed() > RECONNECT_BACKOFF.1 { RECONNECT_BACKOFF.0 } else { wait };
-        sleep(reader.retry_delay.unwrap_or(wait).clamp(RECONNECT_BACKOFF.0, RECONNECT_BACKOFF.1))
-            .await;
+        let delay = reader.state.retry_delay.unwrap_or(wait);
+        sleep(delay.clamp(RECONNECT_BACKOFF.0, RECONNECT_BACKOFF.1)).await;
         wait = wait.saturating_mul(2).min(RECONNECT_BACKOFF.1);
     }
 }
@@ -107,8 +109,7 @@ fn is_retryable(status: StatusCode) -> bool {
 }
 
 struct ServerStreamReader {
-    last_event_id: Option<HeaderValue>,
-    retry_delay: Option<Duration>,
+    state: SseState,
 }
 
 impl ServerStreamReader {
@@ -132,16 +133,7 @@ impl ServerStreamReader {
         link: &Arc<McpConnection>,
         most: usize,
     ) -> Option<()> {
-        if let Some(id) = event.id {
-            self.last_event_id = HeaderValue::from_str(&id).ok().filter(|id| !id.is_empty());
-        }
-        if let Some(pause) = event.retry_ms {
-            self.retry_delay = Some(Duration::from_millis(pause));
-        }
-        let ours = matches!(event.event_type.as_deref(), None | Some("" | "message"));
-        let Some(data) = event.data.filter(|data| ours && !data.trim().is_empty()) else {
-            return Some(());
-        };
+        let Some(data) = self.state.accept_event(event) else { return Some(()) };
         match RpcMessage::parse(
             data.clone(),
             JsonLimits { max_bytes: most, ..JsonLimits::DOCUMENT },

@@ -34,7 +34,8 @@ impl HttpSession {
     fn new(
         http: &HttpEndpoint,
         headers: HeaderMap,
-        (has_session_id, number): (bool, u64),
+        has_session_id: bool,
+        generation: u64,
     ) -> Arc<Self> {
         let HttpEndpoint { egress, class, uri, .. } = http;
         let mut with_type = headers.clone();
@@ -47,7 +48,7 @@ impl HttpSession {
             post_template: posts,
             bodyless_template: others,
             has_session_id,
-            generation: number,
+            generation,
         })
     }
 }
@@ -80,7 +81,7 @@ impl StreamableHttpTransport {
                 HeaderValue::from_static(ProtocolVersion::LATEST.as_str()),
             );
         }
-        let bare = HttpSession::new(&http, headers, (false, 0));
+        let bare = HttpSession::new(&http, headers, false, 0);
         Self {
             endpoint: http,
             max_message_bytes: max_bytes,
@@ -101,21 +102,23 @@ impl StreamableHttpTransport {
     pub(crate) fn begin_session(&self, version: ProtocolVersion, session: Option<HeaderValue>) {
         let mut headers = self.initial_session.headers.clone();
         headers.insert(PROTOCOL_VERSION_HEADER, HeaderValue::from_static(version.as_str()));
-        let named = session.is_some();
+        let has_session_id = session.is_some();
         if let Some(session) = session {
             headers.insert(SESSION_ID_HEADER, session);
         }
-        let number = *self.session_generation.borrow() + 1;
-        let seat = HttpSession::new(&self.endpoint, headers, (named, number));
+        let generation = *self.session_generation.borrow() + 1;
+        let seat = HttpSession::new(&self.endpoint, headers, has_session_id, generation);
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = seat;
-        self.session_generation.send_replace(number);
+        self.session_generation.send_replace(generation);
     }
 
     /// Sends a request and resolves with the head of its response.
     pub(crate) async fn post_request(
         &self,
-        (connection, id): (&Arc<McpConnection>, i64),
-        (text, headers): (Bytes, Vec<HeaderPair>),
+        connection: &Arc<McpConnection>,
+        id: i64,
+        text: Bytes,
+        headers: Vec<HeaderPair>,
         is_negotiation: bool,
     ) -> Result<PostResponse, DeliveryError> {
         let mut is_retry = false;
@@ -136,7 +139,7 @@ impl StreamableHttpTransport {
                 continue;
             }
             let is_bad_request = response.status() == StatusCode::BAD_REQUEST;
-            let answer = PostResponse::from_response(self, response, (id, is_negotiation)).await;
+            let answer = PostResponse::from_response(self, response, id, is_negotiation).await;
             let answer = answer.map_err(DeliveryError::Http)?;
             if is_bad_request && seat.has_session_id && answer.is_session_lost() {
                 // Only the error text reports it, and the server may have executed the call. So

@@ -12,6 +12,7 @@ use crate::dual_era::StartedServer;
 use crate::list_subscription::run_list_subscription;
 use crate::pipe_connector::ConnectionError;
 use crate::restart_backoff::{EXIT_WINDOW, MAX_DELAY, MAX_EXITS, RestartBackoff, RestartDecision};
+use crate::start_monitoring::LastExit;
 
 /// Minimum interval between reports of list changes.
 const LIST_CHANGE_INTERVAL: Duration = Duration::from_millis(500);
@@ -104,7 +105,7 @@ impl ServerSupervisor {
         tracing::debug!(source = %self.name, ends = exit_count, fault = %fault.message, "an MCP server failed");
         if !fault.needs_login() {
             *self.last_exit.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some((fault.clone(), exit_count));
+                Some(LastExit { error: fault.clone(), count: exit_count });
         }
         let wait = match (decision, &self.connector) {
             (RestartDecision::RetryAfter(wait), ServerConnector::Pipes(_)) => Some(wait),

@@ -22,6 +22,15 @@ const MAX_STATE_BYTES: usize = 256 << 10;
 /// Maximum input requests of one result.
 const MAX_INPUT_REQUESTS: usize = 64;
 
+/// Request of a server for input.
+#[derive(Debug)]
+pub(super) struct InputRequest {
+    /// Name under which the server expects the answer.
+    pub(super) key: String,
+    pub(super) method: String,
+    pub(super) params: Option<Json>,
+}
+
 /// State with which a pending call resumes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ResumeState<'a> {
@@ -150,11 +159,10 @@ impl UpstreamCall<'_> {
             let answers = Some(self.request_all_inputs(client, questions).await?);
             return Ok(RoundOutcome::Retry { input_responses: answers, request_state: state });
         }
-        if let Some((_, method, _)) = questions
-            .iter()
-            .find(|(_, method, _)| !client_supports(self.ctx.client_capabilities, method))
+        if let Some(unsupported) =
+            questions.iter().find(|it| !client_supports(self.ctx.client_capabilities, &it.method))
         {
-            return Err(self.missing_capability(method));
+            return Err(self.missing_capability(&unsupported.method));
         }
         let resume = ResumeState::RequestState(state).encode_state();
         Ok(RoundOutcome::Finish(ExecutionState::Pending(PendingReason::Input {
@@ -163,11 +171,11 @@ impl UpstreamCall<'_> {
         })))
     }
 
-    /// Parses key, method and params of each input request.
+    /// Parses input requests.
     pub(super) fn parse_input_requests(
         &self,
         requests: &Json,
-    ) -> Result<Vec<(String, String, Option<Json>)>, ExecuteError> {
+    ) -> Result<Vec<InputRequest>, ExecuteError> {
         let members = requests.members();
         if members.len() > MAX_INPUT_REQUESTS {
             return Err(self
@@ -177,7 +185,7 @@ impl UpstreamCall<'_> {
             let [method, params] = request.pick(["method", "params"]);
             let method = method.and_then(|method| method.decode::<String>().ok());
             if let Some(method) = method.filter(|method| is_forwarded(method)) {
-                return Ok((key, method, params));
+                return Ok(InputRequest { key, method, params });
             }
             let key = escape_and_truncate(&key, 60);
             Err(self.invalid_answer_error(&format!(
@@ -191,10 +199,10 @@ impl UpstreamCall<'_> {
     async fn request_all_inputs(
         &self,
         client: &dyn ClientRequester,
-        questions: Vec<(String, String, Option<Json>)>,
+        questions: Vec<InputRequest>,
     ) -> Result<Json, ExecuteError> {
         let mut answers = Json::empty_object();
-        for (key, method, params) in questions {
+        for InputRequest { key, method, params } in questions {
             let answer = self.request_one_input(client, &method, params.as_ref()).await?;
             answers = answers.with_member(&key, &answer);
         }

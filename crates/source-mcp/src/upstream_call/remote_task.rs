@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::mcp::RpcError;
 use ::mcp::tasks;
 use tokio::time::timeout;
 use tool::Json;
 use tool::executor::ClientCapabilities;
 
 use crate::connection::{DeliveryError, McpConnection};
+use crate::in_flight_request::RpcOutcome;
 use crate::input_requests::forwarded_capabilities;
 use crate::outgoing_request::OutgoingRequest;
 
@@ -58,7 +58,7 @@ impl RemoteTask {
         &self,
         method: &str,
         params: &Json,
-    ) -> Result<Result<Json, RpcError>, DeliveryError> {
+    ) -> Result<RpcOutcome, DeliveryError> {
         let request = self.build_request(method, params);
         timeout(TASK_REQUEST_TIMEOUT, self.connection.send_request(&request))
             .await

@@ -131,8 +131,8 @@ impl<'a> UpstreamCall<'a> {
                 RequestEvent::Response(Err(error)) => {
                     return Err(self.server_error(&request, error));
                 }
-                RequestEvent::InvalidResponse(spoiled) => {
-                    return Err(self.rpc_error(spoiled.into()));
+                RequestEvent::InvalidResponse(invalid) => {
+                    return Err(self.rpc_error(invalid.into_error()));
                 }
                 RequestEvent::Progress(params) => self.forward_progress(&params),
                 RequestEvent::Notification(notice) => {

@@ -12,9 +12,10 @@ use tokio::time::sleep;
 use tool::{BoxFuture, ErrorCode, ExecuteError, ExecutionState, Json, PendingReason};
 
 use super::UpstreamCall;
-use super::input_rounds::ResumeState;
+use super::input_rounds::{InputRequest, ResumeState};
 use super::remote_task::RemoteTask;
-use crate::connection::{McpConnection, Transport};
+use crate::connection::McpConnection;
+use crate::in_flight_request::RpcOutcome;
 use crate::input_requests::client_supports;
 use tool::display_text::escape_and_truncate;
 
@@ -169,7 +170,8 @@ impl UpstreamCall<'_> {
     async fn fetch_task(&self, remote: &mut RemoteTask) -> Result<Json, ExecuteError> {
         let mut missed_polls = 0;
         loop {
-            let why = match remote.call_method("tasks/get", &remote.id_params).await {
+            let outcome = remote.call_method("tasks/get", &remote.id_params).await;
+            let why = match outcome.map(RpcOutcome::into_result) {
                 Ok(Ok(result)) => return Ok(result),
                 Ok(Err(error)) if error.code != error_codes::INTERNAL_ERROR => {
                     remote.needs_cancel = false;
@@ -179,7 +181,7 @@ impl UpstreamCall<'_> {
                 Err(why) => mark_maybe_sent(self.delivery_error(why)),
             };
             missed_polls += 1;
-            let is_http = matches!(remote.connection.transport, Transport::Http(_));
+            let is_http = remote.connection.http_transport().is_some();
             if missed_polls >= MAX_MISSED_POLLS || !is_http {
                 return Err(why);
             }
@@ -211,22 +213,22 @@ impl UpstreamCall<'_> {
         let requests = task_state.and_then(|state| state.get("inputRequests"));
         let Some(requests) = requests else { return Ok(None) };
         let mut new = self.parse_input_requests(&requests)?;
-        new.retain(|(key, ..)| requested_keys.insert(key.clone()));
+        new.retain(|request| requested_keys.insert(request.key.clone()));
         if requested_keys.len() > MAX_INPUT_REQUESTS {
             let why = format!("more than {MAX_INPUT_REQUESTS} input requests");
             return Err(self.invalid_answer_error(&why));
         }
         let Some(client) = self.input_channel() else {
-            let is_unsupported = |(_, method, _): &&(String, String, Option<Json>)| {
-                !client_supports(self.ctx.client_capabilities, method)
+            let is_unsupported = |request: &&InputRequest| {
+                !client_supports(self.ctx.client_capabilities, &request.method)
             };
             return match new.iter().find(is_unsupported) {
-                Some((_, method, _)) => Err(self.missing_capability(method)),
+                Some(unsupported) => Err(self.missing_capability(&unsupported.method)),
                 None if new.is_empty() => Ok(None),
                 None => Ok(Some(requests)),
             };
         };
-        input_requests.extend(new.into_iter().map(|(key, method, params)| {
+        input_requests.extend(new.into_iter().map(|InputRequest { key, method, params }| {
             let answer =
                 async move { self.request_one_input(client, &method, params.as_ref()).await };
             let answer: BoxFuture<'b, _> = Box::pin(answer);
@@ -243,7 +245,7 @@ impl UpstreamCall<'_> {
         let params = remote.id_params.with_member("inputResponses", answers);
         let answer = remote.call_method("tasks/update", &params).await;
         let answer = answer.map_err(|why| mark_maybe_sent(self.delivery_error(why)))?;
-        answer.map(drop).map_err(|error| self.rpc_error(error))
+        answer.into_result().map(drop).map_err(|error| self.rpc_error(error))
     }
 }
 

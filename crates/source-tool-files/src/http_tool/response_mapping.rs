@@ -18,7 +18,15 @@ const MAX_PATH_BYTES: usize = 1_024;
 /// Mapping of responses to values.
 #[derive(Debug)]
 pub(super) struct ResponseMapping {
-    response_path: Option<(String, JsonPath)>,
+    response_path: Option<ResponsePath>,
+}
+
+/// Path that selects a part of a response.
+#[derive(Debug)]
+struct ResponsePath {
+    /// The path as written, for messages.
+    text: String,
+    path: JsonPath,
 }
 
 /// Returns the media type of a response without parameters.
@@ -40,7 +48,7 @@ impl ResponseMapping {
         }
         let path = JsonPath::parse(&text)
             .map_err(|error| EntryError::new(format!("`response_path`: {error}")).with_help(fix))?;
-        Ok(Self { response_path: Some((text, path)) })
+        Ok(Self { response_path: Some(ResponsePath { text, path }) })
     }
 
     /// Returns the value for the caller, or the error text.
@@ -76,7 +84,7 @@ impl ResponseMapping {
     }
 
     fn select_part(&self, json: Json) -> std::result::Result<Json, String> {
-        let Some((text, path)) = &self.response_path else { return Ok(json) };
+        let Some(ResponsePath { text, path }) = &self.response_path else { return Ok(json) };
         let value = json.to_value();
         let found: Vec<&Value> = path.query(&value).all();
         match found.as_slice() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tool::Json;
 use url::form_urlencoded;
 
-use crate::field_reader::{EntryError, EntryResult};
+use crate::field_reader::{EntryError, EntryResult, escape_word};
 
 /// Maximum parameters of one URL.
 const MAX_PARAMETERS: usize = 16;
@@ -14,10 +14,17 @@ const MAX_PARAMETERS: usize = 16;
 /// URL split at its parameters.
 #[derive(Debug)]
 pub(super) struct UrlTemplate {
-    /// Literals, each with the parameter that follows; the last one has none.
-    segments: Vec<(String, Option<String>)>,
+    segments: Vec<UrlSegment>,
     /// URL with `x` for each parameter, to be validated before any call.
     sample_url: String,
+}
+
+/// Part of a URL template.
+#[derive(Debug)]
+struct UrlSegment {
+    literal: String,
+    /// Parameter that follows the literal; the last segment has none.
+    parameter: Option<String>,
 }
 
 /// Returns the names of a schema's parameters.
@@ -30,7 +37,7 @@ impl UrlTemplate {
     /// Parses a template. Parameters must follow the host and must be required.
     pub(super) fn parse_template(url: &str, input_schema: &Json) -> EntryResult<Self> {
         let template_error = |why: String| EntryError::new(format!("`url`: {why}"));
-        let (mut parts, mut base, mut rest) = (Vec::new(), String::new(), url);
+        let (mut segments, mut base, mut rest) = (Vec::new(), String::new(), url);
         while let Some((text, remainder)) = rest.split_once('{') {
             let (name, after) = remainder.split_once('}').ok_or_else(|| {
                 template_error("a `{` is not closed".to_owned())
@@ -54,19 +61,20 @@ impl UrlTemplate {
                 ));
             }
             base.push('x');
-            parts.push((text.to_owned(), Some(name.to_owned())));
+            segments
+                .push(UrlSegment { literal: text.to_owned(), parameter: Some(name.to_owned()) });
             rest = after;
         }
         base.push_str(rest);
-        parts.push((rest.to_owned(), None));
-        if parts.len() > MAX_PARAMETERS {
+        segments.push(UrlSegment { literal: rest.to_owned(), parameter: None });
+        if segments.len() > MAX_PARAMETERS {
             return Err(template_error(format!("more than {MAX_PARAMETERS} placeholders")));
         }
         let required: Vec<String> =
             input_schema.get("required").and_then(|names| names.decode().ok()).unwrap_or_default();
         let names = parameter_names(input_schema);
-        for name in parts.iter().filter_map(|(_, name)| name.as_ref()) {
-            let escaped_name = name.chars().take(64).collect::<String>().escape_debug().to_string();
+        for name in segments.iter().filter_map(|segment| segment.parameter.as_ref()) {
+            let escaped_name = escape_word(name);
             if !names.contains(name) {
                 return Err(template_error(format!("`{{{escaped_name}}}` is not a parameter"))
                     .with_help("use the names in `parameters.properties`"));
@@ -76,7 +84,7 @@ impl UrlTemplate {
                     .with_help(format!("add `{escaped_name}` to `parameters.required`")));
             }
         }
-        Ok(Self { segments: parts, sample_url: base })
+        Ok(Self { segments, sample_url: base })
     }
 
     pub(super) fn sample_url(&self) -> &str {
@@ -85,7 +93,7 @@ impl UrlTemplate {
 
     /// Returns whether the template contains this parameter.
     pub(super) fn has_parameter(&self, name: &str) -> bool {
-        self.segments.iter().any(|(_, own)| own.as_deref() == Some(name))
+        self.segments.iter().any(|segment| segment.parameter.as_deref() == Some(name))
     }
 
     /// Expands the URL of one request.
@@ -95,9 +103,9 @@ impl UrlTemplate {
         query: &[(String, String)],
     ) -> std::result::Result<String, String> {
         let mut url = String::with_capacity(self.sample_url.len() + 64);
-        for (text, name) in &self.segments {
-            url.push_str(text);
-            let Some(name) = name else { continue };
+        for UrlSegment { literal, parameter } in &self.segments {
+            url.push_str(literal);
+            let Some(name) = parameter else { continue };
             let value = args.get(name).map(value_to_string).unwrap_or_default();
             if value.is_empty() || value == "." || value == ".." {
                 return Err(format!("`{name}`: `{value}` is not allowed in a URL"));

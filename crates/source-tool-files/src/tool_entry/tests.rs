@@ -364,7 +364,7 @@ fn parameters_are_a_json_schema_of_an_object() {
 #[test]
 fn names_are_checked() {
     let told = refused(&json!({ "name": "get weather" }));
-    assert!(told.starts_with("the name `get weather` holds ' '"), "{told}");
+    assert!(told.starts_with("the name `get weather` contains ' '"), "{told}");
     let entry = ToolEntry {
         line: 1,
         mapping_key: Some("other".into()),
@@ -491,7 +491,7 @@ fn an_unknown_word_refuses_the_tool() {
     );
     assert_eq!(
         refused(&json!({ "category": "a b" })),
-        "`category`: invalid name `a b` [use letters, digits, `_` and `-`, at most 64]"
+        "`category`: invalid name `a b` [use letters, digits, `_` and `-`, at most 64 characters]"
     );
     let both = json!({ "safety": "safe", "safety_level": "dangerous" });
     assert_eq!(

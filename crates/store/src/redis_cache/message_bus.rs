@@ -8,18 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
+use ::redis::FromRedisValue;
 use ::redis::streams::{StreamRangeReply, StreamReadReply};
-use ::redis::{AsyncConnectionConfig, FromRedisValue};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
 use tool::store::{BusSubscription, MAX_MESSAGE_BYTES, MessageBus};
 use tool::{BoxFuture, StoreError};
 
-use super::{
-    AbortOnDrop, CONNECT_TIMEOUT, RESPONSE_TIMEOUT, RedisCache, RedisConnection, to_store_error,
-};
+use super::{RESPONSE_TIMEOUT, RedisCache, RedisConnection, limit_dial_time, to_store_error};
 
 /// Approximate number of messages that Redis retains per channel.
 const STREAM_MAX_LENGTH: usize = 4_096;
@@ -47,24 +43,15 @@ impl RedisCache {
 
     /// Subscribes on a separate connection, because it blocks.
     async fn subscribe_on(&self, channel: &str) -> Result<RedisSubscription, StoreError> {
-        let away =
-            |error: &dyn std::fmt::Display| StoreError::Unavailable(format!("Redis: {error}"));
         let left = Arc::new(AtomicUsize::new(MAX_RESPONSE_BYTES));
-        let dialled = async {
-            let stream = self.egress.connect_stream(&self.origin, CONNECT_TIMEOUT).await;
-            let stream = stream.map_err(|error| error.to_string())?;
-            let inner = ByteLimitedStream { inner: stream, byte_budget: Arc::clone(&left) };
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(Some(BLOCK_TIMEOUT + RESPONSE_TIMEOUT));
-            let made = MultiplexedConnection::new_with_config(&self.login, inner, config).await;
-            let (connection, driver) = made.map_err(|error| error.to_string())?;
-            let driver = Arc::new(AbortOnDrop(self.tasks.spawn(driver).abort_handle()));
-            Ok::<_, String>(RedisConnection { connection, _driver: driver })
+        let dial = async {
+            let stream = self.open_stream().await?;
+            let stream = ByteLimitedStream { inner: stream, byte_budget: Arc::clone(&left) };
+            self.start_connection(stream, BLOCK_TIMEOUT + RESPONSE_TIMEOUT).await
         };
-        let open = timeout(CONNECT_TIMEOUT, dialled)
+        let open = limit_dial_time(dial)
             .await
-            .map_err(|_| away(&"no connection within 1 s"))?;
-        let open = open.map_err(|error| away(&error))?;
+            .map_err(|error| StoreError::Unavailable(format!("Redis: {error}")))?;
         let mut heard = RedisSubscription {
             connection: open,
             byte_budget: left,

@@ -151,11 +151,7 @@ fn put_row(
     (expect, stands): (WritePrecondition, Option<Version>),
 ) -> Result<(Version, bool), StatementError> {
     let (key, bytes) = (put.key.as_str(), put.bytes.as_deref());
-    let holds = match expect {
-        WritePrecondition::Absent => stands.is_none(),
-        WritePrecondition::Version(version) => stands == Some(version),
-    };
-    if !holds {
+    if !expect.allows_write(stands) {
         return Err(StatementError::Store(StoreError::Conflict { key: key.to_owned() }));
     }
     if stands.is_none() && bytes.is_none() {

@@ -225,7 +225,7 @@ fn answer_call(
         };
         let breaks = request.text_param("name").is_ok_and(|name| name == "test_reconnection");
         if breaks && session.revision.as_str() >= RESUMABLE_REVISION {
-            let id = session.keep_rest(message);
+            let id = session.store_remaining_message(message);
             out.send_lines(format!("id: {id}\nretry: 200\ndata: \n\n")).await;
         } else {
             out.send_message(&message).await;
@@ -289,7 +289,7 @@ pub(super) fn open_stream(fixture: &Arc<FixtureState>, headers: &HeaderMap) -> F
         Err(fault) => return error_response(&Value::Null, &fault),
     };
     if let Some(last) = header_text(headers, "last-event-id") {
-        let Some(message) = session.take_rest(last) else {
+        let Some(message) = session.take_remaining_message(last) else {
             return error_response(&Value::Null, &RpcError::bad_request(-32000, "no such event"));
         };
         let id = format!("{last}-1");

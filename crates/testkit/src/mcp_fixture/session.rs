@@ -99,13 +99,13 @@ impl FixtureSession {
     }
 
     /// Stores the remaining message of a closed stream; returns the id of the event before it.
-    pub(super) fn keep_rest(&self, message: Value) -> String {
+    pub(super) fn store_remaining_message(&self, message: Value) -> String {
         let id = format!("stream-{}", self.next_id.fetch_add(1, Ordering::SeqCst));
         self.stream_rests.lock().unwrap().insert(id.clone(), message);
         id
     }
 
-    pub(super) fn take_rest(&self, id: &str) -> Option<Value> {
+    pub(super) fn take_remaining_message(&self, id: &str) -> Option<Value> {
         self.stream_rests.lock().unwrap().get(id).cloned()
     }
 }

@@ -157,11 +157,33 @@ pub struct ApprovalStepRecord {
     /// Person who took the step and the interface used, if a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "by")]
-    pub decided_by: Option<(Caller, Interface)>,
+    pub decided_by: Option<StepCaller>,
     /// Comment: why it was denied, or what had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "told")]
     pub comment: Option<String>,
+}
+
+/// Caller who took a step of a pending approval, recorded as an array with the interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Caller, Interface)", into = "(Caller, Interface)")]
+pub struct StepCaller {
+    /// The caller.
+    pub caller: Caller,
+    /// Interface that it used.
+    pub interface: Interface,
+}
+
+impl From<(Caller, Interface)> for StepCaller {
+    fn from((caller, interface): (Caller, Interface)) -> Self {
+        Self { caller, interface }
+    }
+}
+
+impl From<StepCaller> for (Caller, Interface) {
+    fn from(by: StepCaller) -> Self {
+        (by.caller, by.interface)
+    }
 }
 
 /// Steps of a pending approval before the intent.

@@ -52,8 +52,8 @@ async fn killed_at_any_point_it_keeps_all_that_it_acknowledged() {
     assert!(total.acknowledged >= points && total.unknown > 0, "hardly any load: {total}");
     assert!(total.missing.is_empty(), "missing: {:#?}", total.missing);
     assert!(total.findings.is_empty(), "damage: {:#?}", total.findings);
-    // A machine that others use may be slow for a moment, so a few may take longer.
-    assert!(total.slow().saturating_mul(20) <= total.restarts(), "slow restarts: {total}");
+    // How long a restart takes is printed and not judged: it depends on what else the machine does.
+    assert!(total.restarts() >= points, "a server did not restart: {total}");
 }
 
 /// Positive control: a truncated end is reported as a lost acknowledged record, and a flipped bit

@@ -20,7 +20,7 @@ const ROWS: &[Row] = &[
         file: "docs/guide/migrate-modules.md",
         says: &[
             "policy: { deny: [\"source:builtin\"] }",
-            "`POST /refresh-tools` and `make refresh-tools` need owner.key, or a key made with `--right sources:refresh`",
+            "`POST /refresh-tools` and `make refresh-tools` need owner.key, or a key created with `--right sources:refresh`",
         ],
         lacks: &["a key more"],
     },

@@ -176,7 +176,7 @@ async fn s2_a_module_declares_nothing_under_anothers_name() {
         let (owner, agent) = (server.owner(), server.agent());
         wait_for_sources(&owner).await;
         let told = owner.find_source("notes").await.unwrap()["problems"].to_string();
-        assert!(told.contains("outside of `notes.`"), "{told}");
+        assert!(told.contains("does not begin with `notes.`"), "{told}");
         // A user's key: the attacker's declaration does not allow it, nor does another module's
         // name.
         let call = json!({ "tool_name": shell.0, "arguments": {} });

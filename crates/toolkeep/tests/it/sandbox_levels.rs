@@ -9,7 +9,7 @@ use crate::command_runner::CommandHome;
 use crate::small_model::{Shape, write};
 
 const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
-/// The tools that need a cage, in the order of their names.
+/// The tools that need a sandbox, in the order of their names.
 const TOOLS: [&str; 8] = [
     "get_chainable_tools",
     "git_status",
@@ -56,7 +56,7 @@ fn doctor(home: &CommandHome, what: &str, args: &[&str]) -> Vec<(String, String,
     let findings = told["findings"].as_array().unwrap().iter();
     findings
         .filter(|it| {
-            ["user namespaces", "landlock", "seccomp", "cage"]
+            ["user namespaces", "landlock", "seccomp", "sandbox"]
                 .contains(&it["what"].as_str().unwrap())
         })
         .map(|it| {
@@ -87,10 +87,10 @@ fn missing(home: &CommandHome, what: &str, args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn with_everything_the_cage_is_whole() {
+fn with_everything_the_sandbox_is_whole() {
     let home = CommandHome::new();
     let found = doctor(&home, "nothing", &[]);
-    let wanted = ["user namespaces good", "landlock good", "seccomp good", "cage good"];
+    let wanted = ["user namespaces good", "landlock good", "seccomp good", "sandbox good"];
     assert_eq!(states(&found), wanted, "{found:?}");
     assert!(found[3].1.starts_with("whole: "), "{found:?}");
     let offered = offered(&home, "nothing", &[]);
@@ -101,19 +101,19 @@ fn with_everything_the_cage_is_whole() {
 fn without_namespaces_the_operator_decides() {
     let home = CommandHome::new();
     let found = doctor(&home, "namespaces", &[]);
-    let wanted = ["user namespaces doubtful", "landlock good", "seccomp good", "cage doubtful"];
+    let wanted = ["user namespaces doubtful", "landlock good", "seccomp good", "sandbox doubtful"];
     assert_eq!(states(&found), wanted, "{found:?}");
-    assert!(found[3].2.contains("server: { cage: fenced }"), "{found:?}");
+    assert!(found[3].2.contains("server: { min_sandbox: fenced }"), "{found:?}");
     assert_eq!(missing(&home, "namespaces", &[]), TOOLS);
     let why = ran(&home, "namespaces", &["source", "list"]);
     assert!(
         why.contains("tool run_shell: is not offered: a full sandbox is not available"),
         "{why}"
     );
-    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    home.write("fenced.yaml", "version: 1\nserver: { min_sandbox: fenced }\n");
     let fenced = ["--config", "fenced.yaml"];
     let found = doctor(&home, "namespaces", &fenced);
-    assert_eq!(states(&found)[3], "cage good", "{found:?}");
+    assert_eq!(states(&found)[3], "sandbox good", "{found:?}");
     assert!(found[3].1.starts_with("fenced: "), "{found:?}");
     // The superuser's folder cannot be mapped without namespaces.
     let root = rustix::process::geteuid().is_root();
@@ -125,14 +125,14 @@ fn without_namespaces_the_operator_decides() {
 }
 
 #[test]
-fn without_landlock_there_is_no_cage() {
+fn without_landlock_there_is_no_sandbox() {
     let home = CommandHome::new();
-    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    home.write("fenced.yaml", "version: 1\nserver: { min_sandbox: fenced }\n");
     for what in ["landlock", "landlock-denied", "namespaces+landlock"] {
         let found = doctor(&home, what, &["--config", "fenced.yaml"]);
         assert_eq!(
             states(&found)[1..],
-            ["landlock doubtful", "seccomp good", "cage doubtful"],
+            ["landlock doubtful", "seccomp good", "sandbox doubtful"],
             "{what}"
         );
         assert!(found[3].1.contains("landlock"), "{what}: {found:?}");
@@ -145,9 +145,9 @@ fn without_landlock_there_is_no_cage() {
     }
 }
 
-/// A language model is untrusted data, so nothing runs it outside a cage.
+/// A language model is untrusted data, so nothing runs it outside a sandbox.
 #[test]
-fn without_a_cage_word_vectors_answer_in_the_place_of_a_model() {
+fn without_a_sandbox_word_vectors_answer_in_the_place_of_a_model() {
     let home = CommandHome::new();
     write(&home.path("small"), Shape::PUBLIC);
     let embed = ["tool", "call", "embed_text", "text=cat", "-o", "json"];
@@ -176,9 +176,9 @@ fn a_command_waits_for_a_person() {
 /// Plugins of each kind run in a fenced sandbox, also for root: their processes run as another user
 /// there, without access to root's folders. A compiled program runs like a script.
 #[test]
-fn plugins_run_in_a_fenced_cage_where_the_operator_allows_it() {
+fn plugins_run_in_a_fenced_sandbox_where_the_operator_allows_it() {
     let home = CommandHome::new();
-    home.write("fenced.yaml", "version: 1\nserver: { cage: fenced }\n");
+    home.write("fenced.yaml", "version: 1\nserver: { min_sandbox: fenced }\n");
     for kind in ["python", "command", "mcp"] {
         let new = ran(&home, "nothing", &["plugin", "new", kind, "--kind", kind]);
         assert!(new.contains("manifest.json"), "{new}");

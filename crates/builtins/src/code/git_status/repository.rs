@@ -14,6 +14,7 @@ use gix::config::file::Metadata;
 use gix::status::index_worktree::iter::Summary;
 use gix::status::{Item, Submodule, UntrackedFiles};
 use serde_json::{Value, json};
+use tool::display_text::truncate_and_escape_debug;
 
 /// Largest number of reported paths of each kind.
 const MAX_PATHS: usize = 1_000;
@@ -60,7 +61,7 @@ pub(crate) fn repository_status() -> Result<Vec<u8>, String> {
 }
 
 fn repository_error(error: impl std::fmt::Display) -> String {
-    let text: String = error.to_string().chars().take(300).flat_map(char::escape_debug).collect();
+    let text = truncate_and_escape_debug(&error.to_string(), 300);
     format!("the repository cannot be read: {text}")
 }
 
@@ -92,7 +93,7 @@ fn check_layout(git: &Path) -> Result<(), String> {
     }
     for part in EXTERNAL_PARTS {
         if file_kind(&git.join(part))?.is_some() {
-            return Err("`{}` uses objects of other repositories, which is not allowed".to_owned());
+            return Err("`{}` uses parts of other repositories, which is not allowed".to_owned());
         }
     }
     for entry in list_folder(git)? {
@@ -122,8 +123,7 @@ fn list_folder(folder: &Path) -> Result<impl Iterator<Item = DirEntryResult>, St
 }
 
 fn not_regular_error(path: &Path) -> String {
-    let path: String =
-        path.to_string_lossy().chars().take(200).flat_map(char::escape_debug).collect();
+    let path = truncate_and_escape_debug(&path.to_string_lossy(), 200);
     format!("`{{}}` has `{path}`, which is a link or not a regular file, and is not allowed")
 }
 
@@ -185,9 +185,11 @@ fn check_config(path: &Path) -> Result<(), String> {
         if matches!(&*name, "include" | "includeif")
             || (name == "core" && section.value_names().any(leads))
         {
-            return Err("the configuration of `{}` includes other files, which is not \
+            return Err(
+                "the configuration of `{}` refers to other files or folders, which is not \
                 allowed"
-                .to_owned());
+                    .to_owned(),
+            );
         }
     }
     Ok(())

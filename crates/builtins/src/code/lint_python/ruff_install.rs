@@ -13,11 +13,13 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::web::WebEndpoint;
+use crate::web::{DownloadLimits, WebEndpoint};
 
-/// Time and byte limits of the index page and of the file.
-const INDEX_LIMITS: (Duration, usize) = (Duration::from_mins(1), 64 << 20);
-const WHEEL_LIMITS: (Duration, usize) = (Duration::from_mins(10), 64 << 20);
+/// Limits of the index page and of the file.
+const INDEX_LIMITS: DownloadLimits =
+    DownloadLimits { timeout: Duration::from_mins(1), max_bytes: 64 << 20 };
+const WHEEL_LIMITS: DownloadLimits =
+    DownloadLimits { timeout: Duration::from_mins(10), max_bytes: 64 << 20 };
 /// Largest program, in bytes.
 const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 /// The public index.
@@ -26,32 +28,41 @@ const PUBLIC_INDEX: &str = "https://pypi.org/simple";
 const INDEX_MEDIA_TYPES: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
 const RUFF_VERSION: &str = "0.17.6";
-/// Files of [`RUFF_VERSION`] by architecture and C library, with their SHA-256.
-const PINNED_FILES: [(&str, &str, &str, &str); 4] = [
-    (
-        "x86_64",
-        "gnu",
-        "manylinux_2_17_x86_64.manylinux2014_x86_64",
-        "aa3b08254a732acba246891089a152c47c5733dc36b8ecb76ce8602f8326e5e4",
-    ),
-    (
-        "aarch64",
-        "gnu",
-        "manylinux_2_17_aarch64.manylinux2014_aarch64",
-        "435241c61af5909a022f76219d3d1bf24730dc1bf0acabb5ddf4b569ab3cbb30",
-    ),
-    (
-        "x86_64",
-        "musl",
-        "musllinux_1_2_x86_64",
-        "3db61f5015600543a581b07fa7f6f64afa0eeedefe16034cadd88c4074087582",
-    ),
-    (
-        "aarch64",
-        "musl",
-        "musllinux_1_2_aarch64",
-        "fb589e032806bb942e4fb526f30b80a1a64112147ed9f1d38cc3de2e255b6f45",
-    ),
+
+/// File of [`RUFF_VERSION`] for one architecture and C library.
+struct PinnedFile {
+    arch: &'static str,
+    libc: &'static str,
+    /// Platform tag in the name of the file.
+    platform: &'static str,
+    sha256: &'static str,
+}
+
+const PINNED_FILES: [PinnedFile; 4] = [
+    PinnedFile {
+        arch: "x86_64",
+        libc: "gnu",
+        platform: "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        sha256: "aa3b08254a732acba246891089a152c47c5733dc36b8ecb76ce8602f8326e5e4",
+    },
+    PinnedFile {
+        arch: "aarch64",
+        libc: "gnu",
+        platform: "manylinux_2_17_aarch64.manylinux2014_aarch64",
+        sha256: "435241c61af5909a022f76219d3d1bf24730dc1bf0acabb5ddf4b569ab3cbb30",
+    },
+    PinnedFile {
+        arch: "x86_64",
+        libc: "musl",
+        platform: "musllinux_1_2_x86_64",
+        sha256: "3db61f5015600543a581b07fa7f6f64afa0eeedefe16034cadd88c4074087582",
+    },
+    PinnedFile {
+        arch: "aarch64",
+        libc: "musl",
+        platform: "musllinux_1_2_aarch64",
+        sha256: "fb589e032806bb942e4fb526f30b80a1a64112147ed9f1d38cc3de2e255b6f45",
+    },
 ];
 
 /// A pinned package: one file of an index by name and digest, and one program in it.
@@ -73,9 +84,8 @@ impl PinnedPackage {
     /// Returns the pinned ruff for this machine; `None` for an unknown platform.
     pub fn pinned_ruff() -> Option<Self> {
         let library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-        let fits =
-            |it: &&(&str, &str, &str, &str)| it.0 == std::env::consts::ARCH && it.1 == library;
-        let (_, _, platform, sha256) = PINNED_FILES.iter().find(fits)?;
+        let fits = |it: &&PinnedFile| it.arch == std::env::consts::ARCH && it.libc == library;
+        let PinnedFile { platform, sha256, .. } = PINNED_FILES.iter().find(fits)?;
         Some(Self {
             project: "ruff".to_owned(),
             version: RUFF_VERSION.to_owned(),

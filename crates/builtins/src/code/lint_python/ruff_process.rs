@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::process::{ChildExit, CommandSpec};
-use sandbox::{ResourceLimits, SandboxSpec};
+use sandbox::{ProgramSource, ResourceLimits, SandboxSpec};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tool::SandboxUsage;
+use tool::display_text::truncate_and_escape_debug;
 
 use super::LintIssue;
 use crate::sandbox_provider::{SandboxProvider, child_usage};
@@ -67,7 +68,7 @@ impl RuffLinter {
     ) -> Result<(Vec<LintIssue>, SandboxUsage), String> {
         let args =
             ["check", "--isolated", "--no-cache", RULE_SELECTION, "--output-format=json", "-"];
-        let (out, caged) = self.run_program(program, &args, code).await?;
+        let (out, sandbox_usage) = self.run_program(program, &args, code).await?;
         let found: Vec<Value> =
             serde_json::from_str(&out).map_err(|error| format!("ruff's answer: {error}"))?;
         let text = |it: &Value, at: &str| it.pointer(at).and_then(Value::as_str).map(str::to_owned);
@@ -81,7 +82,7 @@ impl RuffLinter {
             line: number(it, "/location/row"),
             column: number(it, "/location/column"),
         };
-        Ok((found.iter().take(MAX_ISSUES).map(one).collect(), caged))
+        Ok((found.iter().take(MAX_ISSUES).map(one).collect(), sandbox_usage))
     }
 
     pub(super) async fn fix_code(&self, program: &Path, code: &str) -> Result<String, String> {
@@ -97,13 +98,13 @@ impl RuffLinter {
         code: &str,
     ) -> Result<(String, SandboxUsage), String> {
         let ran = tokio::time::timeout(TIME_LIMIT, self.run_sandboxed(program, args, code)).await;
-        let (exit, out, err, caged) =
+        let (exit, out, err, sandbox_usage) =
             ran.map_err(|_| format!("ruff did not end within {}s", TIME_LIMIT.as_secs()))??;
         match exit {
             // Exit code 1 means that there are findings.
-            ChildExit::Code(0 | 1) => Ok((out, caged)),
+            ChildExit::Code(0 | 1) => Ok((out, sandbox_usage)),
             other => {
-                let err: String = err.chars().take(300).flat_map(char::escape_debug).collect();
+                let err = truncate_and_escape_debug(&err, 300);
                 Err(format!("ruff failed ({other:?}): {err}"))
             }
         }
@@ -116,13 +117,13 @@ impl RuffLinter {
         code: &str,
     ) -> Result<(ChildExit, String, String, SandboxUsage), String> {
         let tier = self.sandboxes.usable_level().await?;
-        let mut cage = SandboxSpec::new(tier);
-        cage.opens_program_outside = true;
-        cage.limits = ResourceLimits {
+        let mut sandbox_spec = SandboxSpec::new(tier);
+        sandbox_spec.program = ProgramSource::OpenedOutside;
+        sandbox_spec.limits = ResourceLimits {
             cpu_seconds: 30,
             total_memory_bytes: MAX_MEMORY_BYTES,
             file_bytes: 0,
-            ..cage.limits
+            ..sandbox_spec.limits
         };
         let spec = CommandSpec {
             command: program.to_string_lossy().into_owned(),
@@ -130,7 +131,7 @@ impl RuffLinter {
             env: vec![("RUFF_NO_CACHE".to_owned(), "true".into())],
             cwd: Some(PathBuf::from("/")),
             clear_env: true,
-            sandbox: Some(cage),
+            sandbox: Some(sandbox_spec),
         };
         let mut child =
             self.sandboxes.launcher().spawn_child(&spec).map_err(|error| error.to_string())?;

@@ -98,7 +98,7 @@ async fn what_a_searxng_cannot_say_is_told() {
     let silent = json!([["brave", "Suspended: too many requests"]]);
     for (status, body, says) in [
         ("403 Forbidden", String::new(), "add `json` to `search.formats`"),
-        ("200 OK", page(&json!([]), &silent), "did not answer"),
+        ("200 OK", page(&json!([]), &silent), "engines did not respond"),
         ("200 OK", "<html></html>".to_owned(), "parse_error"),
         ("429 Too Many Requests", String::new(), "rate_limit"),
     ] {

@@ -14,6 +14,7 @@ use rusqlite::{Connection, ToSql};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use tool::display_text::truncate_and_escape_debug;
 
 use super::error_message;
 use table_writer::TableWriter;
@@ -109,7 +110,7 @@ impl<'de> Visitor<'de> for TablesVisitor<'_> {
 
 /// Validates a table name and quotes it for SQL.
 fn quote_table_name<E: Error>(name: &str) -> Result<String, E> {
-    let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+    let shown = truncate_and_escape_debug(name, 80);
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
         return Err(E::custom(format!("tables: `{shown}` is not a valid name")));
     }

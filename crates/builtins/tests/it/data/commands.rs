@@ -16,14 +16,14 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
 /// Runs a program with a fixed argv and returns its output.
 async fn said(argument: &str) -> Result<String, String> {
     let launcher = ProcessLauncher::new(BIN.into(), vec!["__launch".into()]);
-    let mut cage = SandboxSpec::new(SandboxLevel::Full);
-    cage.limits.max_tasks = 8;
+    let mut sandbox_spec = SandboxSpec::new(SandboxLevel::Full);
+    sandbox_spec.limits.max_tasks = 8;
     let spec = CommandSpec {
         command: "/usr/bin/printf".to_owned(),
         args: vec!["%s".to_owned(), argument.to_owned()],
         clear_env: true,
         cwd: Some("/".into()),
-        sandbox: Some(cage),
+        sandbox: Some(sandbox_spec),
         ..CommandSpec::default()
     };
     let mut child = launcher.spawn_child(&spec).map_err(|error| error.to_string())?;

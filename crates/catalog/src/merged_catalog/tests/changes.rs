@@ -14,6 +14,7 @@ use tool::{
 use super::Catalog;
 use crate::{CatalogEntry, SourceCatalog};
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
+use tool::source::ToolAlias;
 
 /// What can be asked of a catalog.
 #[derive(Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ fn named(shelves: &[Arc<SourceCatalog>], taken: &mut Taken, problems: &mut Probl
                 continue;
             }
             let instead = "or list its source first to give it the short name";
-            told.push(problem.with_help(format!("call this one `{qualified}`, {instead}")));
+            told.push(problem.with_help(format!("use the name `{qualified}`, {instead}")));
             tools.push((Arc::clone(entry), qualified, places));
         }
         let held = shelf.blocked.iter().filter_map(|held| take(taken, &held.entry).err());
@@ -173,9 +174,9 @@ fn plain(shelves: &[Arc<SourceCatalog>]) -> Told {
     let listed: BTreeMap<_, _> =
         tools.iter().rev().map(|(entry, name, _)| (name.clone(), identity(entry))).collect();
     let mut aliases = BTreeMap::new();
-    for (alias, name) in shelves.iter().flat_map(|shelf| &shelf.aliases) {
+    for ToolAlias { alias, tool_name } in shelves.iter().flat_map(|shelf| &shelf.aliases) {
         let free = !confusable_skeletons(alias.as_str()).any(|look| taken.contains_key(&look));
-        if let Some(to) = listed.get(name.as_str()).filter(|_| free) {
+        if let Some(to) = listed.get(tool_name.as_str()).filter(|_| free) {
             aliases.entry(alias.to_string()).or_insert_with(|| to.clone());
         }
     }
@@ -242,7 +243,10 @@ fn shelf(source: &str, (tools, aliases): &(Vec<Made>, Vec<(usize, usize)>)) -> A
     let name = |at: &usize| ToolName::new(NAMES[*at]).unwrap();
     let listing = SourceListing {
         offers: offers.collect(),
-        aliases: aliases.iter().map(|(alias, to)| (name(alias), name(to))).collect(),
+        aliases: aliases
+            .iter()
+            .map(|(alias, to)| ToolAlias { alias: name(alias), tool_name: name(to) })
+            .collect(),
         ..SourceListing::default()
     };
     let mut shelf =

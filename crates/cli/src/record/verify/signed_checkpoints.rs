@@ -7,6 +7,7 @@ use ledger::LedgerCheckpoint;
 use ledger::signed_checkpoint::{CheckpointSigningKey, VerifierKey, parse_unverified, split_notes};
 
 use super::MAX_CHECKPOINT_FILE_BYTES;
+use crate::record::{file_error, read_text_file};
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::data_dir::DataDir;
 use cli_core::printer::sanitize_text;
@@ -43,7 +44,7 @@ impl SignedCheckpoints {
         let own = if given.is_empty() { Some(read_record_key(data_dir)?) } else { None };
         let mut signed = Self { used_local_key: own.is_some(), ..Self::default() };
         for file in files {
-            let text = read_bounded(file, MAX_CHECKPOINT_FILE_BYTES)?;
+            let text = read_text_file(file, MAX_CHECKPOINT_FILE_BYTES)?;
             let before = signed.checkpoints.len() + signed.unknown_signers;
             for note in split_notes(&text) {
                 signed.add_note(file, note, (&given, own.as_ref()))?;
@@ -117,25 +118,13 @@ fn parse_verify_key(given: &str) -> Result<VerifierKey, CommandError> {
                  it",
             ));
         }
-        Err(_) => read_bounded(Path::new(given), MAX_KEY_FILE_BYTES)?,
+        Err(_) => read_text_file(Path::new(given), MAX_KEY_FILE_BYTES)?,
     };
     text.parse::<VerifierKey>().map_err(|error| file_error(Path::new(given), &error.to_string()))
 }
 
 fn read_record_key(data: &DataDir) -> Result<CheckpointSigningKey, CommandError> {
     let path = data.record_key_file();
-    CheckpointSigningKey::from_hex(&read_bounded(&path, MAX_KEY_FILE_BYTES)?)
+    CheckpointSigningKey::from_hex(&read_text_file(&path, MAX_KEY_FILE_BYTES)?)
         .map_err(|error| file_error(&path, &error.to_string()))
-}
-
-fn read_bounded(file: &Path, most: u64) -> Result<String, CommandError> {
-    let cannot = |error: std::io::Error| file_error(file, &format!("cannot be read: {error}"));
-    if std::fs::metadata(file).map_err(cannot)?.len() > most {
-        return Err(file_error(file, &format!("is larger than {most} bytes")));
-    }
-    std::fs::read_to_string(file).map_err(cannot)
-}
-
-fn file_error(file: &Path, what: &str) -> CommandError {
-    CommandError::new(ExitStatus::UsageError, format!("`{}` {what}", file.display()))
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use rooted_fs::private_file;
 use tool::ErrorCode;
 
-use cli_core::atomic_file::temporary_path;
 use cli_core::command_error::CommandError;
 use config::{Config, ConfigErrors, LoadOptions, SourceConfig};
 
@@ -52,7 +51,7 @@ pub(super) fn check_new_text(
     let unwritten = |error: std::io::Error| super::file_error(file, "tried", &error);
     // In the same directory, because paths are relative to it. For a link, it is the directory of
     // the link.
-    let trial = temporary_path(file).map_err(unwritten)?;
+    let trial = private_file::temporary_path(file).map_err(unwritten)?;
     // Private, because the configuration may contain secrets.
     let written = private_file::create_atomically(&trial, text.as_bytes());
     let reading = written.map(|()| load_valid_config(options, &trial));

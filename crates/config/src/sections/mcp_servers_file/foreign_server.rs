@@ -10,7 +10,7 @@ use url::Url;
 use super::super::http_url::http_url;
 use super::super::mcp_server::McpKeys;
 use super::super::source::SourceSettings;
-use super::super::tool_set::name_list;
+use super::super::tool_selection::name_list;
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{SectionKeys, section};
 use crate::unit_parser;

@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use option_types::ToolSelection;
+
 use super::blank_out_comments;
 use crate::tests::{error_lines, load_options};
-use crate::{LoadReport, SourceConfig, SourceKind, ToolSet, load_config};
+use crate::{LoadReport, SourceConfig, SourceKind, load_config};
 
 /// Reads `json` as the `mcp_servers` file of a configuration.
 fn load_json_at(at: &str, json: &str, extra: &str) -> (tempfile::TempDir, LoadReport) {
@@ -194,7 +196,10 @@ fn what_would_weaken_approvals_is_told_and_does_not_count() {
         (source.trust, source.mcp_tools.trust_annotations),
         (tool::SourceTrust::FirstUse, false)
     );
-    assert_eq!((&source.read_only, &source.callable_by_programs), (&ToolSet::NONE, &ToolSet::NONE));
+    assert_eq!(
+        (&source.read_only, &source.callable_by_programs),
+        (&ToolSelection::NONE, &ToolSelection::NONE)
+    );
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn the_operator_has_settings_for_each_server() {
     assert_eq!(bounds, [(1_200, 64), (300, 16)], "the second is the control");
     assert!(
         hub.mcp_tools.trust_annotations
-            && hub.read_only == ToolSet::All
+            && hub.read_only == ToolSelection::All
             && hub.callable_by_programs.contains("log")
     );
     assert_eq!(hub.mcp_tools.disabled_tools, BTreeSet::from(["drop", "gc"].map(str::to_owned)));

@@ -46,8 +46,8 @@ fn every_slip_in_a_rule_is_told_with_its_place() {
             "3:17 expected one of safe, cautious, moderate, dangerous, found `mild`".to_owned(),
             "4:16 invalid category `a b` = use letters, digits, `_` and `-`, at most 64 characters"
                 .to_owned(),
-            format!("5:11 `sorce:x` is no pattern = {advice}"),
-            format!("6:16 `a b` is no pattern = {advice}"),
+            format!("5:11 invalid pattern `sorce:x` = {advice}"),
+            format!("6:16 invalid pattern `a b` = {advice}"),
             "7:3 unknown key `denny` = did you mean `deny`?".to_owned(),
         ]
     );
@@ -67,7 +67,7 @@ fn a_rule_that_holds_nothing_is_a_fault_and_not_no_rule() {
             format!("3:3 `allow` is empty = {list}"),
             format!("4:3 `safety_limit` is empty = {level}"),
             "5:13 this item is empty = remove it".to_owned(),
-            format!("5:25 `` is no pattern = {pattern}"),
+            format!("5:25 invalid pattern `` = {pattern}"),
         ]
     );
     let all = error_lines(&load_yaml("version: 1\npolicy:\n", &[]));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use option_types::ToolSelection;
 use serde_json::Value;
 use tool::{Durability, Secret, SourceTrust};
 use url::Url;
@@ -11,7 +12,7 @@ use url::Url;
 use super::super::http_url::http_url;
 use super::super::mcp_server::{McpKeys, resolve_mcp_server};
 use super::super::shared_keywords::source_trust;
-use super::super::tool_set::{ToolSet, name_list, report_type_mismatch, tool_set};
+use super::super::tool_selection::{name_list, report_type_mismatch, tool_selection};
 use super::SourceKind;
 use crate::config_value::{ConfigValue, ValueParser};
 use crate::section::{SchemaDefinitions, flattened, section, subsection};
@@ -78,7 +79,7 @@ section! {
         pub(in crate::sections) trust_annotations: Option<bool> = boolean();
         /// Destructive tools of an MCP server, whose calls need an approval: `true` for all, `false` for none, or their
         /// names. Default: the tools with the annotation `destructiveHint`.
-        pub(in crate::sections) destructive: Option<ToolSet> = tool_set();
+        pub(in crate::sections) destructive: Option<ToolSelection> = tool_selection();
         /// Disabled tools of an MCP server, by the server's own names. Default: none.
         pub(in crate::sections) disabled_tools: BTreeSet<String> = name_list();
     }
@@ -89,11 +90,11 @@ section! {
     #[derive(Clone, Default)]
     pub(in crate::sections) struct CallSettings as "CallSettings" {
         /// Tools that change nothing: `true` for all, or their names. Default: none.
-        pub(in crate::sections) read_only: Option<ToolSet> = tool_set();
+        pub(in crate::sections) read_only: Option<ToolSelection> = tool_selection();
         /// Tools whose second call has no further effect: `true` for all, or their names. Default: none.
-        pub(in crate::sections) idempotent: Option<ToolSet> = tool_set();
+        pub(in crate::sections) idempotent: Option<ToolSelection> = tool_selection();
         /// Tools that programs may call too, besides models and people: `true` for all, or their names. Default: none.
-        pub(in crate::sections) callable_by_programs as "chain": Option<ToolSet> = tool_set();
+        pub(in crate::sections) callable_by_programs as "chain": Option<ToolSelection> = tool_selection();
         /// The timeout of one call, such as `30s`: from `1ms` to `10m`. Default: `30s`, or `120s` for a slow source.
         pub(in crate::sections) timeout: Option<Duration> = call_timeout();
         /// The timeout of one start of an MCP server, until its response to `initialize`: from `1ms` to `1h`. Default:

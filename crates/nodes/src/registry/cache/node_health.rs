@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tool::MonotonicTime;
-use tool::node_registry::{HeartbeatState, NodeError, NodeStatus, ResolveError};
+use tool::node_registry::{HeartbeatState, NodeError, NodeHeartbeat, NodeStatus, ResolveError};
 
-use super::RegistryContext;
+use super::{ReceivedHeartbeat, RegistryContext};
 
 /// Timeout of a heartbeat, which nodes send every five seconds.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -16,22 +16,26 @@ impl RegistryContext {
         node: &str,
         heartbeat: HeartbeatState,
     ) -> Result<(), NodeError> {
-        let (wall, mono) = (self.clock.wall_now(), self.clock.monotonic_now());
+        let received = ReceivedHeartbeat {
+            heartbeat: NodeHeartbeat { state: heartbeat, received_at: self.clock.wall_now() },
+            received_mono: self.clock.monotonic_now(),
+        };
         let mut state = self.lock_cache();
         let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
-        node.ok_or(NodeError::NotFound)?.last_heartbeat = Some((heartbeat, wall, mono));
+        node.ok_or(NodeError::NotFound)?.last_heartbeat = Some(received);
         Ok(())
     }
 
     pub(crate) fn heartbeat_state(&self, node: &str) -> Option<HeartbeatState> {
-        Some(self.lock_cache().nodes.get(node)?.last_heartbeat?.0)
+        Some(self.lock_cache().nodes.get(node)?.last_heartbeat?.heartbeat.state)
     }
 
     /// Whether the heartbeat of a node is overdue. A node that never sent one is not overdue.
     pub(crate) fn is_heartbeat_overdue(&self, node: &str) -> bool {
         let beat = self.lock_cache().nodes.get(node).and_then(|node| node.last_heartbeat);
-        beat.is_some_and(|(_, _, at)| {
-            self.clock.monotonic_now().saturating_duration_since(at) > HEARTBEAT_TIMEOUT
+        let now = self.clock.monotonic_now();
+        beat.is_some_and(|beat| {
+            now.saturating_duration_since(beat.received_mono) > HEARTBEAT_TIMEOUT
         })
     }
 
@@ -69,13 +73,13 @@ impl RegistryContext {
         let endpoint = endpoint(&node_id);
         let state = self.lock_cache();
         let node = state.nodes.get(&node_id);
-        let (tool_count, heartbeat) =
+        let (tool_count, received) =
             node.map_or((0, None), |node| (node.tools.len(), node.last_heartbeat));
         let connection_replaced_at = self.channels.reverse_connections.replaced_at(&node_id);
         NodeStatus {
             node_id,
             tool_count,
-            last_heartbeat: heartbeat.map(|(state, wall, _)| (state, wall)),
+            last_heartbeat: received.map(|received| received.heartbeat),
             endpoint,
             connection_replaced_at,
         }

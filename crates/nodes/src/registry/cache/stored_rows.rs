@@ -2,7 +2,7 @@
 
 use tool::{Json, JsonLimits, Version, VersionedValue};
 
-use super::RegistryContext;
+use super::{NameOwner, RegistryContext};
 use crate::certificate_index::CertificateRecord;
 use crate::peer_events;
 use crate::registry::records::{
@@ -53,9 +53,11 @@ impl RegistryContext {
             self.cut_if_revoked(node);
         } else if let Some(name) = key.strip_prefix(OWNER_PREFIX) {
             let mut state = self.lock_cache();
-            if if_version(state.owners.get(name).map(|(_, version)| *version)) {
+            if if_version(state.owners.get(name).map(|owner| owner.version)) {
                 let owner = match (read, row) {
-                    (Some(DecodedRecord::Owner(owner)), Some(row)) => Some((owner, row.version)),
+                    (Some(DecodedRecord::Owner(record)), Some(row)) => {
+                        Some(NameOwner { record, version: row.version })
+                    }
                     _ => None,
                 };
                 state.set_owner(name, owner);
@@ -75,7 +77,7 @@ impl RegistryContext {
         }
         let state = self.lock_cache();
         if let Some(name) = key.strip_prefix(OWNER_PREFIX) {
-            return state.owners.get(name).map(|(_, version)| *version);
+            return state.owners.get(name).map(|owner| owner.version);
         }
         let (node, name) = parse_tool_key(key)?;
         Some(state.nodes.get(node)?.tools.get(name)?.version)
@@ -84,8 +86,8 @@ impl RegistryContext {
     /// Returns the keys of tools, owners and certificates with their versions.
     pub(in crate::registry) fn key_versions(&self) -> Vec<(String, Version)> {
         let state = self.lock_cache();
-        let owners =
-            state.owners.iter().map(|(name, (_, v))| (format!("{OWNER_PREFIX}{name}"), *v));
+        let owners = state.owners.iter();
+        let owners = owners.map(|(name, owner)| (format!("{OWNER_PREFIX}{name}"), owner.version));
         let tools = state.nodes.values().flat_map(|node| node.tools.values());
         let tools = tools.map(|kept| (tool_key(&kept.tool.node_id, &kept.tool.name), kept.version));
         let certificates = self.certificates.record_versions().into_iter();

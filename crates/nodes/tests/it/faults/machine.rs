@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::Clock as _;
+use tool::node_registry::KeyProof;
 
 use super::RealClock;
 use super::writes::WriteLogTools;
@@ -37,10 +38,10 @@ impl Machine {
         effects: &Effects,
     ) -> Self {
         let key = NodeKey::generate().unwrap();
-        let proof = key.sign_proof(id).unwrap();
-        let signed = authority
-            .issue_node_certificate(id, (key.public_key(), &proof), RealClock::default().wall_now())
-            .unwrap();
+        let signature = key.sign_proof(id).unwrap();
+        let proof = KeyProof { public_key: key.public_key(), signature: &signature };
+        let signed =
+            authority.issue_node_certificate(id, proof, RealClock::default().wall_now()).unwrap();
         let identity = TlsIdentity::from_pem(
             &signed.certificate_pem,
             &key.private_key_pem().unwrap(),

@@ -259,6 +259,7 @@ impl Cluster {
     pub(crate) fn settings(&self, token: PathBuf, https: bool, port: u16) -> KubernetesSettings {
         KubernetesSettings {
             api_server: self.origin(),
+            ca_file: None,
             token_file: Some(token),
             uses_tls: https,
             port,

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tool::Clock as _;
-use tool::node_registry::{NodeError, NodeRegistry as _};
+use tool::node_registry::{KeyProof, NodeError, NodeRegistry as _};
 
 use super::cluster::Cluster;
 use super::mongo::Mongo;
@@ -242,10 +242,10 @@ fn write_node_files(authority: &CertificateAuthority, folder: &Path, id: &str, a
     let folder = folder.join(id);
     std::fs::create_dir(&folder).unwrap();
     let key = NodeKey::generate().unwrap();
-    let proof = key.sign_proof(id).unwrap();
-    let signed = authority
-        .issue_node_certificate(id, (key.public_key(), &proof), RealClock::default().wall_now())
-        .unwrap();
+    let signature = key.sign_proof(id).unwrap();
+    let proof = KeyProof { public_key: key.public_key(), signature: &signature };
+    let signed =
+        authority.issue_node_certificate(id, proof, RealClock::default().wall_now()).unwrap();
     let files = [
         ("id", id),
         ("at", at),

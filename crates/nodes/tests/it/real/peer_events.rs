@@ -55,6 +55,7 @@ impl Server {
         let settings = KubernetesSettings {
             api_server: Origin::parse(&format!("http://{}", api.address)).unwrap(),
             token_file: None,
+            ca_file: None,
             uses_tls: true,
             port: 50051,
         };
@@ -69,7 +70,7 @@ impl Server {
 
     fn beat(&self, node: &str) -> Option<HeartbeatState> {
         let all = self.registry.list_nodes();
-        Some(all.into_iter().find(|it| it.node_id == node)?.last_heartbeat?.0)
+        Some(all.into_iter().find(|it| it.node_id == node)?.last_heartbeat?.state)
     }
 }
 

@@ -200,7 +200,7 @@ async fn a_store_that_never_answers_counts_as_one_that_is_down() {
     let (keys, _) = KeyStore::load(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     let clock = testkit::clock::FakeClock::default();
     keys.poll_changes(&clock).await.unwrap();
-    store.fall_silent();
+    store.hang_requests();
     let error = keys.poll_changes(&clock).await.unwrap_err();
     assert_eq!(error.to_string(), "no answer within 5s");
 }

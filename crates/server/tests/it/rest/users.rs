@@ -189,9 +189,14 @@ async fn a_persona_that_cannot_be_is_told() {
     owner.post("/v1/personas", &json!({ "name": "p" })).await.expect_ok();
     for (path, body, status, told) in [
         ("/v1/personas", json!({ "name": "p" }), 409, "the persona `p` already exists"),
-        ("/v1/personas", json!({ "name": "a b" }), 400, "the name `a b` holds ' '"),
+        ("/v1/personas", json!({ "name": "a b" }), 400, "the name `a b` contains ' '"),
         ("/v1/personas/q", json!({ "default": true }), 404, "no persona `q`"),
-        ("/v1/personas/p", json!({ "allowed_modules": ["a/b"] }), 400, "the name `a/b` holds '/'"),
+        (
+            "/v1/personas/p",
+            json!({ "allowed_modules": ["a/b"] }),
+            400,
+            "the name `a/b` contains '/'",
+        ),
         (
             "/v1/personas",
             json!({ "name": "x", "allowed_modules": [""] }),

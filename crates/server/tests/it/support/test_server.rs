@@ -291,7 +291,7 @@ async fn start_intake(
         let (store, events) = (Arc::new(MemoryStore::new()) as _, Arc::clone(ledger) as _);
         let pins =
             Arc::new(PinRegistry::new(Org::default(), store, events, Arc::clone(clock) as _));
-        SourceSupervisor::start_with_pins((Org::default(), pins), sources, times, time)
+        SourceSupervisor::start_with_pins(Org::default(), pins, sources, times, time)
     } else {
         SourceSupervisor::start_sources(Org::default(), sources, times, time)
     };

@@ -294,7 +294,7 @@ async fn prompts_and_log_lines_of_rmcps_server() {
         let step = runner(&source, "web.log").await.step("{}", setup).await.unwrap();
         assert_eq!(said(&done(step)), "logged");
         let heard = watch.notices.lock().unwrap().clone();
-        if manner == "http Initialize" {
+        if manner == "http Handshake" {
             // rmcp sends it on the server stream, which may be slower than the answer.
             assert!(heard.len() <= 1);
             continue;

@@ -330,7 +330,7 @@ fn addresses_and_headers_that_cannot_be_used_are_named() {
         (&*reserved.location, &*reserved.message),
         ("headers.Mcp-Session-Id", "is set by the protocol")
     );
-    assert!(made("http://x/", "a b", "b").message.contains("no name"));
+    assert!(made("http://x/", "a b", "b").message.contains("not a valid header name"));
     let broken = made("http://x/", "a", "b\nsecret");
-    assert!(broken.message.contains("line end") && !format!("{broken:?}").contains("secret"));
+    assert!(broken.message.contains("line break") && !format!("{broken:?}").contains("secret"));
 }

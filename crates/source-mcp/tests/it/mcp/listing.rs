@@ -97,7 +97,7 @@ async fn one_bad_definition_takes_no_other_down() {
         listing.problems.iter().map(|p| format!("{}: {}", p.location, p.message)).collect();
     for (place, part) in [
         ("tool 2", "expected object, found number"),
-        ("tool `sp ace`", "holds ' '"),
+        ("tool `sp ace`", "contains ' '"),
         ("tool `none`", "no `inputSchema`"),
         ("tool `list`", "expected object, found array"),
         ("tool `text`", "of type `\"string\"`, not `object`"),
@@ -261,7 +261,7 @@ async fn annotations_count_only_where_they_are_trusted_or_strict() {
     assert_eq!(plain.traits.effects, SideEffects::Unknown);
 
     let marks = TraitOverrides {
-        read_only: ToolSelection::Names(["plain".to_owned(), "gone".to_owned()].into()),
+        read_only: ToolSelection::Named(["plain".to_owned(), "gone".to_owned()].into()),
         idempotent: ToolSelection::All,
         safety: Some(SafetyLevel::Dangerous),
         ..TraitOverrides::default()

@@ -73,7 +73,7 @@ async fn refused(agent: &Client, tool: &str) {
     let reply = agent.call(tool, &json!({})).await;
     assert_eq!((reply.status, reply.code()), (503, "record_unavailable"), "{reply:?}");
     let message = reply.body["error"]["message"].as_str().unwrap();
-    for words in ["did not run", "no space left", "free some space"] {
+    for words in ["was not executed", "no space left", "free some space"] {
         assert!(message.contains(words), "{message}");
     }
 }

@@ -71,7 +71,8 @@ async fn a_tool_denied_by_configuration_is_gone_and_comes_back() {
     // Invalid rules change nothing, and are reported with their location.
     home.write("toolkeep.yaml", &with(&module, &json!({ "deny": ["a b"] })));
     // The file may be read while it is half written: then another problem is shown for a moment.
-    let is_named = |source: &Value| source["problems"].to_string().contains("`a b` is no pattern");
+    let is_named =
+        |source: &Value| source["problems"].to_string().contains("invalid pattern `a b`");
     owner.rest.wait_for_source("configuration", is_named).await;
     listed(&owner, "notes.look", false).await;
 

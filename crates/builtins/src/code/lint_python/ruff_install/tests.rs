@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{PINNED_FILES, PinnedPackage, install_package};
+use super::{PINNED_FILES, PinnedFile, PinnedPackage, install_package};
 
 const FILE: &str = "ruff-1.0-py3-none-any.whl";
 const PROGRAM: &[u8] = b"#!/bin/sh\necho ruff\n";
@@ -150,7 +150,7 @@ async fn what_is_missing_is_named() {
 fn there_is_one_for_this_machine_and_digests_are_digests() {
     let package = PinnedPackage::pinned_ruff().unwrap();
     assert!(package.file.starts_with("ruff-0.") && package.member.ends_with("/ruff"));
-    for (.., sha256) in PINNED_FILES {
+    for PinnedFile { sha256, .. } in PINNED_FILES {
         assert!(sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit()));
     }
 }

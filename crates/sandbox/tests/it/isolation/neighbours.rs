@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use sandbox::SandboxLevel;
 use sandbox::process::ChildExit;
 
-use super::{cage, said, work};
+use super::{said, sandbox_spec, work};
 
 /// Uid of sandboxed processes when the tests run as root.
 const NOBODY: u32 = 65534;
@@ -68,11 +68,11 @@ fn script(pid: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_fenced_cage_changes_no_process_beside_it() {
+async fn a_fenced_sandbox_changes_no_process_beside_it() {
     let (work, neighbour) = (work(), Neighbour::start());
     let before = neighbour.state();
     let (text, exit) =
-        said(cage(SandboxLevel::NoNamespaces, &work), &script(neighbour.0.id())).await;
+        said(sandbox_spec(SandboxLevel::NoNamespaces, &work), &script(neighbour.0.id())).await;
     assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert!(!text.contains("could:"), "{text}");
     assert_eq!(neighbour.state(), before);
@@ -96,7 +96,7 @@ async fn a_fenced_program_lowers_its_own_limits_and_priority() {
                   nice -n 5 nice && taskset 1 ionice -c 3 chrt -b 0 echo through && \
                   prlimit --pid $$ --nofile=20:20 && ulimit -n";
     let work = work();
-    let (text, exit) = said(cage(SandboxLevel::NoNamespaces, &work), script).await;
+    let (text, exit) = said(sandbox_spec(SandboxLevel::NoNamespaces, &work), script).await;
     assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert_eq!(text, "32\n30\n5\nthrough\n20\n", "{text}");
 }

@@ -19,20 +19,21 @@ fn launcher() -> ProcessLauncher {
 }
 
 /// Builds the command of a script in a sandbox.
-fn shell(cage: SandboxSpec, script: &str) -> CommandSpec {
+fn shell(sandbox_spec: SandboxSpec, script: &str) -> CommandSpec {
     CommandSpec {
         command: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), script.to_owned()],
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".into())],
         clear_env: true,
-        cwd: cage.work_dir.clone(),
-        sandbox: Some(cage),
+        cwd: sandbox_spec.work_dir.clone(),
+        sandbox: Some(sandbox_spec),
     }
 }
 
 /// Returns the output of a script on both streams, and its exit.
-async fn said(cage: SandboxSpec, script: &str) -> (String, ChildExit) {
-    let mut child = launcher().spawn_child(&shell(cage, &format!("exec 2>&1; {script}"))).unwrap();
+async fn said(sandbox_spec: SandboxSpec, script: &str) -> (String, ChildExit) {
+    let mut child =
+        launcher().spawn_child(&shell(sandbox_spec, &format!("exec 2>&1; {script}"))).unwrap();
     let mut text = String::new();
     let mut stdout = child.take_stdout().unwrap().take(1 << 20);
     drop(stdout.read_to_string(&mut text).await);
@@ -46,7 +47,7 @@ fn work() -> tempfile::TempDir {
     folder
 }
 
-fn cage(tier: SandboxLevel, work: &tempfile::TempDir) -> SandboxSpec {
+fn sandbox_spec(tier: SandboxLevel, work: &tempfile::TempDir) -> SandboxSpec {
     SandboxSpec::new(tier).with_work_dir(work.path().canonicalize().unwrap())
 }
 
@@ -67,7 +68,7 @@ async fn a_script_works_in_its_folder() {
         let work = work();
         std::fs::write(work.path().join("given"), "given\n").unwrap();
         let script = "cat given; echo made > made; pwd; id -u; ls /; echo $$";
-        let (text, exit) = said(cage(tier, &work), script).await;
+        let (text, exit) = said(sandbox_spec(tier, &work), script).await;
         assert_eq!(exit, ChildExit::Code(0), "{tier:?} {text}");
         assert!(text.starts_with("given\n"), "{text}");
         assert_eq!(std::fs::read_to_string(work.path().join("made")).unwrap(), "made\n");
@@ -76,7 +77,7 @@ async fn a_script_works_in_its_folder() {
 
 /// The same attempts must succeed without a sandbox, or the tests prove nothing.
 #[tokio::test]
-async fn without_a_cage_the_attempts_succeed() {
+async fn without_a_sandbox_the_attempts_succeed() {
     let folder = work();
     let inside = folder.path().join("work");
     std::fs::create_dir(&inside).unwrap();
@@ -137,12 +138,12 @@ async fn a_folder_to_read_is_there_and_cannot_be_written_whatever_leads_to_it() 
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("given"), "given\n").unwrap();
     std::fs::write(closed.path().join("beside"), "beside\n").unwrap();
-    let mut cage = cage(SandboxLevel::Full, &work);
-    cage.readable_paths = vec![folder.clone(), closed.path().join("none")];
+    let mut sandbox_spec = sandbox_spec(SandboxLevel::Full, &work);
+    sandbox_spec.readable_paths = vec![folder.clone(), closed.path().join("none")];
     let shown = folder.display();
     let script =
         format!("cat {shown}/given; cat {shown}/../beside; echo x > {shown}/made; echo end");
-    let (text, exit) = said(cage, &script).await;
+    let (text, exit) = said(sandbox_spec, &script).await;
     assert_eq!(exit, ChildExit::Code(0), "{text}");
     assert!(text.starts_with("given\n") && text.ends_with("end\n"), "{text}");
     assert!(!text.contains("beside\n") && !folder.join("made").exists(), "{text}");

@@ -1,7 +1,7 @@
 //! Authentication. The principal depends on the credential alone and is stored in the request's
 //! extensions.
 
-mod holder;
+mod principal_cache;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -11,47 +11,57 @@ use tool::{ErrorCode, WallTime};
 use crate::error::ApiError;
 use crate::pending_connections::mark_authenticated;
 use crate::server_state::{ServerComponents, ServerState};
-pub use holder::Holder;
+use crate::token_issuers::VerificationContext;
+pub use principal_cache::PrincipalCache;
 
-/// Authenticates a request by its credential. `source` is the source of the endpoint, to which a
-/// token may be limited. A key in `holder` that was verified with the current ring is not verified
-/// again; `holder` must belong to this credential.
+/// The parts of a request that authenticate it.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestCredentials<'a> {
+    /// All headers, of which `Authorization` holds the credential.
+    pub headers: &'a HeaderMap,
+    /// The source of the endpoint, if a token may be limited to it.
+    pub source: Option<&'a str>,
+}
+
+/// Authenticates a request by its credential. A key in `cache` that was verified with the current
+/// ring is not verified again; `cache` must belong to this credential.
 ///
 /// # Errors
 /// [`ErrorCode::Unauthenticated`]; [`ErrorCode::Forbidden`] for a token without grants;
 /// [`ErrorCode::StoreUnavailable`] and [`ErrorCode::UpstreamLost`] if verification is impossible.
-pub async fn principal(
+pub async fn authenticate_request(
     state: &ServerState,
-    (headers, source): (&HeaderMap, Option<&str>),
-    holder: Option<&Holder>,
+    credentials: RequestCredentials<'_>,
+    cache: Option<&PrincipalCache>,
     now: WallTime,
 ) -> Result<Principal, ApiError> {
     let ServerComponents { keys, clock, .. } = &state.components;
     let ring = keys.key_ring();
-    if let Some(principal) = holder.and_then(|holder| holder.of(&ring, now)) {
+    if let Some(principal) = cache.and_then(|cache| cache.get_principal(&ring, now)) {
         keys.check_not_stale(clock.as_ref())?;
         return Ok(principal);
     }
-    let principal = verified(state, (headers, source), now).await?;
-    if let Some(holder) = holder {
-        holder.keep(&ring, &principal);
+    let principal = verify_credential(state, credentials, now).await?;
+    if let Some(cache) = cache {
+        cache.store_principal(&ring, &principal);
     }
     Ok(principal)
 }
 
-async fn verified(
-    doors: &ServerState,
-    (headers, source): (&HeaderMap, Option<&str>),
+async fn verify_credential(
+    state: &ServerState,
+    RequestCredentials { headers, source }: RequestCredentials<'_>,
     now: WallTime,
 ) -> Result<Principal, ApiError> {
-    let ServerComponents { keys, clock, issuers, .. } = &doors.components;
+    let ServerComponents { keys, clock, issuers, .. } = &state.components;
     let presented =
-        presented(headers).map_err(|error| issuers.with_challenge(error, source, None))?;
+        parse_bearer_token(headers).map_err(|error| issuers.with_challenge(error, source, None))?;
     keys.check_not_stale(clock.as_ref())?;
     let ring = keys.key_ring();
     if let Some(token) = presented.filter(|presented| UnverifiedJwt::looks_like_jwt(presented)) {
+        let context = VerificationContext { key_ring: &ring, clock };
         // Boxed: few requests have a token, and all futures would be larger.
-        let verified = Box::pin(issuers.verify_token(token, source, (&ring, clock))).await;
+        let verified = Box::pin(issuers.verify_token(token, source, context)).await;
         return verified.inspect(|_| mark_authenticated());
     }
     let verified = ring.verify_key(presented, now).inspect(|_| mark_authenticated());
@@ -67,7 +77,7 @@ async fn verified(
 }
 
 /// Returns the bearer token; `None` without an Authorization header.
-fn presented(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+fn parse_bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (all.next(), all.next());
     let Some(value) = first else { return Ok(None) };

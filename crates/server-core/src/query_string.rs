@@ -4,6 +4,7 @@
 use axum::extract::Query;
 use http::Uri;
 use serde::de::DeserializeOwned;
+use tool::display_text::truncate_and_escape_debug;
 
 use crate::request_restrictions;
 
@@ -33,17 +34,13 @@ fn rephrase_error(text: &str) -> String {
     if let Some((_, rest)) = text.split_once("unknown field `") {
         let (name, known) = rest.rsplit_once("`, expected ").unwrap_or((rest, ""));
         let name = name.strip_suffix("`, there are no fields").unwrap_or(name);
-        return format!(
-            "unknown parameter `{}`; {}",
-            escape_truncated(name),
-            list_parameters(known)
-        );
+        return format!("unknown parameter `{}`; {}", escape_input(name), list_parameters(known));
     }
     if let Some(name) = quoted_name(error, "duplicate field ") {
-        return format!("the parameter `{}` is given twice", escape_truncated(name));
+        return format!("the parameter `{}` is given twice", escape_input(name));
     }
     if let Some(name) = quoted_name(error, "missing field ") {
-        return format!("the parameter `{}` is missing", escape_truncated(name));
+        return format!("the parameter `{}` is missing", escape_input(name));
     }
     let wrong = match error {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -53,13 +50,12 @@ fn rephrase_error(text: &str) -> String {
         "provided string was not `true` or `false`" => "is neither `true` nor `false`",
         other => {
             return parameter.map_or_else(
-                || escape_truncated(other),
-                |name| format!("`{}`: {}", escape_truncated(name), escape_truncated(other)),
+                || escape_input(other),
+                |name| format!("`{}`: {}", escape_input(name), escape_input(other)),
             );
         }
     };
-    parameter
-        .map_or_else(|| wrong.to_owned(), |name| format!("`{}` {wrong}", escape_truncated(name)))
+    parameter.map_or_else(|| wrong.to_owned(), |name| format!("`{}` {wrong}", escape_input(name)))
 }
 
 /// The parameters that a route has, of a list such as ``one of `a`, `b` ``.
@@ -76,8 +72,8 @@ fn quoted_name<'a>(error: &'a str, lead: &str) -> Option<&'a str> {
     error.strip_prefix(lead)?.strip_prefix('`')?.strip_suffix('`')
 }
 
-fn escape_truncated(text: &str) -> String {
-    text.chars().take(MAX_QUOTED_CHARS).flat_map(char::escape_debug).collect()
+fn escape_input(text: &str) -> String {
+    truncate_and_escape_debug(text, MAX_QUOTED_CHARS)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use sandbox::SandboxLevel;
 use sandbox::process::ChildExit;
 
-use super::{cage, launcher, said, shell, work};
-use crate::marks::{carriers, mark, until};
+use super::{launcher, said, sandbox_spec, shell, work};
+use crate::marks::{continue_processes, mark, process_limit, stop_carriers, until, wait_until};
 
 const TIERS: [SandboxLevel; 2] = [SandboxLevel::Full, SandboxLevel::NoNamespaces];
 
@@ -38,7 +38,7 @@ async fn what_is_outside_is_neither_seen_nor_changed() {
             let place = out.path().display();
             let base = out.path().file_name().unwrap().to_str().unwrap();
             let script = format!("OUT={place}; NAME={base}; {script}; echo through");
-            let (text, exit) = said(cage(tier, &work), &script).await;
+            let (text, exit) = said(sandbox_spec(tier, &work), &script).await;
             assert!(!text.contains(never), "{tier:?} {name}: {text}");
             let ended = text.contains("through") || *name == "core dump";
             assert!(ended, "{tier:?} {name}: {exit:?} {text}");
@@ -56,7 +56,7 @@ async fn writing_outside_leaves_nothing_there() {
              rm -rf {place}/secret; chmod 777 {place}; ln -s {place} l; echo x > l/c; echo through"
         );
         std::fs::write(out.path().join("secret"), "outside").unwrap();
-        let (text, _) = said(cage(tier, &work), &script).await;
+        let (text, _) = said(sandbox_spec(tier, &work), &script).await;
         assert!(text.contains("through"));
         let left: Vec<_> = std::fs::read_dir(out.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{tier:?} {left:?} {text}");
@@ -66,7 +66,7 @@ async fn writing_outside_leaves_nothing_there() {
 
 /// Control: without a sandbox the same scripts print it.
 #[test]
-fn the_same_scripts_get_there_without_a_cage() {
+fn the_same_scripts_get_there_without_a_sandbox() {
     let out = work();
     std::fs::write(out.path().join("secret"), "outside").unwrap();
     let (place, base) = (out.path(), out.path().file_name().unwrap());
@@ -89,11 +89,11 @@ fn the_same_scripts_get_there_without_a_cage() {
 /// Landlock does not restrict how a file is mapped, but mount options do. Loaded code gains no
 /// access in either case.
 #[tokio::test]
-async fn a_whole_cage_does_not_load_what_it_wrote() {
+async fn a_whole_sandbox_does_not_load_what_it_wrote() {
     let work = work();
     let script = "cp /bin/true t; $(ls /lib64/ld-linux* /lib/ld-linux* 2>/dev/null | head -1) ./t && echo GOT; \
                   echo through";
-    let (text, _) = said(cage(SandboxLevel::Full, &work), script).await;
+    let (text, _) = said(sandbox_spec(SandboxLevel::Full, &work), script).await;
     assert!(!text.contains("GOT") && text.contains("through"), "{text}");
 }
 
@@ -102,22 +102,44 @@ async fn processes_are_bounded() {
     for tier in TIERS {
         let work = work();
         let script = "i=0; while [ $i -lt 200 ]; do sleep 5 & i=$((i+1)); done; echo $i";
-        let (text, _) = said(cage(tier, &work), script).await;
+        let mut sandbox_spec = sandbox_spec(tier, &work);
+        sandbox_spec.limits.max_tasks = 16;
+        let (text, _) = said(sandbox_spec, script).await;
         assert!(!text.contains("200\n"), "{tier:?}: {text}");
         assert!(text.contains("fork"), "{tier:?}: {text}");
     }
 }
 
+/// The bound is the process limit that the sandbox set, compared with the stopped, so exact, number
+/// of processes.
 #[tokio::test]
 async fn a_fork_bomb_ends_with_its_kill() {
     for tier in TIERS {
         let (work, mark) = (work(), mark("bomb"));
-        let mut spec =
-            shell(cage(tier, &work), "b() { sleep 600 & b & b & wait; }; b & exec sleep 600");
+        let mut sandbox_spec = sandbox_spec(tier, &work);
+        // Fewer than the default: fenced sandboxes share the count of their user, and those of other
+        // tests must have processes left.
+        sandbox_spec.limits.max_tasks = 32;
+        let bound = 32;
+        let mut spec = shell(
+            sandbox_spec,
+            "exec 2>refused; b() { sleep 600 & b & b & wait; }; b & exec sleep 600",
+        );
         spec.env.push(("TK_MARK".to_owned(), mark.as_str().into()));
         let child = launcher().spawn_child(&spec).unwrap();
-        until(&mark, |found| found >= 20).await;
-        assert!(carriers(&mark).len() < 80);
+        // Control: the bomb goes off, and grows until the limit refuses a process.
+        until(&mark, |found| found >= 8).await;
+        let refused = || std::fs::read_to_string(work.path().join("refused")).unwrap();
+        wait_until("a refused fork", || refused().contains("fork")).await;
+        let stopped = stop_carriers(&mark).await;
+        let limit = process_limit(*stopped.first().unwrap());
+        assert!(stopped.len() <= limit, "{tier:?}: {} of {limit}", stopped.len());
+        match tier {
+            SandboxLevel::Full => assert_eq!(limit, bound),
+            // Processes of the same user outside the sandbox count too.
+            SandboxLevel::NoNamespaces => assert!(limit >= bound, "{limit}"),
+        }
+        continue_processes(&stopped);
         let began = Instant::now();
         child.shut_down(Duration::from_millis(50)).await;
         assert!(began.elapsed() < Duration::from_secs(20));
@@ -130,15 +152,15 @@ async fn memory_is_bounded_for_one_and_for_all() {
     let work = work();
     let grow = "a=x; while :; do a=$a$a; done";
     for tier in TIERS {
-        let mut cage = cage(tier, &work);
-        cage.limits.address_space_bytes = 256 << 20;
-        let (text, exit) = said(cage, grow).await;
+        let mut sandbox_spec = sandbox_spec(tier, &work);
+        sandbox_spec.limits.address_space_bytes = 256 << 20;
+        let (text, exit) = said(sandbox_spec, grow).await;
         assert_ne!(exit, ChildExit::Code(0), "{text}");
     }
-    let mut cage = cage(SandboxLevel::Full, &work);
-    cage.limits.total_memory_bytes = 64 << 20;
+    let mut sandbox_spec = sandbox_spec(SandboxLevel::Full, &work);
+    sandbox_spec.limits.total_memory_bytes = 64 << 20;
     let all = "for n in 1 2 3 4 5 6; do (a=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 9; echo $a) & done; wait";
-    let mut child = launcher().spawn_child(&shell(cage, all)).unwrap();
+    let mut child = launcher().spawn_child(&shell(sandbox_spec, all)).unwrap();
     assert_eq!(child.wait_ended().await, ChildExit::Signal(9));
     assert!(child.exceeded_memory_limit());
 }
@@ -147,9 +169,10 @@ async fn memory_is_bounded_for_one_and_for_all() {
 async fn files_and_descriptors_are_bounded() {
     for tier in TIERS {
         let work = work();
-        let mut cage = cage(tier, &work);
-        cage.limits.file_bytes = 1 << 20;
-        let (text, _) = said(cage, "head -c 9000000 /dev/zero > big; wc -c < big; ulimit -n").await;
+        let mut sandbox_spec = sandbox_spec(tier, &work);
+        sandbox_spec.limits.file_bytes = 1 << 20;
+        let (text, _) =
+            said(sandbox_spec, "head -c 9000000 /dev/zero > big; wc -c < big; ulimit -n").await;
         assert!(text.contains("1048576"), "{tier:?}: {text}");
         assert!(text.trim_end().ends_with("64"), "{tier:?}: {text}");
     }
@@ -158,13 +181,14 @@ async fn files_and_descriptors_are_bounded() {
 #[tokio::test]
 async fn the_temporary_folder_is_small_and_goes() {
     let work = work();
-    let mut whole = cage(SandboxLevel::Full, &work);
+    let mut whole = sandbox_spec(SandboxLevel::Full, &work);
     whole.limits.scratch_bytes = 1 << 20;
     let (text, _) =
         said(whole, "head -c 9000000 /dev/zero > $TMPDIR/big; wc -c < $TMPDIR/big").await;
     assert!(text.contains("1048576"), "{text}");
     let (text, _) =
-        said(cage(SandboxLevel::NoNamespaces, &work), "echo x > $TMPDIR/x && echo $TMPDIR").await;
+        said(sandbox_spec(SandboxLevel::NoNamespaces, &work), "echo x > $TMPDIR/x && echo $TMPDIR")
+            .await;
     let folder = text.trim();
     assert!(folder.contains("toolkeep-"), "{text}");
     assert!(!std::path::Path::new(folder).exists(), "{folder}");
@@ -173,9 +197,9 @@ async fn the_temporary_folder_is_small_and_goes() {
 #[tokio::test]
 async fn processor_time_is_bounded() {
     let work = work();
-    let mut cage = cage(SandboxLevel::Full, &work);
-    cage.limits.cpu_seconds = 1;
-    let (_, exit) = said(cage, "while :; do :; done").await;
+    let mut sandbox_spec = sandbox_spec(SandboxLevel::Full, &work);
+    sandbox_spec.limits.cpu_seconds = 1;
+    let (_, exit) = said(sandbox_spec, "while :; do :; done").await;
     assert!(matches!(exit, ChildExit::Signal(24 | 9)), "{exit:?}");
 }
 
@@ -184,6 +208,6 @@ async fn what_ended_is_taken_off_the_table() {
     let work = work();
     let script = "i=0; while [ $i -lt 300 ]; do (true &) ; i=$((i+1)); done; sleep 0.1; \
                   cat /proc/[0-9]*/stat | grep -c ' Z '; echo through";
-    let (text, _) = said(cage(SandboxLevel::Full, &work), script).await;
+    let (text, _) = said(sandbox_spec(SandboxLevel::Full, &work), script).await;
     assert!(text.contains("0\nthrough"), "{text}");
 }

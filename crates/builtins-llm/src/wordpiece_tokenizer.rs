@@ -12,24 +12,24 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::word_vectors::WordVectors;
 
 /// Default limit of pieces per text.
-const PIECES: usize = 128;
+const MAX_PIECES: usize = 128;
 /// Limit of pieces per text for the built-in vectors: more than any text of the tools has words.
-const BUILT_IN_PIECES: usize = 8_192;
+const BUILT_IN_MAX_PIECES: usize = 8_192;
 /// Maximum letters of a word that is looked up in the built-in vectors, as in the tokenizer they
 /// were made with.
-const BUILT_IN_LETTERS: usize = 100;
+const BUILT_IN_MAX_LETTERS: usize = 100;
 
 /// WordPiece tokenizer with its vocabulary.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct WordPieceTokenizer {
     vocabulary: Vocabulary,
     /// Bytes of the longest piece.
     longest_piece: usize,
     /// Special tokens, recognised wherever they occur.
     special: Vec<(String, i32)>,
     prefix: String,
-    longest: usize,
-    most: usize,
+    max_word_chars: usize,
+    max_tokens: usize,
     unknown: i32,
     /// Tokens before and after each text, if the model requires them.
     ends: Option<(i32, i32)>,
@@ -52,11 +52,11 @@ impl Vocabulary {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct TokenizerFile {
     #[serde(default)]
     truncation: Option<Truncation>,
     #[serde(default)]
-    added_tokens: Vec<Added>,
+    added_tokens: Vec<AddedToken>,
     normalizer: Normalizer,
     model: Model,
 }
@@ -67,7 +67,7 @@ struct Truncation {
 }
 
 #[derive(Deserialize)]
-struct Added {
+struct AddedToken {
     id: i32,
     content: String,
 }
@@ -92,10 +92,11 @@ struct Model {
     vocab: HashMap<String, i32>,
 }
 
-impl Words {
+impl WordPieceTokenizer {
     /// Parses a `tokenizer.json` file.
-    pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
-        let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    pub(crate) fn parse_json(text: &[u8]) -> Result<Self, String> {
+        let file: TokenizerFile =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let kind = file.model.kind.as_deref().unwrap_or("WordPiece");
         if kind != "WordPiece" || file.normalizer.kind != "BertNormalizer" {
             let found = &file.normalizer.kind;
@@ -112,13 +113,13 @@ impl Words {
         };
         let (unknown, begin, end) =
             (piece(&file.model.unk_token)?, piece("[CLS]")?, piece("[SEP]")?);
-        let most = file.truncation.map_or(PIECES, |it| it.max_length).clamp(3, 512);
+        let max_tokens = file.truncation.map_or(MAX_PIECES, |it| it.max_length).clamp(3, 512);
         let longest_piece = pieces.keys().map(String::len).max().unwrap_or(0);
         Ok(Self {
             special: file.added_tokens.into_iter().map(|it| (it.content, it.id)).collect(),
             prefix: file.model.continuing_subword_prefix,
-            longest: file.model.max_input_chars_per_word,
-            most,
+            max_word_chars: file.model.max_input_chars_per_word,
+            max_tokens,
             unknown,
             ends: Some((begin, end)),
             longest_piece,
@@ -131,8 +132,8 @@ impl Words {
         Some(Self {
             special: Vec::new(),
             prefix: "##".to_owned(),
-            longest: BUILT_IN_LETTERS,
-            most: BUILT_IN_PIECES,
+            max_word_chars: BUILT_IN_MAX_LETTERS,
+            max_tokens: BUILT_IN_MAX_PIECES,
             unknown: vectors.find("[UNK]")?,
             ends: None,
             longest_piece: vectors.longest_piece(),
@@ -141,7 +142,7 @@ impl Words {
     }
 
     /// Returns the largest token id.
-    pub(crate) fn largest(&self) -> i32 {
+    pub(crate) fn max_token_id(&self) -> i32 {
         match &self.vocabulary {
             Vocabulary::Read(pieces) => pieces.values().copied().max().unwrap_or(0),
             Vocabulary::BuiltIn(vectors) => vectors.last(),
@@ -149,56 +150,56 @@ impl Words {
     }
 
     /// Returns the token ids of a text, between the ids of its ends. A long text is truncated.
-    pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
-        let mut numbers: Vec<i32> = self.ends.iter().map(|(begin, _)| *begin).collect();
+    pub(crate) fn token_ids(&self, text: &str) -> Vec<i32> {
+        let mut ids: Vec<i32> = self.ends.iter().map(|(begin, _)| *begin).collect();
         let mut rest = text;
-        while !rest.is_empty() && numbers.len() < self.most {
-            let (plain, special) = self.until_special(rest);
+        while !rest.is_empty() && ids.len() < self.max_tokens {
+            let (plain, special) = self.find_special(rest);
             let (before, behind) = rest.split_at(plain);
-            self.plain(before, &mut numbers);
+            self.add_plain_text(before, &mut ids);
             rest = behind;
-            if let Some((word, number)) = special {
-                numbers.push(*number);
+            if let Some((word, id)) = special {
+                ids.push(*id);
                 rest = behind.get(word.len()..).unwrap_or_default();
             }
         }
-        numbers.truncate(self.most - self.ends.iter().len());
-        numbers.extend(self.ends.map(|(_, end)| end));
-        numbers
+        ids.truncate(self.max_tokens - self.ends.iter().len());
+        ids.extend(self.ends.map(|(_, end)| end));
+        ids
     }
 
     /// Returns the distance to the next special token, and that token.
-    fn until_special(&self, text: &str) -> (usize, Option<&(String, i32)>) {
+    fn find_special(&self, text: &str) -> (usize, Option<&(String, i32)>) {
         let found = self.special.iter().filter_map(|it| Some((text.find(it.0.as_str())?, it)));
         found.min_by_key(|(at, _)| *at).map_or((text.len(), None), |(at, it)| (at, Some(it)))
     }
 
-    fn plain(&self, text: &str, numbers: &mut Vec<i32>) {
+    fn add_plain_text(&self, text: &str, ids: &mut Vec<i32>) {
         let mut word = String::new();
-        for letter in normal(text) {
-            if numbers.len() >= self.most {
+        for letter in normalize_text(text) {
+            if ids.len() >= self.max_tokens {
                 return;
             }
             if letter.is_whitespace() || is_punctuation(letter) || is_ideograph(letter) {
-                self.word(&word, numbers);
+                self.add_word(&word, ids);
                 word.clear();
                 if !letter.is_whitespace() {
-                    self.word(letter.encode_utf8(&mut [0; 4]), numbers);
+                    self.add_word(letter.encode_utf8(&mut [0; 4]), ids);
                 }
             } else {
                 word.push(letter);
             }
         }
-        self.word(&word, numbers);
+        self.add_word(&word, ids);
     }
 
     /// Adds the longest pieces that make up the word, from its beginning, or the unknown token.
-    fn word(&self, word: &str, numbers: &mut Vec<i32>) {
+    fn add_word(&self, word: &str, ids: &mut Vec<i32>) {
         if word.is_empty() {
             return;
         }
-        if word.chars().count() > self.longest {
-            numbers.push(self.unknown);
+        if word.chars().count() > self.max_word_chars {
+            ids.push(self.unknown);
             return;
         }
         let (mut found, mut rest, mut first) = (Vec::new(), word, true);
@@ -208,23 +209,23 @@ impl Words {
             let longest = ends.rev().find_map(|end| {
                 let part = rest.get(..end)?;
                 let piece = if first { None } else { Some(format!("{}{part}", self.prefix)) };
-                let number = self.vocabulary.find(piece.as_deref().unwrap_or(part))?;
-                Some((end, number))
+                let id = self.vocabulary.find(piece.as_deref().unwrap_or(part))?;
+                Some((end, id))
             });
-            let Some((end, number)) = longest else {
-                numbers.push(self.unknown);
+            let Some((end, id)) = longest else {
+                ids.push(self.unknown);
                 return;
             };
-            found.push(number);
+            found.push(id);
             rest = rest.get(end..).unwrap_or_default();
             first = false;
         }
-        numbers.append(&mut found);
+        ids.append(&mut found);
     }
 }
 
 /// Removes control characters and accents, and converts to lower case.
-fn normal(text: &str) -> impl Iterator<Item = char> {
+fn normalize_text(text: &str) -> impl Iterator<Item = char> {
     let kept = text.chars().filter(|c| *c != '\0' && *c != '\u{fffd}' && !is_control(*c));
     let spaced = kept.map(|c| if c.is_whitespace() { ' ' } else { c });
     let bare = spaced.nfd().filter(|c| get_general_category(*c) != GeneralCategory::NonspacingMark);

@@ -13,7 +13,7 @@ fn all_of_it_holds_for_a_user_without_rights() {
         Command::new(again)
     };
     let output = command
-        .args(["cage::", "--skip", "all_of_it_holds", "--test-threads", "2"])
+        .args(["isolation::", "--skip", "all_of_it_holds", "--test-threads", "2"])
         .env("TK_UNPRIVILEGED", "1")
         .env("HOME", "/tmp")
         .env_remove("TOOLKEEP_DEEP")

@@ -14,7 +14,7 @@ use tool::{
     RecordedCall, SourceName, ToolCall, ToolKey, WallTime,
 };
 
-use super::{Answer, Run, Shop};
+use super::{Answer, RunContext, SharedResources};
 use crate::tool_arguments::ToolArguments;
 
 /// Clock that advances by this many milliseconds at each reading.
@@ -31,15 +31,15 @@ impl Clock for Stepping {
 }
 
 /// Run without a limit.
-pub(crate) fn endless() -> Run {
+pub(crate) fn endless() -> RunContext {
     let (stop, clock) = (CancellationToken::new(), Arc::new(Stepping::default()));
-    Run { stop, clock, until: MonotonicTime(Duration::MAX) }
+    RunContext { stop, clock, until: MonotonicTime(Duration::MAX) }
 }
 
 /// Run whose time is over after `times` checks.
-pub(crate) fn short(times: u64) -> Run {
+pub(crate) fn short(times: u64) -> RunContext {
     let clock = Arc::new(Stepping(AtomicU64::new(0), 1));
-    Run {
+    RunContext {
         stop: CancellationToken::new(),
         clock,
         until: MonotonicTime(Duration::from_millis(times)),
@@ -47,16 +47,16 @@ pub(crate) fn short(times: u64) -> Run {
 }
 
 /// Run that is cancelled.
-pub(crate) fn given_up() -> Run {
+pub(crate) fn given_up() -> RunContext {
     let run = endless();
     run.stop.cancel();
     run
 }
 
-pub(crate) fn outcome(name: &str, args: &Value, run: &Run) -> Result<Answer, String> {
+pub(crate) fn outcome(name: &str, args: &Value, run: &RunContext) -> Result<Answer, String> {
     let found = crate::TOOLS.iter().find(|(tool, _)| *tool == name);
-    let (_, work) = found.unwrap_or_else(|| panic!("no tool {name}"));
-    work(ToolArguments::from_value(args), run)
+    let (_, computation) = found.unwrap_or_else(|| panic!("no tool {name}"));
+    computation(ToolArguments::from_value(args), run)
 }
 
 /// Returns a tool's answer, parsed again from its JSON: a number that is not finite is null there.
@@ -76,15 +76,15 @@ pub(crate) fn fault(name: &str, args: &Value) -> String {
 }
 
 /// Computes until it is cancelled.
-fn endless_work(_: ToolArguments<'_>, run: &Run) -> Result<Answer, String> {
+fn compute_until_cancelled(_: ToolArguments<'_>, run: &RunContext) -> Result<Answer, String> {
     loop {
-        run.go_on()?;
+        run.check_cancelled()?;
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as all work")]
-fn short_work(_: ToolArguments<'_>, _: &Run) -> Result<Answer, String> {
+#[expect(clippy::unnecessary_wraps, reason = "as all computations")]
+fn compute_at_once(_: ToolArguments<'_>, _: &RunContext) -> Result<Answer, String> {
     Ok(Value::Null.into())
 }
 
@@ -107,8 +107,9 @@ fn granted_call() -> (ToolCall, IntentReceipt) {
 
 #[tokio::test]
 async fn one_key_has_half_of_the_threads_and_another_waits_for_none_of_its_queue() {
-    let shop = Shop::new(Arc::new(Stepping::default()), None);
-    let (endless, short) = (shop.executor(endless_work), shop.executor(short_work));
+    let shared = SharedResources::new(Arc::new(Stepping::default()), None);
+    let (endless, short) =
+        (shared.build_executor(compute_until_cancelled), shared.build_executor(compute_at_once));
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).max(2);
     let (ann, bob) = (test_caller(), Caller { key_id: "k2".to_owned(), ..test_caller() });
     let (anns, bobs) = (quiet_context(&ann), quiet_context(&bob));

@@ -1,7 +1,8 @@
-//! Sets of a source's tools, and lists of names.
+//! Selections of a source's tools, and lists of names.
 
 use std::collections::BTreeSet;
 
+use option_types::ToolSelection;
 use serde_json::{Value, json};
 
 use crate::config_display::RedactedJson;
@@ -10,35 +11,7 @@ use crate::section::SchemaDefinitions;
 use crate::value_parsers::text;
 use crate::yaml_tree::{NodeKind, shorten_text};
 
-/// A set of a source's tools: all, or some by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ToolSet {
-    /// All tools of the source.
-    All,
-    /// The tools with these names.
-    Named(BTreeSet<String>),
-}
-
-impl ToolSet {
-    /// The set without any tool.
-    pub const NONE: Self = Self::Named(BTreeSet::new());
-
-    /// Whether the set contains a tool.
-    pub fn contains(&self, tool: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Named(names) => names.contains(tool),
-        }
-    }
-}
-
-impl Default for ToolSet {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-impl RedactedJson for ToolSet {
+impl RedactedJson for ToolSelection {
     fn to_redacted_json(&self) -> Value {
         match self {
             Self::All => true.into(),
@@ -47,21 +20,21 @@ impl RedactedJson for ToolSet {
     }
 }
 
-/// Parses a set of tools.
-pub(crate) struct ToolSetParser;
+/// Parses a selection of tools.
+pub(crate) struct ToolSelectionParser;
 
-/// A set of tools: `true` for all, `false` for none, or a list of their names.
-pub(crate) fn tool_set() -> ToolSetParser {
-    ToolSetParser
+/// A selection of tools: `true` for all, `false` for none, or a list of their names.
+pub(crate) fn tool_selection() -> ToolSelectionParser {
+    ToolSelectionParser
 }
 
-impl ValueParser for ToolSetParser {
-    type Output = ToolSet;
+impl ValueParser for ToolSelectionParser {
+    type Output = ToolSelection;
 
-    fn parse_value(&self, value: ConfigValue<'_>) -> Option<ToolSet> {
+    fn parse_value(&self, value: ConfigValue<'_>) -> Option<ToolSelection> {
         let boolean = match &value.node.kind {
             NodeKind::List(_) => {
-                return Some(ToolSet::Named(parse_strings(value)?.into_iter().collect()));
+                return Some(ToolSelection::Named(parse_strings(value)?.into_iter().collect()));
             }
             NodeKind::Scalar(scalar) => scalar.as_boolean(),
             _ => None,
@@ -69,7 +42,7 @@ impl ValueParser for ToolSetParser {
         if boolean.is_none() {
             report_type_mismatch(value, "`true`, `false` or a list of tool names");
         }
-        boolean.map(|is_all| if is_all { ToolSet::All } else { ToolSet::NONE })
+        boolean.map(|is_all| if is_all { ToolSelection::All } else { ToolSelection::NONE })
     }
     fn json_schema(&self, _: &mut SchemaDefinitions) -> Value {
         json!({ "anyOf": [{ "type": "boolean" }, { "type": "array", "items": { "type": "string" } }] })

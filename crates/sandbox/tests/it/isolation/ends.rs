@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::SandboxLevel;
 
-use super::{cage, launcher, shell, work};
+use super::{launcher, sandbox_spec, shell, work};
 use crate::marks::{carriers, mark};
 
 const TREES: [&str; 4] = [
@@ -34,7 +34,7 @@ async fn nothing_is_left_of_what_is_cancelled_at_any_moment() {
         let folder = work();
         let tier = if round % 4 == 3 { SandboxLevel::NoNamespaces } else { SandboxLevel::Full };
         let tree = TREES[usize::try_from(spread(&mut seed) % 4).unwrap()];
-        let mut spec = shell(cage(tier, &folder), tree);
+        let mut spec = shell(sandbox_spec(tier, &folder), tree);
         spec.env.push(("TK_MARK".to_owned(), mark.as_str().into()));
         let child = launcher().spawn_child(&spec).unwrap();
         tokio::time::sleep(Duration::from_micros(spread(&mut seed) % 40_000)).await;

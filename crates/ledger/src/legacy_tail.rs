@@ -22,7 +22,8 @@ use tool::WallTime;
 
 use crate::disk::{DiskFile, OpenMode, append_all, read_fully};
 use crate::frame::{MAX_SEQ, decode_frame, frame_length, read_array};
-use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir, quarantine_path};
+use crate::quarantine::quarantine_path;
+use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir};
 use crate::slice::rest;
 
 /// Bytes of the file.

@@ -22,6 +22,7 @@ mod legacy_tail;
 mod msgpack_json;
 mod observed_ledger;
 mod proof_builder;
+mod quarantine;
 mod record_append;
 mod record_export;
 mod record_index;

@@ -10,10 +10,9 @@ use tool::WallTime;
 
 use crate::disk::OpenMode;
 use crate::integrity_finding::DiscardReason;
+use crate::quarantine::{copy_damaged_bytes, quarantine_path, void_segment};
 use crate::record_scan::RecordScan;
-use crate::segment::{
-    WriterDir, copy_damaged_bytes, parse_segment_name, quarantine_path, truncate_file, void_segment,
-};
+use crate::segment::{WriterDir, parse_segment_name, truncate_file};
 use crate::writer_progress::{FoundProgress, ProgressFile, WriterProgress};
 
 /// Repairs to be made.

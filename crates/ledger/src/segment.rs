@@ -21,7 +21,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tool::WallTime;
@@ -33,8 +33,6 @@ use crate::slice::prefix;
 
 /// Bytes before the first frame.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 128;
-/// Bytes that are copied at a time.
-const COPY_CHUNK_BYTES: usize = 256 << 10;
 /// Offset of the checksum, the last field of the header.
 const CHECKSUM_OFFSET: usize = 124;
 const MAGIC: [u8; 8] = *b"tkledger";
@@ -361,47 +359,6 @@ pub(crate) fn estimate_free(writer_dir: &WriterDir, bytes: u64) -> u64 {
     let free = parts.find(|part| matches!(file.allocate_range(0, *part), Ok(true)));
     file.truncate_to(0).ok();
     free.unwrap_or(0)
-}
-
-/// Renames a segment that is not part of the record, with a suffix that marks it.
-pub(crate) fn void_segment(writer_dir: &WriterDir, number: u32, now: WallTime) -> io::Result<()> {
-    let path = writer_dir.segment_path(number);
-    writer_dir.disk.rename_file(&path, &quarantine_path(&path, now, "void"))?;
-    writer_dir.disk.sync_dir(&writer_dir.dir)
-}
-
-/// Copies the bytes of a segment from `start` on to a file beside it, and waits until they are
-/// durable.
-pub(crate) fn copy_damaged_bytes(
-    writer_dir: &WriterDir,
-    number: u32,
-    start: u64,
-    now: WallTime,
-) -> io::Result<PathBuf> {
-    let path = quarantine_path(&writer_dir.segment_path(number), now, "damaged");
-    let (file, copy) = (
-        writer_dir.open_segment(number, OpenMode::Read)?,
-        writer_dir.disk.open_file(&path, OpenMode::Truncate)?,
-    );
-    let (mut at, mut piece) = (start, vec![0; COPY_CHUNK_BYTES]);
-    loop {
-        let read = read_fully(file.as_ref(), at, &mut piece)?;
-        if read == 0 {
-            break;
-        }
-        append_all(copy.as_ref(), prefix(&piece, read))?;
-        at += read as u64;
-    }
-    copy.sync_data()?;
-    writer_dir.disk.sync_dir(&writer_dir.dir)?;
-    Ok(path)
-}
-
-/// Returns the name for a file that is no longer part of the record.
-pub(crate) fn quarantine_path(path: &Path, now: WallTime, ending: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.{ending}", now.0));
-    path.with_file_name(name)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub(super) async fn save_credentials(
     write_value(store, &store_key(source), bytes, expected_version).await
 }
 
-/// Removes the credentials.
+/// Removes the credentials of a source from the store.
 pub(super) async fn remove_credentials(
     store: &dyn Store,
     source: &SourceName,

@@ -80,19 +80,16 @@ impl TokenProvider {
     ///
     /// # Errors
     /// A [`Problem`] if a URL cannot be used.
-    pub fn new(
-        settings: OAuthSettings,
-        dependencies: OAuthDependencies,
-    ) -> Result<Arc<Self>, Problem> {
+    pub fn new(settings: OAuthSettings, ports: OAuthDependencies) -> Result<Arc<Self>, Problem> {
         let (url, named) = settings.validate_urls()?;
         let web = OAuthHttpClient {
-            egress: dependencies.egress.with_separate_pool(),
+            egress: ports.egress.with_separate_pool(),
             address_policy: AddressPolicy::new(named, settings.any_loopback_port),
         };
         Ok(Arc::new(Self {
             settings,
             source_url: url,
-            dependencies,
+            dependencies: ports,
             http_client: web,
             auth_required: AtomicBool::new(false),
             renewal_lock: Arc::new(Semaphore::new(1)),
@@ -365,10 +362,8 @@ impl TokenState {
         }
     }
 
-    /// Returns the scopes to request.
-    ///
-    /// The configured scopes take precedence over those of the challenge and those of the resource
-    /// metadata. Scopes of earlier requests are added.
+    /// Returns the scopes to request: the configured ones, else those of the challenge, else those of
+    /// the resource metadata. Scopes of earlier requests are added.
     pub(super) fn scopes_to_request(
         &self,
         settings: &OAuthSettings,
@@ -385,11 +380,11 @@ impl TokenState {
     }
 }
 
-/// Builds the error for a fresh token that was rejected: another one would be rejected too.
+/// The error for a fresh token that was rejected: another one would be rejected too.
 fn rejected_token_error(state: &TokenState) -> TokenError {
-    let issuer = state.server.as_ref().map(|known| known.server.issuer.clone());
-    let issuer = issuer.or_else(|| Some(state.stored.as_ref()?.issuer.clone()));
-    let issuer = escape_and_truncate(&issuer.unwrap_or_default(), 200);
+    let known = state.server.as_ref().map(|known| known.server.issuer.as_str());
+    let issuer = known.or_else(|| Some(state.stored.as_ref()?.issuer.as_str()));
+    let issuer = escape_and_truncate(issuer.unwrap_or_default(), 200);
     let message = format!("rejected a new token from `{issuer}` (HTTP 401)");
     TokenError::request_refused(message)
         .with_help("ask its operator which audience, scopes and client it requires")
@@ -397,6 +392,8 @@ fn rejected_token_error(state: &TokenState) -> TokenError {
 
 impl fmt::Debug for TokenProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("source", &self.settings.source).finish_non_exhaustive()
+        f.debug_struct("TokenProvider")
+            .field("source", &self.settings.source)
+            .finish_non_exhaustive()
     }
 }

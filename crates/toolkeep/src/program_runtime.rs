@@ -73,15 +73,8 @@ pub(crate) fn build_programs(
     options: &LaunchOptions,
     components: ProgramComponents<'_>,
 ) -> Arc<Programs> {
-    let ProgramComponents {
-        gateway,
-        records,
-        pending_calls,
-        store,
-        keys,
-        sandboxes,
-        clock,
-    } = components;
+    let ProgramComponents { gateway, records, pending_calls, store, keys, sandboxes, clock } =
+        components;
     let variable = |name: &str| options.load_options.environment.get(name);
     let mode = match variable(CHAIN_MODE_VARIABLE) {
         Some("dep") => ExecutionMode::Dependency,

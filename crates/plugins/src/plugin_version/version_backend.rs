@@ -1,4 +1,4 @@
-//! What runs the tools of a version: a plugin process or an MCP server.
+//! The backend that runs the tools of a version: a plugin process or an MCP server.
 
 use std::sync::Arc;
 

@@ -171,7 +171,7 @@ impl UpstreamCall<'_> {
         })))
     }
 
-    /// Parses input requests.
+    /// Parses the requests for input that a server returned.
     pub(super) fn parse_input_requests(
         &self,
         requests: &Json,

@@ -93,7 +93,7 @@ async fn nothing_of_the_server_is_in_its_environment() {
         value(&stage.call("run_shell", &json!({"command": "env; echo; id -un; hostname"})).await);
     let text = told["stdout"].as_str().unwrap();
     assert!(!text.contains("CARGO") && text.contains("HOME="), "{text}");
-    assert!(text.ends_with("tool\ncage\n"), "{text}");
+    assert!(text.ends_with("tool\nsandbox\n"), "{text}");
 }
 
 #[tokio::test]

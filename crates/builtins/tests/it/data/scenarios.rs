@@ -199,7 +199,7 @@ async fn the_scenarios_of_a_shell_hold() {
 
 /// Control: harmless scenarios succeed without a sandbox, by the same criteria.
 #[test]
-fn without_a_cage_scenarios_get_somewhere() {
+fn without_a_sandbox_scenarios_get_somewhere() {
     let mut out = Vec::new();
     for (scenario, row) in [
         ("abstract socket", ""),

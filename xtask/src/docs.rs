@@ -9,14 +9,15 @@ mod navigation;
 mod site_check;
 mod staging;
 
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::child_processes::run_quiet;
 use crate::mdbook;
-use crate::tidy::links;
 use crate::tidy::tracked_files::{self, TrackedText};
+use crate::tidy::{TidyFinding, links};
 use crate::workspace::{Workspace, file_error};
 use navigation::Navigation;
 
@@ -40,6 +41,14 @@ impl BuildFolders {
     }
 }
 
+/// Finds pages that the navigation of the site does not list.
+///
+/// # Errors
+/// As [`Navigation::read`].
+pub(crate) fn find_unlisted_pages(texts: &[TrackedText]) -> Result<Vec<TidyFinding>, String> {
+    Ok(Navigation::read(texts)?.find_unlisted_pages(texts))
+}
+
 /// Builds the site and checks it.
 ///
 /// # Errors
@@ -47,8 +56,7 @@ impl BuildFolders {
 pub(crate) fn build_site(workspace: &Workspace) -> Result<(), String> {
     let texts = tracked_files::read_tracked(&workspace.root_dir)?;
     let navigation = Navigation::read(&texts)?;
-    let mut findings: Vec<String> =
-        links::check_links(&texts).iter().map(ToString::to_string).collect();
+    let mut findings = links::check_links(&texts);
     findings.extend(navigation.find_unlisted_pages(&texts));
     report(&findings)?;
     let program = mdbook::install(workspace)?;
@@ -68,7 +76,7 @@ pub(crate) fn build_site(workspace: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-fn report(findings: &[String]) -> Result<(), String> {
+fn report(findings: &[impl Display]) -> Result<(), String> {
     for finding in findings {
         println!("{finding}");
     }

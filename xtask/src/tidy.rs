@@ -16,6 +16,7 @@ mod undeclared_files;
 
 use std::fmt;
 
+use crate::docs;
 use crate::workspace::Workspace;
 
 /// One violation of a rule.
@@ -30,7 +31,12 @@ pub(crate) struct TidyFinding {
 }
 
 impl TidyFinding {
-    fn new(path: &str, line: usize, what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        path: &str,
+        line: usize,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Self { path: path.to_owned(), line, problem: what.into(), help: fix.into() }
     }
 }
@@ -54,6 +60,7 @@ pub(crate) fn run_checks(workspace: &Workspace) -> Result<(), String> {
     let texts = tracked_files::read_tracked(&workspace.root_dir)?;
     let mut findings = dependency_rules::check_dependencies(workspace)?;
     findings.extend(check_texts(&texts));
+    findings.extend(docs::find_unlisted_pages(&texts)?);
     findings.sort();
     findings.dedup();
     for finding in &findings {

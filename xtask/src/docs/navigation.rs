@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
+use crate::tidy::TidyFinding;
 use crate::tidy::links::resolve;
 use crate::tidy::tracked_files::TrackedText;
 
@@ -49,7 +50,7 @@ impl Navigation {
     }
 
     /// Returns a finding for each page below `docs/` that the navigation does not list.
-    pub(super) fn find_unlisted_pages(&self, texts: &[TrackedText]) -> Vec<String> {
+    pub(super) fn find_unlisted_pages(&self, texts: &[TrackedText]) -> Vec<TidyFinding> {
         let is_page = |text: &&TrackedText| {
             let excluded = EXCLUDED.iter().any(|folder| text.path.starts_with(folder));
             text.has_extension("md")
@@ -60,7 +61,10 @@ impl Navigation {
         let is_listed = |text: &&TrackedText| self.pages.iter().any(|page| page.path == text.path);
         let unlisted = texts.iter().filter(is_page).filter(|text| !is_listed(text));
         unlisted
-            .map(|text| format!("{}: not in the navigation; add it to {SUMMARY}", text.path))
+            .map(|text| {
+                let fix = format!("add it to {SUMMARY}");
+                TidyFinding::new(&text.path, 0, "the page is not in the navigation", fix)
+            })
             .collect()
     }
 
@@ -164,7 +168,7 @@ mod tests {
         let navigation = Navigation::read(&texts(&files)).unwrap();
         let unlisted = navigation.find_unlisted_pages(&texts(&files));
         assert_eq!(unlisted.len(), 1, "{unlisted:?}");
-        assert!(unlisted[0].starts_with("docs/guide/b.md: "), "{unlisted:?}");
+        assert!(unlisted[0].to_string().starts_with("docs/guide/b.md: "), "{unlisted:?}");
         let twice = format!("{TEXT}- [Again](guide/a.md)\n");
         assert!(Navigation::read(&texts(&[(SUMMARY, &twice)])).is_err());
         assert!(Navigation::read(&[]).is_err());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use rooted_fs::rooted_dir::{AccessMode, RootedDir, WriteMode};
 use serde_json::{Map, Value, json};
+use tool::display_text::truncate_and_escape_debug;
 use tool::tool_packages::ToolPackageError;
 use tool::{Json, JsonLimits};
 
@@ -133,7 +134,7 @@ fn check_code_layout(runtime: &str, code: &[String]) -> Result<(), String> {
         }
         "" | "python" | "binary" => Ok(()),
         other => {
-            let other: String = other.chars().take(40).flat_map(char::escape_debug).collect();
+            let other = truncate_and_escape_debug(other, 40);
             Err(format!("`{RUNTIME_FIELD}` must be `python` or `binary`, not `{other}`"))
         }
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tool::display_text::truncate_and_escape_debug;
+
 use crate::decision::{DeferredChecks, ResidualPolicy};
 use crate::{DecisionReason, PolicyRequest};
 
@@ -39,7 +41,7 @@ fn path_message(later: &DeferredChecks, asking: &PolicyRequest<'_>) -> Option<St
         return Some(format!("`{name}` was called without a path; pass a path below {folders}"));
     };
     let which = if allowed.len() == 1 { "path" } else { "paths" };
-    let shown: String = path.chars().take(MAX_PATH_CHARS).flat_map(char::escape_debug).collect();
+    let shown = truncate_and_escape_debug(path, MAX_PATH_CHARS);
     let fix = if path.starts_with('/') { "" } else { "; pass an absolute path" };
     Some(format!("`{shown}` is not below {folders}, the allowed {which}{fix}"))
 }

@@ -5,6 +5,7 @@
 
 use json::{JsonCursor, JsonRef, json_pointer};
 use serde_json::{Map, Value};
+use tool::display_text::truncate_and_escape_debug;
 
 use super::ArgumentError;
 
@@ -154,7 +155,7 @@ fn check_members(
         match own.or(others) {
             None => Ok(()),
             Some(Value::Bool(false)) => {
-                let shown: String = key.chars().take(80).flat_map(char::escape_debug).collect();
+                let shown = truncate_and_escape_debug(&key, 80);
                 invalid_value(at, format!("unknown parameter `{shown}`"))
             }
             Some(schema) => validate_next(schema, pass, "").map_err(|trouble| {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
+use tool::display_text::truncate_and_escape_debug;
 use tool::{Json, JsonLimits};
 
 use super::token_claims::TokenClaims;
@@ -55,7 +56,7 @@ impl FromStr for SignatureAlgorithm {
     fn from_str(word: &str) -> Result<Self, String> {
         Self::ALL.iter().copied().find(|one| one.as_str() == word).ok_or_else(|| {
             let all: Vec<_> = Self::ALL.iter().map(|one| one.as_str()).collect();
-            let word: String = word.chars().take(40).flat_map(char::escape_debug).collect();
+            let word = truncate_and_escape_debug(word, 40);
             format!("unsupported signature algorithm `{word}`; use one of {}", all.join(", "))
         })
     }

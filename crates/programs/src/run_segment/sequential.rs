@@ -18,6 +18,7 @@ use crate::program_state::{CallPhase, ProgramState, ScriptCall, WaveRecord};
 use crate::program_store::StoredProgram;
 use tool::ErrorCode;
 use tool::call_outcome::{CallFailure, CallResponse, CallStatus};
+use tool::display_text::truncate_and_escape_debug;
 
 /// Duration of a call after which its program releases the interpreter slot.
 const SLOT_RELEASE_AFTER: Duration = Duration::from_millis(20);
@@ -334,7 +335,7 @@ fn raise_exception(kind: ExceptionKind, message: String) -> ScriptCallProgress {
 }
 
 fn unknown_tool(name: &str) -> ScriptCallProgress {
-    let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
+    let name = truncate_and_escape_debug(name, 100);
     let message = format!("no tool `{name}` for programs; call get_chainable_tools to list them");
     raise_exception(ExceptionKind::Failed, message)
 }

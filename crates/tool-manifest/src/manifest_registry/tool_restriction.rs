@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tool::display_text::truncate_and_escape_debug;
 use tool::{CallerType, Json, PermissionLevel, SafetyLevel, Tool, ToolTraits};
 
 use super::{ManifestRegistry, ToolDeclaration};
@@ -39,7 +40,7 @@ impl ToolRestriction {
     /// A message for the operator that names what would be widened.
     pub fn validate_for(&self, registry: &ManifestRegistry, name: &str) -> Result<(), String> {
         let Some(declared) = registry.find_tool(name) else {
-            let name: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+            let name = truncate_and_escape_debug(name, 64);
             return Err(format!("no built-in tool `{name}`"));
         };
         self.validate_traits(name, &declared.tool.traits)?;

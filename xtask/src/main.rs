@@ -1,6 +1,6 @@
 //! The tasks of the repository, run as `cargo xtask TASK`.
 //!
-//! Everything starts here, so it builds in seconds: three dependencies, and no crate of ours.
+//! Everything starts here, so it builds in seconds: few dependencies, and no crate of ours.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -9,6 +9,8 @@
 
 mod bench_task;
 mod child_processes;
+mod debian_root;
+mod dist;
 mod docs;
 mod emulated_bench;
 mod golden_documents;

@@ -89,9 +89,23 @@ pub(crate) const PYTHON_VENVS: &[(&str, &[&str], &str)] = &[
     ("venv-node", &["grpcio==1.85.1", "protobuf==7.36.2", "pytest==9.2.0"], "bin/pytest"),
     // Helm itself, as a library with a Python door: there is no package of the program.
     ("venv-helm", &["helm-python-sdk==0.2.2"], "bin/python"),
+    PACKAGING_VENV,
     // MongoDB server of the tests; a pre-release, so the version must be exact.
     ("venv-mongodb", &["secantusdb==0.7.0b3"], "bin/secantusd-py"),
 ];
+
+/// Tools that build the wheel of `toolkeep-node` and check packages, for `cargo xtask dist` and its
+/// tests.
+pub(crate) const PACKAGING_VENV: (&str, &[&str], &str) = (
+    "venv-packaging",
+    &[
+        "setuptools==84.2.1",
+        "twine==7.0.0",
+        "cyclonedx-python-lib[json-validation]==11.12.0",
+        "uv==0.13.9",
+    ],
+    "bin/twine",
+);
 
 /// Other gateways for `bench call --peers`, in the same form.
 pub(crate) const PEER_VENVS: &[(&str, &[&str], &str)] = &[
@@ -110,4 +124,17 @@ pub(crate) const DEBIAN_PACKAGES: &[(&str, &str)] = &[
     ("sbcl", "sbcl"),
     // Storage of the Kubernetes API server of the tests.
     ("etcd", "etcd-server"),
+    // Judges of the packages that `dist` makes, and the tool that makes a system to install them in.
+    ("dpkg-deb", "dpkg"),
+    ("strip", "binutils"),
+    ("lintian", "lintian"),
+    ("shellcheck", "shellcheck"),
+    ("systemd-analyze", "systemd"),
+    ("debootstrap", "debootstrap"),
+    ("buildah", "buildah"),
+    // Checks the manual pages.
+    ("mandoc", "mandoc"),
 ];
+
+/// Release of Debian whose smallest system the tests of the Debian package install into.
+pub(crate) const DEBIAN_RELEASE: &str = "bookworm";

@@ -1,7 +1,9 @@
 //! Dispatch of the command line to a task.
 
 use crate::workspace::Workspace;
-use crate::{bench_task, docs, golden_documents, release_build, test_installs, test_run, tidy};
+use crate::{
+    bench_task, dist, docs, golden_documents, release_build, test_installs, test_run, tidy,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -15,6 +17,10 @@ usage: cargo xtask TASK
   docs                         docs/ as a searchable site, with its links checked
   provision                    installs the real programs that tests need, and says where
   release                      the program as it is shipped, its hot path laid out by a profile
+  dist [--binary PATH]... [--out DIR] [--only KIND]... [--fast]
+                               packages for users from built programs, by default the one of
+                               `release`, into target/dist; KIND is wheel, node-wheel, npm,
+                               debian, script or sbom
   bench call|node [OPTIONS]    what a call costs, or one of a node's tool; `bench call --help`
   bench emulated [--write]     instructions of the whole system for a call, on any machine
 ";
@@ -41,6 +47,7 @@ pub(crate) fn run_task(args: &[&str]) -> Result<(), String> {
         ["docs"] => docs::build_site(&Workspace::load_workspace()?),
         ["provision"] => test_installs::run_task(&Workspace::load_workspace()?),
         ["release"] => release_build::build_release(&Workspace::load_workspace()?),
+        ["dist", flags @ ..] => dist::run_task(&Workspace::load_workspace()?, flags),
         ["bench", rest @ ..] => bench_task::run_bench(&Workspace::load_workspace()?, rest),
         _ => Err(format!("`{}` is no task\n\n{USAGE}", args.join(" "))),
     }

@@ -15,6 +15,8 @@
 //! venv-mcp/bin/python            Python with the MCP SDK
 //! venv-fastmcp/bin/python        Python with another MCP SDK
 //! venv-time/bin/mcp-server-time  a Python server, in an environment of its own
+//! debian-root.tar                the smallest Debian system, of `debian_root`
+//! venv-packaging/bin/twine       what builds and checks Python packages
 //! npm-mongodb/, venv-redis/ ...  the same for every other server
 //! ```
 //!
@@ -26,8 +28,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::child_processes::{run_quiet, run_visible};
+use crate::debian_root;
 use crate::kubernetes_server;
-use crate::pinned_versions::{DEBIAN_PACKAGES, NODE, NPM_PACKAGES, PEER_VENVS, PYTHON_VENVS};
+use crate::pinned_versions::{
+    DEBIAN_PACKAGES, NODE, NPM_PACKAGES, PACKAGING_VENV, PEER_VENVS, PYTHON_VENVS,
+};
 use crate::test_runner::retry_install;
 use crate::workspace::{Workspace, file_error};
 
@@ -55,6 +60,10 @@ pub(crate) fn install_missing(workspace: &Workspace) -> Result<InstalledPrograms
     lock.lock().map_err(|e| file_error(&folder, &e))?;
     let (stamp, pins) = (folder.join("stamp"), pinned_text());
     let mut installed = install_programs();
+    match debian_root::install_archive(&folder) {
+        Ok(new) => installed.extend(new),
+        Err(why) => println!("no root of Debian ({why}): the tests that need it will fail"),
+    }
     if fs::read_to_string(&stamp).is_ok_and(|found| found == pins)
         && missing_file(&folder).is_none()
     {
@@ -231,6 +240,17 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf, String> {
         }
     }
     Ok(folder)
+}
+
+/// Installs the Python tools that build and check packages, if missing, and returns their Python.
+pub(crate) fn install_packaging_tools(workspace: &Workspace) -> Result<PathBuf, String> {
+    let (name, wanted, file) = PACKAGING_VENV;
+    let home = workspace.target_dir.join("real").join(name);
+    if !home.join(file).exists() {
+        println!("installing {}", wanted.join(" "));
+        create_venv(&home, wanted)?;
+    }
+    Ok(home.join("bin/python"))
 }
 
 fn create_venv(home: &Path, wanted: &[&str]) -> Result<(), String> {

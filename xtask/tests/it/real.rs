@@ -1,0 +1,3 @@
+//! Tests that need what `cargo xtask provision` installs, in `TOOLKEEP_REAL`.
+
+mod installs;

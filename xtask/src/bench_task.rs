@@ -52,7 +52,7 @@ pub(crate) fn run_bench(workspace: &Workspace, args: &[&str]) -> Result<(), Stri
         }
     }
     if args.first() == Some(&"math") {
-        let installed = test_installs::install_missing(workspace)?;
+        let installed = test_installs::install_missing(&workspace.target_dir)?;
         command.arg("--python").arg(installed.folder.join("venv-math/bin/python"));
     }
     let within = matches!(args.first(), Some(&"formats" | &"policy"));

@@ -35,12 +35,17 @@ pub(crate) struct FinishedCommand {
 
 /// Runs `command` to its end, passing its lines on to standard output.
 pub(crate) fn run_visible(command: &mut Command) -> Result<FinishedCommand, String> {
-    run_command(command, true)
+    run_command(command, true, true)
+}
+
+/// Runs `command` to its end, passing on the lines of its standard error and keeping both outputs.
+pub(crate) fn run_with_progress(command: &mut Command) -> Result<FinishedCommand, String> {
+    run_command(command, false, true)
 }
 
 /// Runs `command` to its end and keeps its lines.
 pub(crate) fn run_quiet(command: &mut Command) -> Result<FinishedCommand, String> {
-    run_command(command, false)
+    run_command(command, false, false)
 }
 
 /// Runs `command` to its end. Returns its output, or its standard error on failure.
@@ -53,14 +58,19 @@ pub(crate) fn run_for_output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-fn run_command(command: &mut Command, show: bool) -> Result<FinishedCommand, String> {
+/// Runs `command` and passes on the lines of the outputs that are shown.
+fn run_command(
+    command: &mut Command,
+    show_out: bool,
+    show_err: bool,
+) -> Result<FinishedCommand, String> {
     let name = command.get_program().display().to_string();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn_awaited(command).map_err(|e| format!("cannot start `{name}`: {e}"))?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (out, err) = thread::scope(|scope| {
-        let err = scope.spawn(|| err.map(|pipe| read_lines(pipe, show)));
-        (out.map(|pipe| read_lines(pipe, show)), err.join().ok().flatten())
+        let err = scope.spawn(|| err.map(|pipe| read_lines(pipe, show_err)));
+        (out.map(|pipe| read_lines(pipe, show_out)), err.join().ok().flatten())
     });
     let status = child.wait().map_err(|e| format!("cannot wait for `{name}`: {e}"))?;
     lock_awaited().remove(&child_id(&child));

@@ -1,8 +1,7 @@
 //! Kubernetes API server for the real tests, built once from Debian's source package and cached for
 //! the user, outside of the checkout.
 //!
-//! The build takes some minutes. A run of all tests starts it in parallel to its own compilation,
-//! at the lowest priority, and waits for it before the first test that needs it.
+//! The build takes some minutes, at the lowest priority.
 
 mod openapi_generation;
 
@@ -10,13 +9,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::child_processes::{FinishedCommand, run_quiet};
 use crate::test_installs;
 use crate::test_runner::retry_install;
-use crate::workspace::{Workspace, file_error};
+use crate::workspace::file_error;
 
 /// Version of the API server, as Debian 12 packages it.
 const SERVER_VERSION: &str = "1.20.2";
@@ -29,24 +28,11 @@ const BUILD_TOOLS: &[(&str, &str)] = &[("go", "golang-go"), ("dpkg-source", "dpk
 /// Interval of progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_mins(1);
 
-/// A build of the API server that runs in the background.
-pub(crate) struct ApiServerBuild(JoinHandle<Result<Option<String>, String>>);
-
-/// Starts the build if the program is missing.
-pub(crate) fn start_build(workspace: &Workspace) -> ApiServerBuild {
-    let target = workspace.target_dir.clone();
-    ApiServerBuild(thread::spawn(move || ensure_built(&target)))
-}
-
-impl ApiServerBuild {
-    /// Waits for the build and returns what was installed, if anything.
-    pub(crate) fn wait_until_ready(self) -> Result<Option<String>, String> {
-        self.0.join().unwrap_or_else(|_| Err("its build ended without a word".to_owned()))
-    }
-}
-
 /// Builds the program if needed and links it next to the other programs.
-fn ensure_built(target: &Path) -> Result<Option<String>, String> {
+///
+/// # Errors
+/// If a step of the build failed.
+pub(crate) fn ensure_built(target: &Path) -> Result<Option<String>, String> {
     let cache = cache_dir().unwrap_or_else(|| target.join("real/cache"));
     let home = cache.join(format!("kubernetes-{SERVER_VERSION}"));
     fs::create_dir_all(&home).map_err(|e| file_error(&home, &e))?;

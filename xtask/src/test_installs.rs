@@ -26,6 +26,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::{self, JoinHandle};
 
 use crate::child_processes::{run_quiet, run_visible};
 use crate::debian_root;
@@ -44,17 +45,48 @@ pub(crate) struct InstalledPrograms {
     pub(crate) installed: Vec<String>,
 }
 
-/// `cargo xtask provision`: installs the programs and prints their path.
-pub(crate) fn run_task(workspace: &Workspace) -> Result<(), String> {
-    let kubernetes = kubernetes_server::start_build(workspace).wait_until_ready();
-    let installed = install_missing(workspace)?;
-    println!("TOOLKEEP_REAL={}", installed.folder.display());
-    kubernetes.map(|_| ()).map_err(|why| format!("no Kubernetes API server: {why}"))
+/// Installations that go on while the tests are built: they wait for the network, compilers do not.
+pub(crate) struct BackgroundInstalls(JoinHandle<InstallResults>);
+
+/// Results of all installations.
+pub(crate) struct InstallResults {
+    /// The programs, or why they are incomplete.
+    pub(crate) programs: Result<InstalledPrograms, String>,
+    /// What was built as API server of Kubernetes, or why there is none.
+    pub(crate) api_server: Result<Option<String>, String>,
 }
 
-/// Installs the missing programs. A second run only reads the stamp.
-pub(crate) fn install_missing(workspace: &Workspace) -> Result<InstalledPrograms, String> {
-    let folder = workspace.target_dir.join("real");
+/// Starts the installation of all missing programs.
+pub(crate) fn start_installs(workspace: &Workspace) -> BackgroundInstalls {
+    let target_dir = workspace.target_dir.clone();
+    BackgroundInstalls(thread::spawn(move || {
+        // One after the other: apt has one lock.
+        let programs = install_missing(&target_dir);
+        InstallResults { programs, api_server: kubernetes_server::ensure_built(&target_dir) }
+    }))
+}
+
+impl BackgroundInstalls {
+    /// Waits for the end of all installations.
+    pub(crate) fn wait_until_ready(self) -> InstallResults {
+        let message = "the installation ended without a result";
+        self.0.join().unwrap_or_else(|_| InstallResults {
+            programs: Err(message.to_owned()),
+            api_server: Err(message.to_owned()),
+        })
+    }
+}
+
+/// `cargo xtask provision`: installs the programs and prints their path.
+pub(crate) fn run_task(workspace: &Workspace) -> Result<(), String> {
+    let results = start_installs(workspace).wait_until_ready();
+    println!("TOOLKEEP_REAL={}", results.programs?.folder.display());
+    results.api_server.map(|_| ()).map_err(|why| format!("no Kubernetes API server: {why}"))
+}
+
+/// Installs the missing programs below `target_dir`. A second run only reads the stamp.
+pub(crate) fn install_missing(target_dir: &Path) -> Result<InstalledPrograms, String> {
+    let folder = target_dir.join("real");
     fs::create_dir_all(&folder).map_err(|e| file_error(&folder, &e))?;
     let lock = File::create(folder.join("lock")).map_err(|e| file_error(&folder, &e))?;
     lock.lock().map_err(|e| file_error(&folder, &e))?;

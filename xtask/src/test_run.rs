@@ -2,16 +2,19 @@
 //!
 //! Every step runs even if an earlier one failed. The last line is the count of all tests.
 
+mod linted_build;
 mod test_options;
 mod test_requirements;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::child_processes::{self, RUN_VARIABLE, run_quiet, run_visible};
 use crate::test_counts::{self, TestCounts, TestInventory};
+use crate::test_installs::{BackgroundInstalls, InstallResults};
 use crate::workspace::{Workspace, cargo_program};
-use crate::{kubernetes_server, test_installs, test_runner, tidy};
+use crate::{test_installs, test_runner, tidy};
 pub(crate) use test_options::TestOptions;
 use test_requirements::{check_mount, data_folder, set_data_folder};
 
@@ -36,12 +39,10 @@ const BLESS_VARIABLES: &[&str] = &[
 pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(), String> {
     child_processes::adopt_orphans()?;
     let mut run = TestRun::new(workspace, options);
-    // Takes minutes of another compiler, in parallel to our build.
-    run.api_server_build =
-        (!run.options.is_hermetic).then(|| kubernetes_server::start_build(workspace));
+    run.installs = (!run.options.is_hermetic).then(|| test_installs::start_installs(workspace));
     run.run_step("tidy", |_| tidy::run_checks(workspace));
     run.run_step("fmt", |run| run.run_cargo(&["fmt", "--all", "--check"]));
-    run.run_step("clippy", |run| run.run_cargo(CLIPPY_ARGS));
+    run.run_step("build and clippy", TestRun::build_tests);
     run.run_step("tests", TestRun::run_hermetic_tests);
     run.run_step("doctests", TestRun::run_doctests);
     if !run.options.is_hermetic {
@@ -50,9 +51,6 @@ pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(),
     run.run_step("leftovers", TestRun::check_leftovers);
     run.print_report()
 }
-
-const CLIPPY_ARGS: &[&str] =
-    &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
 
 struct TestRun<'a> {
     workspace: &'a Workspace,
@@ -65,10 +63,12 @@ struct TestRun<'a> {
     report_lines: Vec<String>,
     started: Instant,
     real_test_count: Option<u64>,
-    /// Build of the Kubernetes API server, while it runs.
-    api_server_build: Option<kubernetes_server::ApiServerBuild>,
+    /// Installations for real tests, while they run.
+    installs: Option<BackgroundInstalls>,
     /// Test runners that were started.
     started_runners: usize,
+    /// Compiler of the workspace's crates in all builds of the run, if the toolchain has clippy.
+    clippy_driver: Option<PathBuf>,
 }
 
 impl<'a> TestRun<'a> {
@@ -77,7 +77,6 @@ impl<'a> TestRun<'a> {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
         let id = format!("{}-{since}", std::process::id());
         let (tally, failed, notes) = (TestCounts::default(), Vec::new(), Vec::new());
-        let (real, kubernetes) = (None, None);
         Self {
             workspace,
             options,
@@ -86,9 +85,10 @@ impl<'a> TestRun<'a> {
             failed_steps: failed,
             report_lines: notes,
             started,
-            real_test_count: real,
-            api_server_build: kubernetes,
+            real_test_count: None,
+            installs: None,
             started_runners: 0,
+            clippy_driver: None,
         }
     }
 
@@ -121,9 +121,17 @@ impl<'a> TestRun<'a> {
         for variable in BLESS_VARIABLES {
             command.env_remove(variable);
         }
+        if let Some(driver) = &self.clippy_driver {
+            linted_build::set_compiler(&mut command, driver);
+        }
         // Absent snapshots fail as changed ones do.
         command.env("INSTA_UPDATE", "no");
         command
+    }
+
+    fn build_tests(&mut self) -> Result<(), String> {
+        self.clippy_driver = Some(linted_build::find_clippy(&self.workspace.root_dir)?);
+        linted_build::build_tests(&mut self.cargo_command())
     }
 
     fn run_hermetic_tests(&mut self) -> Result<(), String> {
@@ -155,24 +163,20 @@ impl<'a> TestRun<'a> {
     }
 
     fn run_real_tests(&mut self) -> Result<(), String> {
-        // Before other installations, which it could conflict with.
-        match self.api_server_build.take().map(kubernetes_server::ApiServerBuild::wait_until_ready)
-        {
-            Some(Ok(Some(built))) => self.report_lines.push(format!("built for tests: {built}")),
-            Some(Err(why)) => {
+        let expected = self.real_test_count.ok_or("the tests could not be listed")?;
+        let installs = self.installs.take().map(BackgroundInstalls::wait_until_ready);
+        let InstallResults { programs, api_server } = installs.ok_or("nothing was installed")?;
+        match api_server {
+            Ok(Some(built)) => self.report_lines.push(format!("built for tests: {built}")),
+            Ok(None) => {}
+            Err(why) => {
                 let message =
                     format!("no Kubernetes API server ({why}): the tests that need it fail");
                 println!("{message}");
                 self.report_lines.push(message);
             }
-            Some(Ok(None)) | None => {}
         }
-        let expected = self.real_test_count.ok_or("the tests could not be listed")?;
-        if expected == 0 {
-            self.report_lines.push("no test needs installs, so nothing was installed".to_owned());
-            return Ok(());
-        }
-        let ready = test_installs::install_missing(self.workspace)?;
+        let ready = programs?;
         let new = if ready.installed.is_empty() {
             vec!["nothing new".to_owned()]
         } else {

@@ -27,6 +27,12 @@ const HOT_CRATES: &str = "\
 /// Folder of the shipped programs below cargo's target directory.
 const SHIPPED_DIR: &str = "shipped";
 
+/// Cargo's profile of the shipped programs, and its folder.
+const SHIPPED_PROFILE: &str = "shipped";
+
+/// Cargo's profile of `cargo build --release`, and its folder.
+const PLAIN_PROFILE: &str = "release";
+
 /// Packages that are built with a profile: the program and the benchmark.
 const PROFILED_PACKAGES: [&str; 2] = ["toolkeep", "bench"];
 
@@ -71,7 +77,7 @@ pub(crate) fn build_release(workspace: &Workspace) -> Result<(), String> {
 /// # Errors
 /// If one of them was not built.
 pub(crate) fn shipped_dir(workspace: &Workspace) -> Result<PathBuf, String> {
-    let folder = workspace.target_dir.join(SHIPPED_DIR).join(host_triple()?).join("release");
+    let folder = workspace.target_dir.join(SHIPPED_DIR).join(host_triple()?).join(SHIPPED_PROFILE);
     let complete = PROFILED_PACKAGES.iter().all(|package| folder.join(package).is_file());
     if complete { Ok(folder) } else { Err("run `cargo xtask release` first".to_owned()) }
 }
@@ -81,7 +87,7 @@ pub(crate) fn shipped_dir(workspace: &Workspace) -> Result<PathBuf, String> {
 /// # Errors
 /// If the build fails.
 pub(crate) fn build_plain(workspace: &Workspace, package: &str) -> Result<(), String> {
-    build_package(workspace, package, |_| {})
+    build_package(workspace, package, PLAIN_PROFILE, |_| {})
 }
 
 /// Builds [`PROFILED_PACKAGES`] with an additional flag for hot crates, and returns their folder.
@@ -96,23 +102,24 @@ fn build_with_profile(
     let target = workspace.target_dir.join(folder);
     let own_program = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
     for package in PROFILED_PACKAGES {
-        build_package(workspace, package, |build| {
+        build_package(workspace, package, SHIPPED_PROFILE, |build| {
             build.args(["--target", host, "--target-dir"]).arg(&target);
             build
                 .env("RUSTC_WRAPPER", &own_program)
                 .env(FLAG_VARIABLE, format!("-Cprofile-{flag}"));
         })?;
     }
-    Ok(target.join(host).join("release"))
+    Ok(target.join(host).join(SHIPPED_PROFILE))
 }
 
 fn build_package(
     workspace: &Workspace,
     package: &str,
+    profile: &str,
     more: impl FnOnce(&mut Command),
 ) -> Result<(), String> {
     let mut build = Command::new(cargo_program());
-    build.args(["build", "--release", "--locked", "--package", package]);
+    build.args(["build", "--profile", profile, "--locked", "--package", package]);
     more(&mut build);
     let output = run_visible(build.current_dir(&workspace.root_dir))?;
     if output.status.success() { Ok(()) } else { Err(format!("{package} does not build")) }

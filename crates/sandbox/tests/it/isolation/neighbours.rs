@@ -10,7 +10,7 @@ use sandbox::process::ChildExit;
 use super::{said, sandbox_spec, work};
 
 /// Uid of sandboxed processes when the tests run as root.
-const NOBODY: u32 = 65534;
+pub(super) const NOBODY: u32 = 65534;
 
 /// Process of the sandbox's user, killed on drop.
 struct Neighbour(Child);

@@ -1,17 +1,17 @@
 //! Runs the tests again as an unprivileged user if they run as root.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+
+use super::neighbours::NOBODY;
 
 #[test]
 fn all_of_it_holds_for_a_user_without_rights() {
-    let again = std::env::current_exe().unwrap();
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(again);
-        command
-    } else {
-        Command::new(again)
-    };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if rustix::process::geteuid().is_root() {
+        // Also leaves all supplementary groups.
+        command.uid(NOBODY).gid(NOBODY);
+    }
     let output = command
         .args(["isolation::", "--skip", "all_of_it_holds", "--test-threads", "2"])
         .env("TK_UNPRIVILEGED", "1")

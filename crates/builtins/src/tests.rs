@@ -277,6 +277,9 @@ async fn the_source_lists_them_and_never_changes() {
     source.shut_down().await;
 }
 
+/// Code that a shell runs within an expression.
+const SHELL_CODE: &str = "$(expr 6 + 1) * 6";
+
 /// Hazard S11: tools labelled safe evaluate no code. The label comes from Toolkeep's own registry.
 #[tokio::test]
 async fn hazard_s11_an_expression_is_never_code() {
@@ -287,6 +290,7 @@ async fn hazard_s11_an_expression_is_never_code() {
         "lambda: 1",
         "exec('1')",
         "1 if 1 else 2",
+        SHELL_CODE,
     ] {
         let told = failure("calculator", &json!({ "expression": code }).to_string()).await;
         assert!(told.len() < 300, "{code}: {told}");
@@ -296,10 +300,10 @@ async fn hazard_s11_an_expression_is_never_code() {
     // Text that is no code is computed.
     assert_eq!(answer("calculator", r#"{"expression":"pi - pi"}"#).await["result"], 0);
     // Positive control: an evaluator that executes expressions as code runs it.
-    #[expect(clippy::disallowed_methods, reason = "the naive way, in plain Python")]
-    let naive = std::process::Command::new("python3")
-        .args(["-c", "print(eval(\"().__class__.__bases__[0].__subclasses__()\"))"])
+    #[expect(clippy::disallowed_methods, reason = "the naive way: a calculator made of a shell")]
+    let naive = std::process::Command::new("sh")
+        .args(["-c", &format!("echo $(({SHELL_CODE}))")])
         .output()
-        .expect("python3");
-    assert!(String::from_utf8_lossy(&naive.stdout).contains("class"), "{naive:?}");
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&naive.stdout), "42\n", "{naive:?}");
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -85,10 +86,8 @@ impl ToolkeepProcess {
     }
 
     /// Stops the process; returns the end of its output.
-    #[expect(clippy::disallowed_methods, reason = "a person's place, outside of Toolkeep")]
     pub(super) async fn stop_process(mut self) -> String {
-        let pid = self.child.id().to_string();
-        drop(Command::new("kill").args(["-TERM", &pid]).status());
+        let _sent = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let ended = timeout(START_TIMEOUT, async {
             while matches!(self.child.try_wait(), Ok(None)) {
                 sleep(POLL_INTERVAL).await;

@@ -1,5 +1,4 @@
-//! Tests of the whole binary with attack inputs from shared data. Without the data they prove
-//! nothing and say so; with `TOOLKEEP_REQUIRE_DATA` they fail.
+//! Tests of the whole binary with attack inputs from shared data.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

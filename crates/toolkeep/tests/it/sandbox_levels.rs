@@ -43,6 +43,8 @@ fn ran(home: &CommandHome, what: &str, args: &[&str]) -> String {
         .arg(home.path("data"))
         .current_dir(home.path(""))
         .env_remove("TOOLKEEP_KEY")
+        // A machine on which much runs at once starts its sandboxes slowly.
+        .env("TOOLKEEP_SOURCE_TIMEOUT", "60s")
         .output()
         .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)

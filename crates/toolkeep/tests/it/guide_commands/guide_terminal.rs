@@ -50,6 +50,9 @@ impl GuideTerminal {
         }
         let program = terminal.folder.path().join("bin/toolkeep");
         std::os::unix::fs::symlink(TOOLKEEP, program).unwrap();
+        // Configurations of the pages name it; none of their commands starts it.
+        let npx = terminal.folder.path().join("bin/npx");
+        std::os::unix::fs::symlink("/bin/false", npx).unwrap();
         // A checkout from which pages copy files.
         std::os::unix::fs::symlink(super::root(), terminal.work().join("toolkeep")).unwrap();
         terminal

@@ -39,7 +39,7 @@ fn judged(server: &Server, words: &[&str], formats: &[&str]) -> Vec<Value> {
     said
 }
 
-/// Definitions that are hard to convert, and those of shared data if available.
+/// Definitions that are hard to convert, and those of shared data.
 fn definitions() -> Vec<Value> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let hard = here.join("../formats/tests/it/golden/catalog.json");
@@ -47,12 +47,8 @@ fn definitions() -> Vec<Value> {
     let hard =
         hard.into_iter().map(|tool| (tool["description"].clone(), tool["inputSchema"].clone()));
     let mut all: Vec<_> = hard.collect();
-    let data = testkit::shared_data::data_folder();
     for name in ["mcpm_registry", "livemcpbench", "github_server"] {
-        let path = data.join(format!("tools/mcp_{name}.jsonl.gz"));
-        let Ok(unpacked) = test_command("gzip").arg("-dc").arg(&path).output() else { continue };
-        for line in String::from_utf8(unpacked.stdout).unwrap().lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
+        for row in testkit::shared_data::read_rows(&format!("tools/mcp_{name}.jsonl.gz")) {
             if row["parameters"].is_object() {
                 all.push((row["description"].clone(), row["parameters"].clone()));
             }

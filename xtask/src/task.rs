@@ -8,10 +8,11 @@ use crate::{
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--hermetic] [--deep] [--without data|root]
+  test [--hermetic] [--deep] [--without NAME]...
                                everything that must hold; --hermetic installs nothing,
-                               --deep runs the full counts; --without leaves out tests that
-                               need what this machine has not, which else count as failed
+                               --deep runs the full counts; --without leaves out the tests
+                               that need NAME, which else count as failed where it is missing;
+                               `test --help` lists the names
   tidy                         what no compiler checks: arrows, sizes, forgotten files
   generate [--check]           the documents that tests write; --check only compares
   docs                         docs/ as a searchable site, with its links checked
@@ -31,6 +32,10 @@ usage: cargo xtask TASK
 /// The usage if no task has that name, or the reason why the task failed.
 pub(crate) fn run_task(args: &[&str]) -> Result<(), String> {
     match args {
+        ["test", "--help"] => {
+            println!("{USAGE}\n{}", test_run::requirement_table());
+            Ok(())
+        }
         ["test", flags @ ..] => test_run::run_all(
             &Workspace::load_workspace()?,
             test_run::TestOptions::parse_flags(flags)?,

@@ -58,18 +58,14 @@ fn parse_count(part: &str, word: &str) -> Option<u64> {
     (rest.split_whitespace().next()? == word).then(|| number.parse().ok())?
 }
 
-/// Number of tests by their requirements.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+/// All tests, each as nextest prints it: its binary, a space and its name.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct TestInventory {
-    /// Tests that need only the checkout.
-    pub(crate) hermetic: u64,
-    /// Programs from package registries: modules `real::`, `conformance::` and `clients::`
-    /// of an integration test.
-    pub(crate) real: u64,
-    /// Shared data: modules `data::` of an integration test.
-    pub(crate) data: u64,
-    /// To mount a small disk: modules `root::` of an integration test.
-    pub(crate) root: u64,
+    /// Tests that need no installs.
+    pub(crate) hermetic: Vec<String>,
+    /// Tests that need programs from package registries: modules `real::`, `conformance::` and
+    /// `clients::` of an integration test.
+    pub(crate) real: Vec<String>,
 }
 
 /// Reads `cargo nextest list --message-format json`.
@@ -78,16 +74,15 @@ pub(crate) fn parse_list(json: &str) -> Result<TestInventory, String> {
         serde_json::from_str(json).map_err(|e| format!("nextest's list cannot be read: {e}"))?;
     let suites = tree.get("rust-suites").and_then(Value::as_object);
     let mut listed = TestInventory::default();
-    for suite in suites.ok_or("nextest's list has no suites")?.values() {
+    for (binary, suite) in suites.ok_or("nextest's list has no suites")? {
         let integration = suite.get("kind").and_then(Value::as_str) == Some("test");
         let cases = suite.get("testcases").and_then(Value::as_object);
         for name in cases.into_iter().flat_map(|cases| cases.keys()) {
-            match name.split("::").next() {
-                Some("real" | "conformance" | "clients") if integration => listed.real += 1,
-                Some("data") if integration => listed.data += 1,
-                Some("root") if integration => listed.root += 1,
-                _ => listed.hermetic += 1,
-            }
+            let tests = match name.split("::").next() {
+                Some("real" | "conformance" | "clients") if integration => &mut listed.real,
+                _ => &mut listed.hermetic,
+            };
+            tests.push(format!("{binary} {name}"));
         }
     }
     Ok(listed)
@@ -146,13 +141,20 @@ mod tests {
     }
 
     #[test]
-    fn only_integration_tests_are_real_or_data() {
+    fn only_integration_tests_are_real() {
         let json = r#"{"rust-suites":{
-            "a::it":{"kind":"test","testcases":{"real::x":{},"conformance::x":{},"clients::x":{},"data::y":{},"root::w":{},"realm::z":{}}},
-            "a":{"kind":"lib","testcases":{"data::tests::x":{}}}}}"#;
+            "a::it":{"kind":"test","testcases":{"real::x":{},"conformance::x":{},"clients::x":{},"data::y":{},"realm::z":{}}},
+            "a":{"kind":"lib","testcases":{"real::tests::x":{}}}}}"#;
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut listed = parse_list(json).unwrap();
+        listed.hermetic.sort();
+        listed.real.sort();
         assert_eq!(
-            parse_list(json).unwrap(),
-            TestInventory { hermetic: 2, real: 3, data: 1, root: 1 }
+            listed,
+            TestInventory {
+                hermetic: names(&["a real::tests::x", "a::it data::y", "a::it realm::z"]),
+                real: names(&["a::it clients::x", "a::it conformance::x", "a::it real::x"]),
+            }
         );
         assert!(parse_list("{}").is_err());
     }

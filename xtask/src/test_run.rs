@@ -3,8 +3,11 @@
 //! Every step runs even if an earlier one failed. The last line is the count of all tests.
 
 mod linted_build;
+mod requirement_checks;
+mod requirement_state;
 mod test_options;
 mod test_requirements;
+mod test_selection;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,13 +18,14 @@ use crate::test_counts::{self, TestCounts, TestInventory};
 use crate::test_installs::{BackgroundInstalls, InstallResults};
 use crate::workspace::{Workspace, cargo_program};
 use crate::{test_installs, test_runner, tidy};
+use requirement_checks::{data_folder, set_data_folder};
+use requirement_state::CheckedRequirement;
 pub(crate) use test_options::TestOptions;
-use test_requirements::{check_mount, data_folder, set_data_folder};
+pub(crate) use test_requirements::requirement_table;
+use test_selection::TestSelection;
 
-/// Test filters by the requirements of the integration tests' modules.
+/// Filter of the tests that need programs from package registries.
 const REAL_TESTS: &str = "(kind(test) & test(/^(real|conformance|clients)::/))";
-const DATA_TESTS: &str = "(kind(test) & test(/^data::/))";
-const ROOT_TESTS: &str = "(kind(test) & test(/^root::/))";
 
 /// Environment variables that rewrite golden documents. A test run removes them and only compares.
 const BLESS_VARIABLES: &[&str] = &[
@@ -39,6 +43,8 @@ const BLESS_VARIABLES: &[&str] = &[
 pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(), String> {
     child_processes::adopt_orphans()?;
     let mut run = TestRun::new(workspace, options);
+    // First, because the installations below use apt too.
+    run.run_step("requirements", TestRun::check_requirements);
     run.installs = (!run.options.is_hermetic).then(|| test_installs::start_installs(workspace));
     run.run_step("tidy", |_| tidy::run_checks(workspace));
     run.run_step("fmt", |run| run.run_cargo(&["fmt", "--all", "--check"]));
@@ -52,6 +58,11 @@ pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(),
     run.print_report()
 }
 
+/// Number of tests that run at a time: two for each processor, because many wait for a process, a timer or a file.
+fn concurrent_test_count() -> usize {
+    std::thread::available_parallelism().map_or(2, |count| count.get() * 2)
+}
+
 struct TestRun<'a> {
     workspace: &'a Workspace,
     options: TestOptions,
@@ -62,7 +73,10 @@ struct TestRun<'a> {
     /// Lines of the report at the end.
     report_lines: Vec<String>,
     started: Instant,
-    real_test_count: Option<u64>,
+    /// What tests need, and its state on this machine.
+    requirements: Vec<CheckedRequirement>,
+    /// Names of the tests that need installs, once they are listed.
+    real_tests: Option<Vec<String>>,
     /// Installations for real tests, while they run.
     installs: Option<BackgroundInstalls>,
     /// Test runners that were started.
@@ -85,7 +99,8 @@ impl<'a> TestRun<'a> {
             failed_steps: failed,
             report_lines: notes,
             started,
-            real_test_count: None,
+            requirements: Vec::new(),
+            real_tests: None,
             installs: None,
             started_runners: 0,
             clippy_driver: None,
@@ -138,32 +153,43 @@ impl<'a> TestRun<'a> {
         if let Some(installed) = test_runner::ensure_nextest(self.workspace)? {
             self.report_lines.push(format!("installed: {installed}"));
         }
-        let TestInventory { hermetic: plain, real, data, root } = self.list_tests()?;
-        self.real_test_count = Some(real);
-        let folder = data_folder(self.workspace);
-        let mut filter = format!("not {REAL_TESTS}");
-        let mut expected = plain;
-        let missing = || "no folder TOOLKEEP_DATA, nor a default one".to_owned();
-        let data_there = folder.is_dir().then_some(()).ok_or_else(missing);
-        let mount =
-            check_mount(&self.workspace.target_dir).map_err(|why| format!("cannot mount: {why}"));
-        for (name, part, count, there) in
-            [("data", DATA_TESTS, data, data_there), ("root", ROOT_TESTS, root, mount)]
-        {
-            if self.is_included(name, count, there) {
-                expected += count;
-            } else {
-                filter = format!("{filter} & not {part}");
-            }
-        }
+        let TestInventory { hermetic, real } = self.list_tests()?;
+        test_requirements::check_table(&hermetic.iter().chain(&real))?;
         if self.options.is_hermetic {
-            self.skip_tests(real, "real::, conformance:: and clients::", "--hermetic");
+            self.skip_tests(real.len() as u64, "real::, conformance:: and clients::", "--hermetic");
         }
-        self.run_nextest(&filter, expected, |command| set_data_folder(command, &folder))
+        self.real_tests = Some(real);
+        let selection = self.select_tests(&hermetic);
+        let folder = data_folder(self.workspace);
+        let filter = format!("not {REAL_TESTS}{}", selection.filter);
+        self.run_nextest(&filter, selection.run_count, |nextest| set_data_folder(nextest, &folder))
+    }
+
+    /// Prints what tests need and what this machine has of it.
+    fn check_requirements(&mut self) -> Result<(), String> {
+        self.requirements = CheckedRequirement::check_all(self.workspace, &self.options);
+        for found in &self.requirements {
+            println!("{}", found.status_line());
+        }
+        let missing = self.requirements.iter().filter(|found| found.is_missing());
+        let names: Vec<&str> = missing.map(|found| found.requirement.name).collect();
+        if names.is_empty() { Ok(()) } else { Err(format!("missing: {}", names.join(", "))) }
+    }
+
+    /// Selects the tests that can run here, and counts the others as failed or as skipped.
+    fn select_tests(&mut self, tests: &[String]) -> TestSelection {
+        let mut selection = TestSelection::select_tests(tests, &self.requirements);
+        for excluded in selection.excluded.drain(..) {
+            let counts = &mut self.counts;
+            let count = if excluded.are_failed { &mut counts.failed } else { &mut counts.skipped };
+            *count += excluded.count;
+            self.report_lines.push(excluded.report_line);
+        }
+        selection
     }
 
     fn run_real_tests(&mut self) -> Result<(), String> {
-        let expected = self.real_test_count.ok_or("the tests could not be listed")?;
+        let tests = self.real_tests.take().ok_or("the tests could not be listed")?;
         let installs = self.installs.take().map(BackgroundInstalls::wait_until_ready);
         let InstallResults { programs, api_server } = installs.ok_or("nothing was installed")?;
         match api_server {
@@ -184,7 +210,9 @@ impl<'a> TestRun<'a> {
         };
         self.report_lines.push(format!("installed for tests: {}", new.join(", ")));
         let data = data_folder(self.workspace);
-        self.run_nextest(REAL_TESTS, expected, |command| {
+        let selection = self.select_tests(&tests);
+        let filter = format!("{REAL_TESTS}{}", selection.filter);
+        self.run_nextest(&filter, selection.run_count, |command| {
             set_data_folder(command.env("TOOLKEEP_REAL", &ready.folder), &data);
         })
     }
@@ -219,6 +247,8 @@ impl<'a> TestRun<'a> {
             "--locked",
             "--no-tests",
             "pass",
+            "--test-threads",
+            &concurrent_test_count().to_string(),
             "-E",
             filter,
         ]);
@@ -261,22 +291,6 @@ impl<'a> TestRun<'a> {
             tally.summary_line()
         ));
         if output.status.success() { Ok(()) } else { Err("doctests failed".to_owned()) }
-    }
-
-    /// Returns whether the `count` tests that require `name` run. If it is missing they count as
-    /// failed, unless `--without` excludes them.
-    fn is_included(&mut self, name: &str, count: u64, availability: Result<(), String>) -> bool {
-        if self.options.excluded_modules.iter().any(|left_out| left_out == name) {
-            self.skip_tests(count, &format!("{name}::"), &format!("--without {name}"));
-            return false;
-        }
-        let Err(why) = availability else { return true };
-        self.counts.failed += count;
-        self.report_lines.push(format!(
-            "failed: {count} tests in {name}:: could not run ({why}); provide it, or leave them out \
-             with --without {name}"
-        ));
-        false
     }
 
     fn skip_tests(&mut self, count: u64, module: &str, why: &str) {
@@ -334,22 +348,35 @@ fn test_verdict(failed: &[&str], tally: TestCounts) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::requirement_state::{CheckedRequirement, RequirementState};
+    use super::test_requirements::REQUIREMENTS;
     use super::{TestCounts, TestOptions, TestRun, test_verdict};
     use crate::workspace::Workspace;
 
     #[test]
-    fn what_is_missing_has_failed_unless_it_is_left_out() {
+    fn tests_with_a_missing_requirement_have_failed_unless_they_are_left_out() {
         let workspace = Workspace::load_workspace().unwrap();
-        let missing = || Err("not there".to_owned());
-        let mut run = TestRun::new(&workspace, TestOptions::default());
-        assert!(run.is_included("data", 3, Ok(())));
-        assert_eq!(run.counts, TestCounts::default());
-        assert!(!run.is_included("data", 3, missing()));
-        assert_eq!(run.counts, TestCounts { failed: 3, ..TestCounts::default() });
-        let options = TestOptions::parse_flags(&["--without", "data"]).unwrap();
-        let mut run = TestRun::new(&workspace, options);
-        assert!(!run.is_included("data", 3, missing()) && !run.is_included("data", 2, Ok(())));
-        assert_eq!(run.counts, TestCounts { skipped: 5, ..TestCounts::default() });
+        let tests = ["toolkeep::it attack_data::a", "a tests::b"].map(str::to_owned);
+        let counts_with = |state: RequirementState| {
+            let mut run = TestRun::new(&workspace, TestOptions::default());
+            let requirement = REQUIREMENTS.iter().find(|row| row.name == "data").unwrap();
+            run.requirements = vec![CheckedRequirement { requirement, state }];
+            assert!(
+                run.select_tests(&tests).run_count + run.counts.failed + run.counts.skipped == 2
+            );
+            (run.counts, run.report_lines.concat())
+        };
+        let none = TestCounts::default();
+        let (counts, _) = counts_with(RequirementState::Available("here".to_owned()));
+        assert_eq!(counts, none);
+        let (counts, line) = counts_with(RequirementState::Missing("no folder".to_owned()));
+        assert_eq!(counts, TestCounts { failed: 1, ..none });
+        for words in ["failed: 1 tests need data: no folder", "TOOLKEEP_DATA", "--without data"] {
+            assert!(line.contains(words), "{line}");
+        }
+        let (counts, line) = counts_with(RequirementState::Excluded);
+        assert_eq!(counts, TestCounts { skipped: 1, ..none });
+        assert_eq!(line, "left out: 1 tests need data (--without data)");
     }
 
     #[test]

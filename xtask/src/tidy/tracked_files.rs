@@ -35,7 +35,8 @@ impl TrackedText {
 pub(crate) fn read_tracked(root: &Path) -> Result<Vec<TrackedText>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
-    let output = run_quiet(&mut git)?;
+    let advice = |why| format!("{why}; tidy lists files with git: install it");
+    let output = run_quiet(&mut git).map_err(advice)?;
     if !output.status.success() {
         return Err(format!("tidy works on a git checkout: {}", output.stderr_text.trim()));
     }

@@ -25,6 +25,7 @@ mod proof_builder;
 mod quarantine;
 mod record_append;
 mod record_export;
+mod record_formats;
 mod record_index;
 mod record_reader;
 mod record_scan;
@@ -54,6 +55,7 @@ pub use integrity_finding::{DamageKind, DiscardReason, DiscardedRange, Integrity
 pub use ledger_options::LedgerOptions;
 pub use proof_builder::build_consistency_proof;
 pub use record_export::export_records;
+pub use record_formats::{FormatCounts, RecordFormats};
 pub use record_summary::{WriterSummary, summarize_writers};
 pub use recovery::RecoveryReport;
 pub use refusal_limit::RefusalGap;

@@ -24,7 +24,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tool::WallTime;
+use tool::{FormatSupport, WallTime};
 
 use crate::disk::{Disk, DiskFile, OpenMode, append_all, is_storage_full, read_fully};
 use crate::frame::{read_array, write_array};
@@ -36,9 +36,9 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 128;
 /// Offset of the checksum, the last field of the header.
 const CHECKSUM_OFFSET: usize = 124;
 const MAGIC: [u8; 8] = *b"tkledger";
-/// Format version of new segments. A ledger with an unknown version is not opened: an older program
-/// would treat the newest frames as a torn end.
-const FORMAT_VERSION: u16 = 2;
+/// Versions of a segment. A ledger with an unknown version is not opened: an older program would
+/// treat the newest frames as a torn end.
+pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 1, written: 2 };
 const SEGMENT_SUFFIX: &str = ".seg";
 const TOMBSTONE_SUFFIX: &str = ".tomb";
 const FILTER_SUFFIX: &str = ".filter";
@@ -146,6 +146,11 @@ pub(crate) fn parse_segment_name(file: &str) -> Option<(&str, u32)> {
     parse_file_name(file, SEGMENT_SUFFIX)
 }
 
+/// Returns whether a file is the one in which an older version stored a writer's newest records.
+pub(crate) fn is_legacy_tail(file: &str) -> bool {
+    file.rsplit_once('.').is_some_and(|(_, ending)| ending == OLD_TAIL)
+}
+
 /// Parses the file name of a tombstone.
 pub(crate) fn parse_tombstone_name(file: &str) -> Option<(&str, u32)> {
     parse_file_name(file, TOMBSTONE_SUFFIX)
@@ -194,7 +199,8 @@ impl fmt::Display for SegmentHeaderError {
             Self::UnknownVersion(version) => write!(
                 f,
                 "the segment has the format version {version}, but this program supports versions \
-                 up to {FORMAT_VERSION}: use a newer program"
+                 up to {}: use a newer program",
+                FORMAT.written
             ),
             Self::ChecksumMismatch => {
                 f.write_str("the checksum of the segment's header does not match")
@@ -209,7 +215,8 @@ impl SegmentHeader {
         let writer = prefix(self.writer.as_bytes(), LedgerOptions::MAX_WRITER_BYTES);
         let [length, ..] = writer.len().to_le_bytes();
         write_array(&mut bytes, 0, MAGIC);
-        write_array(&mut bytes, 8, FORMAT_VERSION.to_le_bytes());
+        let [low, high, ..] = FORMAT.written.to_le_bytes();
+        write_array(&mut bytes, 8, [low, high]);
         write_array(&mut bytes, 10, [128, 0]);
         write_array(&mut bytes, 12, self.number.to_le_bytes());
         write_array(&mut bytes, 16, self.session_seq.to_le_bytes());
@@ -226,9 +233,9 @@ impl SegmentHeader {
         bytes
     }
 
-    pub(crate) fn decode_header(bytes: &[u8]) -> Result<Self, SegmentHeaderError> {
+    /// Decodes the version of a segment, which this program need not support.
+    pub(crate) fn decode_version(bytes: &[u8]) -> Result<u16, SegmentHeaderError> {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES).ok_or(SegmentHeaderError::Truncated)?;
-        let u64_at = |at| read_array(bytes, at).map_or(0, u64::from_le_bytes);
         if read_array(bytes, 0) != Some(MAGIC) {
             return Err(SegmentHeaderError::WrongMagic);
         }
@@ -236,10 +243,15 @@ impl SegmentHeader {
         if read_array(bytes, CHECKSUM_OFFSET).map(u32::from_le_bytes) != Some(sum) {
             return Err(SegmentHeaderError::ChecksumMismatch);
         }
-        match read_array(bytes, 8).map_or(0, u16::from_le_bytes) {
-            1..=FORMAT_VERSION => {}
-            version => return Err(SegmentHeaderError::UnknownVersion(version)),
+        Ok(read_array(bytes, 8).map_or(0, u16::from_le_bytes))
+    }
+
+    pub(crate) fn decode_header(bytes: &[u8]) -> Result<Self, SegmentHeaderError> {
+        let version = Self::decode_version(bytes)?;
+        if !FORMAT.can_read(version.into()) {
+            return Err(SegmentHeaderError::UnknownVersion(version));
         }
+        let u64_at = |at| read_array(bytes, at).map_or(0, u64::from_le_bytes);
         let length = usize::from(bytes.get(40).copied().ok_or(SegmentHeaderError::Truncated)?);
         let writer = bytes
             .get(41..41 + length.min(LedgerOptions::MAX_WRITER_BYTES))

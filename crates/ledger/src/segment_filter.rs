@@ -33,7 +33,7 @@
 mod filter_build;
 mod filter_file;
 
-use tool::CallId;
+use tool::{CallId, FormatSupport};
 use uuid::Uuid;
 
 use sha2::{Digest as _, Sha256};
@@ -55,7 +55,7 @@ const CHECKSUM_OFFSET: usize = PAGE_BYTES - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
 /// Version of the key derivation. A change makes all filters of other versions obsolete, and they
 /// are rebuilt.
-const VERSION: u16 = 2;
+pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 2, written: 2 };
 const PARTS_OFFSET: usize = 96;
 /// Rows of a part for each key: with [`ROWS_PER_LOOKUP`], a part admits about one foreign key in
 /// 50,000.
@@ -164,7 +164,8 @@ impl FilterHeader {
     fn encode_page(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES];
         write_array(&mut page, 0, MAGIC);
-        write_array(&mut page, 8, VERSION.to_le_bytes());
+        let [low, high, ..] = FORMAT.written.to_le_bytes();
+        write_array(&mut page, 8, [low, high]);
         write_array(
             &mut page,
             10,
@@ -191,6 +192,12 @@ impl FilterHeader {
         page
     }
 
+    /// Decodes the version of a filter, which this program need not support.
+    pub(crate) fn decode_version(start: &[u8]) -> Option<u16> {
+        let is_filter = read_array(start, 0) == Some(MAGIC);
+        read_array(start, 8).map(u16::from_le_bytes).filter(|_| is_filter)
+    }
+
     /// Decodes page 0; `None` if it is damaged or of another version.
     fn decode_page(page: &[u8]) -> Option<Self> {
         let page = page.get(..PAGE_BYTES)?;
@@ -198,9 +205,7 @@ impl FilterHeader {
         let u32_at = |at| read_array(page, at).map(u32::from_le_bytes);
         let u64_at = |at| read_array(page, at).map(u64::from_le_bytes);
         let call = |at| read_array(page, at).map(|id| CallId(Uuid::from_bytes(id)));
-        let version = read_array(page, 8).map(u16::from_le_bytes);
-        if read_array(page, 0) != Some(MAGIC)
-            || version != Some(VERSION)
+        if !Self::decode_version(page).is_some_and(|version| FORMAT.can_read(version.into()))
             || u32_at(CHECKSUM_OFFSET) != Some(sum)
         {
             return None;

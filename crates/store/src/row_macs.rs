@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hmac;
-use tool::{Secret, StoreError};
+use tool::{FormatSupport, Secret, StoreError};
 
 mod mac_log;
 
@@ -27,6 +27,20 @@ pub struct MacFile {
     pub path: PathBuf,
     /// A secret that is not in the store.
     pub secret: Secret,
+}
+
+impl MacFile {
+    /// Versions of the file that this program reads and writes.
+    pub const FORMAT: FormatSupport = mac_log::FORMAT;
+
+    /// Reads the format version of a MAC file, which may be newer than this program supports;
+    /// `None` if the file does not exist.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no MAC file.
+    pub fn read_format(path: &Path) -> Result<Option<u32>, StoreError> {
+        mac_log::read_format(path).map_err(|error| unusable_file(path, &error))
+    }
 }
 
 /// Truncated HMAC-SHA256 of a row's key and value.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tool::store::WritePrecondition;
-use tool::{BoxFuture, Store, StoreError, Version, VersionedValue};
+use tool::{BoxFuture, FormatSupport, Store, StoreError, Version, VersionedValue};
 
 use crate::row_macs::{MacFile, RejectedRow};
 use crate::store_limits::{check_key, check_value};
@@ -119,6 +119,19 @@ impl SqliteStore {
         let rows = statements::scan_rows(&connection, prefix, None, usize::MAX);
         let rows = rows.map_err(|error| to_store_error(path, error))?;
         Ok(rows.into_iter().map(|row| (row.key, row.bytes)).collect())
+    }
+
+    /// Versions of the file that this program reads and writes.
+    pub const FORMAT: FormatSupport = database_file::FORMAT;
+
+    /// Reads the format version of the file, which may be newer than this program supports; `None`
+    /// if the file is empty. Works beside the process that has the file open, and changes nothing.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or another program created it.
+    pub fn read_format(path: impl AsRef<Path>) -> Result<Option<u32>, StoreError> {
+        database_file::read_format(path.as_ref())
     }
 
     /// Checks that the file is usable and intact, without changing it. Blocks on the disk while all

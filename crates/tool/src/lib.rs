@@ -10,6 +10,7 @@ pub mod call_outcome;
 pub mod catalog_item;
 pub mod clock;
 pub mod confusable_text;
+pub mod data_format;
 pub mod display_text;
 pub mod error_code;
 pub mod executor;
@@ -32,6 +33,7 @@ pub use call::{Actor, CallArguments, CallId, Caller, CallerType, ToolCall};
 pub use call_outcome::{Outcome, OutcomeBody};
 pub use catalog_item::{CatalogItem, Digest, MCP_METHODS, McpMethod, Prompt, Resource, Tool};
 pub use clock::{Clock, MonotonicTime, WallTime};
+pub use data_format::FormatSupport;
 pub use error_code::ErrorCode;
 pub use executor::{
     CallContext, ExecuteError, ExecutionState, Executor, PendingReason, RecordedCall,

@@ -6,16 +6,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rooted_fs::private_file;
+use tool::FormatSupport;
 
 use super::RowMac;
 
-/// First line of the file: the version, and a MAC that identifies the secret.
-const FILE_HEADER: &str = "toolkeep row MACs 1";
+/// Start of the first line of the file. The version follows, and a MAC that identifies the secret.
+const FILE_HEADER: &str = "toolkeep row MACs ";
+/// Maximum length of the first line.
+const MAX_HEADER_BYTES: u64 = 128;
+/// Versions of the file.
+pub(super) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 1, written: 1 };
 /// Maximum size of the file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Number of superfluous lines before the file is rewritten.
@@ -63,10 +68,12 @@ impl MacLog {
         file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
         let mut lines = text.split_inclusive(|byte| *byte == b'\n');
         let head = lines.next().and_then(complete_line).unwrap_or_default();
-        let Some(by) = head.strip_prefix(FILE_HEADER) else {
-            return Err(io::Error::other("it is not a row MAC file; restore it from a backup"));
-        };
-        if by.trim_start() != format_mac(&check_mac) {
+        let (version, by) = parse_header(head)?;
+        if !FORMAT.can_read(version) {
+            let reason = FORMAT.unreadable_reason(version);
+            return Err(io::Error::other(format!("{reason}; use that version")));
+        }
+        if by != format_mac(&check_mac) {
             return Ok(None);
         }
         let (mut macs, mut pending, mut torn) = (BTreeMap::new(), Vec::new(), None);
@@ -166,7 +173,7 @@ impl MacLog {
     pub(super) fn rewrite_file(&mut self, macs: &BTreeMap<Box<str>, RowMac>) -> io::Result<()> {
         // Nothing is appended after an unclosed batch, even if this fails.
         self.stop_appending();
-        let mut text = format!("{FILE_HEADER} {}\n", format_mac(&self.check));
+        let mut text = format!("{FILE_HEADER}{} {}\n", FORMAT.written, format_mac(&self.check));
         for (key, mac) in macs {
             write_line(&mut text, key, Some(mac));
         }
@@ -177,6 +184,25 @@ impl MacLog {
         self.lines = macs.len();
         Ok(())
     }
+}
+
+/// Reads the format version of the file; `None` if it does not exist.
+pub(super) fn read_format(path: &Path) -> io::Result<Option<u32>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut line = Vec::new();
+    BufReader::new(file.take(MAX_HEADER_BYTES)).read_until(b'\n', &mut line)?;
+    parse_header(complete_line(&line).unwrap_or_default()).map(|(version, _)| Some(version))
+}
+
+/// Parses the version and the MAC of the secret from the first line.
+fn parse_header(line: &str) -> io::Result<(u32, &str)> {
+    let header =
+        line.strip_prefix(FILE_HEADER).map(|rest| rest.split_once(' ').unwrap_or((rest, "")));
+    let parsed = header.and_then(|(version, by)| Some((version.parse().ok()?, by.trim_start())));
+    parsed.ok_or_else(|| io::Error::other("it is not a row MAC file; restore it from a backup"))
 }
 
 fn earlier_write_failed() -> io::Error {

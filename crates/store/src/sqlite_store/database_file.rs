@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use tool::StoreError;
+use tool::{FormatSupport, StoreError};
 
-/// Format version that this program writes; `user_version` of the file.
-const FORMAT_VERSION: i64 = 2;
+/// Versions of the file, which are its `user_version`. The first opening migrates an older file.
+pub(super) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 1, written: 2 };
 /// `application_id` of the file: `TKst`.
 const APPLICATION_ID: i64 = 0x544b_7374;
 
@@ -68,13 +68,31 @@ pub(super) fn check_integrity(path: &Path) -> Result<(), StoreError> {
 
 /// Opens the file beside a writing process, and changes nothing.
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
+    let (connection, written) = connect_read_only(path)?;
+    check_format(written).map_err(|reason| file_unavailable(path, &reason))?;
+    Ok(connection)
+}
+
+/// Reads the format version of the file, which this program need not support, and changes nothing;
+/// `None` for a file without tables.
+pub(super) fn read_format(path: &Path) -> Result<Option<u32>, StoreError> {
+    let (_, written) = connect_read_only(path)?;
+    match written {
+        DatabaseHeader { application_id: APPLICATION_ID, format, .. } => Ok(Some(format)),
+        other => match check_format(other) {
+            Ok(()) => Ok(None),
+            Err(reason) => Err(file_unavailable(path, &reason)),
+        },
+    }
+}
+
+fn connect_read_only(path: &Path) -> Result<(Connection, DatabaseHeader), StoreError> {
     let fail = |error: rusqlite::Error| file_unavailable(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(fail)?;
     let written = read_header(&connection).map_err(fail)?;
-    check_format(written).map_err(|reason| file_unavailable(path, &reason))?;
-    Ok(connection)
+    Ok((connection, written))
 }
 
 /// Creates the file for its owner only before SQLite opens it; SQLite's additional files take its
@@ -92,25 +110,30 @@ fn create_private(path: &Path) -> std::io::Result<()> {
 #[derive(Clone, Copy)]
 struct DatabaseHeader {
     application_id: i64,
-    format: i64,
+    format: u32,
     table_count: i64,
 }
 
 fn read_header(connection: &Connection) -> rusqlite::Result<DatabaseHeader> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     Ok(DatabaseHeader {
         application_id: number("PRAGMA application_id")?,
-        format: number("PRAGMA user_version")?,
+        // Negative numbers are no version of this program.
+        format: u32::try_from(number("PRAGMA user_version")?).unwrap_or(u32::MAX),
         table_count: number("SELECT count(*) FROM sqlite_schema")?,
     })
 }
 
 fn check_format(written: DatabaseHeader) -> Result<(), String> {
     match written {
-        DatabaseHeader { application_id: APPLICATION_ID, format: 1..=FORMAT_VERSION, .. } => Ok(()),
+        DatabaseHeader { application_id: APPLICATION_ID, format, .. }
+            if FORMAT.can_read(format) =>
+        {
+            Ok(())
+        }
         DatabaseHeader { application_id: APPLICATION_ID, format, .. } => Err(format!(
-            "a newer version of toolkeep wrote it (format {format}, this one reads up to {FORMAT_VERSION}); \
-             use that version, or another data directory"
+            "{}; use that version, or another data directory",
+            FORMAT.unreadable_reason(format)
         )),
         DatabaseHeader { application_id: 0, format: 0, table_count: 0 } => Ok(()),
         _ => Err("another program created it; use another data directory".to_owned()),
@@ -136,8 +159,8 @@ fn initialize(connection: &mut Connection) -> rusqlite::Result<()> {
             transaction.execute_batch(step)?;
         }
     }
-    if written.format < FORMAT_VERSION {
-        transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    if written.format < FORMAT.written {
+        transaction.pragma_update(None, "user_version", FORMAT.written)?;
     }
     transaction.commit()
 }

@@ -82,6 +82,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 3).unwrap();
     drop(newer);
+    assert_eq!(SqliteStore::read_format(&path), Ok(Some(3)));
     let error = refusal(&path);
     let expected = "a newer version of toolkeep wrote it (format 3, this one reads up to 2); \
                     use that version, or another data directory";
@@ -101,6 +102,12 @@ fn other_files_are_refused_with_their_reason() {
     assert!(refusal(&text).contains("file is not a database"), "{}", refusal(&text));
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(
+        SqliteStore::read_format(&foreign).unwrap_err().to_string().contains("another program")
+    );
+    let empty = folder.path().join("empty.db");
+    fs::write(&empty, "").unwrap();
+    assert_eq!(SqliteStore::read_format(&empty), Ok(None));
     let expected = "another program created it; use another data directory";
     assert!(refusal(&foreign).ends_with(expected), "{}", refusal(&foreign));
     assert!(refusal(&folder.path().join("no/such/folder.db")).contains("No such file"));

@@ -336,6 +336,25 @@ async fn a_damaged_file_of_macs_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
+async fn a_file_of_macs_of_a_newer_version_is_refused_and_named() {
+    let installation = Installation::new();
+    assert_eq!(MacFile::read_format(&installation.macs().path), Ok(None));
+    drop(with_rows(&installation).await);
+    let path = installation.macs().path;
+    assert_eq!(MacFile::read_format(&path), Ok(Some(MacFile::FORMAT.written)));
+    let whole = fs::read_to_string(&path).unwrap();
+    let newer = whole.replacen("row MACs 1 ", "row MACs 12 ", 1);
+    fs::write(&path, &newer).unwrap();
+    assert_eq!(MacFile::read_format(&path), Ok(Some(12)));
+    let error = SqliteStore::open_protected(installation.database(), &installation.macs());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("a newer version of toolkeep wrote it (format 12"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+    fs::write(&path, "another file\n").unwrap();
+    assert!(MacFile::read_format(&path).unwrap_err().to_string().contains("store.macs"));
+}
+
+#[tokio::test]
 async fn a_write_appends_as_much_beside_many_rows_as_beside_few() {
     let installation = Installation::new();
     let store = installation.open();

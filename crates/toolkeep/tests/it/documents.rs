@@ -1,5 +1,6 @@
 //! Tests of sentences in documents that reviewers found wrong or missing.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -78,6 +79,72 @@ fn documents_say_what_reviewers_missed() {
     // Control: an empty document lacks every statement.
     let all: usize = ROWS.iter().map(|row| wrong(row, "").len()).sum();
     assert_eq!(all, ROWS.iter().map(|row| row.says.len()).sum::<usize>());
+}
+
+/// Interfaces that only Linux has, as code names them.
+const LINUX_INTERFACES: &[&str] = &[
+    "landlock::",
+    "seccompiler::",
+    "libc::prctl",
+    "MADV_DONTNEED",
+    "openat2",
+    "renameat_with",
+    "fallocate",
+    "set_tcp_user_timeout",
+    "fcntl_setpipe_size",
+    "pidfd",
+    "memfd",
+    "\"/proc/",
+    "std::os::linux",
+];
+
+/// Code of a file without its comments and tests.
+fn product_code(text: &str) -> String {
+    let own = text.split("#[cfg(test)]").next().unwrap_or_default();
+    own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn uses_linux(folder: &Path) -> bool {
+    fs::read_dir(folder).into_iter().flatten().any(|entry| {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            // Programs of tests are in `bin`.
+            return name != "tests" && name != "bin" && uses_linux(&path);
+        }
+        let is_product = path.extension().is_some_and(|it| it == "rs") && name != "tests.rs";
+        let code = if is_product {
+            product_code(&fs::read_to_string(&path).unwrap())
+        } else {
+            String::new()
+        };
+        LINUX_INTERFACES.iter().any(|interface| code.contains(interface))
+    })
+}
+
+/// The crates in the table of Linux-only code, whose rows begin with the crate.
+fn crates_of_the_table(text: &str) -> BTreeSet<String> {
+    let (_, section) = text.split_once("## Linux-only code").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_crates_with_code_for_linux_alone_are_named() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("docs/design/distribution.md")).unwrap();
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(root.join("crates")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        // Neither is part of the program.
+        if !["bench", "testkit"].contains(&name.as_str()) && uses_linux(&entry.path().join("src")) {
+            found.insert(name);
+        }
+    }
+    assert!(found.contains("sandbox") && found.contains("rooted-fs"), "{found:?}");
+    assert_eq!(crates_of_the_table(&text), found);
 }
 
 /// The guides explain how to disable built-in tools before they start anything.

@@ -36,9 +36,18 @@ fn follow(page: &GuidePage) -> GuideTerminal {
 fn the_readme_leads_to_a_first_call_within_five_commands() {
     let page = page("README.md");
     let typed = page.typed();
-    let first = typed.iter().position(|command| command.contains("tool call")).unwrap();
-    assert!(typed[0].starts_with("git clone "), "the path begins at nothing: {typed:?}");
-    assert!(first < 5, "{:?} are more than five", &typed[..=first]);
+    let clone = typed.iter().position(|command| command.starts_with("git clone ")).unwrap();
+    let start = typed[clone..].iter().position(|command| command.ends_with(" serve")).unwrap();
+    // By a package manager, and from a clone: each starts at nothing and goes on alike.
+    let (packaged, rest) = typed.split_at(clone);
+    let (cloned, rest) = rest.split_at(start + 1);
+    assert_eq!(packaged, ["uvx toolkeep serve"]);
+    assert_eq!(cloned.last().unwrap(), &format!("{} serve", guide_terminal::BY_CARGO));
+    for way in [packaged, cloned] {
+        let call = rest.iter().position(|command| command.contains("tool call")).unwrap();
+        let commands = [way, &rest[..=call]].concat();
+        assert!(commands.len() <= 5, "{commands:?} are more than five");
+    }
     let terminal = follow(&page);
     assert!(terminal.answers.iter().any(|answer| answer.contains("42")), "{:?}", terminal.answers);
 }

@@ -14,8 +14,10 @@ use crate::support::server_process::TOOLKEEP;
 
 /// The address that pages speak of.
 const SHOWN: &str = "127.0.0.1:8080";
-/// The program, as a reader of the README has it.
-const BY_CARGO: &str = "cargo run --release --";
+/// The program, as a reader who compiled nothing else has it.
+pub(super) const BY_CARGO: &str = "cargo run --release --";
+/// The program of a wheel. A test of the packages runs the real command.
+const BY_UVX: &str = "uvx toolkeep";
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// Maximum number of retries: more than a minute.
@@ -69,7 +71,7 @@ impl GuideTerminal {
 
     /// Runs a command, and compares its output.
     pub(super) fn run(&mut self, command: &PageCommand) {
-        let line = command.line.replace(BY_CARGO, "toolkeep");
+        let line = command.line.replace(BY_CARGO, "toolkeep").replace(BY_UVX, "toolkeep");
         // Variables may precede it.
         let variables = line.starts_with(|c: char| c.is_ascii_uppercase());
         if line.starts_with("toolkeep serve") || variables && line.contains(" toolkeep serve") {

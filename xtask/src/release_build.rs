@@ -24,6 +24,10 @@ const HOT_CRATES: &str = "\
     intake json ledger mcp mio nodes policy programs prost proto rmcp rmp rmp_serde serde_json server server_core server_mcp slab \
     source_layers source_mcp source_modules store tokio tokio_stream tokio_util tonic tool toolkeep tower";
 
+/// Variables that the program reads at compile time and that `toolkeep version` reports.
+const COMMIT_VARIABLE: &str = "TOOLKEEP_BUILD_COMMIT";
+const PROFILE_VARIABLE: &str = "TOOLKEEP_BUILD_PROFILE";
+
 /// Folder of the shipped programs below cargo's target directory.
 const SHIPPED_DIR: &str = "shipped";
 
@@ -101,15 +105,32 @@ fn build_with_profile(
 ) -> Result<PathBuf, String> {
     let target = workspace.target_dir.join(folder);
     let own_program = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+    let commit = source_commit(workspace);
     for package in PROFILED_PACKAGES {
         build_package(workspace, package, SHIPPED_PROFILE, |build| {
             build.args(["--target", host, "--target-dir"]).arg(&target);
+            build.env(PROFILE_VARIABLE, "profile-guided");
+            if let Some(commit) = &commit {
+                build.env(COMMIT_VARIABLE, commit);
+            }
             build
                 .env("RUSTC_WRAPPER", &own_program)
                 .env(FLAG_VARIABLE, format!("-Cprofile-{flag}"));
         })?;
     }
     Ok(target.join(host).join(SHIPPED_PROFILE))
+}
+
+/// Returns the commit to name in the program: the one that the variable names, else that of the
+/// checkout, with `-modified` if files differ from it. Sources without a repository have none.
+fn source_commit(workspace: &Workspace) -> Option<String> {
+    let named = std::env::var(COMMIT_VARIABLE).ok().filter(|commit| !commit.is_empty());
+    named.or_else(|| {
+        let mut git = Command::new("git");
+        // No tag matches, so that the commit itself is printed.
+        git.args(["describe", "--always", "--abbrev=40", "--dirty=-modified", "--exclude=*"]);
+        run_for_output(git.current_dir(&workspace.root_dir)).ok()
+    })
 }
 
 fn build_package(
@@ -172,7 +193,26 @@ fn is_hot_crate(args: &[OsString]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_hot_crate;
+    use super::{COMMIT_VARIABLE, PROFILE_VARIABLE, is_hot_crate, source_commit};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn the_program_reads_the_variables_of_the_build() {
+        let workspace = Workspace::load_workspace().unwrap();
+        let file = workspace.root_dir.join("crates/toolkeep/src/build_facts.rs");
+        let text = std::fs::read_to_string(file).unwrap();
+        for variable in [COMMIT_VARIABLE, PROFILE_VARIABLE] {
+            assert!(text.contains(&format!("option_env!(\"{variable}\")")), "{variable}");
+        }
+        // Sources without a repository have no commit.
+        if let Some(commit) = source_commit(&workspace) {
+            let digits = commit.trim_end_matches("-modified");
+            assert!(
+                digits.len() == 40 && digits.bytes().all(|it| it.is_ascii_hexdigit()),
+                "{commit}"
+            );
+        }
+    }
 
     #[test]
     fn only_hot_crates_of_the_program_itself_have_a_profile() {

@@ -9,6 +9,7 @@ mod container_image;
 mod debian;
 mod debian_root;
 mod file_server;
+mod guide_commands;
 mod image_build;
 mod npm;
 mod reproducible_build;

@@ -176,7 +176,7 @@ fn the_unit_is_hardened_and_leaves_the_sandbox_of_tools_whole() {
         .arg(super::built_packages::packaged_program())
         .arg(home.path());
     let printed = CommandRun::expect_success(&mut enter);
-    let cage = printed.lines().find(|line| line.contains("cage:")).unwrap_or_default();
-    println!("{cage}");
-    assert!(cage.starts_with("ok     cage: whole"), "{printed}");
+    let sandbox = printed.lines().find(|line| line.contains("sandbox:")).unwrap_or_default();
+    println!("{sandbox}");
+    assert!(sandbox.starts_with("ok     sandbox: whole"), "{printed}");
 }

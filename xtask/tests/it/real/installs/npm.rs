@@ -161,7 +161,7 @@ fn the_packages_have_these_files_and_no_script() {
 }
 
 /// Serves both packages as npm's registry does.
-fn start_registry(home: &Path) -> FileServer {
+pub(crate) fn start_registry(home: &Path) -> FileServer {
     let entries =
         [(tarball("toolkeep"), "a"), (platform_tarball(), "b")].map(|(tarball, folder)| {
             let manifest = read_manifest(&unpack(&tarball, &home.join(folder)));

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -59,13 +59,21 @@ impl StartedServer {
     /// Sends SIGTERM to the started process and waits until the server is gone.
     #[track_caller]
     pub(crate) fn stop(&mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let status = self.child.wait().unwrap();
+        let send = |child: &Child| kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+        let status = self.stop_by(send);
         assert!(status.success(), "the server ended with {status}");
+    }
+
+    /// Stops the server with a signal that `send` sends, waits until it is gone, and returns how the
+    /// started process ended.
+    #[track_caller]
+    pub(crate) fn stop_by(&mut self, send: impl FnOnce(&Child)) -> ExitStatus {
+        send(&self.child);
+        let status = self.child.wait().unwrap();
         let address = self.url.strip_prefix("http://").unwrap();
         for _ in 0..500 {
             if std::net::TcpStream::connect(address).is_err() {
-                return;
+                return status;
             }
             std::thread::sleep(Duration::from_millis(10));
         }

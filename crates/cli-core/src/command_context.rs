@@ -192,6 +192,24 @@ impl<'a> CommandContext<'a> {
         }
     }
 
+    /// Finds a running server without starting one: the named one, or the one that holds the data
+    /// directory. Returns its address and a client that sends only the key that was given.
+    ///
+    /// # Errors
+    /// Returns an error if the URL is invalid, or would get a key in plaintext.
+    pub fn find_server(&self) -> Result<Option<(String, RestClient)>, CommandError> {
+        let given = self.global_args.key.clone().map(Secret::new);
+        let (url, is_foreign) = match &self.global_args.url {
+            Some(url) => (url.clone(), given.is_some()),
+            None => match self.local_server() {
+                Some((data, url)) if data.find_running_server().is_some() => (url, false),
+                _ => return Ok(None),
+            },
+        };
+        let transport = self.http_transport(&url, is_foreign)?;
+        Ok(Some((url, RestClient::new(transport, given))))
+    }
+
     fn new_connection(&self, client: RestClient, kind: ConnectionKind) -> ServerConnection {
         ServerConnection::new(client, kind, self.global_args.source_timeout)
     }
@@ -199,7 +217,11 @@ impl<'a> CommandContext<'a> {
     /// The local data directory and the address of its server, if one runs. The initial keys are
     /// sent to no other server.
     fn local_server(&self) -> Option<(DataDir, String)> {
-        let data = DataDir::new(config::load_config(&self.load_options(None)).config?.data_dir);
+        let options = self.load_options(None);
+        // A server keeps running if its configuration becomes invalid.
+        let without_file = || config::load_config(&LoadOptions { file: None, ..options.clone() });
+        let config = config::load_config(&options).config.or_else(|| without_file().config)?;
+        let data = DataDir::new(config.data_dir);
         let url = data.read_server()?.local_url();
         Some((data, url))
     }

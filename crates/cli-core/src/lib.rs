@@ -3,6 +3,7 @@
 
 pub mod atomic_file;
 pub mod background_server;
+pub mod build_facts;
 pub mod command_context;
 pub mod command_error;
 pub mod data_dir;

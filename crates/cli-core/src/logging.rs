@@ -19,10 +19,11 @@ const LOG_VARIABLE: &str = "TOOLKEEP_LOG";
 /// The levels that may be given without a module.
 const LEVEL_NAMES: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Initializes logging. A server logs its activity; other commands log only errors. A server in the
+/// Initializes logging. A server logs its activity; other commands log only errors, and changes of
+/// the data directory that older versions cannot read. A server in the
 /// `log_file` logs to a file of its data directory.
 pub fn init_logging((is_server, log_file): (bool, Option<&Path>), context: &CommandContext<'_>) {
-    let usual = if is_server { "info" } else { "error,intake=off" };
+    let usual = if is_server { "info" } else { "error,intake=off,data_formats=warn" };
     let asked = context.environment.get(LOG_VARIABLE).unwrap_or(usual);
     let (filter, fault) = match parse_filter(asked) {
         Ok(filter) => (filter, None),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tool::{BoxFuture, PermissionLevel, Problem, Secret};
 
+use super::build_facts::BuildFacts;
 use super::command_error::{CommandError, ExitStatus};
 use super::data_dir::{DataDirLock, FirstKey, KeyChanges, KeyState};
 use super::server_transport::ServerTransport;
@@ -36,6 +37,9 @@ pub trait ServerLauncher: Sync {
         config: &'a Config,
         environment: &'a Arc<Environment>,
     ) -> BoxFuture<'a, Result<ConfigReview, CommandError>>;
+
+    /// Returns the facts of the application's build.
+    fn build_facts(&self) -> BuildFacts;
 }
 
 /// The findings of a server about a valid configuration.

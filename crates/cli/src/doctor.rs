@@ -13,16 +13,15 @@ mod sandbox_check;
 use std::path::Path;
 use std::sync::Arc;
 
-use builtins::SandboxProvider;
 use clap::Args;
 use host::descriptors::DescriptorShares;
 use serde::Serialize;
 
+use crate::sandbox_tiers::sandbox_provider;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::data_dir::{DataDir, ServerDescriptor};
 use cli_core::printer::Printer;
-use cli_core::process_launcher::child_launcher;
 use config::{Config, LoadOptions, LoadReport};
 
 /// Check the configuration, data directory, keys, record, running server and code sandbox, and
@@ -111,11 +110,7 @@ impl DoctorArgs {
                 DescriptorShares::from_hard_limit(),
                 config.sources.len(),
             ));
-            let sandboxes = Arc::new(SandboxProvider::new(
-                child_launcher(),
-                None,
-                config.server.min_sandbox_level,
-            ));
+            let sandboxes = Arc::new(sandbox_provider(config.server.min_sandbox_level));
             findings.push(
                 model::model_finding(&DataDir::new(config.data_dir.clone()), &sandboxes).await,
             );

@@ -5,6 +5,7 @@
 mod approval;
 mod completions;
 mod config;
+pub mod data_formats;
 mod doctor;
 mod error;
 mod help;
@@ -23,12 +24,16 @@ mod program;
 mod record;
 mod reference;
 mod role;
+mod sandbox_tiers;
 mod serve;
 mod source;
+mod status;
 mod stop;
 pub mod store;
 mod tool;
+mod upgrade;
 mod user;
+mod version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -79,6 +84,7 @@ enum RootCommand {
     Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
     Stop(stop::StopArgs),
+    Status(status::StatusArgs),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
     #[command(subcommand)]
@@ -115,6 +121,8 @@ enum RootCommand {
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Doctor(doctor::DoctorArgs),
+    Upgrade(upgrade::UpgradeArgs),
+    Version(version::VersionArgs),
     Error(error::ErrorArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -178,6 +186,7 @@ fn run_command(
             RootCommand::Serve(command) => command.run(&context, ui).await,
             RootCommand::Mcp(command) => command.run(&context, ui).await,
             RootCommand::Stop(command) => command.run(&context, ui).await,
+            RootCommand::Status(command) => command.run(&context, ui).await,
             RootCommand::Tool(command) => command.run(&context, ui).await,
             RootCommand::Source(command) => command.run(&context, ui).await,
             RootCommand::Pin(command) => command.run(&context, ui).await,
@@ -197,6 +206,8 @@ fn run_command(
             RootCommand::Store(command) => command.run(&context, ui).await,
             RootCommand::Config(command) => command.run(&context, ui).await,
             RootCommand::Doctor(command) => command.run(&context, ui).await,
+            RootCommand::Upgrade(command) => command.run(&context, ui).await,
+            RootCommand::Version(command) => command.run(&context, ui).await,
             RootCommand::Error(command) => command.run(ui),
             RootCommand::Completions(command) => command.run(ui),
         }

@@ -25,6 +25,13 @@ pub(crate) async fn open_store(
 ) -> Result<(Arc<SqliteStore>, CheckpointSigningKey), CommandError> {
     let held = Arc::clone(&options.data_dir_lock);
     let opened = tokio::task::spawn_blocking(move || {
+        // Before the first write.
+        for change in cli::data_formats::check_before_start(held.dir())? {
+            tracing::warn!(
+                target: "data_formats",
+                "{change}; older versions of toolkeep cannot read the data directory afterwards"
+            );
+        }
         let key = held.load_or_create_record_key()?;
         let macs = cli::store::mac_file(held.dir(), &key);
         let store = SqliteStore::open_protected(held.dir().store_file(), &macs);

@@ -1,6 +1,7 @@
 //! Builds the application from its parts. This is the only crate that names all concrete types.
 
 mod app_assembly;
+mod build_facts;
 mod config_review;
 mod config_updates;
 mod data_storage;
@@ -40,6 +41,7 @@ use tool::{BoxFuture, Clock as _, Store, WallTime};
 
 use app_assembly::{AppStorage, build_app};
 use cli::initial_keys::{create_initial_keys, revocation_event};
+use cli_core::build_facts::BuildFacts;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::data_dir::{FirstKey, KeyChanges, KeyState};
 use cli_core::server_launcher::{ConfigReview, LaunchOptions, RunningServer, ServerLauncher};
@@ -77,6 +79,10 @@ impl ServerLauncher for AppLauncher {
         environment: &'a Arc<Environment>,
     ) -> BoxFuture<'a, Result<ConfigReview, CommandError>> {
         Box::pin(config_review::review_config(config, environment))
+    }
+
+    fn build_facts(&self) -> BuildFacts {
+        build_facts::build_facts()
     }
 }
 

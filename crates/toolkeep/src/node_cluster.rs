@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tool::node_registry::NodeRegistry;
 use tool::{Clock, Secret, SourceTrust, Store};
 
+use super::build_facts::NODE_KIND;
 use cli_core::command_error::CommandError;
 use config::NodesConfig;
 
@@ -131,7 +132,7 @@ impl NodeCluster {
             (settings.trust, super::source_factory::hash_value(&*settings))
         };
         let sourced =
-            |source: Arc<NodeSource>| ConfiguredSource::new(source, "node", trust, fingerprint);
+            |source: Arc<NodeSource>| ConfiguredSource::new(source, NODE_KIND, trust, fingerprint);
         self.registry.node_sources().into_iter().map(sourced).collect()
     }
 

@@ -21,6 +21,7 @@ use tool::{
     SourceName, SourceTrust,
 };
 
+use super::build_facts::PLUGIN_KIND;
 use cli_core::command_error::CommandError;
 use config::Config;
 use tool_file_code::ToolFileCodeHost;
@@ -149,7 +150,7 @@ impl PluginSources {
         let sourced = |source: Arc<PluginSource>| {
             // A new object, for example of a folder that was absent for a while, is a new source.
             let fingerprint = (Arc::as_ptr(&source) as usize as u64) ^ trust as u64;
-            ConfiguredSource::new(source, "plugin", trust, fingerprint)
+            ConfiguredSource::new(source, PLUGIN_KIND, trust, fingerprint)
         };
         sources.into_iter().map(sourced).collect()
     }

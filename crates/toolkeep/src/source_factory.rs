@@ -28,6 +28,7 @@ use tool::artifact::ArtifactStore;
 use tool::ledger::RecordReader;
 use tool::{Clock, Problem, Secret, Source, SourceName, SourceTrust, Store};
 
+use super::build_facts::{MCP_KIND, MODULE_KIND, TOOL_FILE_KIND};
 use super::file_roots::{self, ServerPaths};
 use super::internal_tools;
 use super::mcp_endpoint;
@@ -161,15 +162,17 @@ impl SourceFactory {
                 };
                 let handlers =
                     tool_file_handlers(&self.clock, &self.egress, &self.environment, file_tools);
-                (Arc::new(ToolFileSource::new(name, path, handlers)), "tool_file")
+                (Arc::new(ToolFileSource::new(name, path, handlers)), TOOL_FILE_KIND)
             }
-            SourceKind::Module(url) => (self.build_module_source(url.as_str(), config), "module"),
+            SourceKind::Module(url) => {
+                (self.build_module_source(url.as_str(), config), MODULE_KIND)
+            }
             SourceKind::McpCommand(command) => {
                 let connector =
                     Arc::new(StdioConnector::new(self.launcher.clone(), process_spec(command)));
-                (Arc::new(McpSource::with_pipes(name, mcp_options(config), connector)), "mcp")
+                (Arc::new(McpSource::with_pipes(name, mcp_options(config), connector)), MCP_KIND)
             }
-            SourceKind::McpUrl { .. } => (self.build_http_mcp_source(config), "mcp"),
+            SourceKind::McpUrl { .. } => (self.build_http_mcp_source(config), MCP_KIND),
         };
         let redaction = source_redaction::source_redaction(config);
         let source: Arc<dyn Source> = if redaction.is_empty() {

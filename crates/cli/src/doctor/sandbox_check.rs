@@ -1,10 +1,9 @@
 //! Check of the sandbox layers of this machine, and of the tools that need them.
 
-use builtins::SandboxProvider;
-use sandbox::{SandboxLevel, SandboxSupport};
+use sandbox::SandboxLevel;
 
 use super::CheckFinding;
-use cli_core::process_launcher::child_launcher;
+use crate::sandbox_tiers::{SandboxTiers, sandbox_provider};
 
 /// The tools that need a sandbox.
 const SANDBOXED_TOOLS: &str = "run_shell, python_eval, sql_query, git_status and symbolic_solve";
@@ -12,21 +11,16 @@ const SANDBOXED_TOOLS: &str = "run_shell, python_eval, sql_query, git_status and
 /// Checks each sandbox layer and the resulting tier. `min_level` is the least tier in which code
 /// may run.
 pub(super) async fn sandbox_findings(min_level: SandboxLevel) -> Vec<CheckFinding> {
-    let sandboxes = SandboxProvider::new(child_launcher(), None, min_level);
-    let standing = sandboxes.sandbox_support().await;
+    let sandboxes = sandbox_provider(min_level);
+    let tiers = SandboxTiers::from_support(sandboxes.sandbox_support().await);
     let usable = match sandboxes.usable_level().await {
-        Ok(level) => Ok(UsableSandbox { level, attempts: escape_attempts(standing, level) }),
+        Ok(level) => {
+            let attempts = tiers.tier(level).and_then(|tier| tier.escape_attempts).unwrap_or(0);
+            Ok(UsableSandbox { level, attempts })
+        }
         Err(reason) => Err(SandboxGap { reason, fix: sandboxes.fix_hint().await }),
     };
-    tier_findings(standing, usable)
-}
-
-fn escape_attempts(standing: &SandboxSupport, tier: SandboxLevel) -> usize {
-    let found = match tier {
-        SandboxLevel::Full => Some(&standing.full),
-        SandboxLevel::NoNamespaces => standing.no_namespaces.as_ref(),
-    };
-    found.and_then(|found| found.as_ref().ok()).map_or(0, |found| found.attempts.len())
+    tier_findings(&tiers, usable)
 }
 
 /// The sandbox that code runs in.
@@ -43,10 +37,10 @@ struct SandboxGap {
 }
 
 fn tier_findings(
-    standing: &SandboxSupport,
+    tiers: &SandboxTiers,
     usable: Result<UsableSandbox, SandboxGap>,
 ) -> Vec<CheckFinding> {
-    let namespaces = match standing.missing_reason(SandboxLevel::Full) {
+    let namespaces = match tiers.tier(SandboxLevel::Full).and_then(|tier| tier.reason.clone()) {
         None => CheckFinding::ok(
             "user namespaces",
             "available: sandboxed code sees and reaches nothing \
@@ -60,7 +54,7 @@ fn tier_findings(
              AppArmor)",
         ),
     };
-    let landlock = match standing.landlock_abi {
+    let landlock = match tiers.landlock_abi {
         0 => CheckFinding::warning(
             "landlock",
             "unavailable or denied",
@@ -75,7 +69,7 @@ fn tier_findings(
             CheckFinding::ok("landlock", detail)
         }
     };
-    let seccomp = if standing.has_seccomp {
+    let seccomp = if tiers.has_seccomp {
         CheckFinding::ok("seccomp", "available: dangerous system calls are denied")
     } else {
         CheckFinding::warning("seccomp", "not there", "use a kernel with CONFIG_SECCOMP_FILTER")

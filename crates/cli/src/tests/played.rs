@@ -17,6 +17,7 @@ use tool::{BoxFuture, WallTime};
 
 use crate::initial_keys::create_initial_keys;
 use crate::{Cli, run_command};
+use cli_core::build_facts::{BuildFacts, BuildProfile};
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::Printer;
 use cli_core::server_launcher::{
@@ -141,6 +142,17 @@ impl ServerLauncher for Played {
     ) -> BoxFuture<'a, Result<ConfigReview, CommandError>> {
         let review = self.review.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(review)))
+    }
+
+    fn build_facts(&self) -> BuildFacts {
+        BuildFacts {
+            commit: None,
+            target: "x".to_owned(),
+            profile: BuildProfile::Plain,
+            features: vec![],
+            sources: vec![],
+            stores: vec![],
+        }
     }
 
     fn launch_server(

@@ -74,8 +74,11 @@ const COMMANDS: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Commands that follow a server that runs already, and the route that they ask.
-const FOLLOWING: &[(&str, &str)] =
-    &[("approval watch", "GET /v1/approvals"), ("record tail", "GET /v1/records")];
+const FOLLOWING: &[(&str, &str)] = &[
+    ("approval watch", "GET /v1/approvals"),
+    ("record tail", "GET /v1/records"),
+    ("status", "GET /readyz"),
+];
 
 /// Commands that are nobody's in particular.
 const APART: &[(&str, &str)] = &[
@@ -105,6 +108,8 @@ const APART: &[(&str, &str)] = &[
     ("config check", "a configuration file"),
     ("config show", "a configuration file"),
     ("config schema", "prints a constant"),
+    ("upgrade", "files of the data directory and a configuration file"),
+    ("version", "describes the program and this machine"),
     ("doctor", "checks this machine; what it asks of a server goes through the client"),
     ("error", "prints a constant"),
     ("completions", "prints a constant"),

@@ -1,7 +1,7 @@
 //! Runner for the binary's commands in a home folder of their own.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,11 +46,15 @@ impl CommandHome {
     }
 
     fn command(&self, line: &[&str]) -> Command {
+        self.command_of(env!("CARGO_BIN_EXE_toolkeep").as_ref(), line)
+    }
+
+    fn command_of(&self, program: &Path, line: &[&str]) -> Command {
         #[expect(
             clippy::disallowed_methods,
             reason = "the binary under test is run as people run it"
         )]
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolkeep"));
+        let mut command = Command::new(program);
         command.args(line).current_dir(self.0.path()).env_clear().env("HOME", self.0.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -58,6 +62,11 @@ impl CommandHome {
 
     pub(crate) fn run(&self, line: &[&str]) -> ProgramOutput {
         to_output(self.command(line).output().unwrap())
+    }
+
+    /// Runs another program, such as one that runs the binary.
+    pub(crate) fn run_program(&self, program: impl AsRef<Path>, line: &[&str]) -> ProgramOutput {
+        to_output(self.command_of(program.as_ref(), line).output().unwrap())
     }
 
     pub(crate) fn run_with(&self, line: &[&str], variable: (&str, &str)) -> ProgramOutput {

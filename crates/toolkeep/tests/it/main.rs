@@ -47,6 +47,8 @@ mod operator_output;
 #[cfg(test)]
 mod plugins;
 #[cfg(test)]
+mod program_description;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod real;
@@ -54,6 +56,8 @@ mod real;
 mod real_support;
 #[cfg(test)]
 mod record_commands;
+#[cfg(test)]
+mod refused_kernel;
 #[cfg(test)]
 mod sandbox_levels;
 #[cfg(test)]
@@ -71,5 +75,7 @@ mod stdio_transport;
 mod store_rows;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upgrade_check;
 #[cfg(test)]
 mod user_stories;

@@ -1,14 +1,13 @@
 //! Tests of the offered tools and of `doctor` with a full, a partial and no sandbox.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
 use crate::command_runner::CommandHome;
+use crate::refused_kernel::{TOOLKEEP, filter_program};
 use crate::small_model::{Shape, write};
 
-const TOOLKEEP: &str = env!("CARGO_BIN_EXE_toolkeep");
 /// The tools that need a sandbox, in the order of their names.
 const TOOLS: [&str; 8] = [
     "get_chainable_tools",
@@ -21,22 +20,13 @@ const TOOLS: [&str; 8] = [
     "symbolic_solve",
 ];
 
-fn without() -> PathBuf {
-    let program = PathBuf::from(TOOLKEEP).parent().unwrap().join("examples/it-without");
-    assert!(
-        program.exists(),
-        "no `it-without`: build it with `cargo build -p toolkeep --examples`"
-    );
-    program
-}
-
 /// Output of the program under a kernel that refuses `what`.
 fn ran(home: &CommandHome, what: &str, args: &[&str]) -> String {
     #[expect(
         clippy::disallowed_methods,
         reason = "the program is run under another kernel's rules"
     )]
-    let output = std::process::Command::new(without())
+    let output = std::process::Command::new(filter_program())
         .args([what, TOOLKEEP])
         .args(args)
         .args(["--data"])

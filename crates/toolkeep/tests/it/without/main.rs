@@ -1,4 +1,4 @@
-//! Runs a program whose kernel refuses user namespaces, landlock, or both: `it-without WHAT PROGRAM …`.
+//! Runs a program whose kernel refuses user namespaces, Landlock, sockets of the network, or some of them: `it-without WHAT PROGRAM …`.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,6 +25,16 @@ fn makes_users() -> Vec<SeccompRule> {
     vec![SeccompRule::new(vec![flags]).unwrap()]
 }
 
+/// Sockets of IPv4 and IPv6, by the family in the first argument.
+fn opens_network_sockets() -> Vec<SeccompRule> {
+    let of_family = |family: i32| {
+        let family = u64::try_from(family).unwrap();
+        let is = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family);
+        SeccompRule::new(vec![is.unwrap()]).unwrap()
+    };
+    vec![of_family(libc::AF_INET), of_family(libc::AF_INET6)]
+}
+
 fn refuse(rules: Rules, errno: i32) {
     let action = SeccompAction::Errno(errno.cast_unsigned());
     let arch = std::env::consts::ARCH.try_into().unwrap();
@@ -45,6 +55,9 @@ fn main() {
     if what.contains("landlock") {
         let errno = if what.contains("denied") { libc::EPERM } else { libc::ENOSYS };
         refuse([(libc::SYS_landlock_create_ruleset, Vec::new())].into(), errno);
+    }
+    if what.contains("network") {
+        refuse([(libc::SYS_socket, opens_network_sockets())].into(), libc::EACCES);
     }
     let mut program = std::process::Command::new(words.next().unwrap());
     panic!("{}", program.args(words).exec());

@@ -4,6 +4,7 @@ authority.py cases TOOL          prints a JSON list of arguments
 authority.py judge TOOL < JSON   reads a list of {"args", "answer" | "error"}, prints what is wrong
 """
 
+import gc
 import json
 import math
 import sys
@@ -17,6 +18,8 @@ import drawn
 from statsmodels.stats.weightstats import DescrStatsW
 
 warnings.simplefilter("ignore")
+# What is read is millions of numbers in lists, none of them in a cycle.
+gc.disable()
 RANDOM = 200
 
 

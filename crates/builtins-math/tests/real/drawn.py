@@ -51,16 +51,19 @@ def fits(text, args):
 def to_dots(points, found):
     """From each point to the nearest dot, by the larger of both directions; the worst of them."""
     points, found = np.unique(np.asarray(points, dtype=float), axis=0), np.array(sorted(found), dtype=float)
-    return float(np.max(np.min(np.max(np.abs(points[:, None] - found[None]), axis=2), axis=1)))
+    across, up = (np.abs(points[:, i, None] - found[None, :, i]) for i in (0, 1))
+    return float(np.max(np.min(np.maximum(across, up), axis=1)))
 
 
 def to_line(found, line):
     """From each dot to the polyline; the worst of them."""
-    line, p = np.asarray(line, dtype=float), np.array(sorted(found), dtype=float)[:, None]
-    a, way = line[:-1][None], np.diff(line, axis=0)[None]
-    length = np.sum(way * way, axis=2)
-    t = np.clip(np.sum((p - a) * way, axis=2) / np.where(length == 0, 1, length), 0, 1)
-    return float(np.max(np.min(np.max(np.abs(p - (a + t[..., None] * way)), axis=2), axis=1)))
+    # One direction after the other: a sum over an axis of two is slow.
+    (x, y), (px, py) = np.asarray(line, dtype=float).T, np.array(sorted(found), dtype=float).T[:, :, None]
+    ax, ay, wx, wy = x[:-1], y[:-1], np.diff(x), np.diff(y)
+    length = wx * wx + wy * wy
+    t = np.clip(((px - ax) * wx + (py - ay) * wy) / np.where(length == 0, 1, length), 0, 1)
+    apart = np.maximum(np.abs(px - (ax + t * wx)), np.abs(py - (ay + t * wy)))
+    return float(np.max(np.min(apart, axis=1)))
 
 
 class Braille:
@@ -183,10 +186,13 @@ class Histogram:
         if np.sum(np.abs(counts - np.array(answer["counts"]))) > 2 * near:
             return f"counts {answer['counts']}, wanted {counts.tolist()}"
         seen, across, up = dots(answer["plot"])
+        tallest = {}
+        for x, y in seen:
+            tallest[x] = max(y, tallest.get(x, -1))
         top = max(answer["counts"])
         for left, right, count in zip(found, found[1:], answer["counts"]):
             (a, b) = scaled([left / 2, right / 2], found[0] / 2, found[-1] / 2, across)
-            heights = {x: max((y for sx, y in seen if sx == x), default=-1) for x in range(int(a), max(int(b), int(a) + 1)) if x < across}
+            heights = {x: tallest.get(x, -1) for x in range(int(a), max(int(b), int(a) + 1)) if x < across}
             wanted = round(count / top * (up - 1))
             # The columns at its sides may be shared with its neighbours.
             if any(abs(h - wanted) > 1 and (count or h >= 0) for h in list(heights.values())[1:-1]):
@@ -195,17 +201,19 @@ class Histogram:
 
 
 def picture(text):
-    """Sixels as pixels: rows of (r, g, b) in hundredths."""
+    """Sixels as rows of numbers of colours, and the colours by number: (r, g, b) in hundredths."""
     body = re.fullmatch("\x1bPq(.*)\x1b\\\\", text, re.S).group(1)
     width, height = map(int, re.match(r'"1;1;(\d+);(\d+)', body).groups())
-    pixels = np.full((height + 6, width, 3), -1.0)
+    pixels = np.full((height + 6, width), -1)
     colours, x, top, colour = {}, 0, 0, None
     for part in re.finditer(r'"[\d;]*|#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|(\$)|(-)|([?-~])', body):
         number, red, green, blue, times, sign, back, down, one = part.groups()
         if number and red:
-            colours[int(number)] = (int(red), int(green), int(blue))
+            named = (int(red), int(green), int(blue))
+            assert colours.setdefault(int(number), named) == named
         elif number:
-            colour = colours[int(number)]
+            colour = int(number)
+            assert colour in colours
         elif back:
             x = 0
         elif down:
@@ -216,7 +224,7 @@ def picture(text):
                 if bits >> row & 1:
                     pixels[top + row, x:x + run] = colour
             x += run
-    return pixels[:height]
+    return pixels[:height], np.array([colours.get(i, (-1, -1, -1)) for i in range(max(colours) + 1)])
 
 
 class Sixel:
@@ -239,15 +247,15 @@ class Sixel:
     def judge(self, args, answer, error):
         if error:
             return error
-        pixels = picture(base64.b64decode(answer["sixel"]).decode())
+        pixels, colours = picture(base64.b64decode(answer["sixel"]).decode())
         width, height = args.get("width", 800), args.get("height", 400)
-        if pixels.shape != (height, width, 3) or (pixels < 0).any():
+        if pixels.shape != (height, width) or (pixels < 0).any():
             return f"{pixels.shape} pixels, some of them unset: {(pixels < 0).any()}"
-        coloured = pixels.max(axis=2) - pixels.min(axis=2) > 15
+        coloured = (colours.max(axis=1) - colours.min(axis=1) > 15)[pixels]
         if not coloured.any():
             return "nothing is drawn"
         edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
-        if (edge < 100).any():
+        if (colours[edge] < 100).any():
             return "something reaches the edge"
         if args["plot_type"] == "line" or "colors" not in args:
             return 0.0, 1.0

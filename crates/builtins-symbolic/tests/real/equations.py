@@ -182,11 +182,14 @@ def judge(case):
         signal.alarm(0)
     chance = random.Random(repr(args))
     verdict = "same"
-    for _ in range(3):
+    symbols = lambda all: set().union(*(v.free_symbols for s in all for v in s))
+    open_ = set(free) | symbols(mine) | (symbols(theirs) if isinstance(theirs, list) else theirs.free_symbols)
+    # Without a letter to draw a number for, each draw is the same.
+    for _ in range(3 if open_ - {whole} else 1):
         draw = {s: sp.Rational(chance.randint(20, 90), 29) for s in free + unknowns}
         # Is each of mine a root?
         for solution in mine:
-            for number in (0, 1, -2):
+            for number in (0, 1, -2) if any(v.has(whole) for v in solution) else (0,):
                 # In numbers first: put in as it is, a root of four lines would be put in for hours.
                 at = [sp.N(v.subs(whole, number).subs(draw), 30) for v in solution]
                 for equation in equations:

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use egress::{
-    EgressBody, EgressClient, EgressError, EgressOptions, Origin, RequestLimits, UrlTrust,
+    EgressBody, EgressClient, EgressError, EgressOptions, Origin, RequestLimits, TrustStore,
+    UrlTrust,
 };
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
@@ -100,7 +101,15 @@ impl HttpTransport {
             return Err(TransportError(message));
         }
         let origin = Origin::parse(url).map_err(transport_error)?;
-        let egress = EgressClient::new(EgressOptions::default()).map_err(transport_error)?;
+        // Certificate authorities take longer to read than most commands take in all.
+        let is_https = origin.is_https();
+        let trust_store = TrustStore {
+            uses_system_roots: is_https,
+            falls_back_to_bundled: is_https,
+            extra_roots: Vec::new(),
+        };
+        let options = EgressOptions { trust_store, ..EgressOptions::default() };
+        let egress = EgressClient::new(options).map_err(transport_error)?;
         Ok(Arc::new(Self { egress, origin }))
     }
 

@@ -14,7 +14,7 @@ use tool::{ErrorCode, Secret, Source as _};
 
 use super::peer::text;
 use super::runs::{Watch, body, runner, said};
-use super::site::{Asked, Site, egress, reply, stream};
+use super::site::{Asked, Site, cut_reply, egress, reply, stream};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -252,9 +252,7 @@ async fn a_stream_that_ends_at_once_is_not_opened_in_a_circle() {
         "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => {
             stream(&["id: 1\nretry: 0\ndata:\n\n".to_owned()])
         }
-        "GET" => {
-            reply(200, &[("content-type", "text/event-stream"), ("content-length", "100")], "data")
-        }
+        "GET" => cut_reply("text/event-stream", "data"),
         _ => {
             let mut response = asked.usual();
             response.headers_mut().insert("mcp-session-id", "s".parse().unwrap());

@@ -148,6 +148,14 @@ pub(crate) fn reply(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes
     response.body(Body::from(body.into())).unwrap()
 }
 
+/// The head of a longer response and the start of its body; then the server closes the connection.
+pub(crate) fn cut_reply(content_type: &str, start: &'static str) -> Response {
+    let parts = [Ok(start), Err(std::io::Error::other("the connection is cut"))];
+    let response = Response::builder().header("content-type", content_type);
+    let response = response.header("content-length", "1000");
+    response.body(Body::from_stream(futures_util::stream::iter(parts))).unwrap()
+}
+
 pub(crate) fn stream(events: &[String]) -> Response {
     reply(200, &[("content-type", "text/event-stream; charset=utf-8")], events.concat())
 }

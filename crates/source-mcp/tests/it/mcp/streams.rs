@@ -15,7 +15,7 @@ use tool::{ErrorCode, Source as _};
 
 use super::peer::{names, text};
 use super::runs::{Client, Setup, Watch, done, runner, said};
-use super::site::{Echo, Site, reply, stream};
+use super::site::{Echo, Site, cut_reply, reply, stream};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -80,9 +80,7 @@ async fn a_connection_cut_during_a_call_is_lost_and_not_failed() {
     let site = Site::script(|asked| async move {
         match (asked.method(), asked.message["params"]["arguments"]["head"].as_bool()) {
             ("tools/call", Some(false)) => panic!("the connection goes with this task"),
-            ("tools/call", _) => {
-                reply(200, &[("content-type", "application/json"), ("content-length", "1000")], "{")
-            }
+            ("tools/call", _) => cut_reply("application/json", "{"),
             _ => asked.usual(),
         }
     });

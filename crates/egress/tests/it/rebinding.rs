@@ -57,7 +57,8 @@ async fn a_flipping_name_is_never_dialled_where_it_was_not_checked() {
         ..EgressOptions::default()
     };
     let egress = EgressClient::new(settings).unwrap();
-    for count in 0..100_000 {
+    let requests = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 100_000 } else { 10_000 };
+    for count in 0..requests {
         let class =
             if count % 2 == 0 { UrlTrust::CallArgument } else { UrlTrust::UpstreamResponse };
         let error = egress
@@ -67,10 +68,10 @@ async fn a_flipping_name_is_never_dialled_where_it_was_not_checked() {
         let open = answer(count) == [at("93.184.216.34")];
         assert_eq!(matches!(error, EgressError::Unreachable { .. }), open, "{count}: {error}");
     }
-    assert_eq!(resolver.1.load(Ordering::SeqCst), 100_000, "one look-up for each request");
+    assert_eq!(resolver.1.load(Ordering::SeqCst), requests, "one look-up for each request");
     assert_eq!(
         (dials.public.load(Ordering::SeqCst), dials.private.load(Ordering::SeqCst)),
-        (40_000, 0)
+        (requests / 5 * 2, 0)
     );
 }
 

@@ -240,7 +240,7 @@ pub(crate) async fn wait_until_recovered(
 }
 
 pub(crate) fn calls() -> u64 {
-    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 100_000 } else { 20_000 }
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 100_000 } else { 6_000 }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

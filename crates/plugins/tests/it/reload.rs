@@ -203,7 +203,7 @@ async fn load(stage: &Stage, stop: &std::sync::atomic::AtomicBool) -> (u32, u32)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_reloads_under_load_lose_no_call_and_leave_no_process() {
     let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
-    let count: u32 = if deep { 1_000 } else { 30 };
+    let count: u32 = if deep { 1_000 } else { 16 };
     let stage = std::sync::Arc::new(stage().await);
     let before = descriptors();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

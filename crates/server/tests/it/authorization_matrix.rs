@@ -12,8 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use matrix_fixture::{Fixture, Interfaces};
 use model::{Action, MODEL_TOOLS, Mistake, Person, RandomSource, dangerous, expected};
 
-/// Number of principals.
-const PEOPLE: usize = 500;
+/// Number of principals: 250, or 500 where `TOOLKEEP_DEEP` is set. With 100, some mistakes in the model
+/// make no difference.
+fn people_count() -> usize {
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 500 } else { 250 }
+}
+
 /// Number of tools that each principal lists, calls and explains.
 const TRIED: usize = 2;
 
@@ -53,7 +57,8 @@ async fn run_matrix(group: Group, mistakes: &[Mistake]) -> Vec<MatrixObservation
     let fixture = Fixture::new().await;
     let interfaces = fixture.interfaces().await;
     let mut dice = RandomSource(0x5eed_2026);
-    let people: Vec<_> = (0..PEOPLE).map(|number| Person::random(&mut dice, number)).collect();
+    let people: Vec<_> =
+        (0..people_count()).map(|number| Person::random(&mut dice, number)).collect();
     let mut seen: Vec<MatrixObservation> = Vec::new();
     for (who, person) in people.iter().enumerate() {
         let client = fixture.client(person).await;
@@ -90,7 +95,7 @@ async fn run_matrix(group: Group, mistakes: &[Mistake]) -> Vec<MatrixObservation
         assert!(found > 0, "{mistake:?} makes no difference");
         println!("control: {mistake:?}: {found} differences");
     }
-    println!("authorization matrix: {} outcomes of {PEOPLE} principals", seen.len());
+    println!("authorization matrix: {} outcomes of {} principals", seen.len(), people.len());
     seen
 }
 
@@ -104,7 +109,7 @@ fn counts(seen: &[MatrixObservation]) -> BTreeMap<(&'static str, &str), usize> {
 }
 
 #[tokio::test]
-async fn five_hundred_random_principals_get_the_same_at_every_interface_as_in_the_model() {
+async fn random_principals_get_the_same_at_every_interface_as_in_the_model() {
     let mistakes = [
         Mistake::LevelIsIgnored,
         Mistake::PersonaIsIgnored,
@@ -125,17 +130,17 @@ async fn five_hundred_random_principals_get_the_same_at_every_interface_as_in_th
     for interface in all.into_iter().chain(["grpc", "grpc node"]) {
         for class in ["allowed", "hidden", "pending"] {
             let count = counts.get(&(interface, class)).copied().unwrap_or_default();
-            assert!(count > 30, "{interface} was {class} only {count} times");
+            assert!(count > people_count() / 16, "{interface} was {class} only {count} times");
         }
     }
     for class in ["allowed", "hidden"] {
         let count = counts.get(&("cluster", class)).copied().unwrap_or_default();
-        assert!(count > 20, "cluster was {class} only {count} times");
+        assert!(count > people_count() / 25, "cluster was {class} only {count} times");
     }
 }
 
 #[tokio::test]
-async fn five_hundred_random_principals_decide_about_pending_calls_as_in_the_model() {
+async fn random_principals_decide_about_pending_calls_as_in_the_model() {
     let mistakes = [
         Mistake::ApproversSeeAll,
         Mistake::AgentsApprove,
@@ -159,12 +164,12 @@ async fn five_hundred_random_principals_decide_about_pending_calls_as_in_the_mod
         ("rest, pending", "allowed"),
     ] {
         let count = counts.get(&(interface, class)).copied().unwrap_or_default();
-        assert!(count > 30, "{interface} was {class} only {count} times");
+        assert!(count > people_count() / 16, "{interface} was {class} only {count} times");
     }
 }
 
 #[tokio::test]
-async fn five_hundred_random_principals_read_and_change_the_server_as_in_the_model() {
+async fn random_principals_read_and_change_the_server_as_in_the_model() {
     let mistakes = [
         Mistake::RightsAreIgnored,
         Mistake::LevelIsIgnored,

@@ -32,7 +32,7 @@ const LANES: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_point_it_keeps_all_that_it_acknowledged() {
-    let points = run_count(200, 1_000);
+    let points = run_count(60, 1_000);
     let seed = Random::seed();
     let mut random = Random::new(seed);
     let mut left = (0..points / PER_HISTORY).map(|_| random.next()).collect::<Vec<_>>();
@@ -98,7 +98,7 @@ async fn the_harness_sees_a_record_that_was_cut_off_or_changed() {
 async fn killed_in_its_first_start_it_begins_anew() {
     let seed = Random::seed();
     let mut random = Random::new(seed);
-    let (homes, mut kills) = (run_count(12, 60), 0);
+    let (homes, mut kills) = (run_count(6, 60), 0);
     for _ in 0..homes {
         let home = Installation::with_tools();
         for _ in 0..3 {

@@ -6,14 +6,18 @@ mod observe;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::run_count;
 use crate::support::seeded_random::Random;
 use matrix_fixture::{MATRIX_TOOLS, MatrixFixture, Person};
 use observe::{COMMANDS, InterfaceOutcome, STATE_TOOLS};
 
-/// Number of principals.
-const PEOPLE: usize = 500;
-/// One of this many principals also runs a script, which takes a process.
-const SCRIPTS: usize = 10;
+/// Number of principals: 250, or 500 in a deep run.
+fn people_count() -> usize {
+    run_count(250, 500)
+}
+
+/// Number of principals that also run a script, which takes a process.
+const SCRIPTS: usize = 50;
 
 /// Panics if a result differs from that of REST. Control: compared with REST's result for the next
 /// principal, each interface must differ somewhere, so that an interface that ignores its principal
@@ -37,15 +41,16 @@ fn assert_same(people: &[Person], seen: &[(usize, InterfaceOutcome)]) {
 }
 
 #[tokio::test]
-async fn five_hundred_random_principals_get_by_built_in_tools_and_programs_what_rest_gives_them() {
+async fn random_principals_get_by_built_in_tools_and_programs_what_rest_gives_them() {
     let world = MatrixFixture::new().await;
     let mut random = Random::new(0x5eed_2026);
     let (mut people, mut seen) = (Vec::new(), Vec::new());
-    for who in 0..PEOPLE {
+    for who in 0..people_count() {
         let person = world.person(&mut random, who).await;
         let of_tools = observe::tools(&world, &person).await;
         let tool = random.index(MATRIX_TOOLS.len());
-        let of_programs = observe::programs(&person, (tool, who % SCRIPTS == 0)).await;
+        let of_programs =
+            observe::programs(&person, (tool, who % (people_count() / SCRIPTS) == 0)).await;
         seen.extend(of_tools.into_iter().chain(of_programs).map(|outcome| (who, outcome)));
         people.push(person);
     }
@@ -57,7 +62,7 @@ async fn five_hundred_random_principals_get_by_built_in_tools_and_programs_what_
         let outcome = of_owner.iter().find(|outcome| outcome.what == tool).unwrap();
         assert_eq!(outcome.came, "allowed", "{outcome:?}");
     }
-    seen.extend(of_owner.into_iter().map(|outcome| (PEOPLE, outcome)));
+    seen.extend(of_owner.into_iter().map(|outcome| (people.len(), outcome)));
     people.push(owner);
     assert_same(&people, &seen);
     let whats: BTreeSet<_> = seen.iter().map(|(_, outcome)| outcome.what.as_str()).collect();
@@ -71,11 +76,11 @@ async fn five_hundred_random_principals_get_by_built_in_tools_and_programs_what_
 }
 
 #[tokio::test]
-async fn five_hundred_random_principals_get_by_a_command_what_rest_gives_them() {
+async fn random_principals_get_by_a_command_what_rest_gives_them() {
     let world = MatrixFixture::new().await;
     let mut random = Random::new(0xc0_2026);
     let (mut people, mut seen) = (Vec::new(), Vec::new());
-    for who in 0..PEOPLE {
+    for who in 0..people_count() {
         let person = world.person(&mut random, who).await;
         seen.push((who, observe::command(&world, &person, who).await));
         people.push(person);

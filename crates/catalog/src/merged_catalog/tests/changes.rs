@@ -297,7 +297,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn cases() -> u32 {
-    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 20_000 } else { 1_000 }
+    if std::env::var_os("TOOLKEEP_DEEP").is_some() { 20_000 } else { 400 }
 }
 
 proptest! {

@@ -71,7 +71,7 @@ async fn load_and_kill(server: Server, calls: &Calls, (next, random): (u64, &mut
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_point_nothing_runs_twice_or_by_itself() {
-    let points = run_count(20, 200);
+    let points = run_count(12, 200);
     let seed = Random::seed();
     let mut random = Random::new(seed);
     let bench = ApprovalHome::new("approvals: { pending: 10000, per_minute: 10000 }\n");

@@ -38,8 +38,8 @@ struct OrphanFigures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_hundred_starts_and_stops_nobody_is_left() {
-    let (seed, starts) = (Random::seed(), run_count(100, 1_000));
+async fn after_many_starts_and_stops_nobody_is_left() {
+    let (seed, starts) = (Random::seed(), run_count(40, 1_000));
     let mut lanes = JoinSet::new();
     for lane in 0..LANES {
         let random = Random::new(seed.wrapping_add(u64::try_from(lane).unwrap()));

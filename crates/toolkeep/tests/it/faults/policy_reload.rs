@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::installation::Installation;
 use crate::support::rest_client::Client;
+use crate::support::run_count;
 use crate::support::server_process::start_server;
 
 /// Callers that look and call all the time.
@@ -82,8 +83,7 @@ async fn fault(owner: &Client) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_changes_all_the_time_is_always_one_whole_policy() {
-    let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
-    let count = if deep { 1_000 } else { 200 };
+    let count = run_count(60, 1_000);
     let home = Installation::new(&leaves(ONE));
     let server = start_server(&home).await;
     let owner = server.owner();
@@ -185,8 +185,7 @@ async fn call(client: Client, stop: CancellationToken) -> (usize, Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_tool_is_away_while_what_tool_files_stand_on_changes() {
-    let deep = std::env::var_os("TOOLKEEP_DEEP").is_some();
-    let count = if deep { 1_000 } else { 60 };
+    let count = run_count(30, 1_000);
     let home = Installation::new(&stands_on(true));
     home.write("tools.yaml", STANDING);
     let server = start_server(&home).await;

@@ -135,7 +135,7 @@ async fn begun_and_killed(bench: &CrashBench, n: u64, random: &mut Random) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_point_a_program_goes_on_to_its_right_end() {
-    let points = u64::from(u32::try_from(run_count(20, 200)).unwrap());
+    let points = u64::from(u32::try_from(run_count(12, 200)).unwrap());
     let seed = Random::seed();
     let mut random = Random::new(seed);
     let bench = CrashBench::new();

@@ -174,21 +174,36 @@ async fn expressions_are_those_of_python_and_numpy() {
 
 /// Known posteriors and optima: at most 1.5 times the iterations and 1.25 times the error of
 /// Python's equivalents.
-#[tokio::test]
-async fn posteriors_and_optima_need_at_most_half_more_iterations_than_python() {
-    let asked = authority("recover.py", &["cases"], &json!(null));
+async fn needs_at_most_half_more_iterations_than_python(tool: &str) {
+    let asked = authority("recover.py", &["cases", tool], &json!(null));
     let mut answered = Vec::new();
     for case in asked.as_array().unwrap() {
-        let tool = case["tool"].as_str().unwrap();
         let args = std::slice::from_ref(&case["args"]);
         let found = answers(tool, args).await.remove(0);
         answered.push(json!({ "case": case, "answer": found["answer"], "error": found["error"] }));
     }
     let verdicts = authority("recover.py", &["judge"], &json!(answered));
-    for verdict in verdicts.as_array().unwrap() {
+    let verdicts = verdicts.as_array().unwrap();
+    for verdict in verdicts {
         println!("{verdict}");
     }
-    for verdict in verdicts.as_array().unwrap() {
+    assert!(!verdicts.is_empty(), "{tool}: no problem was judged");
+    for verdict in verdicts {
         assert_eq!(verdict["good"], true, "{verdict}");
     }
+}
+
+#[tokio::test]
+async fn posteriors_need_at_most_half_more_iterations_than_in_numpy() {
+    needs_at_most_half_more_iterations_than_python("mcmc").await;
+}
+
+#[tokio::test]
+async fn optima_need_at_most_half_more_evaluations_than_in_scikit_optimize() {
+    needs_at_most_half_more_iterations_than_python("bayesopt").await;
+}
+
+#[tokio::test]
+async fn simplex_minima_need_at_most_half_more_iterations_than_in_scipy() {
+    needs_at_most_half_more_iterations_than_python("optimize").await;
 }

@@ -146,7 +146,9 @@ impl<'a> TestRun<'a> {
 
     fn build_tests(&mut self) -> Result<(), String> {
         self.clippy_driver = Some(linted_build::find_clippy(&self.workspace.root_dir)?);
-        linted_build::build_tests(&mut self.cargo_command())
+        let mut command = self.cargo_command();
+        command.args(["test", "--profile", self.options.cargo_profile()]);
+        linted_build::build_tests(&mut command)
     }
 
     fn run_hermetic_tests(&mut self) -> Result<(), String> {
@@ -221,6 +223,7 @@ impl<'a> TestRun<'a> {
         let mut list = self.cargo_command();
         list.env("PATH", test_runner::search_path(&self.workspace.target_dir));
         list.args(["nextest", "list", "--workspace", "--locked", "--message-format", "json"]);
+        list.args(["--cargo-profile", self.options.cargo_profile()]);
         let output = run_quiet(&mut list)?;
         if output.status.success() {
             test_counts::parse_list(&output.stdout_text)
@@ -245,6 +248,8 @@ impl<'a> TestRun<'a> {
             "run",
             "--workspace",
             "--locked",
+            "--cargo-profile",
+            self.options.cargo_profile(),
             "--no-tests",
             "pass",
             "--test-threads",
@@ -273,7 +278,8 @@ impl<'a> TestRun<'a> {
     fn run_doctests(&mut self) -> Result<(), String> {
         let packages = self.workspace.packages_with_doctests();
         let mut command = self.cargo_command();
-        command.args(["test", "--doc", "--locked"]).env(RUN_VARIABLE, &self.run_id);
+        command.args(["test", "--doc", "--locked", "--profile", self.options.cargo_profile()]);
+        command.env(RUN_VARIABLE, &self.run_id);
         for package in &packages {
             command.args(["--package", package]);
         }

@@ -33,12 +33,13 @@ pub(super) fn set_compiler(cargo_command: &mut Command, driver: &Path) {
     cargo_command.env(WRAPPER_VARIABLE, driver);
 }
 
-/// Builds all targets and prints each finding of rustc and clippy once.
+/// Builds all targets by `cargo_command`, a `cargo test` with its profile, and prints each finding of rustc and clippy
+/// once.
 ///
 /// # Errors
 /// If there is a finding, or a crate does not compile.
 pub(super) fn build_tests(cargo_command: &mut Command) -> Result<(), String> {
-    cargo_command.args(["test", "--no-run", "--workspace", "--all-targets", "--locked"]);
+    cargo_command.args(["--no-run", "--workspace", "--all-targets", "--locked"]);
     cargo_command.args(["--message-format", "json-diagnostic-rendered-ansi"]);
     let output = run_with_progress(cargo_command)?;
     let findings = parse_findings(&output.stdout_text);

@@ -33,6 +33,11 @@ impl TestOptions {
         }
         Ok(options)
     }
+
+    /// Returns the profile that cargo builds the tests with: millions of rounds are worth a longer build.
+    pub(super) fn cargo_profile(&self) -> &'static str {
+        if self.is_deep { "deep" } else { "test" }
+    }
 }
 
 fn parse_exclusion(name: Option<&&str>) -> Result<&'static str, String> {

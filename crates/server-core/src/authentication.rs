@@ -3,10 +3,11 @@
 
 mod principal_cache;
 
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderValue};
+use gateway::{CredentialStatus, PrincipalResolver as _};
 use identity::{Principal, UnverifiedJwt};
-use tool::{ErrorCode, WallTime};
+use tool::{Caller, ErrorCode, WallTime};
 
 use crate::error::ApiError;
 use crate::pending_connections::mark_authenticated;
@@ -46,6 +47,46 @@ pub async fn authenticate_request(
         cache.store_principal(&ring, &principal);
     }
     Ok(principal)
+}
+
+/// Authenticates a credential that is sent in a form instead of a header.
+///
+/// # Errors
+/// As [`authenticate_request`].
+pub async fn authenticate_form_key(
+    state: &ServerState,
+    key: &str,
+    now: WallTime,
+) -> Result<Principal, ApiError> {
+    let value = HeaderValue::from_str(&format!("Bearer {key}"))
+        .map_err(|_| ApiError::new(ErrorCode::Unauthenticated, "the key cannot be read"))?;
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+    authenticate_request(state, RequestCredentials { headers: &headers, source: None }, None, now)
+        .await
+}
+
+/// Returns the principal of a caller that was authenticated earlier by its key: with the key's
+/// current rights, and only while the key is valid.
+///
+/// # Errors
+/// [`ErrorCode::Unauthenticated`] if the key is no longer valid, or the credential was a token;
+/// [`ErrorCode::StoreUnavailable`] if that cannot be checked.
+pub fn resume_principal(
+    state: &ServerState,
+    caller: &Caller,
+    now: WallTime,
+) -> Result<Principal, ApiError> {
+    let ServerComponents { keys, clock, .. } = &state.components;
+    keys.check_not_stale(clock.as_ref())?;
+    match keys.resolve_caller(caller, now) {
+        CredentialStatus::Valid(principal) => {
+            mark_authenticated();
+            Ok(principal)
+        }
+        CredentialStatus::Invalid | CredentialStatus::NotStoredHere => {
+            Err(ApiError::new(ErrorCode::Unauthenticated, "the key is no longer valid"))
+        }
+    }
 }
 
 async fn verify_credential(

@@ -86,6 +86,11 @@ impl ApiError {
         &self.error.message
     }
 
+    /// Returns the advice on how to fix the error.
+    pub fn help(&self) -> Option<&str> {
+        self.error.fix.as_deref()
+    }
+
     /// Returns the error code.
     pub fn code(&self) -> ErrorCode {
         self.error.code

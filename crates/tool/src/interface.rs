@@ -40,6 +40,7 @@ interfaces! {
     Tool = "tool", "A call of one of Toolkeep's own tools, such as `run_program`.";
     Library = "library", "A program that embeds the library.";
     Callback = "callback", "A function of an embedding program that decides about pending calls.";
+    Console = "console", "The web console, `/ui`.";
     Cli = "cli", "The command line without a server; in old records.";
 }
 

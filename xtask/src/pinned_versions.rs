@@ -22,6 +22,8 @@ pub(crate) const NPM_PACKAGES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("npm-mongodb", &[("mongodb-mcp-server", "3.0.4")]),
     ("npm-playwright", &[("@playwright/mcp", "0.0.83")]),
+    // Drives Chromium through the web console, and judges its pages.
+    ("npm-browser", &[("playwright-core", "1.65.1"), ("axe-core", "4.14.1")]),
     // The program itself is Go's, in a package of its own for each machine.
     ("npm-kubernetes", &[("kubernetes-mcp-server", "0.0.67")]),
     // Two versions: the registry's latest is the older one, and only the newer one supports the

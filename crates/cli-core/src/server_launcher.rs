@@ -180,6 +180,8 @@ pub struct RunningServer {
     pub address: Option<SocketAddr>,
     /// The addresses it listens on besides HTTP.
     pub extra_addresses: BoundAddresses,
+    /// Whether it has the web console.
+    pub has_console: bool,
     /// The transport to it without a socket.
     pub transport: Arc<dyn ServerTransport>,
     /// Creates tool servers with the rights of a key, for other listeners.

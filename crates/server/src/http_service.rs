@@ -15,8 +15,10 @@ use tower::ServiceExt as _;
 use crate::http_server::McpRequestHead;
 use server_core::admission::{AdmissionRequest, admit_request};
 use server_core::error::ApiError;
+use server_core::server_state::ServerState;
 
 use crate::build_router;
+use crate::middleware::check_site;
 use server_mcp::McpServerState;
 
 /// The service behind every connection: MCP handlers and the router.
@@ -33,6 +35,14 @@ impl HttpService {
     /// Creates the service with the fast path enabled.
     pub fn new(state: &McpServerState) -> Self {
         Self { mcp_state: Some(state.clone()), router: build_router(state), has_fast_path: true }
+    }
+
+    /// Adds the web console at `/ui`. Its sessions belong to this service and its clones.
+    #[must_use]
+    pub fn with_console(self, state: &ServerState) -> Self {
+        let console = server_console::console_router(state)
+            .layer(axum::middleware::from_fn_with_state(state.clone(), check_site));
+        Self { router: self.router.merge(console), ..self }
     }
 
     /// Disables the fast path, so that hyper parses every request.

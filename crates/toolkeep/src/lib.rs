@@ -106,8 +106,9 @@ fn startup_error<E: std::fmt::Display>(part: &'static str) -> impl FnOnce(E) -> 
 
 async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> {
     let workers = start_workers(start.listens)?;
-    let http_stack = start.config.server.http_stack;
-    let startup_tasks = StartupTasks::spawn_tasks(http_stack);
+    let server_config = start.config.server.clone();
+    let has_console = server_config.has_console;
+    let startup_tasks = StartupTasks::spawn_tasks(server_config.http_stack);
     let listener =
         bind_listener(start.listens.then_some(start.config.listen_address), "--listen").await?;
     let extra_listeners = ExtraListeners::bind_all(&start.extra_listeners).await?;
@@ -140,7 +141,7 @@ async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> 
     let data_dir_lock = start.data_dir_lock;
     let completion = Box::pin(async move {
         tokio::select! {
-            () = serve_listeners(&app, listener, extra_listeners, http_stack, &workers, stop) => {}
+            () = serve_listeners(&app, listener, extra_listeners, &server_config, &workers, stop) => {}
             () = config_updates::apply_updates(&app, updates, &mut had_policy) => {}
             () = app.run_background_tasks() => {}
             () = clocks.steady_clock.store_periodically(app.keys.store()) => {}
@@ -154,6 +155,7 @@ async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> 
     Ok(RunningServer {
         address,
         extra_addresses,
+        has_console,
         transport,
         tool_server_factory,
         key_changes,

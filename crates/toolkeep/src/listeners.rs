@@ -15,6 +15,7 @@ use super::node_cluster::NodeCluster;
 use super::{App, startup_error};
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::server_launcher::{BoundAddresses, ListenerAddresses, ToolServerFactory};
+use config::ServerConfig;
 
 /// Longest wait for sources before the server reports that it listens. Slower sources are added
 /// when they are ready.
@@ -167,15 +168,18 @@ pub(crate) async fn serve_listeners(
     app: &App,
     listener: Option<TcpListener>,
     extra_listeners: ExtraListeners,
-    http_stack: HttpStack,
+    server_config: &ServerConfig,
     workers: &ConnectionWorkers,
     stop: CancellationToken,
 ) {
     let Some(listener) = listener else { return stop.cancelled().await };
-    let service = match http_stack {
-        HttpStack::Fast => HttpService::new(&app.state),
-        HttpStack::Standard => HttpService::new(&app.state).without_fast_path(),
-    };
+    let mut service = HttpService::new(&app.state);
+    if server_config.http_stack == HttpStack::Standard {
+        service = service.without_fast_path();
+    }
+    if server_config.has_console {
+        service = service.with_console(&app.state);
+    }
     let streams = async {
         stop.cancelled().await;
         app.state.close();

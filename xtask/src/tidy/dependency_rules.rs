@@ -93,6 +93,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("server-mcp", &["tool", "identity", "catalog", "formats", "mcp", "gateway", "server-core"]),
     ("server-compat", &["tool", "json", "identity", "catalog", "gateway", "server-core"]),
+    ("server-console", &["tool", "json", "identity", "catalog", "gateway", "server-core"]),
     (
         "server",
         &[
@@ -106,6 +107,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "server-rest",
             "server-mcp",
             "server-compat",
+            "server-console",
         ],
     ),
     (

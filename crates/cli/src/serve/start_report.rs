@@ -15,6 +15,9 @@ use config::ConfigErrors;
 #[derive(Debug, Serialize)]
 pub(super) struct StartReport {
     address: String,
+    /// The address of the web console, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    console: Option<String>,
     data: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration: Option<PathBuf>,
@@ -51,6 +54,7 @@ impl StartReport {
         let file = |key| is_valid(key).then(|| data_dir.key_file(key).display().to_string());
         Self {
             address: format!("http://{}", server.address),
+            console: running.has_console.then(|| format!("http://{}/ui", server.address)),
             data: data_dir.path().display().to_string(),
             configuration: server.configuration.clone(),
             owner_key: file(FirstKey::Owner),
@@ -103,6 +107,9 @@ impl StartReport {
         let (program, data) = (shell_quote(&program_name()), shell_quote(data));
         let _infallible =
             write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
+        if let Some(console) = &self.console {
+            let _infallible = write!(text, "Or sign in with a key at {console}\n");
+        }
         text
     }
 }

@@ -181,6 +181,7 @@ impl ServerLauncher for Played {
             Ok(RunningServer {
                 address: None,
                 extra_addresses: beside,
+                has_console: false,
                 transport: door,
                 tool_server_factory: offers,
                 key_changes: changes,

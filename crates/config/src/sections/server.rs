@@ -37,6 +37,8 @@ section! {
         /// The implementation of HTTP/1.1, for the server and for outgoing requests. Takes effect at the next start.
         /// Default: `fast`.
         pub http_stack as "http": HttpStack = http_stack(), default HttpStack::Fast;
+        /// Whether the server has the web console, at `/ui`. Takes effect at the next start. Default: `true`.
+        pub has_console as "console": bool = boolean(), default true;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod claimed_fields;
+mod console_pages;
 mod host_origins;
 mod pinned_definitions;
 mod poisoned_results;

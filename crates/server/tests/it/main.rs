@@ -17,6 +17,8 @@ mod connection_limits;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod file_ledger;
 #[cfg(test)]
 mod grpc;
@@ -40,6 +42,8 @@ mod plugins;
 mod policy;
 #[cfg(test)]
 mod programs;
+#[cfg(test)]
+mod real;
 #[cfg(test)]
 mod rest;
 #[cfg(test)]

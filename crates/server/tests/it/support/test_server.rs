@@ -95,8 +95,7 @@ impl FixtureServer {
 
     pub(crate) async fn with_setup(setup: ServerSetup) -> Self {
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
-        let kept = ledger_ports(setup.file_ledger, &ledger);
-        let counts = CallCounters::default();
+        let (kept, counts) = (ledger_ports(setup.file_ledger, &ledger), CallCounters::default());
         let listing = SourceListing {
             offers: setup.offers,
             initialize_result: setup.source_about,
@@ -138,7 +137,8 @@ impl FixtureServer {
             installation_secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             allowed_hosts: setup.hosts,
         });
-        let (address, stop, serving) = serve_on_free_port(HttpService::new(&state)).await;
+        let service = HttpService::new(&state).with_console(&state);
+        let (address, stop, serving) = serve_on_free_port(service).await;
         Self {
             address,
             gateway,

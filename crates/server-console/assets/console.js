@@ -1,0 +1,82 @@
+// Keyboard shortcuts of the console. Every page works without this script.
+"use strict";
+
+(() => {
+  const rows = () => [...document.querySelectorAll("[data-row]")];
+  const selected = () => document.querySelector("[data-selected]");
+
+  function select(row) {
+    if (!row) return;
+    const former = selected();
+    if (former) former.removeAttribute("data-selected");
+    row.setAttribute("data-selected", "");
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+  }
+
+  function move(step) {
+    const all = rows();
+    if (all.length === 0) return;
+    const at = all.indexOf(selected());
+    const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step;
+    select(all[Math.min(Math.max(next, 0), all.length - 1)]);
+  }
+
+  // The selected entry, or the only one.
+  function current() {
+    const all = rows();
+    return selected() || (all.length === 1 ? all[0] : null);
+  }
+
+  function focusIn(row, selector) {
+    const target = row && row.querySelector(selector);
+    if (target) target.focus();
+    return Boolean(target);
+  }
+
+  function toggleKeys() {
+    const keys = document.getElementById("keys");
+    if (!keys) return;
+    keys.open = !keys.open;
+    if (keys.open) keys.querySelector("summary").focus();
+  }
+
+  const isTyping = (target) =>
+    target.matches("input:not([type=submit]), select, textarea") || target.isContentEditable;
+
+  let awaitsTarget = false;
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    if (isTyping(event.target)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (awaitsTarget) {
+      awaitsTarget = false;
+      for (const link of document.querySelectorAll("[data-go]")) {
+        if (link.dataset.go === event.key) {
+          event.preventDefault();
+          link.click();
+        }
+      }
+      return;
+    }
+    const actions = {
+      j: () => move(1),
+      k: () => move(-1),
+      a: () => focusIn(current(), "[data-approve]"),
+      d: () => focusIn(current(), "[data-deny]"),
+      g: () => { awaitsTarget = true; },
+      "/": () => focusIn(document, "[data-search]"),
+      "?": toggleKeys,
+    };
+    if (event.key === "Enter" && event.target === selected()) {
+      const link = event.target.querySelector("[data-open]");
+      if (link) link.click();
+    } else if (Object.hasOwn(actions, event.key)) {
+      event.preventDefault();
+      actions[event.key]();
+    }
+  });
+})();

@@ -1,0 +1,65 @@
+//! The web console at `/ui`: pages for people, over the functions that the REST interface calls.
+//!
+//! Every page names the REST route with the same content. The console makes no decision: the
+//! gateway decides what a principal sees and may do. Pages are complete without a script.
+
+mod approval_details_view;
+mod approval_pages;
+mod assets;
+mod error_page;
+mod form_post;
+mod html;
+mod indented_json;
+mod page_layout;
+mod response_headers;
+mod schema_table;
+mod session;
+mod session_cookie;
+mod session_store;
+mod sign_in;
+mod tool_filters;
+mod tool_list_page;
+mod tool_page;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::map_response;
+use axum::response::Redirect;
+use axum::routing::{get, post};
+use server_core::ServerState;
+
+use error_page::PageError;
+use session_store::SessionStore;
+
+/// The state of the console: the server's, and the sessions of its users.
+#[derive(Debug, Clone)]
+pub(crate) struct ConsoleState {
+    server: ServerState,
+    sessions: Arc<SessionStore>,
+}
+
+/// Path of the page that opens after signing in.
+const FIRST_PAGE: &str = "/ui/approvals";
+
+/// Builds the router of all pages below `/ui`. Its sessions end with it. The caller adds the check
+/// of Host and Origin, as for every router.
+pub fn console_router(server: &ServerState) -> Router {
+    let state = ConsoleState { server: server.clone(), sessions: Arc::default() };
+    let first = || get(|| async { Redirect::to(FIRST_PAGE) });
+    Router::new()
+        .route("/ui", first())
+        .route("/ui/", first())
+        .route("/ui/sign-in", get(sign_in::show_form).post(sign_in::start_session))
+        .route("/ui/sign-out", post(sign_in::end_session))
+        .route("/ui/approvals", get(approval_pages::list_approvals))
+        .route("/ui/approvals/{id}", get(approval_pages::show_approval))
+        .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
+        .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
+        .route("/ui/tools", get(tool_list_page::list_tools))
+        .route("/ui/tools/{name}", get(tool_page::show_tool))
+        .route("/ui/assets/{name}", get(assets::serve_asset))
+        .route("/ui/{*path}", get(|| async { PageError::no_page() }))
+        .layer(map_response(response_headers::add_headers))
+        .with_state(state)
+}

@@ -1,0 +1,5 @@
+//! Tests of the web console.
+
+mod forms;
+mod pages;
+mod sessions;

@@ -1,0 +1,3 @@
+//! With programs that were installed: `TOOLKEEP_REAL` names their folder.
+
+mod console;

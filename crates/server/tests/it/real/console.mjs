@@ -1,0 +1,165 @@
+// Uses the console in Chromium and prints what it found as JSON.
+//
+// Arguments: the folder with node_modules, Chromium, the address of the server, and a folder for
+// pictures. The key comes from the standard input.
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [modules, executablePath, address, pictures] = process.argv.slice(2);
+const require = createRequire(join(modules, "index.js"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const key = readFileSync(0, "utf8").trim();
+
+const found = { dialogs: [], errors: [], foreign: [], violations: [], wide: [], bytes: {}, steps: {} };
+
+// A page that notes dialogs, errors (a breach of the content policy is one) and foreign requests.
+async function openPage(browser, options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on("dialog", (dialog) => { found.dialogs.push(dialog.message()); dialog.dismiss(); });
+  page.on("pageerror", (error) => found.errors.push(String(error)));
+  page.on("console", (message) => {
+    if (message.type() === "error") found.errors.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${address}/`)) found.foreign.push(request.url());
+  });
+  return page;
+}
+
+async function signIn(page, path) {
+  await page.goto(`${address}${path}`);
+  await page.keyboard.type(key);
+  await page.keyboard.press("Enter");
+  await page.waitForURL((url) => url.pathname === path);
+}
+
+async function tap(page, ...keys) {
+  for (const each of keys) await page.keyboard.press(each);
+}
+
+// Both themes and a narrow window: accessibility, width, and a picture.
+async function examine(browser, name, path, isSignedIn = true) {
+  for (const [kind, colorScheme, width] of [
+    ["light", "light", 1280], ["dark", "dark", 1280], ["narrow", "light", 360], ["4k", "dark", 3840],
+  ]) {
+    const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
+    if (isSignedIn) await signIn(page, "/ui/tools");
+    const response = await page.goto(`${address}${path}`);
+    found.bytes[name] = (await response.body()).length;
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (overflow > 0) found.wide.push(`${name} ${kind}: ${overflow} pixels`);
+    await page.evaluate(axe);
+    const result = await page.evaluate(() => window.axe.run());
+    for (const violation of result.violations) {
+      if (["serious", "critical"].includes(violation.impact)) {
+        const where = violation.nodes.map((node) => node.target.join(" ")).join(", ");
+        found.violations.push(`${name} ${kind}: ${violation.id}: ${where}`);
+      }
+    }
+    await page.screenshot({ path: join(pictures, `${name}-${kind}.png`), fullPage: width < 3840 });
+    await page.context().close();
+  }
+}
+
+// The flow of approvals by keyboard alone, from the sign-in page on.
+async function decideByKeyboard(browser) {
+  const page = await openPage(browser, { colorScheme: "light" });
+  await signIn(page, "/ui/approvals");
+  const state = () => page.locator(".badge").first().innerText();
+  // It may still run when its page is shown.
+  const isApproved = (word) => ["approved", "consumed", "done"].includes(word);
+  await tap(page, "j", "a");
+  found.steps.focused = await page.evaluate(() => document.activeElement.textContent);
+  await tap(page, "Enter");
+  await page.waitForURL(/approvals\/[0-9a-f-]+$/);
+  found.steps.approved = isApproved(await state());
+  await tap(page, "g", "a");
+  await page.waitForURL(/approvals$/);
+  await tap(page, "j", "d");
+  await page.keyboard.type("not now: a and d are letters here");
+  await tap(page, "Enter");
+  await page.waitForURL(/approvals\/[0-9a-f-]+$/);
+  found.steps.denied = await state();
+  found.steps.reason = (await page.locator("main").innerText()).includes("a and d are letters here");
+  await tap(page, "g", "t");
+  await page.waitForURL(/tools$/);
+  await tap(page, "/");
+  await page.keyboard.type("rm");
+  await tap(page, "Enter");
+  await page.waitForURL(/q=rm/);
+  await tap(page, "j", "j", "k", "Enter");
+  await page.waitForURL(/tools\/[a-z0-9.]+$/);
+  found.steps.tool = await page.locator("h1").innerText();
+  // Under the content policy of the page, which the examination sets aside.
+  for (const path of ["/ui/tools/hostile", "/ui/approvals?state=all", "/ui/tools?q=%3Cimg"]) {
+    await page.goto(`${address}${path}`);
+  }
+  await tap(page, "?");
+  found.steps.keys = await page.locator("#keys").getAttribute("open");
+  await page.context().close();
+}
+
+// The same without a script, by mouse.
+async function decideWithoutScript(browser) {
+  const page = await openPage(browser, { javaScriptEnabled: false });
+  await signIn(page, "/ui/approvals");
+  await page.locator("article button", { hasText: "Approve" }).first().click();
+  found.steps.withoutScript = (await page.locator(".badge").first().innerText()) !== "pending";
+  await page.locator("button", { hasText: "Sign out" }).click();
+  found.steps.signedOut = new URL(page.url()).pathname;
+  await page.context().close();
+}
+
+// A page of another origin with this browser's cookie posts a form.
+async function postFromElsewhere(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/approvals");
+  const action = await page.locator("article form").last().getAttribute("action");
+  const token = await page.locator("[name=form_token]").first().getAttribute("value");
+  const other = address.replace("127.0.0.1", "localhost");
+  const send = async (from) => {
+    await page.goto(`${from}/healthz`);
+    const replied = page.waitForResponse((response) => response.url().endsWith("/deny"));
+    await page.evaluate(([target, value]) => {
+      const form = document.createElement("form");
+      Object.assign(form, { method: "post", action: target });
+      const field = document.createElement("input");
+      Object.assign(field, { name: "form_token", value });
+      form.append(field);
+      document.body.append(form);
+      form.submit();
+    }, [`${address}${action}`, token]);
+    const status = (await replied).status();
+    await page.waitForURL((url) => url.pathname !== "/healthz");
+    return status;
+  };
+  // Its own errors and addresses are the point.
+  const [errors, foreign] = [found.errors.length, found.foreign.length];
+  found.steps.crossOrigin = await send(other);
+  found.steps.sameOrigin = await send(address);
+  [found.errors.length, found.foreign.length] = [errors, foreign];
+  await page.context().close();
+}
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+try {
+  await examine(browser, "sign-in", "/ui/sign-in", false);
+  await examine(browser, "approvals", "/ui/approvals");
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/approvals");
+  const call = await page.locator("[data-open]").first().getAttribute("href");
+  await page.context().close();
+  await examine(browser, "call", call);
+  await examine(browser, "tools", "/ui/tools");
+  await examine(browser, "tool", "/ui/tools/rm");
+  await examine(browser, "hostile", "/ui/tools/hostile");
+  await postFromElsewhere(browser);
+  await decideByKeyboard(browser);
+  await decideWithoutScript(browser);
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(found));

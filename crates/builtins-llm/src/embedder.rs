@@ -7,7 +7,6 @@ use builtins::SandboxProvider;
 use tool::Problem;
 
 use crate::embedding_model::{InstalledModel, format_label};
-use crate::word_vectors;
 
 /// Name of the built-in word vectors in answers.
 const WORD_VECTORS: &str = "toolkeep-word-vectors";

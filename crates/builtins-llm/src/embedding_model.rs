@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use builtins::{DedicatedWorker, SandboxProvider, WorkerError};
 use serde::{Deserialize, Serialize};
+use word_vectors::cosine_similarity;
 
-use crate::embedding_vector::cosine_similarity;
 use crate::model_worker::{MOST, ModelWorker, describe_error};
 
 /// Folder of the model, below the models folder.

@@ -13,13 +13,12 @@ use tool::{
     RecordedCall,
 };
 use tool_manifest::{GIVEN_UP, cancelled_error, run_blocking, run_until_cancelled};
+use word_vectors::{TextEmbedding, cosine_similarity};
 
 use crate::embedder::Embedder;
 use crate::embedding_model::InstalledModel;
-use crate::embedding_vector::{TextEmbedding, cosine_similarity};
 use crate::model_worker::{describe_error, encode_request};
 use crate::model_worker_main::VECTORS;
-use crate::word_vectors;
 
 /// Grace time of a request whose caller has cancelled: about as long as starting another worker
 /// takes.

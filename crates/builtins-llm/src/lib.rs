@@ -9,12 +9,9 @@ mod download;
 mod embedder;
 mod embedding_model;
 mod embedding_tools;
-mod embedding_vector;
 mod model_worker;
 mod model_worker_main;
 mod onnx_model;
-mod word_vectors;
-mod wordpiece_tokenizer;
 
 use builtin_manifests::ToolFamily;
 use std::path::Path;

@@ -13,8 +13,8 @@ use builtins::{
 };
 use bytes::Bytes;
 use tool::BoxFuture;
+use word_vectors::TextEmbedding;
 
-use crate::embedding_vector::TextEmbedding;
 use crate::model_worker_main::{
     APPEND, MODEL_WORKER_COMMAND, RESERVE, TOKENIZER, VECTORS, WEIGHTS,
 };

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use builtins::{JobHandler, WorkerJob};
+use word_vectors::WordPieceTokenizer;
 
 use crate::onnx_model::{MOST_DIMENSIONS, SentenceModel};
-use crate::wordpiece_tokenizer::WordPieceTokenizer;
 
 /// Command-line argument that makes the binary run [`run_model_worker`].
 pub const MODEL_WORKER_COMMAND: &str = "__model";

@@ -5,9 +5,7 @@
 
 use rten::{DataType, Model, NodeId, Value, ValueType};
 use tool::display_text::truncate_and_escape_debug;
-
-use crate::embedding_vector::{TextEmbedding, normalize_vector};
-use crate::wordpiece_tokenizer::WordPieceTokenizer;
+use word_vectors::{TextEmbedding, WordPieceTokenizer, normalize_vector};
 
 /// Maximum dimensions of a vector.
 pub(crate) const MOST_DIMENSIONS: usize = 4_096;

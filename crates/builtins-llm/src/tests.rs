@@ -1,4 +1,4 @@
-//! Tests of tokenization, small models, downloads and invalid models.
+//! Tests of small models, downloads and invalid models.
 
 mod downloads;
 mod graphs;
@@ -13,7 +13,6 @@ use sandbox::SandboxLevel;
 use sandbox::process::ProcessLauncher;
 
 use crate::embedding_model::install_model;
-use crate::wordpiece_tokenizer::WordPieceTokenizer;
 use crate::{TOOLS, language_tools};
 
 /// Sandboxes for workers of the test binary, which is built beside the tests.
@@ -25,52 +24,6 @@ fn sandboxes() -> Arc<SandboxProvider> {
         None,
         SandboxLevel::NoNamespaces,
     ))
-}
-
-/// Returns a tokenizer with a vocabulary of a few words.
-fn small_tokenizer(max_tokens: usize) -> WordPieceTokenizer {
-    let pieces = [
-        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "the", "cafe", "!", "中", "a",
-    ];
-    let vocab: serde_json::Map<String, serde_json::Value> =
-        pieces.iter().enumerate().map(|(i, piece)| ((*piece).to_owned(), i.into())).collect();
-    let file = serde_json::json!({
-        "truncation": { "max_length": max_tokens },
-        "added_tokens": [{ "id": 3, "content": "[SEP]" }],
-        "normalizer": { "type": "BertNormalizer", "lowercase": true, "strip_accents": null },
-        "model": {
-            "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100, "vocab": vocab,
-        },
-    });
-    WordPieceTokenizer::parse_json(file.to_string().as_bytes()).unwrap()
-}
-
-#[test]
-fn words_become_their_longest_pieces() {
-    let tokenizer = small_tokenizer(128);
-    assert_eq!(tokenizer.token_ids("unaffable"), [2, 4, 5, 6, 3]);
-    assert_eq!(tokenizer.token_ids("THE  Café!"), [2, 7, 8, 9, 3]);
-    assert_eq!(tokenizer.token_ids("the\u{200b}\u{0}中a"), [2, 7, 10, 11, 3]);
-    assert_eq!(tokenizer.token_ids("unaffabled xyz"), [2, 1, 1, 3]);
-    assert_eq!(tokenizer.token_ids(&"a".repeat(101)), [2, 1, 3]);
-    assert_eq!(tokenizer.token_ids("the [SEP] the"), [2, 7, 3, 7, 3]);
-    assert_eq!(tokenizer.token_ids(""), [2, 3]);
-}
-
-#[test]
-fn long_texts_are_cut_and_cost_no_more() {
-    let tokenizer = small_tokenizer(8);
-    assert_eq!(tokenizer.token_ids(&"the ".repeat(100_000)), [2, 7, 7, 7, 7, 7, 7, 3]);
-}
-
-#[test]
-fn other_kinds_of_words_are_refused_by_name() {
-    let file = r#"{"normalizer": {"type": "NFC"}, "model": {"type": "BPE", "unk_token": "", "vocab": {},
-                   "continuing_subword_prefix": "", "max_input_chars_per_word": 1}}"#;
-    let why = WordPieceTokenizer::parse_json(file.as_bytes()).unwrap_err();
-    assert_eq!(why, "it is a BPE with NFC, not WordPiece with BertNormalizer");
-    assert!(WordPieceTokenizer::parse_json(b"{}").is_err());
 }
 
 #[tokio::test]

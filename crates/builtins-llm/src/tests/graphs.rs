@@ -1,10 +1,10 @@
 //! Tests of the inputs and outputs that a model may have.
 
 use crate::embedding_model::{InstalledModel, install_model};
-use crate::embedding_vector::cosine_similarity;
 use crate::model_worker::describe_error;
 use crate::tests::sandboxes;
 use crate::tests::small_model::{Costs, Shape, WIDTH, write};
+use word_vectors::cosine_similarity;
 
 async fn installed(shape: Shape) -> Result<InstalledModel, String> {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

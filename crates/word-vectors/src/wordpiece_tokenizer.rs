@@ -9,7 +9,7 @@ use serde::Deserialize;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::word_vectors::WordVectors;
+use crate::vector_table::WordVectors;
 
 /// Default limit of pieces per text.
 const MAX_PIECES: usize = 128;
@@ -21,7 +21,7 @@ const BUILT_IN_MAX_LETTERS: usize = 100;
 
 /// WordPiece tokenizer with its vocabulary.
 #[derive(Debug)]
-pub(crate) struct WordPieceTokenizer {
+pub struct WordPieceTokenizer {
     vocabulary: Vocabulary,
     /// Bytes of the longest piece.
     longest_piece: usize,
@@ -94,7 +94,7 @@ struct Model {
 
 impl WordPieceTokenizer {
     /// Parses a `tokenizer.json` file.
-    pub(crate) fn parse_json(text: &[u8]) -> Result<Self, String> {
+    pub fn parse_json(text: &[u8]) -> Result<Self, String> {
         let file: TokenizerFile =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let kind = file.model.kind.as_deref().unwrap_or("WordPiece");
@@ -142,7 +142,7 @@ impl WordPieceTokenizer {
     }
 
     /// Returns the largest token id.
-    pub(crate) fn max_token_id(&self) -> i32 {
+    pub fn max_token_id(&self) -> i32 {
         match &self.vocabulary {
             Vocabulary::Read(pieces) => pieces.values().copied().max().unwrap_or(0),
             Vocabulary::BuiltIn(vectors) => vectors.last(),
@@ -150,7 +150,7 @@ impl WordPieceTokenizer {
     }
 
     /// Returns the token ids of a text, between the ids of its ends. A long text is truncated.
-    pub(crate) fn token_ids(&self, text: &str) -> Vec<i32> {
+    pub fn token_ids(&self, text: &str) -> Vec<i32> {
         let mut ids: Vec<i32> = self.ends.iter().map(|(begin, _)| *begin).collect();
         let mut rest = text;
         while !rest.is_empty() && ids.len() < self.max_tokens {
@@ -266,4 +266,56 @@ fn is_ideograph(letter: char) -> bool {
     matches!(u32::from(letter),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F
         | 0x2B740..=0x2B81F | 0x2B920..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WordPieceTokenizer;
+
+    /// Returns a tokenizer with a vocabulary of a few words.
+    fn small_tokenizer(max_tokens: usize) -> WordPieceTokenizer {
+        let pieces = [
+            "[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "the", "cafe", "!", "中",
+            "a",
+        ];
+        let vocab: serde_json::Map<String, serde_json::Value> =
+            pieces.iter().enumerate().map(|(i, piece)| ((*piece).to_owned(), i.into())).collect();
+        let file = serde_json::json!({
+            "truncation": { "max_length": max_tokens },
+            "added_tokens": [{ "id": 3, "content": "[SEP]" }],
+            "normalizer": { "type": "BertNormalizer", "lowercase": true, "strip_accents": null },
+            "model": {
+                "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 100, "vocab": vocab,
+            },
+        });
+        WordPieceTokenizer::parse_json(file.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn words_become_their_longest_pieces() {
+        let tokenizer = small_tokenizer(128);
+        assert_eq!(tokenizer.token_ids("unaffable"), [2, 4, 5, 6, 3]);
+        assert_eq!(tokenizer.token_ids("THE  Café!"), [2, 7, 8, 9, 3]);
+        assert_eq!(tokenizer.token_ids("the\u{200b}\u{0}中a"), [2, 7, 10, 11, 3]);
+        assert_eq!(tokenizer.token_ids("unaffabled xyz"), [2, 1, 1, 3]);
+        assert_eq!(tokenizer.token_ids(&"a".repeat(101)), [2, 1, 3]);
+        assert_eq!(tokenizer.token_ids("the [SEP] the"), [2, 7, 3, 7, 3]);
+        assert_eq!(tokenizer.token_ids(""), [2, 3]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_cost_no_more() {
+        let tokenizer = small_tokenizer(8);
+        assert_eq!(tokenizer.token_ids(&"the ".repeat(100_000)), [2, 7, 7, 7, 7, 7, 7, 3]);
+    }
+
+    #[test]
+    fn other_kinds_of_words_are_refused_by_name() {
+        let file = r#"{"normalizer": {"type": "NFC"}, "model": {"type": "BPE", "unk_token": "", "vocab": {},
+                       "continuing_subword_prefix": "", "max_input_chars_per_word": 1}}"#;
+        let why = WordPieceTokenizer::parse_json(file.as_bytes()).unwrap_err();
+        assert_eq!(why, "it is a BPE with NFC, not WordPiece with BertNormalizer");
+        assert!(WordPieceTokenizer::parse_json(b"{}").is_err());
+    }
 }

@@ -34,15 +34,20 @@ fn built_in() -> BuiltIn {
 }
 
 /// Returns the dimensions of a vector.
-pub(crate) fn dimensions() -> usize {
+pub fn dimensions() -> usize {
     BUILT_IN.vectors.dimensions
+}
+
+/// Returns true if the word, in lower case, is in the vocabulary as a whole.
+pub fn is_known_word(word: &str) -> bool {
+    BUILT_IN.vectors.find(word).is_some()
 }
 
 /// Returns the mean of the vectors of a text's pieces, scaled to length 1.
 ///
 /// # Errors
 /// Fails if the text has no word.
-pub(crate) fn embed(text: &str) -> Result<TextEmbedding, String> {
+pub fn embed(text: &str) -> Result<TextEmbedding, String> {
     let BuiltIn { tokenizer, vectors } = &*BUILT_IN;
     let mut sum = vec![0.0_f32; vectors.dimensions];
     for row in tokenizer.token_ids(text) {
@@ -147,7 +152,7 @@ fn number(bytes: [u8; 4]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUILT_IN, BYTES, WordVectors, embed};
+    use super::{BUILT_IN, BYTES, WordVectors, embed, is_known_word};
     use crate::embedding_vector::cosine_similarity;
 
     #[test]
@@ -158,6 +163,7 @@ mod tests {
             assert_eq!(vectors.find(name), i32::try_from(row).ok(), "{name}");
         }
         assert_eq!((vectors.find("zzzz-no-piece"), vectors.find("")), (None, None));
+        assert!(is_known_word("weather") && !is_known_word("waether"));
         assert!(BYTES.len() <= 7_800_000, "{}", BYTES.len());
         assert!(WordVectors::read(BYTES).is_some());
         for broken in [&BYTES[..BYTES.len() - 1], &BYTES[..20], &BYTES[1..], b""] {

@@ -1,0 +1,133 @@
+//! Ranking of a request: tiers mixed per query, queries fused so that each gets its share.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use crate::analyzed_tool::SearchField;
+use crate::lexical_score::FoundTerm;
+use crate::query_terms::QueryTerms;
+use crate::search_index::SearchIndex;
+use crate::{MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS};
+
+/// Lowest score of a result, as a share of the query's best one.
+const MIN_SCORE: f32 = 0.02;
+
+/// A word of a query that a tool matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TermMatch {
+    /// The word as the query has it, in lower case.
+    pub word: String,
+    /// The word of a name that was searched instead, if the query's word is unknown.
+    pub correction: Option<String>,
+    /// Fields in which it occurs.
+    pub fields: Vec<SearchField>,
+}
+
+/// A result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchHit {
+    /// Position of the tool in its index.
+    pub position: usize,
+    /// Score among the results of its query, 0 to 1; 1 is the best.
+    pub score: f32,
+    /// Index of the query that found it.
+    pub query: usize,
+    /// Words that the tool matches; empty if only the word vectors found it.
+    pub matches: Vec<TermMatch>,
+}
+
+/// A position with its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct RankedTool {
+    position: usize,
+    score: f32,
+}
+
+impl RankedTool {
+    /// Orders by score, then by the order of the index.
+    fn compare(&self, other: &Self) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.position.cmp(&other.position))
+    }
+}
+
+impl SearchIndex {
+    /// Ranks the tools for several queries at once. Queries take turns, so each gets its share of
+    /// the results; a tool is returned once, for the query that ranks it first.
+    ///
+    /// Reads at most [`MAX_QUERIES`] queries of [`MAX_QUERY_BYTES`] each and returns at most
+    /// [`MAX_RESULTS`] results.
+    pub fn search<S: AsRef<str>>(&self, queries: &[S], limit: usize) -> Vec<SearchHit> {
+        let limit = limit.min(MAX_RESULTS);
+        let queries = queries.iter().take(MAX_QUERIES).map(|query| {
+            let query = query.as_ref();
+            query.get(..query.floor_char_boundary(MAX_QUERY_BYTES)).unwrap_or(query)
+        });
+        let parsed: Vec<(&str, QueryTerms)> =
+            queries.map(|query| (query, QueryTerms::parse(query, &self.weights))).collect();
+        let found: Vec<Vec<FoundTerm<'_>>> =
+            parsed.iter().map(|(_, terms)| self.find_terms(terms)).collect();
+        let ranked = parsed.iter().zip(&found);
+        let ranked: Vec<Vec<RankedTool>> = ranked
+            .map(|((query, terms), found)| {
+                let lexical = self.score_terms(terms, found);
+                top_tools(&self.mix_tiers(query, terms, lexical), limit)
+            })
+            .collect();
+        let hit = |(query, tool): (usize, RankedTool)| SearchHit {
+            position: tool.position,
+            score: tool.score,
+            query,
+            matches: found.get(query).map_or_else(Vec::new, |it| self.explain(tool.position, it)),
+        };
+        take_turns(&ranked, limit).into_iter().map(hit).collect()
+    }
+
+    /// Returns the words of a query that a tool matches.
+    fn explain(&self, position: usize, found: &[FoundTerm<'_>]) -> Vec<TermMatch> {
+        let Some(tool) = self.tools.get(position) else { return Vec::new() };
+        let matched = |it: &FoundTerm<'_>| {
+            let fields: Vec<SearchField> = tool.fields_of(it.term).collect();
+            (!fields.is_empty()).then(|| TermMatch {
+                word: it.word.to_owned(),
+                correction: it.correction.clone(),
+                fields,
+            })
+        };
+        found.iter().filter_map(matched).collect()
+    }
+}
+
+/// Returns the best tools, the best first with the score 1.
+fn top_tools(scores: &[f32], limit: usize) -> Vec<RankedTool> {
+    let best = scores.iter().copied().fold(0.0, f32::max);
+    let least = best * MIN_SCORE;
+    let all = scores.iter().enumerate().filter(|(_, score)| **score > least);
+    let mut all: Vec<RankedTool> =
+        all.map(|(position, score)| RankedTool { position, score: score / best }).collect();
+    if all.len() > limit {
+        all.select_nth_unstable_by(limit, RankedTool::compare);
+        all.truncate(limit);
+    }
+    all.sort_unstable_by(RankedTool::compare);
+    all
+}
+
+/// Takes the next result of each query in turn, without repetition.
+fn take_turns(ranked: &[Vec<RankedTool>], limit: usize) -> Vec<(usize, RankedTool)> {
+    let mut lists: Vec<_> = ranked.iter().map(|list| list.iter()).collect();
+    let (mut seen, mut taken) = (HashSet::new(), Vec::new());
+    loop {
+        let before = taken.len();
+        for (query, list) in lists.iter_mut().enumerate() {
+            if taken.len() == limit {
+                return taken;
+            }
+            if let Some(tool) = list.find(|tool| seen.insert(tool.position)) {
+                taken.push((query, *tool));
+            }
+        }
+        if taken.len() == before {
+            return taken;
+        }
+    }
+}

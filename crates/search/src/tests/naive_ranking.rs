@@ -1,0 +1,46 @@
+//! BM25F as its definition says, tool by tool and without an index: what the index is compared with.
+
+use std::sync::Arc;
+
+use crate::query_terms::QueryTerms;
+use crate::tokenization::TermHash;
+use crate::{AnalyzedTool, RankingWeights};
+
+/// Returns the score of each tool, scaled so that the best one is 1.
+#[expect(clippy::cast_precision_loss, reason = "numbers of a few tools")]
+pub(super) fn scores(
+    tools: &[Arc<AnalyzedTool>],
+    query: &str,
+    weights: &RankingWeights,
+) -> Vec<f32> {
+    let query = QueryTerms::parse(query, weights);
+    let count = |term| tools.iter().filter(|tool| tool.fields_of(term).next().is_some()).count();
+    let all = tools.len() as f32;
+    let average = |field: usize| {
+        let sum: u32 = tools.iter().map(|tool| u32::from(tool.lengths[field])).sum();
+        (sum as f32 / all).max(0.1)
+    };
+    let score = |tool: &Arc<AnalyzedTool>| {
+        let mut score = 0.0;
+        for it in &query.terms {
+            let term = TermHash::of_term(&it.stem);
+            let with = count(term) as f32;
+            let Some(found) = tool.terms.iter().find(|counts| counts.term == term) else {
+                continue;
+            };
+            let mut sum = 0.0;
+            for (field, counted) in found.counts.iter().enumerate() {
+                let share = weights.fields[field].length_share;
+                let length = 1.0 - share + share * f32::from(tool.lengths[field]) / average(field);
+                sum += f32::from(*counted) * weights.fields[field].weight / length;
+            }
+            let rarity =
+                (1.0 + (all - with + 0.5) / (with + 0.5)).ln().powf(weights.rarity_exponent);
+            score += it.weight * rarity * sum / (weights.saturation + sum);
+        }
+        score
+    };
+    let scores: Vec<f32> = tools.iter().map(score).collect();
+    let best = scores.iter().copied().fold(1e-9, f32::max);
+    scores.iter().map(|score| score / best).collect()
+}

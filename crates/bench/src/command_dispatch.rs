@@ -2,7 +2,7 @@
 
 use crate::{
     call, catalog, format_rendering, helper_process, instruction_count, math_tools, node, options,
-    perf_counters, plugins, policy, programs, server_start, tools,
+    perf_counters, plugins, policy, programs, search, server_start, tools,
 };
 
 /// Runs the benchmark that the words name.
@@ -20,6 +20,7 @@ pub(crate) async fn run_command(args: &[&str]) -> Result<(), String> {
         ["plugins", flags @ ..] => plugins::run_plugin_bench(flags).await,
         ["policy", flags @ ..] => policy::run_policy_bench(flags).await,
         ["programs", flags @ ..] => programs::run_program_bench(flags).await,
+        ["search", flags @ ..] => search::run_search_bench(flags),
         ["tools", flags @ ..] => tools::run_tool_bench(flags).await,
         ["node", flags @ ..] => node::run_node_bench(flags).await,
         ["part", part @ ..] => helper_process::run_helper(part).await,

@@ -26,6 +26,7 @@ mod plugins;
 mod policy;
 mod programs;
 mod report;
+mod search;
 mod server_start;
 mod system_stats;
 mod target;

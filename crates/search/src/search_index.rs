@@ -109,15 +109,18 @@ impl SearchIndex {
 
 type FieldNumbers = [f32; SearchField::ALL.len()];
 
+/// Returns the mean length of each field over the tools that have it: tools without parameters say
+/// nothing about the length of others' parameters.
 #[expect(clippy::cast_precision_loss, reason = "a mean needs no more digits")]
 fn average_lengths(tools: &[Arc<AnalyzedTool>]) -> FieldNumbers {
-    let mut sums = [0_u64; SearchField::ALL.len()];
+    let mut sums = [(0_u64, 0_u64); SearchField::ALL.len()];
     for tool in tools {
-        for (sum, length) in sums.iter_mut().zip(tool.lengths) {
+        for ((sum, number), length) in sums.iter_mut().zip(tool.lengths) {
             *sum += u64::from(length);
+            *number += u64::from(length > 0);
         }
     }
-    sums.map(|sum| (sum as f32 / tools.len().max(1) as f32).max(0.1))
+    sums.map(|(sum, number)| sum.max(1) as f32 / number.max(1) as f32)
 }
 
 /// Returns the weight of one occurrence in each field of a tool.

@@ -5,10 +5,12 @@ use crate::ranking_weights::USUAL_TERMS;
 use crate::search_index::SearchIndex;
 use crate::vector_score::WordVector;
 
-/// Maximum number of clauses with a vector of their own; each costs as much as the whole query's.
+/// Maximum number of clauses with a vector of their own.
 const MAX_CLAUSE_VECTORS: usize = 4;
 /// Minimum number of words of such a clause.
 const MIN_CLAUSE_WORDS: usize = 2;
+/// Maximum number of tools that are compared with clauses, the best ones for the whole query.
+const MAX_CLAUSE_CANDIDATES: usize = 5_000;
 
 impl SearchIndex {
     /// Adds the cosines of the word vectors to the scores of the words, which are 0 to 1 or empty.
@@ -19,40 +21,63 @@ impl SearchIndex {
         }
         let Some(vector) = WordVector::of_text(query) else { return lexical };
         let mut cosines = self.vectors.cosines(&vector);
-        self.raise_to_clauses(terms, &mut cosines);
-        let best = cosines.iter().copied().fold(f32::MIN, f32::max);
-        let mean = mean(&cosines);
-        if best <= mean {
-            return lexical;
+        let clauses = self.clause_vectors(terms);
+        if !clauses.is_empty() {
+            for position in self.clause_candidates(&lexical, &cosines) {
+                let near = clauses.iter().map(|it| self.vectors.cosine_at(position, it));
+                let near = near.fold(f32::MIN, f32::max) * self.weights.clause_vector_weight;
+                if let Some(cosine) = cosines.get_mut(position) {
+                    *cosine = cosine.max(near);
+                }
+            }
         }
         let length = small_number(terms.terms.len()) / USUAL_TERMS;
         let weight = self.weights.vector_weight * length.powf(-self.weights.vector_decline);
-        let scale = weight / (best - mean);
-        let added = cosines.into_iter().map(|cosine| (cosine - mean) * scale);
-        if lexical.is_empty() {
-            return added.collect();
-        }
-        lexical.into_iter().zip(added).map(|(lexical, added)| lexical + added).collect()
+        add_cosines(lexical, &cosines, weight)
     }
 
-    /// Raises each cosine to that of the clause that is nearest to the tool.
-    fn raise_to_clauses(&self, terms: &QueryTerms, cosines: &mut [f32]) {
-        let weight = self.weights.clause_vector_weight;
-        if terms.clauses < 2 || weight <= 0.0 {
-            return;
+    /// Returns the vectors of the clauses, which raise the tools nearest to one of them.
+    fn clause_vectors(&self, terms: &QueryTerms) -> Vec<WordVector> {
+        if terms.clauses < 2 || self.weights.clause_vector_weight <= 0.0 {
+            return Vec::new();
         }
         let words = |clause: u32| {
             let of_clause = terms.terms.iter().filter(move |it| it.clauses & (1 << clause) != 0);
             of_clause.map(|it| it.word.as_str()).collect::<Vec<_>>()
         };
         let clauses = (0..terms.clauses).map(words).filter(|it| it.len() >= MIN_CLAUSE_WORDS);
-        for words in clauses.take(MAX_CLAUSE_VECTORS) {
-            let Some(vector) = WordVector::of_text(&words.join(" ")) else { continue };
-            for (cosine, of_clause) in cosines.iter_mut().zip(self.vectors.cosines(&vector)) {
-                *cosine = cosine.max(of_clause * weight);
-            }
-        }
+        let vectors = clauses.filter_map(|words| WordVector::of_text(&words.join(" ")));
+        vectors.take(MAX_CLAUSE_VECTORS).collect()
     }
+
+    /// Returns the tools that are compared with clauses: all, or the best ones of many.
+    fn clause_candidates(&self, lexical: &[f32], cosines: &[f32]) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..cosines.len()).collect();
+        if all.len() > MAX_CLAUSE_CANDIDATES {
+            let mixed = add_cosines(lexical.to_vec(), cosines, self.weights.vector_weight);
+            let score = |position: &usize| mixed.get(*position).copied().unwrap_or(0.0);
+            all.select_nth_unstable_by(MAX_CLAUSE_CANDIDATES, |one, other| {
+                score(other).total_cmp(&score(one)).then(one.cmp(other))
+            });
+            all.truncate(MAX_CLAUSE_CANDIDATES);
+        }
+        all
+    }
+}
+
+/// Adds cosines, centred on their mean and scaled to their best one, to the scores of the words.
+fn add_cosines(lexical: Vec<f32>, cosines: &[f32], weight: f32) -> Vec<f32> {
+    let best = cosines.iter().copied().fold(f32::MIN, f32::max);
+    let mean = mean(cosines);
+    if best <= mean {
+        return lexical;
+    }
+    let scale = weight / (best - mean);
+    let added = cosines.iter().map(|cosine| (cosine - mean) * scale);
+    if lexical.is_empty() {
+        return added.collect();
+    }
+    lexical.into_iter().zip(added).map(|(lexical, added)| lexical + added).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "at most a few hundred")]

@@ -54,6 +54,16 @@ impl VectorTable {
     }
 }
 
+impl VectorTable {
+    /// Returns the cosine of the angle between a query and one tool.
+    pub(crate) fn cosine_at(&self, position: usize, query: &WordVector) -> f32 {
+        let begin = position * dimensions();
+        let row = self.bytes.get(begin..begin + dimensions()).unwrap_or_default();
+        let scale = self.scales.get(position).copied().unwrap_or(0.0);
+        dot_product(row, &query.bytes) * scale * query.scale
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "below 2^24: 192 products of two bytes")]
 fn dot_product(a: &[i8], b: &[i8]) -> f32 {
     a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>() as f32

@@ -225,11 +225,18 @@ impl WordPieceTokenizer {
 }
 
 /// Removes control characters and accents, and converts to lower case.
-fn normalize_text(text: &str) -> impl Iterator<Item = char> {
+fn normalize_text(text: &str) -> Box<dyn Iterator<Item = char> + '_> {
+    if text.is_ascii() {
+        let kept = text.bytes().filter(|b| !b.is_ascii_control() || b"\t\n\r".contains(b));
+        return Box::new(kept.map(|b| match b {
+            b'\t' | b'\n' | b'\r' => ' ',
+            b => char::from(b.to_ascii_lowercase()),
+        }));
+    }
     let kept = text.chars().filter(|c| *c != '\0' && *c != '\u{fffd}' && !is_control(*c));
     let spaced = kept.map(|c| if c.is_whitespace() { ' ' } else { c });
     let bare = spaced.nfd().filter(|c| get_general_category(*c) != GeneralCategory::NonspacingMark);
-    bare.flat_map(char::to_lowercase)
+    Box::new(bare.flat_map(char::to_lowercase))
 }
 
 fn is_control(letter: char) -> bool {
@@ -302,6 +309,15 @@ mod tests {
         assert_eq!(tokenizer.token_ids(&"a".repeat(101)), [2, 1, 3]);
         assert_eq!(tokenizer.token_ids("the [SEP] the"), [2, 7, 3, 7, 3]);
         assert_eq!(tokenizer.token_ids(""), [2, 3]);
+    }
+
+    #[test]
+    fn the_fast_path_of_ascii_normalizes_as_the_general_one() {
+        let ascii: String = (0_u8..128).map(char::from).collect();
+        let fast: String = super::normalize_text(&ascii).collect();
+        let general: String = super::normalize_text(&(ascii + "é")).collect();
+        assert_eq!(fast.clone() + "e", general);
+        assert!(fast.contains("abc") && !fast.contains(['A', '\t', '\u{1}']));
     }
 
     #[test]

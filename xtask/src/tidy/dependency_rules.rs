@@ -87,7 +87,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "server-core",
         &[
             "tool", "json", "identity", "catalog", "policy", "formats", "gateway", "intake",
-            "ledger",
+            "ledger", "search",
         ],
     ),
     (
@@ -139,7 +139,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "bench",
         &[
             "tool", "identity", "catalog", "policy", "formats", "gateway", "egress", "intake",
-            "nodes", "proto", "store",
+            "nodes", "proto", "search", "store",
         ],
     ),
 ];

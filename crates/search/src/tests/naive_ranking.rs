@@ -17,8 +17,9 @@ pub(super) fn scores(
     let count = |term| tools.iter().filter(|tool| tool.fields_of(term).next().is_some()).count();
     let all = tools.len() as f32;
     let average = |field: usize| {
-        let sum: u32 = tools.iter().map(|tool| u32::from(tool.lengths[field])).sum();
-        (sum as f32 / all).max(0.1)
+        let lengths = tools.iter().map(|tool| u32::from(tool.lengths[field]));
+        let present = lengths.clone().filter(|length| *length > 0).count().max(1);
+        lengths.sum::<u32>().max(1) as f32 / present as f32
     };
     let score = |tool: &Arc<AnalyzedTool>| {
         let mut score = 0.0;

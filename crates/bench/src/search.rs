@@ -1,0 +1,139 @@
+//! `bench search`: quality and cost of tool search, without network.
+//!
+//! Quality is measured on development queries only, with the tools of their sets and with real
+//! distractors up to 100,000 tools.
+
+mod report;
+mod retrieval_data;
+mod retrieval_quality;
+mod search_cost;
+
+use std::path::{Path, PathBuf};
+
+use crate::{system_stats, target_check};
+use report::SearchReport;
+use retrieval_data::RetrievalSet;
+use retrieval_quality::{Quality, SetQuality, measure_set};
+
+const USAGE: &str = "\
+usage: cargo xtask bench search [OPTIONS]
+
+  --data DIR    folder with retrieval/; without it $TOOLKEEP_DATA
+  --tools N     tools of the measurements at scale (100000)
+  --write       also write the report, docs/reference/benchmarks-search.md, with JSON beside it";
+
+/// Sets of the macro average, each with the R@5 of BM25 (bm25s, k1 1.2, b 0.75, Snowball, all
+/// fields as one text), measured apart.
+const SETS: &[(&str, f64)] = &[
+    ("livemcpbench", 33.8),
+    ("stabletoolbench", 64.3),
+    ("sealtools", 81.9),
+    ("bfcl_v4", 83.2),
+    ("toollinkos_main", 92.1),
+    ("metatool_single", 59.3),
+    ("metatool_multi", 43.1),
+    ("acebench_en", 96.9),
+    ("toollinkos", 20.6),
+];
+/// Sets that are measured among distractors, each with the R@5 of BM25 there, and whether the
+/// figure must be 10 points above it.
+const SCALE_SETS: &[(&str, f64, bool)] = &[
+    ("livemcpbench", 17.4, true),
+    ("bfcl_v4", 71.1, true),
+    ("stabletoolbench", 54.0, true),
+    ("metatool_single", 28.6, false),
+    ("toollinkos_main", 84.0, false),
+];
+/// Number of tools at scale.
+const SCALE: usize = 100_000;
+/// Maximum number of queries of each set at scale, evenly chosen.
+const SCALE_QUERIES: usize = 500;
+
+/// Options of one run.
+struct SearchOptions {
+    data: PathBuf,
+    tools: usize,
+    write: Option<PathBuf>,
+}
+
+impl SearchOptions {
+    fn parse_flags(flags: &[&str]) -> Result<Self, String> {
+        let (mut data, mut tools, mut write) = (None, SCALE, None);
+        for pair in flags.chunks(2) {
+            match pair {
+                ["--data", path] => data = Some(PathBuf::from(path)),
+                ["--write", path] => write = Some(PathBuf::from(path)),
+                ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
+                _ => return Err(USAGE.to_owned()),
+            }
+        }
+        let data = data.or_else(|| std::env::var_os("TOOLKEEP_DATA").map(PathBuf::from));
+        let data = data.ok_or_else(|| format!("no data: pass --data DIR\n\n{USAGE}"))?;
+        Ok(Self { data: data.join("retrieval"), tools, write })
+    }
+}
+
+/// Runs the benchmark, prints the report and writes it if requested.
+///
+/// # Errors
+/// The usage text, a file that cannot be read, or figures that miss their targets.
+pub(crate) fn run_search_bench(flags: &[&str]) -> Result<(), String> {
+    let options = SearchOptions::parse_flags(flags)?;
+    let read = |queries: &str, tools: &str| RetrievalSet::read(&options.data, queries, tools);
+    let mut sets = Vec::new();
+    for (name, _) in SETS {
+        println!("{name}");
+        sets.push(measure_set(&read(name, name)?));
+    }
+    let others = [("acebench_zh", "acebench_zh"), ("livemcp_route", "livemcpbench")];
+    let others: Vec<SetQuality> = others
+        .iter()
+        .map(|(queries, tools)| Ok(measure_set(&read(queries, tools)?)))
+        .collect::<Result<_, String>>()?;
+    let distractors = retrieval_data::read_distractors(&options.data)?;
+    let mut scale = Vec::new();
+    for (name, ..) in SCALE_SETS {
+        println!("{name}, {} tools", options.tools);
+        let mut set = read(name, name)?;
+        set.add_distractors(&distractors, options.tools);
+        set.sample_queries(SCALE_QUERIES);
+        scale.push(measure_set(&set));
+    }
+    println!("cost of {} tools", options.tools);
+    let cost = search_cost::measure_cost(&options.data, options.tools, SETS)?;
+    let machine = system_stats::describe_machine();
+    let report = SearchReport { machine, sets, others, scale, cost };
+    if let Some(file) = &options.write {
+        write_json(&report, &file.with_extension("json"))?;
+    }
+    let file = options.write.as_deref().and_then(Path::to_str);
+    target_check::publish_report(&report.to_string(), file)
+}
+
+fn write_json(report: &SearchReport, file: &Path) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(&report.to_json()).map_err(|e| e.to_string())?;
+    std::fs::write(file, text + "\n").map_err(|error| format!("`{}`: {error}", file.display()))
+}
+
+/// Returns the mean of a figure over sets.
+fn macro_average(sets: &[SetQuality], figure: impl Fn(&SetQuality) -> Quality) -> Quality {
+    let mut sum = Quality::default();
+    for set in sets {
+        sum.add(&figure(set));
+    }
+    sum.divided_by(sets.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SearchOptions;
+
+    #[test]
+    fn options_are_read_and_wrong_ones_refused() {
+        let options = SearchOptions::parse_flags(&["--data", "d", "--tools", "500"]).unwrap();
+        assert_eq!((options.data.to_str(), options.tools), (Some("d/retrieval"), 500));
+        for flags in [&["--tools", "x"][..], &["--data"], &["--fast", "1"]] {
+            assert!(SearchOptions::parse_flags(flags).is_err(), "{flags:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Quality of the rankings of one set, in per cent.
+
+use std::collections::HashSet;
+
+use search::{RankingWeights, SearchIndex};
+
+use super::retrieval_data::{JudgedQuery, RetrievalSet};
+
+/// Results that are judged for each query.
+const DEPTH: usize = 10;
+
+/// Mean figures over the queries of a set, in per cent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Quality {
+    /// Share of the right tools among the first 5, and among the first 10.
+    pub(super) recall_5: f64,
+    pub(super) recall_10: f64,
+    /// Normalised discounted cumulative gain of the first 5.
+    pub(super) ndcg_5: f64,
+    /// Queries of which the first result is right.
+    pub(super) hit_1: f64,
+}
+
+impl Quality {
+    /// Adds the figures of another.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.recall_5 += other.recall_5;
+        self.recall_10 += other.recall_10;
+        self.ndcg_5 += other.ndcg_5;
+        self.hit_1 += other.hit_1;
+    }
+
+    /// Divides the figures by a number.
+    pub(super) fn divided_by(self, number: usize) -> Self {
+        let by = number.max(1) as f64;
+        Self {
+            recall_5: self.recall_5 / by,
+            recall_10: self.recall_10 / by,
+            ndcg_5: self.ndcg_5 / by,
+            hit_1: self.hit_1 / by,
+        }
+    }
+}
+
+/// Quality of both rankings of a set.
+#[derive(Debug)]
+pub(super) struct SetQuality {
+    pub(super) name: String,
+    pub(super) tools: usize,
+    pub(super) queries: usize,
+    /// Words alone.
+    pub(super) lexical: Quality,
+    /// Words and word vectors, as delivered.
+    pub(super) default: Quality,
+}
+
+/// Ranks all queries of a set.
+pub(super) fn measure_set(set: &RetrievalSet) -> SetQuality {
+    let measure = |weights| {
+        let index = SearchIndex::build_with(set.tools.clone(), weights);
+        let mut sum = Quality::default();
+        for query in &set.queries {
+            sum.add(&judge_query(&index, query));
+        }
+        sum.divided_by(set.queries.len())
+    };
+    let (name, tools, queries) = (set.name.clone(), set.tools.len(), set.queries.len());
+    let lexical = measure(RankingWeights::default().lexical_only());
+    SetQuality { name, tools, queries, lexical, default: measure(RankingWeights::default()) }
+}
+
+fn judge_query(index: &SearchIndex, query: &JudgedQuery) -> Quality {
+    let hits = index.search(&query.queries, DEPTH);
+    let positions: Vec<usize> = hits.iter().map(|hit| hit.position).collect();
+    judge_ranking(&positions, &query.gold)
+}
+
+fn judge_ranking(positions: &[usize], gold: &[usize]) -> Quality {
+    let gold: HashSet<&usize> = gold.iter().collect();
+    let found = |first: usize| positions.iter().take(first).filter(|it| gold.contains(it)).count();
+    let recall = |first| 100.0 * found(first) as f64 / gold.len().max(1) as f64;
+    let gain = |at: usize| 1.0 / (at as f64 + 2.0).log2();
+    let gains = positions.iter().take(5).enumerate().filter(|(_, it)| gold.contains(it));
+    let ideal: f64 = (0..gold.len().min(5)).map(gain).sum();
+    Quality {
+        recall_5: recall(5),
+        recall_10: recall(10),
+        ndcg_5: 100.0 * gains.map(|(at, _)| gain(at)).sum::<f64>() / ideal.max(1e-9),
+        hit_1: 100.0 * found(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge_ranking;
+
+    #[test]
+    fn figures_of_a_ranking() {
+        let best = judge_ranking(&[4, 7, 1], &[7, 4]);
+        assert_eq!((best.recall_5, best.hit_1, best.ndcg_5), (100.0, 100.0, 100.0));
+        let late = judge_ranking(&[1, 2, 3, 5, 6, 4], &[7, 4]);
+        assert_eq!((late.recall_5, late.recall_10, late.hit_1), (0.0, 50.0, 0.0));
+        let second = judge_ranking(&[1, 4], &[4]);
+        assert!((second.ndcg_5 - 63.09).abs() < 0.01, "{}", second.ndcg_5);
+    }
+}

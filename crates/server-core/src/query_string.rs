@@ -4,8 +4,10 @@
 use axum::extract::Query;
 use http::Uri;
 use serde::de::DeserializeOwned;
+use tool::ErrorCode;
 use tool::display_text::truncate_and_escape_debug;
 
+use crate::error::ApiError;
 use crate::request_restrictions;
 
 /// Prefix that axum adds to query errors.
@@ -22,6 +24,23 @@ pub fn parse_query<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
         Ok(Query(params)) => Ok(params),
         Err(rejection) => Err(format!("the query: {}", rephrase_error(&rejection.body_text()))),
     }
+}
+
+/// Returns the number of entries per page: the requested one, or `default` without one.
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`] if the limit is zero or greater than `max`.
+pub fn check_limit(
+    requested: Option<usize>,
+    default: usize,
+    max: usize,
+) -> Result<usize, ApiError> {
+    let limit = requested.unwrap_or(default);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!("`limit` must be from 1 to {max}");
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// The library's words in ours. They are `PARAMETER: ERROR`, or the error alone.

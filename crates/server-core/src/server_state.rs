@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use gateway::Gateway;
 use identity::Principal;
 use intake::SourceSupervisor;
+use tokio_util::sync::CancellationToken;
 use tool::ledger::RecordReader;
 use tool::{CallerType, Clock, JsonLimits, Secret};
 
@@ -100,6 +101,8 @@ pub struct StateInner {
     pub body_budget: BodyBudget,
     /// The limits for open streams.
     pub streams: StreamLimits,
+    /// Cancelled when streams end that would last as long as their clients.
+    pub streams_closed: CancellationToken,
     /// The current URL of the approval page.
     approval_page: ArcSwapOption<String>,
 }
@@ -118,6 +121,7 @@ impl ServerState {
             metrics,
             body_budget: room,
             streams,
+            streams_closed: CancellationToken::new(),
             approval_page: page,
         }))
     }
@@ -125,6 +129,7 @@ impl ServerState {
     /// Closes streams that would otherwise last as long as their clients, for shutdown. Running
     /// calls are not affected.
     pub fn close_streams(&self) {
+        self.0.streams_closed.cancel();
         self.0.components.gateway.release_waiters();
     }
 

@@ -21,8 +21,9 @@ use uuid::Uuid;
 
 use super::batch_calls::{self, BatchOptions};
 use call_reply::{CallReply, PendingCallReply, call_response};
-use call_status::{CallStatusReply, show_call};
+use call_status::show_call;
 use server_core::body::{CallRequestBody, QueryParams};
+use server_core::call_history::CallStatusReply;
 use server_core::error::ApiError;
 use server_core::pending_call;
 use server_core::request_restrictions;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use tool::ErrorCode;
 
 use server_core::error::ApiError;
+pub(crate) use server_core::query_string::check_limit;
 use server_core::route::QueryParam;
 
 /// Maximum and default number of entries per page.
@@ -35,23 +36,6 @@ impl PageQuery {
     pub(crate) fn check_limit(&self) -> Result<usize, ApiError> {
         check_limit(self.limit, MAX_PAGE_SIZE, MAX_PAGE_SIZE)
     }
-}
-
-/// Returns the number of entries per page: the requested one, or `default` without one.
-///
-/// # Errors
-/// [`ErrorCode::InvalidRequest`] if the limit is zero or greater than `max`.
-pub(crate) fn check_limit(
-    requested: Option<usize>,
-    default: usize,
-    max: usize,
-) -> Result<usize, ApiError> {
-    let limit = requested.unwrap_or(default);
-    if (1..=max).contains(&limit) {
-        return Ok(limit);
-    }
-    let message = format!("`limit` must be from 1 to {max}");
-    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// Truncates a list that was read with one extra entry; returns the name after which the next page

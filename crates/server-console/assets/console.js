@@ -41,6 +41,25 @@
     if (keys.open) keys.querySelector("summary").focus();
   }
 
+  // Loads the list again when it has changed; with a notice instead if something is in hand.
+  function watch(notice) {
+    const events = new EventSource(notice.dataset.live);
+    const isIdle = () => !selected() && !document.activeElement.closest("form")
+      && [...document.querySelectorAll("[data-deny]")].every((field) => field.value === "");
+    events.addEventListener("changed", () => {
+      if (isIdle()) location.reload();
+      else notice.hidden = false;
+    });
+    events.addEventListener("ended", () => {
+      events.close();
+      location.reload();
+    });
+    addEventListener("pagehide", () => events.close());
+  }
+
+  const live = document.querySelector("[data-live]");
+  if (live && window.EventSource) watch(live);
+
   const isTyping = (target) =>
     target.matches("input:not([type=submit]), select, textarea") || target.isContentEditable;
 
@@ -69,6 +88,7 @@
       d: () => focusIn(current(), "[data-deny]"),
       g: () => { awaitsTarget = true; },
       "/": () => focusIn(document, "[data-search]"),
+      r: () => { if (live && !live.hidden) location.reload(); },
       "?": toggleKeys,
     };
     if (event.key === "Enter" && event.target === selected()) {

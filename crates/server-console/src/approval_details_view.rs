@@ -5,6 +5,7 @@ use gateway::{ApprovalDetails, ApprovalState};
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
 use crate::page_layout::{post_form, submit_button};
+use crate::record_view::call_path;
 use crate::session::ConsoleSession;
 use crate::tool_page::tool_path;
 
@@ -14,7 +15,7 @@ const MAX_LISTED_ARGUMENTS: usize = 4_000;
 /// Renders one call of the list. A decision needs all arguments: if they are too long for the list,
 /// a link to the page of the call takes the place of the forms.
 pub(crate) fn listed_call(session: &ConsoleSession, details: &ApprovalDetails) -> Element {
-    let path = call_path(details);
+    let path = approval_path(details);
     let title = element("h2").child(link(path.clone(), &details.tool).attr("data-open", ""));
     let title = title.text(" ").child(state_badge(details));
     let mut call = element("article").class("call").attr("data-row", "").attr("tabindex", "-1");
@@ -37,7 +38,7 @@ pub(crate) fn call_content(session: &ConsoleSession, details: &ApprovalDetails) 
     content.child(text_element("h2", "Details")).child(fact_list(details))
 }
 
-fn call_path(details: &ApprovalDetails) -> String {
+fn approval_path(details: &ApprovalDetails) -> String {
     format!("/ui/approvals/{}", details.id)
 }
 
@@ -78,7 +79,7 @@ fn decision_forms(session: &ConsoleSession, details: &ApprovalDetails) -> Option
     if details.state != ApprovalState::Pending {
         return None;
     }
-    let path = call_path(details);
+    let path = approval_path(details);
     let digest = element("input").attr("type", "hidden").attr("name", "arguments_sha256");
     let digest = digest.attr("value", details.arguments_sha256.to_string());
     let approve = submit_button("Approve").class("primary").attr("data-approve", "");
@@ -106,7 +107,7 @@ fn fact_list(details: &ApprovalDetails) -> Element {
     let requested_by =
         format!("{} ({kind}, {}, key {})", requester.subject, requester.level, requester.key_id);
     let facts = [
-        fact("Call", text_element("code", &details.id.to_string())),
+        fact("Call", link(call_path(details.id), &details.id.to_string())),
         fact("Tool", link(tool_path(&details.tool), &details.tool)),
         fact("Source", plain(&details.source)),
         fact("Approval needed for", plain(&details.approval_reasons.join(", "))),

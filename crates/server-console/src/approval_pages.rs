@@ -18,8 +18,10 @@ use crate::html::{Element, element, link, text_element};
 use crate::page_layout::{PageLayout, PageUser, Section};
 use crate::session::ConsoleSession;
 
+/// Path of the events of the list.
+pub(crate) const EVENTS: &str = "/ui/events/approvals";
 /// Number of calls per page.
-const PAGE_SIZE: usize = 20;
+pub(crate) const PAGE_SIZE: usize = 20;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +47,9 @@ pub(crate) async fn list_approvals(
     let gateway = &state.server.components.gateway;
     let page = gateway.list_approvals(&session.principal, only_pending, from).await?;
     let mut content = element("div").child(state_tabs(only_pending));
+    if only_pending && query.cursor.is_none() {
+        content = content.child(live_notice());
+    }
     if page.approvals.is_empty() {
         let message =
             if only_pending { "No call waits for an approval." } else { "There are no calls." };
@@ -64,6 +69,13 @@ pub(crate) async fn list_approvals(
         twin: Some(&twin),
     };
     Ok(layout.render(content.children(next)))
+}
+
+/// A notice that the script shows when the list has changed while something is selected.
+fn live_notice() -> Element {
+    let notice = element("p").class("notice").attr("role", "status").attr("data-live", EVENTS);
+    let reload = link("/ui/approvals", "Load the list again").attr("data-reload", "");
+    notice.flag("hidden", true).text("The list has changed. ").child(reload)
 }
 
 fn state_tabs(only_pending: bool) -> Element {

@@ -87,7 +87,7 @@ fn error_page(status: StatusCode, error: &ApiError) -> Html<String> {
     notice = notice.child(text_element("p", error.message()));
     notice = notice.children(error.help().map(|help| text_element("p", help)));
     let code = text_element("code", error.code().as_str());
-    let back = element("p").child(link(FIRST_PAGE, "Back to the approvals"));
+    let back = element("p").child(link(FIRST_PAGE, "Back to the first page"));
     let content = element("div")
         .child(notice)
         .child(element("p").text("Error code: ").child(code))

@@ -4,19 +4,24 @@
 //! gateway decides what a principal sees and may do. Pages are complete without a script.
 
 mod approval_details_view;
+mod approval_events;
 mod approval_pages;
 mod assets;
+mod call_pages;
 mod error_page;
 mod form_post;
 mod html;
 mod indented_json;
+mod overview_page;
 mod page_layout;
+mod record_view;
 mod response_headers;
 mod schema_table;
 mod session;
 mod session_cookie;
 mod session_store;
 mod sign_in;
+mod source_page;
 mod tool_filters;
 mod tool_list_page;
 mod tool_page;
@@ -40,22 +45,25 @@ pub(crate) struct ConsoleState {
 }
 
 /// Path of the page that opens after signing in.
-const FIRST_PAGE: &str = "/ui/approvals";
+const FIRST_PAGE: &str = "/ui";
 
 /// Builds the router of all pages below `/ui`. Its sessions end with it. The caller adds the check
 /// of Host and Origin, as for every router.
 pub fn console_router(server: &ServerState) -> Router {
     let state = ConsoleState { server: server.clone(), sessions: Arc::default() };
-    let first = || get(|| async { Redirect::to(FIRST_PAGE) });
     Router::new()
-        .route("/ui", first())
-        .route("/ui/", first())
+        .route("/ui", get(overview_page::show_overview))
+        .route("/ui/", get(|| async { Redirect::to(FIRST_PAGE) }))
         .route("/ui/sign-in", get(sign_in::show_form).post(sign_in::start_session))
         .route("/ui/sign-out", post(sign_in::end_session))
         .route("/ui/approvals", get(approval_pages::list_approvals))
         .route("/ui/approvals/{id}", get(approval_pages::show_approval))
         .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
         .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
+        .route(approval_pages::EVENTS, get(approval_events::stream_events))
+        .route("/ui/calls", get(call_pages::list_calls))
+        .route("/ui/calls/{id}", get(call_pages::show_call))
+        .route("/ui/sources", get(source_page::show_sources))
         .route("/ui/tools", get(tool_list_page::list_tools))
         .route("/ui/tools/{name}", get(tool_page::show_tool))
         .route("/ui/assets/{name}", get(assets::serve_asset))

@@ -10,17 +10,24 @@ use crate::session::ConsoleSession;
 /// A section of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Section {
+    Overview,
     Approvals,
+    Calls,
+    Sources,
     Tools,
 }
 
 impl Section {
-    const ALL: [Self; 2] = [Self::Approvals, Self::Tools];
+    const ALL: [Self; 5] =
+        [Self::Overview, Self::Approvals, Self::Calls, Self::Sources, Self::Tools];
 
     /// The title, the path, and the key that opens it after `g`.
     const fn target(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Self::Overview => ("Overview", "/ui", "o"),
             Self::Approvals => ("Approvals", "/ui/approvals", "a"),
+            Self::Calls => ("Calls", "/ui/calls", "c"),
+            Self::Sources => ("Sources", "/ui/sources", "s"),
             Self::Tools => ("Tools", "/ui/tools", "t"),
         }
     }
@@ -46,13 +53,17 @@ pub(crate) struct PageLayout<'a> {
 }
 
 /// The keys that the script adds, with what they do.
-const KEYS: [(&str, &str); 8] = [
+const KEYS: [(&str, &str); 12] = [
     ("/", "Search"),
     ("j and k", "Next and previous entry"),
     ("Enter", "Open the selected entry"),
     ("a", "Go to the approve button of the selected call; Enter approves"),
     ("d", "Go to the reason for a denial; Enter denies"),
+    ("r", "Load a list that has changed"),
+    ("g o", "Overview"),
     ("g a", "Approvals"),
+    ("g c", "Calls"),
+    ("g s", "Sources"),
     ("g t", "Tools"),
     ("?", "Show these keys"),
 ];

@@ -47,6 +47,16 @@ impl ConsoleSession {
         }
     }
 
+    /// Returns the principal as it is now; `None` once the session or its key has ended. Does not
+    /// prolong the session.
+    pub(crate) fn current_principal(&self, state: &ConsoleState) -> Option<Principal> {
+        let clock = &state.server.components.clock;
+        let caller = state.sessions.peek_caller(self.token.expose(), clock.monotonic_now())?;
+        let current = resume_principal(&state.server, &caller, clock.wall_now()).ok()?;
+        let restrictions = self.principal.rights_class().restrictions();
+        Some(current.with_restrictions(restrictions))
+    }
+
     /// Returns the token for the forms of this session.
     pub(crate) fn form_token(&self) -> String {
         form_token(self.token.expose())

@@ -82,6 +82,13 @@ impl SessionStore {
         Some(session.caller.clone())
     }
 
+    /// Returns the caller of a session that is not over, without prolonging it.
+    pub(crate) fn peek_caller(&self, token: &str, now: MonotonicTime) -> Option<Caller> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(&token_digest(token))?;
+        (!session.is_over(now)).then(|| session.caller.clone())
+    }
+
     /// Ends the session of this token.
     pub(crate) fn end_session(&self, token: &str) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,6 +150,8 @@ mod tests {
         let idle = IDLE_TIMEOUT.as_secs();
         assert_eq!(store.find_caller(token.expose(), at(idle - 1)).unwrap().key_id, "a");
         assert!(store.find_caller(token.expose(), at(2 * idle - 2)).is_some(), "it was used");
+        assert!(store.peek_caller(token.expose(), at(3 * idle - 3)).is_some());
+        assert!(store.peek_caller(token.expose(), at(3 * idle)).is_none(), "a look is no use");
         assert!(store.find_caller(token.expose(), at(3 * idle)).is_none());
         assert!(store.find_caller(token.expose(), at(3 * idle)).is_none(), "it does not come back");
         let token = store.start_session(caller("a"), at(0)).unwrap();

@@ -112,7 +112,7 @@ impl ToolFilters {
 }
 
 /// Renders a choice of one value, or of all.
-fn select<'a>(
+pub(crate) fn select<'a>(
     name: &'static str,
     label: &str,
     values: impl Iterator<Item = &'a str>,

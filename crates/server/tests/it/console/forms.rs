@@ -111,7 +111,7 @@ async fn a_post_from_elsewhere_decides_nothing() {
     let reply = keyless.post_from(&deny, own, &[("origin", origin)]).await;
     assert_eq!(
         (reply.status.as_u16(), reply.header("location")),
-        (303, Some("/ui/sign-in?next=%2Fui%2Fapprovals"))
+        (303, Some("/ui/sign-in?next=%2Fui"))
     );
     assert_eq!(browser.get(&format!("{deny}?form_token={token}")).await.status, 405);
     assert_eq!(state_of(&bench, &id).await["state"], "pending");

@@ -213,3 +213,96 @@ async fn long_arguments_are_decided_where_they_are_shown() {
     let page = browser.page(&format!("/ui/approvals/{id}")).await;
     assert!(page.text.contains(&long) && page.hidden_field("arguments_sha256").is_some());
 }
+
+#[tokio::test]
+async fn each_principal_sees_the_calls_that_rest_shows_it() {
+    let bench = ApprovalServer::new().await;
+    let server = &bench.server;
+    let held = bench.pending_call(json!({"n": 1})).await;
+    bench.decide(&held, "deny", json!({"reason": "not <now>"})).await;
+    let done = bench.agent.call_tool("ls", json!({"n": 2})).await.expect_ok();
+    let done = done["call_id"].as_str().unwrap().to_owned();
+    let refused = bench.agent.call_tool("none", json!({})).await.json();
+    let refused = refused["error"]["call_id"].as_str().unwrap().to_owned();
+    let stranger = server.agent_client("bob", PermissionLevel::User).await;
+    let foreign = server.client_with(|key| key.org = tool::Org::new("other").unwrap()).await;
+    for client in [&bench.owner, &bench.agent, &stranger, &foreign] {
+        let browser = Browser::sign_in(server, client).await;
+        for query in
+            ["", "?kind=outcome", "?status=refused", "?tool=ls&since=1h", "?kind=x", "?other=1"]
+        {
+            let page = browser.get(&format!("/ui/calls{query}")).await;
+            let rest = client.get(&format!("/v1/records{query}")).await;
+            assert_eq!(page.status, rest.status, "{query}: {}", page.text());
+            if rest.status != 200 {
+                continue;
+            }
+            let rest = rest.json();
+            let calls =
+                rest["records"].as_array().unwrap().iter().filter_map(|it| it["call"].as_str());
+            let calls: Vec<_> = calls.map(|id| format!("/ui/calls/{id}")).collect();
+            assert_eq!(crate::support::Page::parse(page.text()).entries(), calls, "{query}");
+        }
+        for id in [&held, &done, &refused, "01980000-0000-7000-8000-000000000000", "x"] {
+            let page = browser.get(&format!("/ui/calls/{id}")).await;
+            let rest = client.get(&format!("/v1/calls/{id}")).await;
+            assert_eq!(page.status, rest.status, "{id}");
+        }
+    }
+    let owner = Browser::sign_in(server, &bench.owner).await;
+    assert!(owner.page("/ui/calls").await.entries().len() >= 5, "the control");
+    for (id, parts) in [
+        (&held, vec!["refused", "denied", "not <now>", "owner", "GET /v1/calls/"]),
+        (&done, vec!["succeeded", "Started", "Ended", "ls"]),
+        (&refused, vec!["refused", "unknown_tool", "none"]),
+    ] {
+        let text = owner.page(&format!("/ui/calls/{id}")).await.text;
+        for part in parts {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_principal_sees_the_sources_and_problems_that_rest_shows_it() {
+    let problem = tool::Problem::new("http://hidden.example", "cannot <connect>");
+    let kind = tool::source::SourceErrorKind::Unreachable;
+    let error = tool::SourceError { kind, problem };
+    let server = FixtureServer::with_unavailable_module(error).await;
+    let (owner, agent) =
+        (server.owner_client().await, server.agent_client("bob", PermissionLevel::User).await);
+    let mut problems = Vec::new();
+    for client in [&owner, &agent] {
+        let browser = Browser::sign_in(&server, client).await;
+        let rest = client.get("/v1/sources").await.expect_ok();
+        let source = &rest["sources"][0];
+        let (sources, overview) =
+            (browser.page("/ui/sources").await.text, browser.page("/ui").await.text);
+        for word in [&source["name"], &source["kind"], &source["state"], &source["trust"]] {
+            assert!(sources.contains(word.as_str().unwrap()), "{word} in {sources}");
+        }
+        let all = source["problems"].as_array().unwrap();
+        for text in [&sources, &overview] {
+            for problem in all {
+                assert!(text.contains(problem["message"].as_str().unwrap()), "{problem} in {text}");
+            }
+            assert!(!all.is_empty() || !text.contains("hidden.example"), "{text}");
+        }
+        assert!(overview.contains("failed"), "{overview}");
+        problems.push(all.len());
+    }
+    assert!(problems[0] > 0 && problems[1] == 0, "the control: {problems:?}");
+}
+
+#[tokio::test]
+async fn the_overview_has_the_waiting_calls() {
+    let bench = ApprovalServer::new().await;
+    let browser = Browser::sign_in(&bench.server, &bench.owner).await;
+    assert!(browser.page("/ui").await.text.contains("No call waits"));
+    let id = bench.pending_call(json!({"n": 1})).await;
+    let page = browser.page("/ui").await;
+    assert_eq!(page.entries(), [format!("/ui/approvals/{id}")]);
+    let guest = bench.server.agent_client("eve", PermissionLevel::Guest).await;
+    let other = Browser::sign_in(&bench.server, &guest).await;
+    assert!(other.page("/ui").await.entries().is_empty());
+}

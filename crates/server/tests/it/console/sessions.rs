@@ -32,8 +32,8 @@ async fn a_user_signs_in_with_a_key_and_out_again() {
     assert!(!line.contains(&key_of(&owner)));
     let browser = Browser::sign_in(&server, &owner).await;
     assert!(browser.page("/ui/tools").await.text.contains("owner"));
-    let home = browser.get("/ui").await;
-    assert_eq!((home.status.as_u16(), home.header("location")), (303, Some("/ui/approvals")));
+    let home = browser.get("/ui/").await;
+    assert_eq!((home.status.as_u16(), home.header("location")), (303, Some("/ui")));
     let out = browser.post("/ui/sign-out", &[]).await;
     assert_eq!((out.status.as_u16(), out.header("location")), (303, Some("/ui/sign-in")));
     // The cookie alone is worth nothing afterwards.
@@ -163,4 +163,30 @@ async fn a_link_from_another_site_leads_back_to_the_page() {
     assert!(page.values_of("href").contains(&"/ui/tools/ls"));
     let foreign = keyless.get("/ui/sign-in?next=%2F%2Fevil.example").await;
     assert!(!foreign.text().contains("evil"));
+}
+
+#[tokio::test]
+async fn a_stream_tells_that_the_list_has_changed_and_ends_with_its_key() {
+    let bench = crate::approvals::ApprovalServer::new().await;
+    let browser = Browser::sign_in(&bench.server, &bench.owner).await;
+    let mut stream = browser.open_stream("/ui/events/approvals").await;
+    assert_eq!(stream.status, 200);
+    assert_eq!(stream.headers["content-type"], "text/event-stream");
+    let id = bench.pending_call(serde_json::json!({"n": 1})).await;
+    let event = stream.event().await.unwrap();
+    assert!(event.starts_with("event: changed") && !event.contains(&id), "{event}");
+    browser.decide(&id, "deny", "").await;
+    assert!(stream.event().await.unwrap().starts_with("event: changed"));
+    // A call that this principal does not see changes nothing for it.
+    let guest = bench.server.agent_client("eve", tool::PermissionLevel::Guest).await;
+    let other = Browser::sign_in(&bench.server, &guest).await;
+    let mut quiet = other.open_stream("/ui/events/approvals").await;
+    bench.pending_call(serde_json::json!({"n": 2})).await;
+    assert!(stream.event().await.unwrap().starts_with("event: changed"), "the control");
+    bench.server.revoke_key(&guest).await;
+    assert!(quiet.event().await.unwrap().starts_with("event: ended"));
+    assert_eq!(quiet.event().await, None);
+    bench.server.state.close();
+    assert_eq!(stream.event().await, None, "a server that stops waits for no stream");
+    assert_eq!(browser.without_cookie().get("/ui/events/approvals").await.status, 303);
 }

@@ -31,6 +31,8 @@ async function openPage(browser, options) {
 
 async function signIn(page, path) {
   await page.goto(`${address}${path}`);
+  // The page does so itself when it is first drawn, which may be after it has loaded.
+  await page.locator("#key").focus();
   await page.keyboard.type(key);
   await page.keyboard.press("Enter");
   await page.waitForURL((url) => url.pathname === path);
@@ -147,7 +149,10 @@ async function postFromElsewhere(browser) {
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
   await examine(browser, "sign-in", "/ui/sign-in", false);
+  await examine(browser, "overview", "/ui");
   await examine(browser, "approvals", "/ui/approvals");
+  await examine(browser, "calls", "/ui/calls");
+  await examine(browser, "sources", "/ui/sources");
   const page = await openPage(browser, {});
   await signIn(page, "/ui/approvals");
   const call = await page.locator("[data-open]").first().getAttribute("href");

@@ -59,7 +59,8 @@ async fn prepared_server() -> ApprovalServer {
         [hostile, rm].map(|it| tools::tool_offer(it, std::sync::Arc::clone(&bench.ran) as _)),
     );
     bench.server.replace_offers(offers).await;
-    for (n, path) in ["build/cache", "notes/\u{202e}gpj.exe", HOSTILE, "old.log"].iter().enumerate()
+    for (n, path) in
+        ["build/cache", "notes/\u{202e}gpj.exe", HOSTILE, "old.log", "new.log"].iter().enumerate()
     {
         bench.pending_call(json!({"path": path, "options": {"recursive": n % 2 == 0}})).await;
     }
@@ -91,5 +92,5 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
     }
     assert_eq!(bench.ran.call_count(), 2);
-    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 24);
+    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 36);
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use html5gum::{Token, Tokenizer};
 use hyper::Method;
 
+use super::client::MessageStream;
 use super::{Client, FixtureServer, Reply};
 
 /// A signed-in browser.
@@ -124,6 +125,12 @@ impl Browser {
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
         self.client.with_header("cookie", &self.cookie).get(path).await
+    }
+
+    /// Opens a stream of events.
+    pub(crate) async fn open_stream(&self, path: &str) -> MessageStream {
+        let client = self.client.with_header("cookie", &self.cookie).with_endpoint(path);
+        client.open_stream(Method::GET, Bytes::new(), &[]).await
     }
 
     /// A page that is there.

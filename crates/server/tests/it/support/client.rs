@@ -240,7 +240,7 @@ impl Client {
         within_a_minute(self.open_stream(Method::POST, text, &version)).await
     }
 
-    async fn open_stream(
+    pub(crate) async fn open_stream(
         &self,
         method: Method,
         body: Bytes,

@@ -32,6 +32,7 @@ pub mod steady_clock;
 pub mod stream_limits;
 pub mod token_issuers;
 pub mod tool_lists;
+pub mod tool_search;
 
 pub use allowed_hosts::Hosts;
 pub use call_counters::CallCounters;

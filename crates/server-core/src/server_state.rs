@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
+use crate::tool_search::SearchIndexCache;
 
 /// The default maximum body size in bytes: arguments of 1 MiB and their envelope.
 pub const DEFAULT_MAX_BODY_BYTES: usize = 2 << 20;
@@ -95,6 +96,8 @@ pub struct StateInner {
     pub components: ServerComponents,
     /// The cached tool lists.
     pub tool_lists: ToolListCache,
+    /// The search indexes of views.
+    pub tool_search: SearchIndexCache,
     /// The metrics.
     pub metrics: Metrics,
     /// The memory budget for large bodies.
@@ -118,6 +121,7 @@ impl ServerState {
         Self(Arc::new(StateInner {
             components,
             tool_lists: lists,
+            tool_search: SearchIndexCache::default(),
             metrics,
             body_budget: room,
             streams,

@@ -99,6 +99,8 @@ pub enum ListKind {
     AllTools(ProviderFormat, NameStyle),
     /// A page of all tools, in the MCP format.
     ToolPage(NameStyle),
+    /// The tools of the search mode, in the MCP format.
+    SearchTools,
     /// A page of one source: its `tools`, `prompts`, `resources` or `resourceTemplates`.
     SourcePage(&'static str, String),
 }

@@ -22,6 +22,8 @@ const MCP_KIND: &str = "mcp";
 pub enum Endpoint {
     /// `/mcp`: all the caller's tools.
     AllTools(NameStyle),
+    /// `/mcp?mode=search`: three tools that search and call all the caller's tools.
+    Search(NameStyle),
     /// `/mcp/{source}`: one source as it is.
     Source(String),
 }
@@ -30,6 +32,7 @@ pub enum Endpoint {
 #[serde(deny_unknown_fields)]
 struct EndpointQuery {
     names: Option<String>,
+    mode: Option<String>,
 }
 
 impl Endpoint {
@@ -43,17 +46,38 @@ impl Endpoint {
             return Ok(all);
         }
         let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
-        let EndpointQuery { names } = query_string::parse_query(uri).map_err(bad)?;
-        match (all, names.as_deref()) {
+        let EndpointQuery { names, mode } = query_string::parse_query(uri).map_err(bad)?;
+        let searches = match mode.as_deref() {
+            None | Some("list") => false,
+            Some("search") => true,
+            Some(word) => {
+                let word = word.escape_debug();
+                return Err(bad(format!("unknown mode `{word}`; use list or search")));
+            }
+        };
+        let named = Self::with_names(all, names.as_deref()).map_err(bad)?;
+        match named {
+            Self::AllTools(names) if searches => Ok(Self::Search(names)),
+            Self::Source(_) if searches => {
+                Err(bad("the endpoint of a single source lists its tools; use `/mcp?mode=search`"
+                    .to_owned()))
+            }
+            named => Ok(named),
+        }
+    }
+
+    /// Applies the requested style of names.
+    fn with_names(all: Self, names: Option<&str>) -> Result<Self, String> {
+        match (all, names) {
             (all, None) | (all @ Self::AllTools(_), Some("native")) => Ok(all),
             (Self::AllTools(_), Some("safe")) => Ok(Self::AllTools(NameStyle::Safe)),
-            (Self::AllTools(_), Some(word)) => {
-                Err(bad(format!("unknown names `{}`; use safe or native", word.escape_debug())))
+            (Self::AllTools(_) | Self::Search(_), Some(word)) => {
+                Err(format!("unknown names `{}`; use safe or native", word.escape_debug()))
             }
             (Self::Source(_), Some(_)) => {
-                Err(bad("the endpoint of a single source always uses native names; omit \
+                Err("the endpoint of a single source always uses native names; omit \
                     `names`"
-                    .to_owned()))
+                    .to_owned())
             }
         }
     }
@@ -62,6 +86,8 @@ impl Endpoint {
     pub(crate) fn binding_key(&self) -> &str {
         match self {
             Self::AllTools(_) => "",
+            // No source has this name.
+            Self::Search(_) => "?mode=search",
             Self::Source(source) => source,
         }
     }
@@ -74,7 +100,7 @@ impl Endpoint {
     /// The source of a single-source endpoint.
     pub(crate) fn source(&self) -> Option<&str> {
         match self {
-            Self::AllTools(_) => None,
+            Self::AllTools(_) | Self::Search(_) => None,
             Self::Source(source) => Some(source),
         }
     }

@@ -24,6 +24,7 @@ mod resource_subscriptions;
 mod response_body;
 mod result_encoding;
 mod running_requests;
+mod search_mode;
 mod server_capabilities;
 mod server_stream;
 mod session;

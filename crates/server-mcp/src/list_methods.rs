@@ -1,6 +1,7 @@
 //! The handlers of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`,
 //! which send cached bytes.
 
+use bytes::Bytes;
 use catalog::CatalogEntry;
 use formats::ProviderFormat;
 use gateway::CatalogView;
@@ -12,6 +13,7 @@ use super::endpoint::{Endpoint, is_mcp_source};
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::{self, BodyParts, McpResponse};
+use super::search_mode;
 use server_core::ServerState;
 use server_core::gzip_response;
 use server_core::program_runner::describe_run_program;
@@ -27,6 +29,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
     let to = (&**request.caller.state, request.caller.principal);
     let what = match request.caller.endpoint {
         Endpoint::AllTools(names) => ListKind::ToolPage(*names),
+        Endpoint::Search(_) => ListKind::SearchTools,
         Endpoint::Source(source) => ListKind::SourcePage("tools", source.clone()),
     };
     list_page(request, ListWords::TOOLS, (&view, what), |from| match request.caller.endpoint {
@@ -40,6 +43,10 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
             };
             let all = tools_after(&view, from)?;
             CachedList::from_page(all.filter_map(|it| Some((it.name.as_str(), written(it)?))), None)
+        }
+        Endpoint::Search(_) => {
+            let array = search_mode::tool_definitions().bytes().clone();
+            Some(CachedList::new(array, None, Bytes::new(), None))
         }
         Endpoint::Source(_) => source_tools_page(to, (request.caller.endpoint, &view), from),
     })

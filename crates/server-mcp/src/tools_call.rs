@@ -23,6 +23,7 @@ use super::request_error::RequestError;
 use super::response_body::{self, EventStream, McpResponse};
 use super::result_encoding::EncodedResult;
 use super::running_requests::RunningRequestGuard;
+use super::search_mode::{self, RoutedCall};
 
 /// Handles the method `tools/call`.
 pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
@@ -30,8 +31,14 @@ pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpRespons
     let args = context.named_params.arguments.clone().filter(|args| args.kind() != "null");
     let args = args.unwrap_or_else(Json::empty_object);
     let view = context.caller.tool_view();
+    let (name, args) = match search_mode::route_call(context, &view, (name, args)) {
+        RoutedCall::Answer(response) => return Ok(response),
+        RoutedCall::Tool { name, arguments } => (name, arguments),
+    };
     let native = resolve_native_name(context, &view, &name);
-    if context.era == ProtocolEra::Stateless {
+    // A tool that is called through another one has no headers of its own.
+    let is_listed = !matches!(context.caller.endpoint, Endpoint::Search(_));
+    if context.era == ProtocolEra::Stateless && is_listed {
         check_argument_headers(context, &view, (&native, &args))?;
     }
     let mut finish = CallCompletion::for_tool(context, (&native, name), &args);

@@ -22,6 +22,7 @@ pub(crate) mod program_api;
 mod provider_list;
 mod record_api;
 mod role_api;
+mod search_api;
 mod source_api;
 mod tool_api;
 mod user_api;
@@ -45,6 +46,7 @@ pub fn public_routes(document: fn() -> Value) -> Vec<ApiRoute> {
 pub fn authenticated_routes() -> Vec<ApiRoute> {
     let parts = [
         tool_api::routes(),
+        search_api::routes(),
         call_api::routes(),
         explain_api::routes(),
         approval_api::routes(),

@@ -8,6 +8,7 @@ mod malformed_messages;
 mod modern;
 mod progress;
 mod rmcp_client;
+mod search_mode;
 mod sessions;
 mod source;
 pub(crate) mod streams;

@@ -179,7 +179,10 @@ async fn every_route_in_the_document_is_there() {
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
-            let (at, body) = (things.fill(path), body(path, &things.definition));
+            let (mut at, body) = (things.fill(path), body(path, &things.definition));
+            if path == "/v1/search" {
+                at += "?q=notes";
+            }
             let reply = match method.as_str() {
                 "get" => owner.get(&at).await,
                 "delete" => owner.delete(&at).await,

@@ -7,6 +7,7 @@ mod formats;
 mod keys;
 mod pins;
 mod records;
+mod search;
 mod sources;
 mod tools;
 mod users;

@@ -13,6 +13,7 @@ use super::{Group, MatrixObservation};
 const ACTIONS: &[(&str, Group, Action)] = &[
     ("GET /v1/tools", Group::Tools, Action::List),
     ("GET /v1/tools/{name}", Group::Tools, Action::Show(0)),
+    ("GET /v1/search", Group::Tools, Action::List),
     ("POST /v1/calls", Group::Tools, Action::Call(0)),
     ("POST /v1/explain", Group::Tools, Action::Explain(0)),
     ("GET /tools", Group::Tools, Action::List),

@@ -48,6 +48,8 @@ fn class(reply: &Reply, good: &str) -> String {
 pub(super) async fn lists(client: &Client, line: &GrpcChannel) -> Vec<InterfaceResult> {
     let rest = client.get("/v1/tools").await.expect_ok();
     let formatted = client.get("/v1/tools?format=mcp").await.expect_ok();
+    let queries = MODEL_TOOLS.map(|tool| tool.name).join("&q=");
+    let searched = client.get(&format!("/v1/search?k=100&q={queries}")).await.expect_ok();
     let modules = client.get("/tools").await.expect_ok();
     let legacy = client.legacy_request(&message("tools/list", json!({}))).await.expect_ok();
     let modern = client.modern_request("tools/list", json!({})).await.expect_ok();
@@ -56,6 +58,7 @@ pub(super) async fn lists(client: &Client, line: &GrpcChannel) -> Vec<InterfaceR
     vec![
         ("rest", joined(named(&rest["tools"], "name"))),
         ("rest as mcp", joined(named(&formatted["tools"], "name"))),
+        ("search", joined(named(&searched["results"], "name"))),
         ("modules", joined(named(&modules["tools"], "name"))),
         ("mcp 2025-11-25", joined(named(&legacy["result"]["tools"], "name"))),
         ("mcp 2026-07-28", joined(named(&modern["result"]["tools"], "name"))),

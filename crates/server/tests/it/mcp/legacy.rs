@@ -76,7 +76,7 @@ async fn definitions_are_those_of_the_other_door() {
     }
     for (query, told) in [
         ("?names=short", "unknown names `short`; use safe or native"),
-        ("?name=safe", "the query: unknown parameter `name`; the only parameter is `names`"),
+        ("?name=safe", "the query: unknown parameter `name`; use one of names, mode"),
     ] {
         let reply = owner.with_query(query).legacy_request(&message("tools/list", json!({}))).await;
         assert_eq!(reply.error(), (400, "invalid_request".to_owned(), told.to_owned()));

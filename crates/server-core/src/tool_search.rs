@@ -1,0 +1,146 @@
+//! Search indexes of views, built on the first search of a view and cached with limits.
+//!
+//! An index holds the tools of one view and nothing of others. Analyzed tools are shared: a changed
+//! catalog analyzes only what changed.
+
+mod search_request;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use catalog::CatalogEntry;
+use gateway::CatalogView;
+use search::{AnalyzedTool, SearchHit, SearchIndex, ToolText};
+use tool::{Tool, ToolKey, ToolName};
+
+use crate::tool_lists::run_blocking_if_many_tools;
+pub use search_request::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
+
+/// Maximum number of views with an index.
+const MAX_VIEWS: usize = 64;
+/// Maximum number of tools in all cached indexes together; the newest index is always kept.
+const MAX_INDEXED_TOOLS: usize = 400_000;
+/// Maximum number of analyzed tools; beyond it they are cleared.
+const MAX_ANALYZED_TOOLS: usize = 250_000;
+
+/// The index of one view with its tools.
+#[derive(Debug)]
+struct ViewIndex {
+    tools: Vec<Arc<CatalogEntry>>,
+    index: SearchIndex,
+}
+
+/// A result of a search with its tool.
+#[derive(Debug)]
+struct FoundTool<'a> {
+    entry: &'a Arc<CatalogEntry>,
+    hit: SearchHit,
+}
+
+impl ViewIndex {
+    /// Searches the tools of the view, the best first.
+    fn search(&self, queries: &[String], limit: usize) -> Vec<FoundTool<'_>> {
+        let hits =
+            run_blocking_if_many_tools(self.tools.len(), || self.index.search(queries, limit));
+        let found = |hit: SearchHit| Some(FoundTool { entry: self.tools.get(hit.position)?, hit });
+        hits.into_iter().filter_map(found).collect()
+    }
+}
+
+/// An analyzed tool with the definition that it was made of.
+#[derive(Debug)]
+struct AnalyzedEntry {
+    tool: Arc<Tool>,
+    analyzed: Arc<AnalyzedTool>,
+}
+
+/// The index of a view, once a search built it.
+type IndexCell = Arc<OnceLock<Arc<ViewIndex>>>;
+
+/// Cache of search indexes.
+#[derive(Debug, Default)]
+pub struct SearchIndexCache {
+    /// Analyzed tools by key and listed name.
+    analyzed: Mutex<HashMap<(ToolKey, ToolName), AnalyzedEntry>>,
+    /// Indexes by view id, the last used one at the end.
+    indexes: Mutex<VecDeque<(u64, IndexCell)>>,
+}
+
+impl SearchIndexCache {
+    /// Returns the index of a view; the first search of a view builds it.
+    fn index_of(&self, view: &CatalogView) -> Arc<ViewIndex> {
+        let cell = self.cell_of(view.id);
+        let index = cell.get_or_init(|| Arc::new(self.build_index(view)));
+        self.evict_indexes();
+        Arc::clone(index)
+    }
+
+    fn cell_of(&self, view: u64) -> IndexCell {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = indexes.iter().position(|(id, _)| *id == view);
+        let entry = known.and_then(|at| indexes.remove(at));
+        let entry = entry.unwrap_or_else(|| (view, IndexCell::default()));
+        let cell = Arc::clone(&entry.1);
+        indexes.push_back(entry);
+        cell
+    }
+
+    /// Drops the indexes that were not used for the longest time, down to the limits.
+    fn evict_indexes(&self) {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = |cell: &IndexCell| cell.get().map_or(0, |it| it.tools.len());
+        let mut tools: usize = indexes.iter().map(|(_, cell)| size(cell)).sum();
+        let mut dropped = Vec::new();
+        while indexes.len() > 1 && (indexes.len() > MAX_VIEWS || tools > MAX_INDEXED_TOOLS) {
+            if let Some((_, cell)) = indexes.pop_front() {
+                tools -= size(&cell);
+                dropped.push(cell);
+            }
+        }
+        drop(indexes);
+        if !dropped.is_empty() {
+            gateway::drop_in_background(true, dropped);
+        }
+    }
+
+    fn build_index(&self, view: &CatalogView) -> ViewIndex {
+        let tools: Vec<Arc<CatalogEntry>> = view.list_tools().map(Arc::clone).collect();
+        let build = || {
+            let analyzed = tools.iter().map(|entry| self.analyze(entry)).collect();
+            SearchIndex::build(analyzed)
+        };
+        let index = run_blocking_if_many_tools(tools.len(), build);
+        ViewIndex { tools, index }
+    }
+
+    /// Returns the analyzed tool of an entry, from the cache if its definition is unchanged.
+    fn analyze(&self, entry: &CatalogEntry) -> Arc<AnalyzedTool> {
+        let lock = || self.analyzed.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (entry.tool_key.clone(), entry.name.clone());
+        let is_same = |tool: &Arc<Tool>| Arc::ptr_eq(tool, &entry.tool) || **tool == *entry.tool;
+        if let Some(known) = lock().get(&key).filter(|known| is_same(&known.tool)) {
+            return Arc::clone(&known.analyzed);
+        }
+        let analyzed = Arc::new(analyze_entry(entry));
+        let made = AnalyzedEntry { tool: Arc::clone(&entry.tool), analyzed: Arc::clone(&analyzed) };
+        let mut known = lock();
+        if known.len() >= MAX_ANALYZED_TOOLS {
+            known.clear();
+        }
+        known.insert(key, made);
+        analyzed
+    }
+}
+
+fn analyze_entry(entry: &CatalogEntry) -> AnalyzedTool {
+    let tool = &entry.tool;
+    AnalyzedTool::from_text(&ToolText {
+        name: entry.name.as_str(),
+        title: tool.title.as_deref(),
+        description: &tool.description,
+        input_schema: Some(&tool.input_schema.to_value()),
+        source: entry.tool_key.source.as_str(),
+        source_description: "",
+        categories: &tool.traits.categories,
+    })
+}

@@ -1,0 +1,173 @@
+//! One search with its limits, and its reply, for all interfaces.
+
+use gateway::CatalogView;
+use schemars::JsonSchema;
+use search::{
+    MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS, PackedTool, PackingBudget, TermMatch, pack_results,
+};
+use serde::Serialize;
+use tool::Json;
+
+use super::{FoundTool, SearchIndexCache};
+
+/// Number of results of a request without a limit.
+pub const DEFAULT_RESULTS: usize = 5;
+
+/// A search for tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// Queries, one for each sub-task.
+    pub queries: Vec<String>,
+    /// Maximum number of results.
+    pub limit: usize,
+    /// Maximum number of tokens of all definitions; absent: no limit.
+    pub budget: Option<usize>,
+}
+
+/// Names of the parameters in one interface, for errors.
+#[derive(Debug, Clone, Copy)]
+pub struct ParameterNames {
+    /// Name of the queries.
+    pub queries: &'static str,
+    /// Name of the limit.
+    pub limit: &'static str,
+}
+
+impl SearchRequest {
+    /// Checks the limits of a request.
+    ///
+    /// # Errors
+    /// One sentence with the parameter and its limit.
+    pub fn check(self, names: ParameterNames) -> Result<Self, String> {
+        let ParameterNames { queries, limit } = names;
+        if self.queries.iter().all(|query| query.trim().is_empty()) {
+            return Err(format!("the parameter `{queries}` is missing or empty"));
+        }
+        if self.queries.len() > MAX_QUERIES {
+            return Err(format!("`{queries}` has more than {MAX_QUERIES} queries"));
+        }
+        if self.queries.iter().any(|query| query.len() > MAX_QUERY_BYTES) {
+            return Err(format!("a query in `{queries}` is longer than {MAX_QUERY_BYTES} bytes"));
+        }
+        if !(1..=MAX_RESULTS).contains(&self.limit) {
+            return Err(format!("`{limit}` must be from 1 to {MAX_RESULTS}"));
+        }
+        Ok(self)
+    }
+}
+
+/// The tools that fit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SearchReply {
+    /// Results, the best first.
+    results: Vec<SearchResult>,
+    /// Estimated tokens of all definitions in the results.
+    tokens: usize,
+    /// Number of further results whose definitions exceed the budget.
+    left_out: usize,
+    /// Version of the catalog.
+    catalog: u64,
+}
+
+/// A tool that fits.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SearchResult {
+    /// Name of the tool.
+    name: String,
+    /// Source of the tool.
+    source: String,
+    /// Score among the results of its query, 0 to 1; 1 is the best.
+    score: f64,
+    /// Index of the query that found it.
+    query: usize,
+    /// Words of the query that the tool matches; empty if only the meaning does.
+    why: Vec<MatchedWord>,
+    /// Form of the definition: `full`, or `compact` with the first sentence and required parameters.
+    form: &'static str,
+    /// Estimated tokens of the definition.
+    tokens: usize,
+    /// Definition with `name`, `description` and `inputSchema`.
+    #[schemars(with = "serde_json::Value")]
+    definition: Json,
+}
+
+/// A word that matches.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MatchedWord {
+    /// Word of the query.
+    word: String,
+    /// Word of a name that was searched instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correction: Option<String>,
+    /// Fields with the word: `name`, `title`, `description`, `parameter_name`, `parameter_text`,
+    /// `source`.
+    fields: Vec<&'static str>,
+}
+
+impl SearchIndexCache {
+    /// Searches a view and fits the definitions into the budget.
+    pub fn search_view(&self, view: &CatalogView, request: &SearchRequest) -> SearchReply {
+        let index = self.index_of(view);
+        let found = index.search(&request.queries, request.limit);
+        let tools = found.iter().map(|it| (it.entry.name.as_str(), &*it.entry.tool));
+        let packed = pack_results(tools, PackingBudget { tokens: request.budget });
+        let left_out = found.len() - packed.len();
+        let tokens = packed.iter().map(|it| it.tokens).sum();
+        let results = packed.into_iter();
+        let results = results.filter_map(|it| Some(search_result(found.get(it.index)?, it)));
+        SearchReply {
+            results: results.collect(),
+            tokens,
+            left_out,
+            catalog: view.full_catalog().version,
+        }
+    }
+}
+
+fn search_result(found: &FoundTool<'_>, packed: PackedTool) -> SearchResult {
+    let FoundTool { entry, hit } = found;
+    SearchResult {
+        name: entry.name.to_string(),
+        source: entry.tool_key.source.to_string(),
+        score: (f64::from(hit.score) * 1e3).round() / 1e3,
+        query: hit.query,
+        why: hit.matches.iter().map(matched_word).collect(),
+        form: packed.form.as_str(),
+        tokens: packed.tokens,
+        definition: packed.definition,
+    }
+}
+
+fn matched_word(it: &TermMatch) -> MatchedWord {
+    MatchedWord {
+        word: it.word.clone(),
+        correction: it.correction.clone(),
+        fields: it.fields.iter().map(|field| field.as_str()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ParameterNames, SearchRequest};
+
+    #[test]
+    fn limits_are_named_with_their_parameter() {
+        let names = ParameterNames { queries: "q", limit: "k" };
+        let check = |queries: Vec<&str>, limit| {
+            let queries = queries.into_iter().map(str::to_owned).collect();
+            SearchRequest { queries, limit, budget: None }.check(names)
+        };
+        assert!(check(vec!["a", "b"], 100).is_ok());
+        let long = "x".repeat(4_097);
+        for (queries, limit, expected) in [
+            (vec![], 1, "the parameter `q` is missing or empty"),
+            (vec![" "], 1, "the parameter `q` is missing or empty"),
+            (vec!["a"; 17], 1, "`q` has more than 16 queries"),
+            (vec![long.as_str()], 1, "a query in `q` is longer than 4096 bytes"),
+            (vec!["a"], 0, "`k` must be from 1 to 100"),
+            (vec!["a"], 101, "`k` must be from 1 to 100"),
+        ] {
+            assert_eq!(check(queries, limit).unwrap_err(), expected);
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Implements `toolkeep tool`: commands that list, show and call tools.
+//! Implements `toolkeep tool`: commands that list, search, show and call tools.
 
 mod argument_parser;
 mod call;
@@ -6,6 +6,7 @@ mod count;
 mod export;
 mod install;
 mod list;
+mod search;
 mod show;
 
 use clap::Subcommand;
@@ -14,10 +15,11 @@ use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::Printer;
 
-/// List, count, export, show and call tools; install programs that built-in tools run.
+/// List, search, count, export, show and call tools; install programs that built-in tools run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     List(list::ToolListArgs),
+    Search(search::ToolSearchArgs),
     Count(count::ToolCountArgs),
     Export(export::ToolExportArgs),
     Show(show::ToolShowArgs),
@@ -33,6 +35,7 @@ impl ToolCommand {
     ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
+            Self::Search(command) => command.run(context, ui).await,
             Self::Count(command) => command.run(context, ui).await,
             Self::Export(command) => command.run(context, ui).await,
             Self::Show(command) => command.run(context, ui).await,

@@ -108,7 +108,7 @@ impl StartReport {
         let _infallible =
             write!(text, "\nTry in another terminal:\n  {program} --data {data} tool list\n");
         if let Some(console) = &self.console {
-            let _infallible = write!(text, "Or sign in with a key at {console}\n");
+            let _infallible = writeln!(text, "Or sign in with a key at {console}");
         }
         text
     }

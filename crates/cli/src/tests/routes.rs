@@ -13,6 +13,7 @@ use crate::Cli;
 /// Commands, what they are given, and the route that they ask first. `{file}` is an empty file.
 const COMMANDS: &[(&str, &[&str], &str)] = &[
     ("tool list", &[], "GET /v1/tools"),
+    ("tool search", &["a"], "GET /v1/search"),
     ("tool count", &[], "GET /v1/tools"),
     ("tool export", &["--format", "mcp"], "GET /v1/tools"),
     ("tool show", &["a"], "GET /v1/tools/{name}"),

@@ -279,10 +279,8 @@ impl<'a> TestRun<'a> {
         let packages = self.workspace.packages_with_doctests();
         let mut command = self.cargo_command();
         command.args(["test", "--doc", "--locked", "--profile", self.options.cargo_profile()]);
-        command.env(RUN_VARIABLE, &self.run_id);
-        for package in &packages {
-            command.args(["--package", package]);
-        }
+        // Of the whole workspace: with these packages alone, their dependencies have other features and are built again.
+        command.arg("--workspace").env(RUN_VARIABLE, &self.run_id);
         if packages.is_empty() {
             return Ok(());
         }

@@ -127,17 +127,9 @@ fn check_token(fields: &FormFields, expected: &str) -> Result<(), PageError> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderMap;
+    use crate::tests::headers;
 
     use super::{FormFields, check_origin, check_token, parse_form};
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, value.parse().unwrap());
-        }
-        headers
-    }
 
     #[test]
     fn only_a_page_of_this_server_posts() {

@@ -71,3 +71,17 @@ pub fn console_router(server: &ServerState) -> Router {
         .layer(map_response(response_headers::add_headers))
         .with_state(state)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+
+    /// Headers of a request, for tests of this crate.
+    pub(crate) fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+}

@@ -54,17 +54,9 @@ impl ConsoleCookie {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderMap;
+    use crate::tests::headers;
 
     use super::ConsoleCookie;
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, value.parse().unwrap());
-        }
-        headers
-    }
 
     #[test]
     fn a_cookie_is_read_once_and_by_its_own_port() {

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tool::{Caller, ErrorCode, MonotonicTime, Secret};
 
 use server_core::error::ApiError;
+use server_core::key_store::random_bytes;
 
 /// Time after which an unused session ends.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
@@ -101,11 +102,7 @@ impl SessionStore {
 /// # Errors
 /// [`ErrorCode::Internal`] if the system has no random bytes.
 pub(crate) fn random_token() -> Result<Secret, ApiError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        ApiError::new(ErrorCode::Internal, format!("cannot get random bytes: {error}"))
-    })?;
-    Ok(Secret::new(hex(&bytes)))
+    Ok(Secret::new(hex(&random_bytes()?)))
 }
 
 /// Returns the token that the forms of a session carry. It is derived from the session's, which it

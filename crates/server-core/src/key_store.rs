@@ -325,7 +325,11 @@ async fn count_live(ring: Arc<KeyRing>, now: WallTime) -> usize {
     counted.unwrap_or(MAX_KEYS)
 }
 
-fn random_bytes<const N: usize>() -> Result<[u8; N], ApiError> {
+/// Returns random bytes of the operating system, for keys and tokens.
+///
+/// # Errors
+/// [`ErrorCode::Internal`] if the system has none.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
         ApiError::new(

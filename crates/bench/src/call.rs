@@ -1,8 +1,10 @@
 //! `bench call`: one call, directly and through a proxy, Toolkeep or other gateways.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::options::{CallOptions, USAGE};
 use crate::peer_gateways::{self, PeerSet};
@@ -76,6 +78,7 @@ pub(crate) const PROXY_NAME: &str = "bare proxy";
 /// Measured series, and reasons why peers are missing.
 type CallResults = (Vec<TargetSeries>, Vec<String>);
 
+/// Measures direct calls, and those through the bare proxy, Toolkeep with both HTTP stacks, and peers.
 pub(crate) async fn measure_calls(
     options: &CallOptions,
     folder: &Path,
@@ -85,34 +88,20 @@ pub(crate) async fn measure_calls(
     let pass = HelperProcess::start_helper(&["pass", &upstream.address.to_string()])?;
     let (behind, between) = (upstream.pid(), pass.pid());
     let direct = TimedRequest::tool_call(upstream.address, "echo");
-    let target = |name: &str, message: TimedRequest, own: u32, chain: &[u32]| MeasuredTarget {
-        name: name.to_owned(),
-        message,
-        own_pid: own,
-        chain_pids: chain.to_vec(),
-    };
     let proxied = TimedRequest::tool_call(pass.address, "echo");
     let mut targets = vec![
-        target(DIRECT_NAME, direct, behind, &[behind]),
-        target(PROXY_NAME, proxied, between, &[between, behind]),
+        new_target(DIRECT_NAME, direct, behind, &[behind]),
+        new_target(PROXY_NAME, proxied, between, &[between, behind]),
     ];
-    let toolkeep = match &options.toolkeep {
-        Some(binary) => Some(
-            ToolkeepServer::start_with_upstream(Command::new(binary), upstream.address, folder)
-                .await?,
-        ),
-        None => None,
+    let servers = match &options.toolkeep {
+        Some(binary) => start_servers(binary, upstream.address, folder).await?,
+        None => Vec::new(),
     };
-    if let Some(toolkeep) = &toolkeep {
-        let own = toolkeep.process.pid();
-        for (name, tool) in
-            [("Toolkeep, reads only", "echo"), ("Toolkeep, effects unknown", "echo_unknown")]
-        {
-            let message =
-                TimedRequest::tool_call(toolkeep.process.address, toolkeep.tool_name(tool)?);
-            let message = message.with_headers(&toolkeep.headers);
-            targets.push(target(name, message, own, &[own, behind]));
-        }
+    for (server, name, tool) in &servers {
+        let own = server.process.pid();
+        let message = TimedRequest::tool_call(server.process.address, server.tool_name(tool)?);
+        let message = message.with_headers(&server.headers);
+        targets.push(new_target(name, message, own, &[own, behind]));
     }
     let peers = match &options.peers {
         Some(installs) => peer_gateways::start_peers(installs, upstream.address, folder).await,
@@ -120,7 +109,7 @@ pub(crate) async fn measure_calls(
     };
     for peer in &peers.running {
         let own = peer.part.pid();
-        targets.push(target(peer.name, peer.message.clone(), own, &[own, behind]));
+        targets.push(new_target(peer.name, peer.message.clone(), own, &[own, behind]));
     }
     let mut all = Vec::new();
     for callers in &options.callers {
@@ -132,4 +121,35 @@ pub(crate) async fn measure_calls(
         all.extend(found);
     }
     Ok((all, peers.missing))
+}
+
+/// A server, the name of a target on it and the tool that is called.
+type ServerTarget = (Arc<ToolkeepServer>, &'static str, &'static str);
+
+/// Starts Toolkeep as it is configured by default, and with hyper for every message.
+async fn start_servers(
+    binary: &Path,
+    upstream: SocketAddr,
+    folder: &Path,
+) -> Result<Vec<ServerTarget>, String> {
+    let command = || Command::new(binary);
+    let fast = ToolkeepServer::start_with_upstream(command(), upstream, folder).await?;
+    let standard_folder = folder.join("standard");
+    let standard =
+        ToolkeepServer::start_with_standard_http(command(), upstream, &standard_folder).await?;
+    let (fast, standard) = (Arc::new(fast), Arc::new(standard));
+    Ok(vec![
+        (Arc::clone(&fast), "Toolkeep, reads only", "echo"),
+        (fast, "Toolkeep, effects unknown", "echo_unknown"),
+        (standard, "Toolkeep, reads only, `http: standard`", "echo"),
+    ])
+}
+
+fn new_target(
+    name: &str,
+    message: TimedRequest,
+    own_pid: u32,
+    chain_pids: &[u32],
+) -> MeasuredTarget {
+    MeasuredTarget { name: name.to_owned(), message, own_pid, chain_pids: chain_pids.to_vec() }
 }

@@ -1,8 +1,8 @@
 //! Dispatch of the command-line words to the benchmarks.
 
 use crate::{
-    call, catalog, format_rendering, helper_process, instruction_count, math_tools, node, options,
-    perf_counters, plugins, policy, programs, search, server_start, tools,
+    call, catalog, helper_process, instruction_count, math_tools, node, options, perf_counters,
+    plugins, policy, programs, search, server_start, tools,
 };
 
 /// Runs the benchmark that the words name.
@@ -14,7 +14,6 @@ pub(crate) async fn run_command(args: &[&str]) -> Result<(), String> {
         ["call", flags @ ..] => call::run_call_bench(flags).await,
         ["catalog", flags @ ..] => catalog::run_catalog_bench(flags).await,
         ["emulated", flags @ ..] => instruction_count::run_emulated_bench(flags).await,
-        ["formats", flags @ ..] => format_rendering::run_format_bench(flags),
         ["start", flags @ ..] => server_start::run_start_bench(flags).await,
         ["math", flags @ ..] => math_tools::run_math_bench(flags).await,
         ["plugins", flags @ ..] => plugins::run_plugin_bench(flags).await,

@@ -11,7 +11,6 @@ mod call;
 mod callgrind_profile;
 mod catalog;
 mod command_dispatch;
-mod format_rendering;
 mod helper_process;
 mod histogram;
 mod http_loop;

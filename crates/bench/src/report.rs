@@ -32,7 +32,8 @@ const LEGEND: &str = "\
 `direct` is an MCP server made with rmcp, without sessions; `bare proxy` passes HTTP on in front of it and \
 checks nothing. CPU is that of the target's own process, and of all processes that a call passes, the callers \
 left out. Memory is resident at the end, and the most it ever was. The ratio of CPU counts the callers too: \
-it is the share of direct's calls that would remain if the machine did nothing else, and it moves less than calls/s.
+it is the share of direct's calls that would remain if the machine did nothing else, and it moves less than calls/s. \
+With `http: standard` (`server.http`) hyper alone reads and writes HTTP/1.1, towards callers and towards the MCP server.
 ";
 
 const PEERS: &str = "\

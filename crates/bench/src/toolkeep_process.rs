@@ -35,6 +35,16 @@ impl ToolkeepServer {
         Self::start_with_config(command, &upstream_config(upstream), folder).await
     }
 
+    /// Starts the same server with `server.http: standard`: hyper reads and writes every message.
+    pub(crate) async fn start_with_standard_http(
+        command: Command,
+        upstream: SocketAddr,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let configuration = upstream_config(upstream) + "server: { http: standard }\n";
+        Self::start_with_config(command, &configuration, folder).await
+    }
+
     /// Starts the server with a configuration whose source `bench` has a tool `echo`.
     pub(crate) async fn start_with_config(
         command: Command,

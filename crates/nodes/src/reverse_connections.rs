@@ -8,12 +8,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use host::bounded_listener::{AcceptedConnection, BoundedListener};
 use proto::client::{ConnectFuture, GrpcChannel, IoStream};
 use proto::node::ListRequest;
 use proto::tls::accept_greeting;
 use rustls::ClientConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::Request;
 use tool::{Clock, WallTime};
@@ -29,8 +29,6 @@ const MAX_CONCURRENT_HANDSHAKES: usize = 64;
 /// Maximum number of earlier connections of a node that stay open for their calls; the oldest are
 /// closed first.
 const MAX_EARLIER_CONNECTIONS: usize = 4;
-/// Pause after a failed accept, such as without free file descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The reverse connections of nodes, with their channels.
 #[derive(Debug)]
@@ -130,15 +128,11 @@ impl ReverseConnections {
         listener: TcpListener,
         tls: Arc<ClientConfig>,
     ) {
-        let handshake_permits = Arc::new(Semaphore::new(MAX_CONCURRENT_HANDSHAKES));
+        let listener = BoundedListener::new(listener, MAX_CONCURRENT_HANDSHAKES);
         let mut tasks = JoinSet::new();
         loop {
-            let Ok(permit) = Arc::clone(&handshake_permits).acquire_owned().await else { return };
+            let AcceptedConnection { stream, peer, permit } = listener.accept_connection().await;
             while tasks.try_join_next().is_some() {}
-            let Ok((stream, peer)) = listener.accept().await else {
-                tokio::time::sleep(ACCEPT_BACKOFF).await;
-                continue;
-            };
             let (dialled, tls) = (Arc::clone(&self), Arc::clone(&tls));
             tasks.spawn(async move {
                 let _permit = permit;
@@ -158,7 +152,6 @@ impl ReverseConnections {
         stream: TcpStream,
         tls: Arc<ClientConfig>,
     ) -> io::Result<String> {
-        stream.set_nodelay(true)?;
         let (node, stream) = accept_greeting(stream, tls).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
         let shown = shown.ok_or_else(|| io::Error::other("it presented no certificate"))?;

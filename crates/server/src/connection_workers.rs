@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use server_core::pending_connections::PendingConnections;
 
@@ -76,9 +76,9 @@ impl ConnectionWorkers {
         self
     }
 
-    /// Waits for a free connection slot. The semaphore is never closed.
-    pub(crate) async fn connection_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.connection_permits).acquire_owned().await.ok()
+    /// Returns the limit of concurrent connections, which all listeners share.
+    pub(crate) fn connection_permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.connection_permits)
     }
 
     /// Returns the connections that have not authenticated yet.

@@ -1,13 +1,13 @@
-//! The accept loop: bounded connections, header timeout and graceful shutdown.
+//! Serves HTTP connections: eviction, header timeout and graceful shutdown.
 
 mod fast_path;
 
 use std::convert::Infallible;
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use host::bounded_listener::{AcceptedConnection, BoundedListener, register_with_current_runtime};
 use http1::{PrefixedIo, TimeoutStream};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -35,47 +35,31 @@ pub async fn serve_http(
 ) {
     let service = service.into();
     let connections = TaskTracker::new();
+    let listener = BoundedListener::with_permits(listener, workers.connection_permits());
     loop {
-        // At the limit, new connections wait in the kernel's backlog.
-        let permit = tokio::select! {
-            place = workers.connection_permit() => place,
+        let AcceptedConnection { stream, permit, .. } = tokio::select! {
+            accepted = listener.accept_connection() => accepted,
             () = stop.cancelled() => break,
         };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => break,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (service, stop, assignment) =
-                    (service.clone(), stop.clone(), workers.assign_worker());
-                let runtime = assignment.runtime.clone();
-                let connection = workers.pending_connections().register_connection();
-                let serving = async move {
-                    let evicted = connection.eviction_token();
-                    match register_with_current_runtime(stream) {
-                        Ok(stream) => tokio::select! {
-                            () = connection
-                                .run_in_scope(serve_connection(stream, service, stop)) => {}
-                            () = evicted.cancelled() => {
-                                tracing::debug!("unauthenticated connection evicted");
-                            }
-                        },
-                        Err(error) => {
-                            tracing::warn!(%error, "cannot register a connection with its worker");
-                        }
+        let (service, stop, assignment) = (service.clone(), stop.clone(), workers.assign_worker());
+        let runtime = assignment.runtime.clone();
+        let connection = workers.pending_connections().register_connection();
+        let serving = async move {
+            let evicted = connection.eviction_token();
+            match register_with_current_runtime(stream) {
+                Ok(stream) => tokio::select! {
+                    () = connection.run_in_scope(serve_connection(stream, service, stop)) => {}
+                    () = evicted.cancelled() => {
+                        tracing::debug!("unauthenticated connection evicted");
                     }
-                    drop((permit, assignment));
-                };
-                drop(runtime.spawn(connections.track_future(serving)));
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "cannot register a connection with its worker");
+                }
             }
-            Err(error) => {
-                // Most likely no file descriptors are left; without a pause this would be a busy
-                // loop.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
+            drop((permit, assignment));
+        };
+        drop(runtime.spawn(connections.track_future(serving)));
     }
     drop(listener);
     connections.close();
@@ -87,16 +71,7 @@ pub async fn serve_http(
     }
 }
 
-/// Registers a socket with the current thread's runtime, which then wakes its tasks.
-fn register_with_current_runtime(stream: TcpStream) -> io::Result<TcpStream> {
-    TcpStream::from_std(stream.into_std()?)
-}
-
 async fn serve_connection(stream: TcpStream, front: HttpService, stop: CancellationToken) {
-    // A small response must not wait for the acknowledgement of the previous one.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY");
-    }
     let stream = TimeoutStream::new(stream);
     let stream = match front.fast_path_state() {
         Some(doors) => match fast_path::serve_fast_path(stream, doors, &stop).await {

@@ -4,13 +4,11 @@ pub(super) mod hyper_connection;
 mod message_budget;
 mod request_body;
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
+use host::bounded_listener::{BoundedListener, register_with_current_runtime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
@@ -19,8 +17,6 @@ use super::ToolService;
 
 /// Maximum number of connections; further ones wait in the kernel's accept queue.
 const MAX_CONNECTIONS: usize = 10_000;
-/// Pause after a failed accept, such as without free file descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The runtime that a connection is assigned to, and a guard of that assignment.
 pub struct RuntimeAssignment {
@@ -50,47 +46,33 @@ pub(super) async fn serve_connections(
     assign_runtime: &(dyn Fn() -> RuntimeAssignment + Send + Sync),
     stop: CancellationToken,
 ) {
-    let (connections, permits) = (TaskTracker::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    let connections = TaskTracker::new();
+    let listener = BoundedListener::new(listener, MAX_CONNECTIONS);
     loop {
         let accepted = tokio::select! {
-            accepted = accept_connection(&listener, &permits) => accepted,
+            accepted = listener.accept_connection() => accepted,
             () = stop.cancelled() => break,
         };
-        let Ok((stream, place)) = accepted else {
-            tokio::time::sleep(ACCEPT_BACKOFF).await;
-            continue;
-        };
-        let (ways, stop, RuntimeAssignment { runtime: on, guard: held }) =
-            (Arc::clone(&handlers), stop.clone(), assign_runtime());
+        let (handlers, stop, assignment) = (Arc::clone(&handlers), stop.clone(), assign_runtime());
+        let runtime = assignment.runtime.clone();
         let connection_task = async move {
-            if let Err(error) = serve_on_runtime(stream, ways, stop).await {
+            if let Err(error) = serve_on_runtime(accepted.stream, handlers, stop).await {
                 tracing::debug!(error, "a gRPC connection ended");
             }
-            drop((place, held));
+            drop((accepted.permit, assignment.guard));
         };
-        drop(on.spawn(connections.track_future(connection_task)));
+        drop(runtime.spawn(connections.track_future(connection_task)));
     }
     drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-async fn accept_connection(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(std::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream.into_std()?, permit))
-}
-
 async fn serve_on_runtime(
-    stream: std::net::TcpStream,
+    stream: TcpStream,
     handlers: Arc<RequestHandlers>,
     stop: CancellationToken,
 ) -> Result<(), String> {
-    // A socket wakes the runtime that it was registered with.
-    let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
+    let stream = register_with_current_runtime(stream).map_err(|error| error.to_string())?;
     hyper_connection::serve_stream(stream, handlers, stop).await
 }

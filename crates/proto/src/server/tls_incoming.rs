@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
+use host::bounded_listener::{AcceptedConnection, BoundedListener};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::task::TaskTracker;
@@ -24,8 +25,6 @@ use crate::tls::send_greeting;
 const MAX_CONCURRENT_HANDSHAKES: usize = 64;
 /// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, such as without free file descriptors.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Backoff between connection attempts.
 const REDIAL_BACKOFF_MIN: Duration = Duration::from_millis(200);
 const REDIAL_BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -49,24 +48,15 @@ async fn accept_handshakes(
     ready: mpsc::Sender<io::Result<TlsConnection<TcpStream>>>,
     tasks: TaskTracker,
 ) {
-    let handshake_permits = Arc::new(Semaphore::new(MAX_CONCURRENT_HANDSHAKES));
+    let listener = BoundedListener::new(listener, MAX_CONCURRENT_HANDSHAKES);
     loop {
-        let Ok(permit) = Arc::clone(&handshake_permits).acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let AcceptedConnection { stream, peer, permit } = tokio::select! {
+            accepted = listener.accept_connection() => accepted,
             () = ready.closed() => return,
-        };
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(ACCEPT_BACKOFF).await;
-            continue;
         };
         let (acceptor, ready) = (acceptor.clone(), ready.clone());
         drop(tasks.spawn(async move {
             let _permit = permit;
-            // A failure concerns this connection only.
-            if stream.set_nodelay(true).is_err() {
-                return;
-            }
             match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => {
                     drop(ready.send(Ok(TlsConnection { stream, _closed: None })).await)

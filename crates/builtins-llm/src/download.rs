@@ -4,7 +4,6 @@
 //! complete file with another checksum is removed. Nothing is installed before all files are
 //! present and the model has passed its test.
 
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -14,6 +13,7 @@ use std::time::Duration;
 
 use builtins::SandboxProvider;
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use egress::{EgressClient, EgressResponse, Origin, RedirectPolicy, RequestLimits, UrlTrust};
 use http::header::{self, HeaderValue};
 use http::{Request, StatusCode};
@@ -291,9 +291,5 @@ fn digest(path: &Path) -> io::Result<String> {
         let length = piece.len();
         file.consume(length);
     }
-    let mut digits = String::new();
-    for byte in hash.finalize() {
-        let _written = write!(digits, "{byte:02x}");
-    }
-    Ok(digits)
+    Ok(HEXLOWER.encode(&hash.finalize()))
 }

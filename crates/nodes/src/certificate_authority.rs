@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use proto::tls::{self, CertificateAcceptance, TlsError, TlsIdentity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -131,7 +132,7 @@ impl CertificateAuthority {
         let certificate =
             params.signed_by(&EcPublicKey(proof.public_key.to_vec()), &self.issuer)?;
         let fingerprint = certificate_fingerprint(certificate.der());
-        let (certificate, serial) = (certificate.pem(), hex_string(&serial));
+        let (certificate, serial) = (certificate.pem(), HEXLOWER.encode(&serial));
         let until = u64::try_from(expires_at.unix_timestamp()).unwrap_or_default();
         let (authority, until) =
             (self.certificate_pem.clone(), WallTime(until.saturating_mul(1_000)));
@@ -202,15 +203,6 @@ fn leaf_params(
     params.use_authority_key_identifier_extension = true;
     (params.not_before, params.not_after) = (to_offset_time(now)? - CLOCK_SKEW, expires_at);
     Ok(params)
-}
-
-/// Returns the bytes as lower-case hexadecimal digits.
-pub(crate) fn hex_string<'b>(bytes: impl IntoIterator<Item = &'b u8>) -> String {
-    use fmt::Write as _;
-    bytes.into_iter().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Returns a node id as display text for a certificate. Only the DNS name is verified.

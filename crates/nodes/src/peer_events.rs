@@ -8,10 +8,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 use tokio::sync::mpsc;
 use tool::node_registry::{HeartbeatState, NodeError};
 use tool::store::{MAX_MESSAGE_BYTES, MessageBus, WritePrecondition};
@@ -118,15 +117,22 @@ impl PersistentNodeRegistry {
                 Err(_) => tokio::time::sleep(KEY_RETRY_INTERVAL).await,
             }
         };
-        let signer = MessageSigner(key);
+        let signer = MessageSigner::new(&key);
         let (bus, server_id) = (Arc::clone(&news.bus), news.server_id.clone());
         let clock = Arc::clone(&self.context.clock);
         let send_loop = async {
             while let Some(event) = news.queue.recv().await {
                 let message =
                     PeerMessage { server_id: server_id.clone(), sent_at: clock.wall_now(), event };
+                let signed = match signer.sign_message(&message) {
+                    Ok(signed) => signed,
+                    Err(error) => {
+                        tracing::warn!(%error, "an event cannot be written");
+                        continue;
+                    }
+                };
                 // The bus has its own backoff after a failure.
-                drop(bus.publish_message(CHANNEL, signer.sign_message(&message)).await);
+                drop(bus.publish_message(CHANNEL, signed).await);
             }
         };
         tokio::join!(send_loop, self.run_subscription(bus.as_ref(), &signer, &server_id));
@@ -209,27 +215,22 @@ async fn load_or_create_key(keep: &dyn RegistryStore) -> Result<Vec<u8>, StoreEr
 }
 
 /// Signs messages: a MAC of 32 bytes, then the message.
-struct MessageSigner(Vec<u8>);
+struct MessageSigner(hmac::Key);
 
 impl MessageSigner {
-    fn new_mac(&self, text: &[u8]) -> Option<Hmac<Sha256>> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        mac.update(text);
-        Some(mac)
+    fn new(key: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    fn sign_message(&self, message: &PeerMessage) -> Bytes {
-        let text = serde_json::to_vec(message).unwrap_or_default();
-        let mac = self.new_mac(&text).map(|mac| mac.finalize().into_bytes().to_vec());
-        let mut signed = mac.unwrap_or_default();
-        signed.extend_from_slice(&text);
-        signed.into()
+    fn sign_message(&self, message: &PeerMessage) -> serde_json::Result<Bytes> {
+        let text = serde_json::to_vec(message)?;
+        Ok([hmac::sign(&self.0, &text).as_ref(), &text].concat().into())
     }
 
     fn verify_message(&self, signed: &Bytes, now: WallTime) -> Option<PeerMessage> {
         let (mac, text) =
             signed.split_at_checked(32).filter(|_| signed.len() <= MAX_MESSAGE_BYTES)?;
-        self.new_mac(text)?.verify_slice(mac).ok()?;
+        hmac::verify(&self.0, text, mac).ok()?;
         let message: PeerMessage = serde_json::from_slice(text).ok()?;
         let skew = u128::from(now.0.abs_diff(message.sent_at.0));
         (skew <= MAX_CLOCK_SKEW.as_millis()).then_some(message)
@@ -246,13 +247,15 @@ mod tests {
 
     #[test]
     fn a_word_counts_only_as_it_was_signed_and_for_a_while() {
-        let (seal, at) = (MessageSigner(b"key".to_vec()), WallTime(1_000_000));
+        let (seal, at) = (MessageSigner::new(b"key"), WallTime(1_000_000));
         let word = PeerEvent::Heartbeat("n1".to_owned(), HeartbeatState::Draining);
-        let sealed = seal.sign_message(&PeerMessage {
-            server_id: "a".to_owned(),
-            sent_at: at,
-            event: word.clone(),
-        });
+        let sealed = seal
+            .sign_message(&PeerMessage {
+                server_id: "a".to_owned(),
+                sent_at: at,
+                event: word.clone(),
+            })
+            .unwrap();
         // The control: as it is it counts.
         assert_eq!(seal.verify_message(&sealed, at).unwrap().event, word);
         let age = u64::try_from(MAX_CLOCK_SKEW.as_millis()).unwrap();
@@ -262,7 +265,7 @@ mod tests {
             "said again later"
         );
         assert!(seal.verify_message(&sealed, WallTime(at.0 - age - 1)).is_none());
-        assert!(MessageSigner(b"other".to_vec()).verify_message(&sealed, at).is_none());
+        assert!(MessageSigner::new(b"other").verify_message(&sealed, at).is_none());
         let text = String::from_utf8(sealed[32..].to_vec()).unwrap().replace("n1", "n2");
         let forged = [&sealed[..32], text.as_bytes()].concat();
         assert!(seal.verify_message(&forged.into(), at).is_none());

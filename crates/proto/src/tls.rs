@@ -16,6 +16,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _,
     UnparsedPublicKey,
 };
+use data_encoding::HEXLOWER;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
@@ -105,8 +106,7 @@ impl TlsError {
 /// characters that host names cannot.
 pub fn node_name(node_id: &str) -> String {
     let hash = digest(&SHA256, node_id.as_bytes());
-    let hex: String = hash.as_ref().iter().take(20).map(|byte| format!("{byte:02x}")).collect();
-    format!("n{hex}{NODE_NAME_SUFFIX}")
+    format!("n{:.40}{NODE_NAME_SUFFIX}", HEXLOWER.encode(hash.as_ref()))
 }
 
 /// Returns the certificate name of a node as a TLS server name.

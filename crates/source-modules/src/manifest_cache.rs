@@ -8,13 +8,13 @@
 //! forgets the manifest. An unavailable cache neither delays nor fails a listing.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aws_lc_rs::{constant_time, hmac};
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use data_encoding::HEXLOWER;
 use tokio::sync::watch;
 use tool::{Cache, Clock, Secret, SourceName, StoreError, WallTime};
 
@@ -71,7 +71,7 @@ impl ManifestCache {
     /// Creates the cache. Copies are signed with `secret`, which belongs to this installation
     /// alone.
     pub fn new(cache: Arc<dyn Cache>, clock: Arc<dyn Clock>, secret: Secret) -> Self {
-        let mut installation = new_mac(&secret, &[b"installation"]).map(to_hex).unwrap_or_default();
+        let mut installation = HEXLOWER.encode(sign_parts(&secret, &[b"installation"]).as_ref());
         installation.truncate(8);
         let (fresh, outage, cache) =
             (Mutex::default(), watch::Sender::new(None), Mutex::new(cache));
@@ -183,9 +183,7 @@ impl ManifestCache {
 
     async fn write_to_cache(&self, module: &SourceName, fresh: LatestManifest) -> bool {
         let identity = ModuleIdentity { name: module, url: &fresh.url };
-        let Some(copy) = self.signed_copy(identity, &fresh.body, fresh.received_at) else {
-            return false;
-        };
+        let copy = self.signed_copy(identity, &fresh.body, fresh.received_at);
         let (key, copy_key) = (Self::manifest_key(module), self.copy_key(module));
         let pairs = [(key.as_str(), fresh.body.clone()), (copy_key.as_str(), copy)];
         if self
@@ -238,10 +236,10 @@ impl ManifestCache {
     }
 
     /// Builds the signed copy: `TIME.HASH`, a line break, and the manifest.
-    fn signed_copy(&self, module: ModuleIdentity<'_>, body: &Bytes, at: WallTime) -> Option<Bytes> {
+    fn signed_copy(&self, module: ModuleIdentity<'_>, body: &Bytes, at: WallTime) -> Bytes {
         let time = at.0.to_string();
-        let digits = to_hex(self.sign_manifest(module, &time, body)?);
-        Some([time.as_bytes(), b".", digits.as_bytes(), b"\n", body].concat().into())
+        let digits = HEXLOWER.encode(self.sign_manifest(module, &time, body).as_ref());
+        [time.as_bytes(), b".", digits.as_bytes(), b"\n", body].concat().into()
     }
 
     fn verify_copy(&self, module: ModuleIdentity<'_>, copy: &Bytes) -> Option<CachedManifest> {
@@ -249,19 +247,15 @@ impl ManifestCache {
         let (time, digits) = std::str::from_utf8(copy.get(..end)?).ok()?.split_once('.')?;
         let at = WallTime(time.parse().ok()?);
         let body = copy.slice(end + 1..);
-        // The comparison runs in constant time.
-        self.sign_manifest(module, time, &body)?.verify_slice(&from_hex(digits)?).ok()?;
+        let stored = HEXLOWER.decode(digits.as_bytes()).ok()?;
+        let expected = self.sign_manifest(module, time, &body);
+        constant_time::verify_slices_are_equal(expected.as_ref(), &stored).ok()?;
         Some(CachedManifest { body, received_at: at })
     }
 
-    fn sign_manifest(
-        &self,
-        module: ModuleIdentity<'_>,
-        time: &str,
-        body: &[u8],
-    ) -> Option<Hmac<Sha256>> {
+    fn sign_manifest(&self, module: ModuleIdentity<'_>, time: &str, body: &[u8]) -> hmac::Tag {
         let (name, url) = (module.name.as_str().as_bytes(), module.url.as_bytes());
-        new_mac(&self.secret, &[name, url, time.as_bytes(), body])
+        sign_parts(&self.secret, &[name, url, time.as_bytes(), body])
     }
 
     /// Returns the response of the cache, and logs when the cache becomes unavailable or available
@@ -301,25 +295,13 @@ fn is_older_than(earlier: WallTime, now: WallTime, limit: Duration) -> bool {
 
 /// Computes an HMAC over the parts with their lengths, so that the boundaries of parts are
 /// unambiguous.
-fn new_mac(secret: &Secret, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
-    let mut hash = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).ok()?;
-    hash.update(b"toolkeep module manifest 2\n");
+fn sign_parts(secret: &Secret, parts: &[&[u8]]) -> hmac::Tag {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(b"toolkeep module manifest 2\n");
     for part in parts {
-        hash.update(&part.len().to_be_bytes());
-        hash.update(part);
+        context.update(&part.len().to_be_bytes());
+        context.update(part);
     }
-    Some(hash)
-}
-
-fn to_hex(hash: Hmac<Sha256>) -> String {
-    hash.finalize().into_bytes().iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let byte_at = |at: usize| u8::from_str_radix(digits.get(at * 2..at * 2 + 2)?, 16).ok();
-    (0..digits.len() / 2).map(byte_at).collect()
+    context.sign()
 }

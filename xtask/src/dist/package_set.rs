@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::dependency_graph::DependencyGraph;
@@ -147,9 +148,7 @@ fn read_text(workspace: &Workspace, path: &str) -> Result<String, String> {
 
 /// Returns the SHA-256 of `content` in hexadecimal digits.
 pub(crate) fn hex_sha256(content: &[u8]) -> String {
-    let bytes: Vec<String> =
-        Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.concat()
+    HEXLOWER.encode(&Sha256::digest(content))
 }
 
 fn workspace_version(workspace: &Workspace) -> Result<String, String> {

@@ -104,6 +104,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "identity",
             "mcp",
             "gateway",
+            "host",
             "http1",
             "proto",
             "server-core",

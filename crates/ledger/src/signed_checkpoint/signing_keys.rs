@@ -1,11 +1,12 @@
 //! Signing key of the installation's ledger, and the keys that verify its signatures.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 use tool::Secret;
 
@@ -13,14 +14,6 @@ use crate::slice::prefix;
 
 /// Ed25519 in `signed-note`.
 const ALGORITHM: u8 = 1;
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string does not fail.
-        write!(text, "{byte:02x}").unwrap_or_default();
-        text
-    })
-}
 
 /// A key that does not read as one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,15 +44,8 @@ impl CheckpointSigningKey {
     /// The text is not a key.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         let bad = KeyError("invalid record key: expected 64 hexadecimal digits on one line");
-        let hex = text.trim();
-        let mut seed = [0; 32];
-        if hex.len() != 64 || !hex.is_ascii() {
-            return Err(bad);
-        }
-        for (index, byte) in seed.iter_mut().enumerate() {
-            let pair = hex.get(index * 2..index * 2 + 2).ok_or_else(|| bad.clone())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad.clone())?;
-        }
+        let seed = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok();
+        let seed = seed.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()).ok_or(bad)?;
         Self::from_seed(seed)
     }
 
@@ -70,13 +56,13 @@ impl CheckpointSigningKey {
 
     /// Returns the text of the key file.
     pub fn to_hex(&self) -> Secret {
-        Secret::new(to_hex(&self.seed))
+        Secret::new(HEXLOWER.encode(&self.seed))
     }
 
     /// Returns the ID of the installation, which is derived from the key.
     pub fn installation_id(&self) -> String {
         let hash = Sha256::digest(self.pair.public_key().as_ref());
-        to_hex(prefix(&hash, 8))
+        HEXLOWER.encode(prefix(&hash, 8))
     }
 
     /// Returns the key that verifies a writer's checkpoints.
@@ -136,7 +122,7 @@ impl fmt::Display for VerifierKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut key = vec![ALGORITHM];
         key.extend(&self.public_key);
-        let id = to_hex(&self.key_id());
+        let id = HEXLOWER.encode(&self.key_id());
         write!(f, "{}+{id}+{}", self.name, BASE64.encode(key))
     }
 }
@@ -156,7 +142,7 @@ impl FromStr for VerifierKey {
             _ => return Err(KeyError("the key is not an Ed25519 key")),
         };
         let read = Self { name: name.to_owned(), public_key: public };
-        let told = to_hex(&read.key_id());
+        let told = HEXLOWER.encode(&read.key_id());
         if told == id {
             Ok(read)
         } else {

@@ -1,12 +1,12 @@
 //! The stored records of the registry, and their keys.
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tool::Version;
 use tool::node_registry::NodeTool;
 
-use crate::certificate_authority::hex_string;
 use crate::node_source::pinned_definition;
 
 /// Key prefix of tools: `cluster_tool/NODE/NAME`.
@@ -79,13 +79,15 @@ pub(super) struct CachedTool {
 /// Returns the document id of a tool: derived from node and name, with 24 digits as ids of the
 /// cluster tools' database.
 pub(super) fn document_id(node: &str, name: &str) -> String {
-    hex_string(Sha256::digest(format!("{node}/{name}")).iter().take(12))
+    let mut digits = HEXLOWER.encode(&Sha256::digest(format!("{node}/{name}")));
+    digits.truncate(24);
+    digits
 }
 
 /// Returns the hash of a definition, independent of key order and node.
 pub(super) fn definition_hash(tool: &NodeTool) -> String {
     let sorted = sort_members(pinned_definition(tool).to_value());
-    hex_string(&Sha256::digest(sorted.to_string()))
+    HEXLOWER.encode(&Sha256::digest(sorted.to_string()))
 }
 
 fn sort_members(value: Value) -> Value {

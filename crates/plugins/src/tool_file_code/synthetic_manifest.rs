@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tool::{AccessScope, Json, Problem};
@@ -63,12 +64,7 @@ pub(crate) struct SyntheticManifest {
 pub(super) fn tool_id(code: &ToolCode) -> String {
     let identity_text =
         format!("{}\n{:?}\n{}", code.tool_name, code.entry_point, code.input_schema.as_str());
-    let mut hex = String::from("t");
-    for byte in Sha256::digest(identity_text.as_bytes()).iter().take(12) {
-        // Writes to a `String` do not fail.
-        let _infallible = write!(hex, "{byte:02x}");
-    }
-    hex
+    format!("t{:.24}", HEXLOWER.encode(&Sha256::digest(identity_text.as_bytes())))
 }
 
 impl SyntheticManifest {

@@ -1,6 +1,5 @@
 //! Installs ruff from the Python package index: one version, pinned by its SHA-256 digest.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use egress::{EgressClient, UrlTrust};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -97,10 +97,7 @@ impl PinnedPackage {
 
     /// Verifies the digest of the file and extracts the program.
     fn verify_and_extract(&self, wheel: &[u8]) -> Result<Vec<u8>, String> {
-        let mut digest = String::new();
-        for byte in Sha256::digest(wheel) {
-            let _written = write!(digest, "{byte:02x}");
-        }
+        let digest = HEXLOWER.encode(&Sha256::digest(wheel));
         if digest != self.sha256 {
             let Self { file, sha256, .. } = self;
             return Err(format!(

@@ -1,12 +1,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -31,10 +31,9 @@ async fn receive_event(
 }
 
 fn signed(time: &str, body: &str) -> String {
-    let mut hmac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
-    hmac.update(format!("{time}.{body}").as_bytes());
-    let bytes = hmac.finalize().into_bytes();
-    bytes.iter().fold("v1=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = hmac::sign(&key, format!("{time}.{body}").as_bytes());
+    format!("v1={}", HEXLOWER.encode(tag.as_ref()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

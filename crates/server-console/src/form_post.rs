@@ -45,6 +45,12 @@ impl std::fmt::Debug for FormFields {
 }
 
 impl FormFields {
+    /// Makes the fields of these names and values.
+    #[cfg(test)]
+    pub(crate) fn from_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
     /// Returns a field; empty if it is absent.
     pub(crate) fn get(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(key, _)| key == name);

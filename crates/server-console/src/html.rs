@@ -2,12 +2,12 @@
 //! add markup as text.
 //!
 //! All text goes through [`json::escape_invisible_text`], so that a page shows invisible characters
-//! of names, descriptions and arguments in letters.
+//! of names, descriptions and arguments in letters. A `textarea` has its text unchanged, because it comes back with the form.
 
 use std::borrow::Cow;
 
 /// Elements without content and without an end tag.
-const VOID_TAGS: [&str; 5] = ["br", "hr", "input", "link", "meta"];
+const VOID_TAGS: [&str; 6] = ["br", "hr", "img", "input", "link", "meta"];
 
 /// An element with its attributes and children.
 #[derive(Debug, Clone)]
@@ -104,6 +104,8 @@ impl Element {
             match child {
                 Node::Element(element) => element.render(out),
                 Node::Text(text) if self.tag == "title" => push_escaped(out, &show_hidden(text)),
+                // It comes back as it is.
+                Node::Text(text) if self.tag == "textarea" => push_escaped(out, text),
                 Node::Text(text) => push_text(out, &show_hidden(text)),
             }
         }
@@ -180,6 +182,8 @@ mod tests {
             assert_eq!(rendered(&text_element("p", plain)), format!("<p>{plain}</p>"));
         }
         assert_eq!(rendered(&text_element("title", "a\u{202e}")), "<title>a\\u{202e}</title>");
+        let field = rendered(&text_element("textarea", "a\u{202e}</textarea>"));
+        assert_eq!(field, "<textarea>\na\u{202e}&lt;/textarea&gt;</textarea>");
     }
 
     #[test]

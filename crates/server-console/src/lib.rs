@@ -6,14 +6,18 @@
 mod approval_details_view;
 mod approval_events;
 mod approval_pages;
+mod argument_form;
 mod assets;
 mod call_pages;
+mod call_result_view;
+mod call_snippets;
 mod error_page;
 mod form_post;
 mod html;
 mod indented_json;
 mod overview_page;
 mod page_layout;
+mod picture_store;
 mod record_view;
 mod response_headers;
 mod schema_table;
@@ -25,6 +29,7 @@ mod source_page;
 mod tool_filters;
 mod tool_list_page;
 mod tool_page;
+mod try_page;
 
 use std::sync::Arc;
 
@@ -35,13 +40,15 @@ use axum::routing::{get, post};
 use server_core::ServerState;
 
 use error_page::PageError;
+use picture_store::PictureStore;
 use session_store::SessionStore;
 
-/// The state of the console: the server's, and the sessions of its users.
+/// The state of the console: the server's, the sessions of its users, and pictures that they look at.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsoleState {
     server: ServerState,
     sessions: Arc<SessionStore>,
+    pictures: Arc<PictureStore>,
 }
 
 /// Path of the page that opens after signing in.
@@ -50,7 +57,8 @@ const FIRST_PAGE: &str = "/ui";
 /// Builds the router of all pages below `/ui`. Its sessions end with it. The caller adds the check
 /// of Host and Origin, as for every router.
 pub fn console_router(server: &ServerState) -> Router {
-    let state = ConsoleState { server: server.clone(), sessions: Arc::default() };
+    let state =
+        ConsoleState { server: server.clone(), sessions: Arc::default(), pictures: Arc::default() };
     Router::new()
         .route("/ui", get(overview_page::show_overview))
         .route("/ui/", get(|| async { Redirect::to(FIRST_PAGE) }))
@@ -66,6 +74,8 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/sources", get(source_page::show_sources))
         .route("/ui/tools", get(tool_list_page::list_tools))
         .route("/ui/tools/{name}", get(tool_page::show_tool))
+        .route("/ui/tools/{name}/try", post(try_page::post_try))
+        .route("/ui/pictures/{token}", get(picture_store::serve_picture))
         .route("/ui/assets/{name}", get(assets::serve_asset))
         .route("/ui/{*path}", get(|| async { PageError::no_page() }))
         .layer(map_response(response_headers::add_headers))

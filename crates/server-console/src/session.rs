@@ -1,12 +1,15 @@
 //! The session of a request: who signed in, with the rights that its key has now.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use gateway::CatalogView;
 use identity::Principal;
 use server_core::authentication::resume_principal;
 use server_core::request_restrictions::restrict_from_request;
-use tool::{ErrorCode, Secret};
+use tool::{CallerType, ErrorCode, Secret};
 
 use crate::ConsoleState;
 use crate::error_page::PageError;
@@ -55,6 +58,11 @@ impl ConsoleSession {
         let current = resume_principal(&state.server, &caller, clock.wall_now()).ok()?;
         let restrictions = self.principal.rights_class().restrictions();
         Some(current.with_restrictions(restrictions))
+    }
+
+    /// Returns the tools that the principal may call itself.
+    pub(crate) fn tool_view(&self, state: &ConsoleState) -> Arc<CatalogView> {
+        state.server.components.gateway.view_for(&self.principal, CallerType::Direct)
     }
 
     /// Returns the token for the forms of this session.

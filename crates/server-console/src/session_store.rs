@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use tool::{Caller, ErrorCode, MonotonicTime, Secret};
 
@@ -26,19 +27,35 @@ type TokenDigest = [u8; 32];
 
 /// All sessions, by the digest of their token.
 #[derive(Debug, Default)]
-pub(crate) struct SessionStore(Mutex<HashMap<TokenDigest, StoredSession>>);
+pub(crate) struct SessionStore(Mutex<SessionTable>);
+
+#[derive(Debug, Default)]
+struct SessionTable {
+    by_digest: HashMap<TokenDigest, StoredSession>,
+    /// Number of uses so far: orders uses that happen at the same time of the clock.
+    use_count: u64,
+}
 
 #[derive(Debug)]
 struct StoredSession {
     caller: Caller,
     started: MonotonicTime,
     used: MonotonicTime,
+    /// Number of its last use.
+    last_use: u64,
 }
 
 impl StoredSession {
     fn is_over(&self, now: MonotonicTime) -> bool {
         now.saturating_duration_since(self.used) >= IDLE_TIMEOUT
             || now.saturating_duration_since(self.started) >= MAX_AGE
+    }
+}
+
+impl SessionTable {
+    fn next_use(&mut self) -> u64 {
+        self.use_count += 1;
+        self.use_count
     }
 }
 
@@ -53,47 +70,52 @@ impl SessionStore {
         now: MonotonicTime,
     ) -> Result<Secret, ApiError> {
         let token = random_token()?;
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_use = table.next_use();
+        let sessions = &mut table.by_digest;
         sessions.retain(|_, session| !session.is_over(now));
         let of_key = |session: &StoredSession| session.caller.key_id == caller.key_id;
         if sessions.values().filter(|session| of_key(session)).count() >= MAX_PER_KEY {
             let oldest = sessions.iter().filter(|(_, session)| of_key(session));
-            let oldest = oldest.min_by_key(|(_, session)| session.used).map(|(digest, _)| *digest);
+            let oldest =
+                oldest.min_by_key(|(_, session)| session.last_use).map(|(digest, _)| *digest);
             oldest.and_then(|digest| sessions.remove(&digest));
         }
         if sessions.len() >= MAX_SESSIONS {
             let message = format!("the console has {MAX_SESSIONS} sessions, the maximum");
             return Err(ApiError::new(ErrorCode::Busy, message).with_help("try again later"));
         }
-        let session = StoredSession { caller, started: now, used: now };
+        let session = StoredSession { caller, started: now, used: now, last_use };
         sessions.insert(token_digest(token.expose()), session);
         Ok(token)
     }
 
     /// Returns the caller of a session that is not over, and prolongs it.
     pub(crate) fn find_caller(&self, token: &str, now: MonotonicTime) -> Option<Caller> {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_use = table.next_use();
+        let sessions = &mut table.by_digest;
         let digest = token_digest(token);
         if sessions.get(&digest)?.is_over(now) {
             sessions.remove(&digest);
             return None;
         }
         let session = sessions.get_mut(&digest)?;
-        session.used = now;
+        (session.used, session.last_use) = (now, last_use);
         Some(session.caller.clone())
     }
 
     /// Returns the caller of a session that is not over, without prolonging it.
     pub(crate) fn peek_caller(&self, token: &str, now: MonotonicTime) -> Option<Caller> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = sessions.get(&token_digest(token))?;
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = table.by_digest.get(&token_digest(token))?;
         (!session.is_over(now)).then(|| session.caller.clone())
     }
 
     /// Ends the session of this token.
     pub(crate) fn end_session(&self, token: &str) {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.remove(&token_digest(token));
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.by_digest.remove(&token_digest(token));
     }
 }
 
@@ -102,22 +124,17 @@ impl SessionStore {
 /// # Errors
 /// [`ErrorCode::Internal`] if the system has no random bytes.
 pub(crate) fn random_token() -> Result<Secret, ApiError> {
-    Ok(Secret::new(hex(&random_bytes()?)))
+    Ok(Secret::new(HEXLOWER.encode(&random_bytes::<32>()?)))
 }
 
 /// Returns the token that the forms of a session carry. It is derived from the session's, which it
 /// does not disclose.
 pub(crate) fn form_token(session_token: &str) -> String {
-    hex(&token_digest(&format!("form {session_token}")))
+    HEXLOWER.encode(&token_digest(&format!("form {session_token}")))
 }
 
 fn token_digest(token: &str) -> TokenDigest {
     Sha256::digest(token.as_bytes()).into()
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]
@@ -169,6 +186,19 @@ mod tests {
         }
         assert!(store.find_caller(first.expose(), at(20)).is_none());
         assert!(store.find_caller(other.expose(), at(20)).is_some());
+    }
+
+    #[test]
+    fn a_session_in_use_outlives_new_ones_of_the_same_moment() {
+        let store = SessionStore::default();
+        let used = store.start_session(caller("a"), at(0)).unwrap();
+        let unused = store.start_session(caller("a"), at(0)).unwrap();
+        for _ in 0..MAX_PER_KEY - 1 {
+            assert!(store.find_caller(used.expose(), at(0)).is_some());
+            store.start_session(caller("a"), at(0)).unwrap();
+        }
+        assert!(store.find_caller(used.expose(), at(0)).is_some());
+        assert!(store.find_caller(unused.expose(), at(0)).is_none(), "the least recently used");
     }
 
     #[test]

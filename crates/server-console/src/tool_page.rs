@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use axum::extract::{Path, State};
 use axum::response::Html;
 use catalog::CatalogEntry;
+use gateway::CatalogView;
 use server_core::error::ApiError;
 use tool::display_text::truncate_and_escape_debug;
-use tool::{CallerType, ErrorCode, Json};
+use tool::{ErrorCode, Json};
 
 use crate::ConsoleState;
 use crate::error_page::PageError;
@@ -16,6 +17,7 @@ use crate::indented_json::indent_json;
 use crate::page_layout::{PageLayout, PageUser, Section};
 use crate::schema_table::schema_table;
 use crate::session::ConsoleSession;
+use crate::try_page::try_section;
 
 /// Maximum size of a schema that the page shows as JSON too, in bytes.
 const MAX_SCHEMA_TEXT: usize = 32_000;
@@ -26,13 +28,8 @@ pub(crate) async fn show_tool(
     session: ConsoleSession,
     Path(name): Path<String>,
 ) -> Result<Html<String>, PageError> {
-    let gateway = &state.server.components.gateway;
-    let view = gateway.view_for(&session.principal, CallerType::Direct);
-    let native = state.server.tool_lists.resolve_tool_name(&view, &name);
-    let Some((entry, _)) = view.find_tool(&native) else {
-        let message = format!("unknown tool `{}`", truncate_and_escape_debug(&name, 100));
-        return Err(ApiError::new(ErrorCode::UnknownTool, message).into());
-    };
+    let view = session.tool_view(&state);
+    let entry = find_tool(&state, &view, &name)?;
     let twin = format!("GET /v1/tools/{}", encode_segment(entry.name.as_str()));
     let layout = PageLayout {
         title: entry.name.as_str(),
@@ -40,7 +37,25 @@ pub(crate) async fn show_tool(
         user: PageUser::SignedIn(&session),
         twin: Some(&twin),
     };
-    Ok(layout.render(tool_content(entry)))
+    let content = tool_content(entry);
+    Ok(layout.render(content.child(try_section(&session, entry)).children(trait_section(entry))))
+}
+
+/// Finds a tool of the view by its name or alias.
+///
+/// # Errors
+/// [`ErrorCode::UnknownTool`].
+pub(crate) fn find_tool<'v>(
+    state: &ConsoleState,
+    view: &'v CatalogView,
+    name: &str,
+) -> Result<&'v CatalogEntry, ApiError> {
+    let native = state.server.tool_lists.resolve_tool_name(view, name);
+    let found = view.find_tool(&native).map(|(entry, _)| entry.as_ref());
+    found.ok_or_else(|| {
+        let message = format!("unknown tool `{}`", truncate_and_escape_debug(name, 100));
+        ApiError::new(ErrorCode::UnknownTool, message)
+    })
 }
 
 /// Returns the path of a tool's page.
@@ -81,7 +96,11 @@ fn tool_content(entry: &CatalogEntry) -> Element {
         content = content.child(text_element("h2", "Structured result"));
         content = content.children(schema_section(schema, "Schema of the result as JSON"));
     }
-    content.child(text_element("h2", "Who may call it, and what it does")).child(trait_list(entry))
+    content
+}
+
+fn trait_section(entry: &CatalogEntry) -> [Element; 2] {
+    [text_element("h2", "Who may call it, and what it does"), trait_list(entry)]
 }
 
 fn schema_section(schema: &Json, label: &str) -> Vec<Element> {

@@ -11,6 +11,7 @@ pub mod body_budget;
 pub mod call_counters;
 pub mod call_history;
 pub mod call_result;
+pub mod decision_explanation;
 pub mod error;
 pub mod gzip_response;
 pub mod hidden_characters;

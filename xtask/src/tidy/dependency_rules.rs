@@ -92,7 +92,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "server-rest",
-        &["tool", "identity", "catalog", "policy", "formats", "gateway", "intake", "server-core"],
+        &["tool", "identity", "catalog", "formats", "gateway", "intake", "server-core"],
     ),
     ("server-mcp", &["tool", "identity", "catalog", "formats", "mcp", "gateway", "server-core"]),
     ("server-compat", &["tool", "json", "identity", "catalog", "gateway", "server-core"]),

@@ -3,3 +3,4 @@
 mod forms;
 mod pages;
 mod sessions;
+mod try_tool;

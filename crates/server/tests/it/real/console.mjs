@@ -104,6 +104,33 @@ async function decideByKeyboard(browser) {
   await page.context().close();
 }
 
+// A tool is tried from its page: explained, run, and its picture is drawn.
+async function tryTool(browser) {
+  const page = await openPage(browser, { colorScheme: "light" });
+  await signIn(page, "/ui/tools/plot");
+  await page.locator("[name='/title']").fill("a \"title\"");
+  await page.locator("form.arguments button", { hasText: "Explain" }).first().click();
+  found.steps.explained = await page.locator("main").innerText().then((text) => text.includes("would run"));
+  found.steps.kept = await page.locator("[name='/title']").inputValue();
+  await page.locator("form.arguments button", { hasText: "Run" }).first().click();
+  const picture = page.locator("img.picture");
+  await picture.waitFor();
+  found.steps.picture = await picture.evaluate((image) => image.decode().then(() => image.naturalWidth));
+  await page.context().close();
+}
+
+// A call that comes while the list is open appears without anybody asking for it.
+async function watchApprovals(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/approvals");
+  const count = () => page.locator("article.call").count();
+  const before = await count();
+  console.log("watching");
+  await page.waitForFunction((known) => document.querySelectorAll("article.call").length > known, before);
+  found.steps.appeared = (await count()) - before;
+  await page.context().close();
+}
+
 // The same without a script, by mouse.
 async function decideWithoutScript(browser) {
   const page = await openPage(browser, { javaScriptEnabled: false });
@@ -164,6 +191,8 @@ try {
   await postFromElsewhere(browser);
   await decideByKeyboard(browser);
   await decideWithoutScript(browser);
+  await tryTool(browser);
+  await watchApprovals(browser);
 } finally {
   await browser.close();
 }

@@ -1,12 +1,16 @@
 //! The web console in Chromium: the flow of approvals by keyboard alone and without a script,
 //! accessibility, width, and requests to nobody else.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use testkit::executor::MockExecutor;
 use testkit::installed_programs::installed_file;
+use tokio::sync::oneshot::{self, Sender};
+use tool::call_outcome::OutcomeBody;
+use tool::{ExecutionState, Outcome};
 
 use crate::approvals::ApprovalServer;
 use crate::support::tools;
@@ -15,8 +19,12 @@ use crate::support::tools;
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}\u{200b}\
     <a href=javascript:alert(3)>x</a> <iframe src=//evil.example></iframe>";
 
-/// Runs the script with a key, and returns what it found.
-fn run_script(address: &str, key: &str, pictures: &Path) -> Value {
+/// A drawing with a script, which must not run: `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"
+/// onload="alert(4)"><rect width="40" height="30" fill="green"/></svg>`.
+const PICTURE: &str = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSI0MCIgaGVpZ2h0PSIzMCIgb25sb2FkPSJhbGVydCg0KSI+PHJlY3Qgd2lkdGg9IjQwIiBoZWlnaHQ9IjMwIiBmaWxsPSJncmVlbiIvPjwvc3ZnPg==";
+
+/// Runs the script with a key, and returns what it found. Tells when it watches the list of approvals.
+fn run_script(address: &str, key: &str, pictures: &Path, watching: Sender<()>) -> Value {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let chromium = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
     let chromium = chromium.into_iter().find(|path| path.is_file());
@@ -26,12 +34,16 @@ fn run_script(address: &str, key: &str, pictures: &Path) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real/console.mjs");
     node.arg(script).arg(installed_file("npm-browser/node_modules")).arg(chromium);
     node.args([address]).arg(pictures).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut node = node.stderr(Stdio::piped()).spawn().unwrap();
+    let mut node = node.spawn().unwrap();
     node.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
-    let ended = node.wait_with_output().unwrap();
-    let (output, errors) =
-        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{output}\n{errors}");
+    let (mut watching, mut output) = (Some(watching), String::new());
+    for line in BufReader::new(node.stdout.take().unwrap()).lines() {
+        match line.unwrap().as_str() {
+            "watching" => watching.take().unwrap().send(()).unwrap(),
+            line => output.push_str(line),
+        }
+    }
+    assert!(node.wait().unwrap().success(), "{output}");
     serde_json::from_str(&output).unwrap()
 }
 
@@ -54,7 +66,19 @@ async fn prepared_server() -> ApprovalServer {
         tool.traits.safety = tool::SafetyLevel::Dangerous;
         tool.traits.effects = tool::SideEffects::Declared(vec![tool::SideEffect::ModifiesFiles]);
     });
+    let plot = tools::tool_with("plot", |tool| {
+        tool.input_schema = tool::Json::encode(&json!({"type": "object",
+            "properties": {"title": {"type": "string", "description": "Above the plot."}}}));
+    });
     let mut offers = tools::many_offers(60);
+    offers.push(tools::tool_offer(
+        plot,
+        std::sync::Arc::new(MockExecutor::new(|_| {
+            let body = OutcomeBody::Mcp(tool::Json::encode(&json!({"content": [
+            {"type": "image", "mimeType": "image/svg+xml", "data": PICTURE}]})));
+            Ok(ExecutionState::Completed(Outcome { body, is_error: false }))
+        })),
+    ));
     offers.extend(
         [hostile, rm].map(|it| tools::tool_offer(it, std::sync::Arc::clone(&bench.ran) as _)),
     );
@@ -76,7 +100,12 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
     let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
     std::fs::create_dir_all(&pictures).unwrap();
     let folder = pictures.clone();
-    let found = tokio::task::spawn_blocking(move || run_script(&address, &key, &folder));
+    let (watching, is_watching) = oneshot::channel();
+    let found = tokio::task::spawn_blocking(move || run_script(&address, &key, &folder, watching));
+    // After a failure the result says why.
+    if is_watching.await.is_ok() {
+        bench.pending_call(json!({"path": "while somebody looks"})).await;
+    }
     let found = found.await.unwrap();
     println!("{found:#}\npictures in {}", pictures.display());
     for nothing in ["dialogs", "errors", "foreign", "violations", "wide"] {
@@ -86,7 +115,8 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
         found["steps"],
         json!({"crossOrigin": 403, "sameOrigin": 303, "focused": "Approve", "approved": true,
             "denied": "denied", "reason": true, "tool": "rm", "keys": "",
-            "withoutScript": true, "signedOut": "/ui/sign-in"})
+            "withoutScript": true, "signedOut": "/ui/sign-in", "explained": true, "kept": "a \"title\"",
+            "picture": 40, "appeared": 1})
     );
     for (page, bytes) in found["bytes"].as_object().unwrap() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");

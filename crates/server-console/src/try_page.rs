@@ -1,0 +1,202 @@
+//! Trying a tool: the decision on a call before it runs, and its result.
+
+use axum::extract::{Path, State};
+use axum::http::header::ORIGIN;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use catalog::CatalogEntry;
+use gateway::CallRequest;
+use identity::RequestRestrictions;
+use server_core::decision_explanation::{self, ExplainReply, HypotheticalCall};
+use tool::{Interface, Json, JsonLimits};
+
+use crate::ConsoleState;
+use crate::argument_form::{ArgumentForm, FieldError};
+use crate::call_result_view::call_result;
+use crate::call_snippets::CallSnippets;
+use crate::error_page::PageError;
+use crate::form_post::{FormFields, SignedForm};
+use crate::html::{Element, element, link, text_element};
+use crate::page_layout::{PageLayout, PageUser, Section, post_form, submit_button};
+use crate::session::ConsoleSession;
+use crate::tool_page::{find_tool, tool_path};
+
+/// Field that says whether the arguments are in fields of their own or JSON.
+const SOURCE_FIELD: &str = "argument_source";
+/// Field with the arguments as JSON.
+const JSON_FIELD: &str = "arguments";
+
+/// The forms as they came back.
+#[derive(Debug, Clone, Copy, Default)]
+struct PostedForms<'a> {
+    fields: Option<&'a FormFields>,
+    json: Option<&'a str>,
+    errors: &'a [FieldError],
+}
+
+/// Renders the forms that explain and run a call: with fields for its properties, and as JSON.
+pub(crate) fn try_section(session: &ConsoleSession, entry: &CatalogEntry) -> Element {
+    render_forms(session, entry, PostedForms::default())
+}
+
+/// Explains or runs the call of a form.
+pub(crate) async fn post_try(
+    State(state): State<ConsoleState>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    form: SignedForm,
+) -> Result<Response, PageError> {
+    let SignedForm { session, fields } = form;
+    let view = session.tool_view(&state);
+    let entry = find_tool(&state, &view, &name)?;
+    let is_json = fields.get(SOURCE_FIELD) == "json";
+    let read = if is_json { read_json(&fields) } else { read_fields(entry, &fields) };
+    let mut content = element("div");
+    let mut status = StatusCode::OK;
+    let mut errors = Vec::new();
+    match read {
+        Err(wrong) => {
+            status = StatusCode::BAD_REQUEST;
+            content = content.child(error_list(&wrong));
+            errors = wrong;
+        }
+        Ok(arguments) if fields.get("action") == "run" => {
+            let request =
+                CallRequest::new(entry.name.as_str(), arguments.clone(), Interface::Console);
+            let answer =
+                state.server.components.gateway.call_tool(&session.principal, request).await;
+            state.server.metrics.observe_call(Interface::Console, &answer);
+            content = content.child(call_result(&state, &session, answer)?);
+            content = content.child(snippets(&headers, entry, &arguments));
+        }
+        Ok(arguments) => {
+            content = content.child(explain(&state, &session, entry, &arguments)?);
+            content = content.child(snippets(&headers, entry, &arguments));
+        }
+    }
+    let posted = PostedForms {
+        fields: (!is_json).then_some(&fields),
+        json: is_json.then(|| fields.get(JSON_FIELD)),
+        errors: &errors,
+    };
+    let title = format!("Try {}", entry.name);
+    let layout = PageLayout {
+        title: &title,
+        section: Some(Section::Tools),
+        user: PageUser::SignedIn(&session),
+        twin: Some("POST /v1/explain and POST /v1/calls"),
+    };
+    let tool = link(tool_path(entry.name.as_str()), "Description of the tool");
+    content = content.child(render_forms(&session, entry, posted)).child(element("p").child(tool));
+    Ok((status, layout.render(content)).into_response())
+}
+
+fn read_json(fields: &FormFields) -> Result<String, Vec<FieldError>> {
+    let text = fields.get(JSON_FIELD).trim();
+    let text = if text.is_empty() { "{}" } else { text };
+    let parsed = Json::parse(text.to_owned(), JsonLimits::ARGUMENTS);
+    let checked = parsed.map_err(|error| error.to_string()).and_then(|json| {
+        if json.as_str().starts_with('{') { Ok(json) } else { Err("expected an object".to_owned()) }
+    });
+    checked
+        .map(|json| json.as_str().to_owned())
+        .map_err(|why| vec![FieldError::new(JSON_FIELD, &why)])
+}
+
+fn read_fields(entry: &CatalogEntry, fields: &FormFields) -> Result<String, Vec<FieldError>> {
+    ArgumentForm::from_schema(&entry.tool.input_schema.to_value()).read_arguments(fields)
+}
+
+fn error_list(errors: &[FieldError]) -> Element {
+    let items = errors.iter().map(|error| text_element("li", &error.message));
+    let notice = element("div").class("notice error").attr("role", "alert");
+    let head = text_element("p", "Nothing has run. These arguments are not valid:");
+    notice.child(head).child(element("ul").children(items))
+}
+
+fn snippets(headers: &HeaderMap, entry: &CatalogEntry, arguments: &str) -> Element {
+    // Checked by the form: it is the origin of this server.
+    let address = headers.get(ORIGIN).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    CallSnippets { address, tool: entry.name.as_str(), arguments }.render()
+}
+
+fn explain(
+    state: &ConsoleState,
+    session: &ConsoleSession,
+    entry: &CatalogEntry,
+    arguments: &str,
+) -> Result<Element, PageError> {
+    let arguments = Json::parse(arguments.to_owned(), JsonLimits::ARGUMENTS)
+        .map_err(|error| PageError::invalid_query(format!("the arguments: {error}")))?;
+    let call = HypotheticalCall {
+        tool: entry.name.to_string(),
+        arguments: Some(arguments),
+        key: None,
+        is_chained: false,
+        restrictions: RequestRestrictions::default(),
+    };
+    let reply = decision_explanation::explain_call(&state.server, &session.principal, call)?;
+    Ok(decision_view(&reply))
+}
+
+fn decision_view(reply: &ExplainReply) -> Element {
+    let message = match reply.decision {
+        "allow" => "This call would run.",
+        "hold" => "This call would wait for an approval.",
+        "deny" => "This call would be denied.",
+        _ => "This tool does not exist for you.",
+    };
+    let fact = |name: &str, value: &str| [text_element("dt", name), text_element("dd", value)];
+    let position = reply.position.as_ref();
+    let position = position.map(|at| format!("line {}, column {}", at.line, at.column));
+    let optional = [
+        ("Layer", reply.layer.clone()),
+        ("Rule", reply.rule.clone()),
+        ("Place in the configuration", position),
+        ("Error in the policy", reply.evaluation_error.clone()),
+        ("Data that your calls received", Some(reply.taint.join(", ")).filter(|it| !it.is_empty())),
+    ];
+    let optional = optional.into_iter().filter_map(|(name, value)| Some(fact(name, &value?)));
+    let facts = [fact("Reason", &reply.text), fact("Code", reply.reason)];
+    let facts = element("dl").class("facts").children(facts.into_iter().chain(optional).flatten());
+    let head = text_element("h2", "Decision");
+    element("section").child(head).child(text_element("p", message)).child(facts)
+}
+
+fn render_forms(
+    session: &ConsoleSession,
+    entry: &CatalogEntry,
+    posted: PostedForms<'_>,
+) -> Element {
+    let form = ArgumentForm::from_schema(&entry.tool.input_schema.to_value());
+    let section = element("section").child(text_element("h2", "Try it"));
+    let mut fields = new_form(session, entry, "fields");
+    if form.is_empty() {
+        fields = fields.child(text_element("p", "The tool declares no arguments.").class("empty"));
+    }
+    let rest = "Not all arguments have a field; write them as JSON below.";
+    let rest = (!form.is_complete).then(|| text_element("p", rest).class("hint"));
+    let fields = fields.children(form.render(posted.fields, posted.errors)).children(rest);
+    let area = element("textarea").attr("id", "arguments-json").attr("name", JSON_FIELD);
+    let area = area.attr("rows", "6").attr("spellcheck", "false").text(posted.json.unwrap_or("{}"));
+    let label = text_element("label", "Arguments as one JSON object").attr("for", "arguments-json");
+    let json = new_form(session, entry, "json").child(label).child(area).child(buttons());
+    let details = element("details").flag("open", posted.json.is_some());
+    let details = details.child(text_element("summary", "Write the arguments as JSON")).child(json);
+    section.child(fields.child(buttons())).child(details)
+}
+
+fn new_form(session: &ConsoleSession, entry: &CatalogEntry, source: &'static str) -> Element {
+    let path = format!("{}/try", tool_path(entry.name.as_str()));
+    let field = element("input").attr("type", "hidden").attr("name", SOURCE_FIELD);
+    post_form(session, path).class("arguments").child(field.attr("value", source))
+}
+
+/// The first button is the one that Enter presses: it runs nothing.
+fn buttons() -> Element {
+    let button = |text: &str, action: &'static str| {
+        submit_button(text).attr("name", "action").attr("value", action)
+    };
+    let explain = button("Explain the decision", "explain");
+    element("p").class("buttons").child(explain).child(button("Run", "run").class("primary"))
+}

@@ -31,6 +31,7 @@ mod status;
 mod stop;
 pub mod store;
 mod tool;
+mod ui;
 mod upgrade;
 mod user;
 mod version;
@@ -85,6 +86,7 @@ enum RootCommand {
     Mcp(mcp::McpArgs),
     Stop(stop::StopArgs),
     Status(status::StatusArgs),
+    Ui(ui::UiArgs),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
     #[command(subcommand)]
@@ -187,6 +189,7 @@ fn run_command(
             RootCommand::Mcp(command) => command.run(&context, ui).await,
             RootCommand::Stop(command) => command.run(&context, ui).await,
             RootCommand::Status(command) => command.run(&context, ui).await,
+            RootCommand::Ui(command) => command.run(&context, ui).await,
             RootCommand::Tool(command) => command.run(&context, ui).await,
             RootCommand::Source(command) => command.run(&context, ui).await,
             RootCommand::Pin(command) => command.run(&context, ui).await,

@@ -60,6 +60,16 @@
   const live = document.querySelector("[data-live]");
   if (live && window.EventSource) watch(live);
 
+  // A one-time link: its token goes into the field and out of the address. Signing in stays a decision of the user, or
+  // any page could sign this browser in with a link of its own.
+  const keyField = document.getElementById("key");
+  const token = location.hash.match(/^#link=(link-[0-9a-f]+)$/);
+  if (keyField && token) {
+    keyField.value = token[1];
+    history.replaceState(null, "", location.pathname + location.search);
+    document.getElementById("sign-in").focus();
+  }
+
   const isTyping = (target) =>
     target.matches("input:not([type=submit]), select, textarea") || target.isContentEditable;
 

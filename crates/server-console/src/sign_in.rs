@@ -1,14 +1,15 @@
-//! Signing in with a key, and signing out.
+//! Signing in with a key or a one-time link, and signing out.
 
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde::Deserialize;
-use server_core::authentication::authenticate_form_key;
+use server_core::authentication::{authenticate_form_key, resume_principal};
 use server_core::error::ApiError;
 use server_core::http_status::http_status;
 use server_core::query_string::parse_query;
+use server_core::sign_in_links::{check_console_credential, is_link_token};
 use tool::{ErrorCode, Secret};
 
 use crate::error_page::PageError;
@@ -84,11 +85,16 @@ pub(crate) async fn end_session(
 
 async fn sign_in(state: &ConsoleState, key: &str) -> Result<Secret, ApiError> {
     let clock = &state.server.components.clock;
-    let principal = authenticate_form_key(&state.server, key, clock.wall_now()).await?;
-    if principal.is_from_token() {
-        let message = "a token cannot sign in to the console";
-        return Err(ApiError::new(ErrorCode::Forbidden, message).with_help("use an API key"));
-    }
+    let principal = if is_link_token(key) {
+        let caller = state.server.sign_in_links.take_caller(key, clock.monotonic_now());
+        let caller = caller.ok_or_else(|| {
+            ApiError::new(ErrorCode::Unauthenticated, "the link was used or has expired")
+        })?;
+        resume_principal(&state.server, &caller, clock.wall_now())?
+    } else {
+        authenticate_form_key(&state.server, key, clock.wall_now()).await?
+    };
+    check_console_credential(&principal)?;
     state.sessions.start_session(principal.caller().clone(), clock.monotonic_now())
 }
 
@@ -124,7 +130,7 @@ fn sign_in_page(
 fn error_notice(error: &ApiError) -> Element {
     let notice = element("div").class("notice error").attr("role", "alert");
     if error.code() == ErrorCode::Unauthenticated {
-        let message = "This key is not valid: it is unknown, expired or revoked.";
+        let message = "This key or link is not valid: it is unknown, used, expired or revoked.";
         return notice.child(text_element("p", message));
     }
     let help = error.help().map(|help| text_element("p", help));
@@ -150,6 +156,9 @@ fn sign_in_form(token: &str, next: &str) -> Element {
         .child(text_element("code", "owner.key"))
         .text(" in the data directory, or a key from ")
         .child(text_element("code", "toolkeep key create"))
+        .text(", or the link that ")
+        .child(text_element("code", "toolkeep ui"))
+        .text(" prints")
         .text(". The session ends with the key, after 30 minutes without use, or after 12 hours.");
     element("form")
         .attr("method", "post")
@@ -159,7 +168,7 @@ fn sign_in_form(token: &str, next: &str) -> Element {
         .child(text_element("label", "API key").attr("for", "key"))
         .child(key)
         .child(help)
-        .child(submit_button("Sign in").class("primary"))
+        .child(submit_button("Sign in").class("primary").attr("id", "sign-in"))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub mod request_restrictions;
 pub mod route;
 pub mod sealing_key;
 pub mod server_state;
+pub mod sign_in_links;
 pub mod source_list;
 pub mod steady_clock;
 pub mod stream_limits;

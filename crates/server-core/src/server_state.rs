@@ -16,6 +16,7 @@ use crate::body_budget::BodyBudget;
 use crate::call_counters::CallCounters;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
+use crate::sign_in_links::SignInLinks;
 use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
@@ -102,6 +103,8 @@ pub struct StateInner {
     pub metrics: Metrics,
     /// The memory budget for large bodies.
     pub body_budget: BodyBudget,
+    /// The unused links that sign in to the console.
+    pub sign_in_links: SignInLinks,
     /// The limits for open streams.
     pub streams: StreamLimits,
     /// Cancelled when streams end that would last as long as their clients.
@@ -124,6 +127,7 @@ impl ServerState {
             tool_search: SearchIndexCache::default(),
             metrics,
             body_budget: room,
+            sign_in_links: SignInLinks::default(),
             streams,
             streams_closed: CancellationToken::new(),
             approval_page: page,

@@ -23,6 +23,7 @@ mod provider_list;
 mod record_api;
 mod role_api;
 mod search_api;
+mod sign_in_api;
 mod source_api;
 mod tool_api;
 mod user_api;
@@ -56,6 +57,7 @@ pub fn authenticated_routes() -> Vec<ApiRoute> {
         pin_api::routes(),
         plugin_api::routes(),
         key_api::routes(),
+        sign_in_api::routes(),
         user_api::routes(),
         persona_api::routes(),
         role_api::routes(),

@@ -79,6 +79,7 @@ const FOLLOWING: &[(&str, &str)] = &[
     ("approval watch", "GET /v1/approvals"),
     ("record tail", "GET /v1/records"),
     ("status", "GET /readyz"),
+    ("ui", "POST /v1/sign-in-links"),
 ];
 
 /// Commands that are nobody's in particular.

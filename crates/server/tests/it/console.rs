@@ -3,4 +3,5 @@
 mod forms;
 mod pages;
 mod sessions;
+mod sign_in_links;
 mod try_tool;

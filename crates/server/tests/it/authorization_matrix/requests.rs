@@ -198,6 +198,7 @@ pub(super) const REQUESTS: &[Request] = &[
             (may, _) => when(may && rules.is_at_least(PermissionLevel::User)),
         }
     }),
+    request("POST /v1/sign-in-links", "/v1/sign-in-links", "{}", all),
     request("POST /v1/keys/delegate", "/v1/keys/delegate", r#"{"level":"admin"}"#, |rules| {
         when(rules.is_at_least(PermissionLevel::Admin))
     }),

@@ -104,6 +104,26 @@ async function decideByKeyboard(browser) {
   await page.context().close();
 }
 
+// A one-time link signs in after one click, and is not in the address afterwards.
+async function signInByLink(browser) {
+  const page = await openPage(browser, {});
+  const made = await page.request.post(`${address}/v1/sign-in-links`, { headers: { authorization: `Bearer ${key}` } });
+  const { path } = await made.json();
+  await page.goto(`${address}${path}`);
+  found.steps.linkHidden = !page.url().includes("link-");
+  await tap(page, "Enter");
+  await page.waitForURL((url) => url.pathname === "/ui");
+  await page.context().clearCookies();
+  const errors = found.errors.length;
+  await page.goto(`${address}/healthz`);
+  await page.goto(`${address}${path}`);
+  await tap(page, "Enter");
+  found.steps.usedLink = await page.locator("[role=alert]").innerText();
+  // Chromium reports the status 401 as an error of the page.
+  found.errors.length = errors;
+  await page.context().close();
+}
+
 // A tool is tried from its page: explained, run, and its picture is drawn.
 async function tryTool(browser) {
   const page = await openPage(browser, { colorScheme: "light" });
@@ -191,6 +211,7 @@ try {
   await postFromElsewhere(browser);
   await decideByKeyboard(browser);
   await decideWithoutScript(browser);
+  await signInByLink(browser);
   await tryTool(browser);
   await watchApprovals(browser);
 } finally {

@@ -116,6 +116,8 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
         json!({"crossOrigin": 403, "sameOrigin": 303, "focused": "Approve", "approved": true,
             "denied": "denied", "reason": true, "tool": "rm", "keys": "",
             "withoutScript": true, "signedOut": "/ui/sign-in", "explained": true, "kept": "a \"title\"",
+            "linkHidden": true,
+            "usedLink": "This key or link is not valid: it is unknown, used, expired or revoked.",
             "picture": 40, "appeared": 1})
     );
     for (page, bytes) in found["bytes"].as_object().unwrap() {

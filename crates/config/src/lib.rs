@@ -44,7 +44,7 @@ pub use sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
     IssuerConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig, OAuthClientAuth,
     OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig, SourceKind,
-    WebhookConfig,
+    ToolListingConfig, WebhookConfig,
 };
 pub use unit_parser::parse_call_timeout;
 

@@ -7,10 +7,12 @@ mod approval_limits;
 mod call_limits;
 mod package_limits;
 mod plugin_grant;
+mod tool_listing;
 mod tool_selection;
 
 pub use approval_limits::{ApprovalSettings, MAX_DECISION_TIMEOUT};
 pub use call_limits::ConcurrencyLimits;
 pub use package_limits::PackageLimits;
 pub use plugin_grant::AccessGrant;
+pub use tool_listing::{ListingMode, ListingOptions};
 pub use tool_selection::ToolSelection;

@@ -23,8 +23,8 @@ mod vector_score;
 pub use analyzed_tool::{AnalyzedTool, SearchField, ToolText};
 pub use ranking_weights::{FieldWeight, RankingWeights, USUAL_TERMS};
 pub use result_packing::{
-    DefinitionForm, PackedTool, PackingBudget, compact_definition, count_tokens, full_definition,
-    pack_results,
+    DefinitionForm, PackedTool, PackingBudget, compact_definition, count_tokens,
+    deferred_definition, full_definition, pack_results,
 };
 pub use search_index::SearchIndex;
 pub use search_ranking::{SearchHit, TermMatch};

@@ -101,6 +101,16 @@ pub fn compact_definition(name: &str, tool: &Tool) -> Json {
     }))
 }
 
+/// Returns the definition of a tool whose schema is deferred: one line, and a schema that every
+/// object fits.
+pub fn deferred_definition(name: &str, tool: &Tool) -> Json {
+    Json::encode(&json!({
+        "name": name,
+        "description": first_sentence(&tool.description),
+        "inputSchema": {"type": "object"},
+    }))
+}
+
 fn compact_schema(schema: &Value) -> Value {
     let required = schema.get("required").and_then(Value::as_array);
     let names: Vec<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();

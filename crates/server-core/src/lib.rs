@@ -40,6 +40,7 @@ pub use allowed_hosts::Hosts;
 pub use call_counters::CallCounters;
 pub use error::ApiError;
 pub use key_store::KeyStore;
+pub use option_types::{ListingMode, ListingOptions};
 pub use program_runner::ProgramRunner;
 pub use server_state::{DEFAULT_MAX_BODY_BYTES, PendingCallOptions, ServerComponents, ServerState};
 pub use steady_clock::SteadyClock;

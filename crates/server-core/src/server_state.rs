@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use gateway::Gateway;
 use identity::Principal;
 use intake::SourceSupervisor;
+use option_types::ListingOptions;
 use tokio_util::sync::CancellationToken;
 use tool::ledger::RecordReader;
 use tool::{CallerType, Clock, JsonLimits, Secret};
@@ -51,6 +52,8 @@ pub struct ServerComponents {
     pub max_body_bytes: usize,
     /// Options for calls that wait for an approval.
     pub pending_call_options: PendingCallOptions,
+    /// How MCP clients get tools.
+    pub listing_options: ListingOptions,
     /// The program runner, if programs are enabled.
     pub programs: Option<Arc<dyn crate::ProgramRunner>>,
     /// The node registry, if there is one.

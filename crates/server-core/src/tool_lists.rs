@@ -100,7 +100,9 @@ pub enum ListKind {
     /// A page of all tools, in the MCP format.
     ToolPage(NameStyle),
     /// The tools of the search mode, in the MCP format.
-    SearchTools,
+    SearchTools(NameStyle),
+    /// A page of all tools without their schemas, in the MCP format.
+    DeferredPage(NameStyle),
     /// A page of one source: its `tools`, `prompts`, `resources` or `resourceTemplates`.
     SourcePage(&'static str, String),
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use catalog::CatalogEntry;
 use gateway::CatalogView;
 use search::{AnalyzedTool, SearchHit, SearchIndex, ToolText};
+pub use search::{count_tokens, deferred_definition};
 use tool::{Tool, ToolKey, ToolName};
 
 use crate::tool_lists::run_blocking_if_many_tools;

@@ -33,6 +33,8 @@ pub(crate) struct CallCompletion {
     is_method: bool,
     is_single_source: bool,
     needs_cache_hints: bool,
+    /// The schema that the client has not seen: the answer to arguments that do not fit it.
+    pub(crate) deferred_schema: Option<Json>,
     pub(crate) capabilities: ClientCapabilities,
     /// The binding of a request state, if the client can resume the call.
     state_binding: Option<StateBinding>,
@@ -87,6 +89,7 @@ impl CallCompletion {
             is_method: false,
             is_single_source: request.caller.endpoint.source().is_some(),
             needs_cache_hints: false,
+            deferred_schema: None,
             capabilities: request.client_capabilities(),
             state_binding: None,
             approval: None,
@@ -176,7 +179,18 @@ impl CallCompletion {
         (self.encode_response(answer), status)
     }
 
-    fn encode_response(self, answer: CallResponse) -> EncodedResult {
+    /// Adds the schema that the client has not seen to the answer to arguments that do not fit it.
+    fn add_deferred_schema(&self, answer: &mut CallResponse) {
+        if let (Err(failure), Some(schema)) = (&mut answer.result, &self.deferred_schema)
+            && failure.code == ErrorCode::InvalidArguments
+        {
+            failure.message.push_str("; the arguments must fit this schema: ");
+            failure.message.push_str(schema.as_str());
+        }
+    }
+
+    fn encode_response(self, mut answer: CallResponse) -> EncodedResult {
+        self.add_deferred_schema(&mut answer);
         let encoder = ResultEncoder {
             era: self.era,
             id: &self.request_id,

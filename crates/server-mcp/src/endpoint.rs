@@ -10,6 +10,7 @@ use serde::Deserialize;
 use tool::ErrorCode;
 
 use super::request_headers::escape_input;
+use server_core::ListingMode;
 use server_core::error::ApiError;
 use server_core::query_string;
 use server_core::tool_lists::NameStyle;
@@ -21,9 +22,12 @@ const MCP_KIND: &str = "mcp";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// `/mcp`: all the caller's tools.
-    AllTools(NameStyle),
-    /// `/mcp?mode=search`: three tools that search and call all the caller's tools.
-    Search(NameStyle),
+    AllTools {
+        /// The style of their names.
+        names: NameStyle,
+        /// How they are listed, if the address says so.
+        mode: Option<ListingMode>,
+    },
     /// `/mcp/{source}`: one source as it is.
     Source(String),
 }
@@ -41,37 +45,40 @@ impl Endpoint {
     /// # Errors
     /// Returns an error if the query cannot be parsed.
     pub fn from_request(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
-        let all = source.map_or(Self::AllTools(NameStyle::Native), Self::Source);
+        let names = NameStyle::Native;
+        let all = source.map_or(Self::AllTools { names, mode: None }, Self::Source);
         if uri.query().is_none_or(str::is_empty) {
             return Ok(all);
         }
         let bad = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
         let EndpointQuery { names, mode } = query_string::parse_query(uri).map_err(bad)?;
-        let searches = match mode.as_deref() {
-            None | Some("list") => false,
-            Some("search") => true,
-            Some(word) => {
-                let word = word.escape_debug();
-                return Err(bad(format!("unknown mode `{word}`; use list or search")));
-            }
-        };
         let named = Self::with_names(all, names.as_deref()).map_err(bad)?;
-        match named {
-            Self::AllTools(names) if searches => Ok(Self::Search(names)),
-            Self::Source(_) if searches => {
-                Err(bad("the endpoint of a single source lists its tools; use `/mcp?mode=search`"
-                    .to_owned()))
-            }
-            named => Ok(named),
+        mode.map_or(Ok(named.clone()), |word| named.with_mode(&word)).map_err(bad)
+    }
+
+    /// Applies the requested mode.
+    fn with_mode(self, word: &str) -> Result<Self, String> {
+        let Some(mode) = ListingMode::parse(word) else {
+            let word = word.escape_debug();
+            return Err(format!("unknown mode `{word}`; use list, deferred, search or auto"));
+        };
+        match self {
+            Self::AllTools { names, .. } => Ok(Self::AllTools { names, mode: Some(mode) }),
+            source if mode == ListingMode::List => Ok(source),
+            Self::Source(_) => Err(format!(
+                "the endpoint of a single source lists its tools; use `/mcp?mode={word}`"
+            )),
         }
     }
 
     /// Applies the requested style of names.
     fn with_names(all: Self, names: Option<&str>) -> Result<Self, String> {
         match (all, names) {
-            (all, None) | (all @ Self::AllTools(_), Some("native")) => Ok(all),
-            (Self::AllTools(_), Some("safe")) => Ok(Self::AllTools(NameStyle::Safe)),
-            (Self::AllTools(_) | Self::Search(_), Some(word)) => {
+            (all, None) | (all @ Self::AllTools { .. }, Some("native")) => Ok(all),
+            (Self::AllTools { mode, .. }, Some("safe")) => {
+                Ok(Self::AllTools { names: NameStyle::Safe, mode })
+            }
+            (Self::AllTools { .. }, Some(word)) => {
                 Err(format!("unknown names `{}`; use safe or native", word.escape_debug()))
             }
             (Self::Source(_), Some(_)) => {
@@ -82,12 +89,14 @@ impl Endpoint {
         }
     }
 
-    /// The key that sessions are bound to: the source name, or empty.
+    /// The key that sessions are bound to: the source name, a mode, or empty. No source has the
+    /// name of a mode.
     pub(crate) fn binding_key(&self) -> &str {
         match self {
-            Self::AllTools(_) => "",
-            // No source has this name.
-            Self::Search(_) => "?mode=search",
+            Self::AllTools { mode: None | Some(ListingMode::List), .. } => "",
+            Self::AllTools { mode: Some(ListingMode::Search), .. } => "?mode=search",
+            Self::AllTools { mode: Some(ListingMode::Deferred), .. } => "?mode=deferred",
+            Self::AllTools { mode: Some(ListingMode::Auto), .. } => "?mode=auto",
             Self::Source(source) => source,
         }
     }
@@ -100,7 +109,7 @@ impl Endpoint {
     /// The source of a single-source endpoint.
     pub(crate) fn source(&self) -> Option<&str> {
         match self {
-            Self::AllTools(_) | Self::Search(_) => None,
+            Self::AllTools { .. } => None,
             Self::Source(source) => Some(source),
         }
     }

@@ -14,6 +14,7 @@ mod endpoint;
 mod event_sink;
 mod list_changes;
 mod list_methods;
+mod listing_mode;
 mod log_level;
 mod progress_stream;
 mod request_context;

@@ -10,6 +10,7 @@ use mcp::{ProtocolEra, encode};
 use tool::Json;
 
 use super::endpoint::{Endpoint, is_mcp_source};
+use super::listing_mode::ToolListing;
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::{self, BodyParts, McpResponse};
@@ -18,6 +19,7 @@ use server_core::ServerState;
 use server_core::gzip_response;
 use server_core::program_runner::describe_run_program;
 use server_core::tool_lists::{CachedList, ListKey, ListKind, ToolListCache, tools_after};
+use server_core::tool_search::deferred_definition;
 
 /// Time for which a client may cache a list, in milliseconds, unless it is notified of a change.
 const LIST_TTL_MS: &str = "10000";
@@ -27,28 +29,53 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
     let view = request.caller.tool_view();
     let lists = &request.caller.state.tool_lists;
     let to = (&**request.caller.state, request.caller.principal);
-    let what = match request.caller.endpoint {
-        Endpoint::AllTools(names) => ListKind::ToolPage(*names),
-        Endpoint::Search(_) => ListKind::SearchTools,
-        Endpoint::Source(source) => ListKind::SourcePage("tools", source.clone()),
+    let names = match request.caller.endpoint {
+        Endpoint::AllTools { names, .. } => *names,
+        Endpoint::Source(source) => {
+            let what = ListKind::SourcePage("tools", source.clone());
+            return list_page(request, ListWords::TOOLS, (&view, what), |from| {
+                source_tools_page(to, (request.caller.endpoint, &view), from)
+            });
+        }
     };
-    list_page(request, ListWords::TOOLS, (&view, what), |from| match request.caller.endpoint {
-        Endpoint::AllTools(names) => {
-            let rendered = lists.render_view(&view, ProviderFormat::Mcp, *names);
-            let written = |entry: &CatalogEntry| {
-                let name = entry.name.as_str();
-                let alias = rendered.names.alias_of(name).unwrap_or(name);
-                describe_run_program(to, entry, (ProviderFormat::Mcp, alias))
-                    .or_else(|| rendered.tool_json(name))
-            };
-            let all = tools_after(&view, from)?;
-            CachedList::from_page(all.filter_map(|it| Some((it.name.as_str(), written(it)?))), None)
+    let listing = request.tool_listing(&view);
+    let what = match listing {
+        ToolListing::Full => ListKind::ToolPage(names),
+        ToolListing::Deferred => ListKind::DeferredPage(names),
+        ToolListing::Search => ListKind::SearchTools(names),
+    };
+    list_page(request, ListWords::TOOLS, (&view, what), |from| {
+        let rendered = lists.render_view(&view, ProviderFormat::Mcp, names);
+        let alias_of = |entry: &CatalogEntry| {
+            let name = entry.name.as_str();
+            rendered.names.alias_of(name).unwrap_or(name).to_owned()
+        };
+        let written = |entry: &CatalogEntry| {
+            describe_run_program(to, entry, (ProviderFormat::Mcp, &alias_of(entry)))
+                .or_else(|| rendered.tool_json(entry.name.as_str()))
+        };
+        match listing {
+            ToolListing::Full => {
+                let all = tools_after(&view, from)?;
+                let all = all.filter_map(|it| Some((it.name.as_str(), written(it)?)));
+                CachedList::from_page(all, None)
+            }
+            ToolListing::Deferred => {
+                let own = search_mode::deferred_tools(&view).filter(|_| from.is_none());
+                let own = own.into_iter().map(|json| (search_mode::DESCRIBE_TOOLS, json));
+                let all = tools_after(&view, from)?;
+                let all =
+                    all.map(|it| (it.name.as_str(), deferred_definition(&alias_of(it), &it.tool)));
+                CachedList::from_page(own.chain(all), None)
+            }
+            ToolListing::Search => {
+                let pinned = search_mode::always_listed(request, &view);
+                let pinned = pinned.into_iter().filter_map(written);
+                let all: Vec<Json> = search_mode::search_tools_list().chain(pinned).collect();
+                let array = Json::array_of(&all).bytes().clone();
+                Some(CachedList::new(array, None, Bytes::new(), None))
+            }
         }
-        Endpoint::Search(_) => {
-            let array = search_mode::tool_definitions().bytes().clone();
-            Some(CachedList::new(array, None, Bytes::new(), None))
-        }
-        Endpoint::Source(_) => source_tools_page(to, (request.caller.endpoint, &view), from),
     })
 }
 

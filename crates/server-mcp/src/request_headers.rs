@@ -38,6 +38,7 @@ pub struct CachedHeaderValues {
 pub(crate) struct RequestMeta {
     pub(crate) protocol_version: Option<Json>,
     pub(crate) capabilities: Option<Json>,
+    pub(crate) client_info: Option<Json>,
     pub(crate) log_level: Option<Json>,
     pub(crate) progress_token: Option<Json>,
     /// The restrictions that the caller sets for itself: `read_only`, `no_web`, `task_type`.
@@ -49,18 +50,21 @@ impl RequestMeta {
         let keys = [
             meta::PROTOCOL_VERSION,
             meta::CLIENT_CAPABILITIES,
+            meta::CLIENT_INFO,
             meta::LOG_LEVEL,
             meta::PROGRESS_TOKEN,
             meta::READ_ONLY,
             meta::NO_WEB,
             meta::TASK_TYPE,
         ];
-        let [version, capabilities, level, token, read_only, no_web, task] = meta.pick(keys);
+        let [version, capabilities, client_info, level, token, read_only, no_web, task] =
+            meta.pick(keys);
         // MCP: a token is a string or a number.
         let token = token.filter(|token| matches!(token.kind(), "string" | "number"));
         Self {
             protocol_version: version,
             capabilities,
+            client_info,
             log_level: level,
             progress_token: token,
             restrictions: [read_only, no_web, task],

@@ -1,21 +1,24 @@
-//! Search mode, `/mcp?mode=search`: three tools with which a model finds and calls all others.
+//! Search mode: three tools with which a model finds and calls all others. Deferred mode has one
+//! of them, which describes tools.
 //!
 //! `call_tool` becomes a call of the named tool before the pipeline, so policy, approvals, limits
 //! and records see that tool.
 
+use catalog::CatalogEntry;
 use gateway::CatalogView;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use server_core::tool_search::{DEFAULT_RESULTS, ParameterNames, SearchRequest};
 use tool::{ErrorCode, Json};
 
-use super::endpoint::Endpoint;
+use super::listing_mode::ToolListing;
 use super::request_context::RequestContext;
 use super::response_body::McpResponse;
 
 const SEARCH_TOOLS: &str = "search_tools";
-const DESCRIBE_TOOLS: &str = "describe_tools";
+pub(crate) const DESCRIBE_TOOLS: &str = "describe_tools";
 const CALL_TOOL: &str = "call_tool";
+const SEARCH_MODE_TOOLS: [&str; 3] = [SEARCH_TOOLS, DESCRIBE_TOOLS, CALL_TOOL];
 /// Tokens of definitions in a search result, if the call has no budget.
 const DEFAULT_BUDGET: usize = 3_000;
 /// Maximum number of names in one `describe_tools`.
@@ -26,13 +29,54 @@ pub(crate) enum RoutedCall {
     /// The result of a search or a description.
     Answer(McpResponse),
     /// A call of a tool.
-    Tool { name: String, arguments: Json },
+    Tool {
+        /// The name that the client uses.
+        name: String,
+        arguments: Json,
+        /// Whether the client called the tool itself, not through `call_tool`.
+        is_direct: bool,
+    },
+}
+
+/// Returns the tools that search mode always lists, as far as the caller may call them.
+pub(crate) fn always_listed<'v>(
+    context: &RequestContext<'_>,
+    view: &'v CatalogView,
+) -> Vec<&'v CatalogEntry> {
+    let names = context.caller.state.components.listing_options.always_listed.iter();
+    let names = names.filter(|name| !SEARCH_MODE_TOOLS.contains(&name.as_str()));
+    names.filter_map(|name| Some(&**view.find_tool(name)?.0)).collect()
+}
+
+/// The definition of `describe_tools` in deferred mode, unless the caller has a tool of this name.
+pub(crate) fn deferred_tools(view: &CatalogView) -> Option<Json> {
+    let description = "Returns the complete definitions of tools by name. Tools are listed with \
+        one line and without parameters: read the definition before the first call of a tool.";
+    view.find_tool(DESCRIBE_TOOLS).is_none().then(|| describe_tools_definition(description))
+}
+
+fn describe_tools_definition(description: &str) -> Json {
+    Json::encode(&json!({
+        "name": DESCRIBE_TOOLS,
+        "description": description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "names": {
+                    "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_DESCRIBED
+                }
+            },
+            "required": ["names"],
+            "additionalProperties": false
+        },
+        "annotations": {"readOnlyHint": true}
+    }))
 }
 
 /// The definitions of the three tools.
-pub(crate) fn tool_definitions() -> Json {
-    Json::encode(&json!([
-        {
+pub(crate) fn search_tools_list() -> impl Iterator<Item = Json> {
+    [
+        Json::encode(&json!({
             "name": SEARCH_TOOLS,
             "description": "Searches the tools that you can call and returns the best ones with their input \
                 schemas. Use it before you say that something cannot be done. Pass one query per sub-task, each with \
@@ -58,24 +102,12 @@ pub(crate) fn tool_definitions() -> Json {
                 "additionalProperties": false
             },
             "annotations": {"readOnlyHint": true}
-        },
-        {
-            "name": DESCRIBE_TOOLS,
-            "description": "Returns the complete definitions of tools by name. Use it for a search result with \
+        })),
+        describe_tools_definition(
+            "Returns the complete definitions of tools by name. Use it for a search result with \
                 `form: compact`.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "names": {
-                        "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_DESCRIBED
-                    }
-                },
-                "required": ["names"],
-                "additionalProperties": false
-            },
-            "annotations": {"readOnlyHint": true}
-        },
-        {
+        ),
+        Json::encode(&json!({
             "name": CALL_TOOL,
             "description": "Calls a tool that search_tools found, with arguments that fit its input schema.",
             "inputSchema": {
@@ -87,8 +119,9 @@ pub(crate) fn tool_definitions() -> Json {
                 "required": ["name"],
                 "additionalProperties": false
             }
-        }
-    ]))
+        })),
+    ]
+    .into_iter()
 }
 
 #[derive(Deserialize)]
@@ -105,25 +138,25 @@ struct DescribeArguments {
     names: Vec<String>,
 }
 
-/// Routes a call at an endpoint in search mode. Any other name is a tool of the caller, as at the
-/// endpoint without the mode. Arguments that do not fit the schema of one of the three tools are
+/// Routes a call by the listing of its request: the tools of a mode answer, and any other name is a
+/// tool of the caller, as without the mode. Arguments that do not fit the schema of one of the three tools are
 /// answered with an error for the model.
 pub(crate) fn route_call(
     context: &RequestContext<'_>,
-    view: &CatalogView,
+    (view, listing): (&CatalogView, ToolListing),
     (name, arguments): (String, Json),
 ) -> RoutedCall {
-    if !matches!(context.caller.endpoint, Endpoint::Search(_)) {
-        return RoutedCall::Tool { name, arguments };
-    }
-    let answered = match name.as_str() {
-        SEARCH_TOOLS => search_tools(context, view, &arguments),
-        DESCRIBE_TOOLS => describe_tools(context, view, &arguments),
-        CALL_TOOL => match unwrap_call(&arguments) {
+    let answered = match (listing, name.as_str()) {
+        (ToolListing::Search, SEARCH_TOOLS) => search_tools(context, view, &arguments),
+        (ToolListing::Search, DESCRIBE_TOOLS) => describe_tools(context, view, &arguments),
+        (ToolListing::Deferred, DESCRIBE_TOOLS) if view.find_tool(DESCRIBE_TOOLS).is_none() => {
+            describe_tools(context, view, &arguments)
+        }
+        (ToolListing::Search, CALL_TOOL) => match unwrap_call(&arguments) {
             Ok(call) => return call,
             Err(message) => Err(message),
         },
-        _ => return RoutedCall::Tool { name, arguments },
+        _ => return RoutedCall::Tool { name, arguments, is_direct: true },
     };
     RoutedCall::Answer(match answered {
         Ok(structured) => encode_answer(context, &structured),
@@ -137,7 +170,8 @@ fn unwrap_call(arguments: &Json) -> Result<RoutedCall, String> {
     let name = name.as_ref().and_then(|name| Some(name.string_value()?.into_owned()));
     let name = name.ok_or("`name` must be a string, the name of a tool")?;
     let inner = inner.filter(|inner| inner.kind() != "null");
-    Ok(RoutedCall::Tool { name, arguments: inner.unwrap_or_else(Json::empty_object) })
+    let arguments = inner.unwrap_or_else(Json::empty_object);
+    Ok(RoutedCall::Tool { name, arguments, is_direct: false })
 }
 
 fn search_tools(
@@ -194,14 +228,16 @@ fn encode_fault(context: &RequestContext<'_>, message: &str) -> McpResponse {
 
 #[cfg(test)]
 mod tests {
-    use super::tool_definitions;
+    use tool::Json;
+
+    use super::{SEARCH_MODE_TOOLS, search_tools_list};
 
     #[test]
     fn the_three_tools_cost_few_tokens() {
-        let text = tool_definitions();
+        let text = Json::array_of(&search_tools_list().collect::<Vec<_>>());
         let names: Vec<String> =
             text.elements().iter().map(|it| it.get("name").unwrap().decode().unwrap()).collect();
-        assert_eq!(names, ["search_tools", "describe_tools", "call_tool"]);
+        assert_eq!(names, SEARCH_MODE_TOOLS);
         assert!(text.as_str().len() / 4 < 600, "{}", text.as_str().len());
     }
 }

@@ -25,7 +25,8 @@ struct EndpointDescription {
 
 /// Handles `initialize`: negotiates the protocol version and creates a session.
 pub(crate) fn handle_initialize(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
-    let [version, declared] = request.pick_params(["protocolVersion", "capabilities"]);
+    let [version, declared, client_info] =
+        request.pick_params(["protocolVersion", "capabilities", "clientInfo"]);
     let version = require_string("protocolVersion", version.as_ref())?;
     // A handshake belongs to the older versions, whichever version it names.
     let settled = ProtocolVersion::parse(&version)
@@ -46,7 +47,7 @@ pub(crate) fn handle_initialize(request: &RequestContext<'_>) -> Result<McpRespo
     let session = caller.state.mcp_components.sessions.create_session(
         (caller.principal, caller.endpoint),
         settled,
-        declared,
+        (declared, client_info),
         now,
     );
     let session = session.and_then(|id| HeaderValue::try_from(id).ok());

@@ -22,6 +22,8 @@ use server_core::sealing_key::SealingKey;
 /// Maximum bytes of client capabilities that a session id contains unchanged; larger ones are
 /// reduced.
 const MAX_CAPABILITIES_BYTES: usize = 1_024;
+/// Maximum bytes of a client name that a session id contains.
+const MAX_CLIENT_NAME_BYTES: usize = 64;
 /// Maximum bytes of a session id.
 const MAX_SESSION_ID_BYTES: usize = 8 << 10;
 /// Maximum number of sessions whose state is kept in this process.
@@ -43,6 +45,9 @@ struct SessionClaims {
     expires_at: u64,
     #[serde(rename = "declared")]
     capabilities: Json,
+    /// The name in `clientInfo`; absent in ids of older servers.
+    #[serde(default, rename = "client")]
+    client_name: String,
 }
 
 /// A session whose id is valid.
@@ -54,6 +59,8 @@ pub(crate) struct ClientSession {
     /// The organization, key and endpoint that the session is bound to.
     binding: [Box<str>; 3],
     pub capabilities: ClientCapabilities,
+    /// The name in `clientInfo`; empty if the client sent none.
+    pub(crate) client_name: Box<str>,
     pub(crate) runtime: Arc<SessionRuntime>,
 }
 
@@ -94,7 +101,7 @@ impl SessionStore {
         &self,
         (principal, endpoint): (&Principal, &Endpoint),
         version: ProtocolVersion,
-        declared: Option<Json>,
+        (declared, client_info): (Option<Json>, Option<Json>),
         now: WallTime,
     ) -> Option<String> {
         let mut nonce = SessionNonce::default();
@@ -106,6 +113,7 @@ impl SessionStore {
             revision: version.to_string(),
             expires_at: until,
             capabilities: declared,
+            client_name: client_name(client_info),
         };
         let binding = endpoint.owner_binding(principal);
         self.sealing_key.seal_bytes(&binding, Json::encode(&fact).bytes())
@@ -146,7 +154,13 @@ impl SessionStore {
         let id = Some(id).filter(|id| id.len() <= MAX_SESSION_ID_BYTES)?;
         let fact: SessionClaims =
             serde_json::from_slice(&self.sealing_key.open_sealed(&bound, id)?).ok()?;
-        let SessionClaims { nonce, revision, expires_at: until, capabilities: declared } = fact;
+        let SessionClaims {
+            nonce,
+            revision,
+            expires_at: until,
+            capabilities: declared,
+            client_name,
+        } = fact;
         ProtocolVersion::parse(&revision)?;
         let (client, live) = (client_capabilities::parse_capabilities(declared), Arc::default());
         Some(ClientSession {
@@ -155,6 +169,7 @@ impl SessionStore {
             expires_at: until,
             binding: bound.map(Into::into),
             capabilities: client,
+            client_name: client_name.into(),
             runtime: live,
         })
     }
@@ -201,6 +216,13 @@ fn evict_idle(open: &mut FastMap<Box<str>, Arc<ClientSession>>) {
     }
 }
 
+/// The name in `clientInfo`; empty if it is absent or longer than [`MAX_CLIENT_NAME_BYTES`].
+fn client_name(client_info: Option<Json>) -> String {
+    let name = client_info.and_then(|info| info.get("name"));
+    let name = name.and_then(|name| Some(name.string_value()?.into_owned()));
+    name.filter(|name| name.len() <= MAX_CLIENT_NAME_BYTES).unwrap_or_default()
+}
+
 /// Reduces large capabilities to those that client requests need.
 fn shrink_capabilities(declared: Option<Json>) -> Json {
     let declared =
@@ -236,7 +258,7 @@ mod tests {
     use server_core::tool_lists::NameStyle;
 
     const NOW: WallTime = WallTime(1_000);
-    const SCOPE: Endpoint = Endpoint::AllTools(NameStyle::Native);
+    const SCOPE: Endpoint = Endpoint::AllTools { names: NameStyle::Native, mode: None };
 
     fn anyone() -> Principal {
         KeyRing::default()
@@ -247,7 +269,7 @@ mod tests {
 
     fn begun(sessions: &SessionStore, principal: &Principal) -> String {
         let revision = ProtocolVersion::LAST_HANDSHAKE;
-        sessions.create_session((principal, &SCOPE), revision, None, NOW).unwrap()
+        sessions.create_session((principal, &SCOPE), revision, (None, None), NOW).unwrap()
     }
 
     /// Positive control within: what is idle does go.

@@ -17,6 +17,7 @@ use super::client_capabilities;
 use super::client_requests::SessionRequester;
 use super::endpoint::Endpoint;
 use super::event_sink::EventSink;
+use super::listing_mode::ToolListing;
 use super::progress_stream::ProgressStream;
 use super::request_context::{RequestContext, require_string};
 use super::request_error::RequestError;
@@ -31,17 +32,28 @@ pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpRespons
     let args = context.named_params.arguments.clone().filter(|args| args.kind() != "null");
     let args = args.unwrap_or_else(Json::empty_object);
     let view = context.caller.tool_view();
-    let (name, args) = match search_mode::route_call(context, &view, (name, args)) {
-        RoutedCall::Answer(response) => return Ok(response),
-        RoutedCall::Tool { name, arguments } => (name, arguments),
-    };
+    let listing = context.tool_listing(&view);
+    let (name, args, is_direct) =
+        match search_mode::route_call(context, (&view, listing), (name, args)) {
+            RoutedCall::Answer(response) => return Ok(response),
+            RoutedCall::Tool { name, arguments, is_direct } => (name, arguments, is_direct),
+        };
     let native = resolve_native_name(context, &view, &name);
-    // A tool that is called through another one has no headers of its own.
-    let is_listed = !matches!(context.caller.endpoint, Endpoint::Search(_));
-    if context.era == ProtocolEra::Stateless && is_listed {
+    // A client knows the headers of a tool that is listed with its schema, and calls it itself.
+    let pinned = || search_mode::always_listed(context, &view).into_iter();
+    let has_schema = match listing {
+        ToolListing::Full => true,
+        ToolListing::Deferred => false,
+        ToolListing::Search => is_direct && pinned().any(|it| it.name.as_str() == native),
+    };
+    if context.era == ProtocolEra::Stateless && has_schema {
         check_argument_headers(context, &view, (&native, &args))?;
     }
     let mut finish = CallCompletion::for_tool(context, (&native, name), &args);
+    if listing == ToolListing::Deferred {
+        let tool = view.find_tool(&native).map(|(entry, _)| entry.tool.input_schema.clone());
+        finish.deferred_schema = tool;
+    }
     let continues = finish.take_resumption(context).await?;
     // The limits that the message was parsed with, less the levels around the arguments; the number
     // of nodes depends on the size.

@@ -121,6 +121,7 @@ pub(super) async fn build_app(
         allowed_hosts: allowed_hosts(config),
         max_body_bytes: config.server.max_body_bytes,
         pending_call_options: pending_approvals::pending_call_options(config),
+        listing_options: config.server.search.to_options(),
         node_registry: Some(source_factory.node_cluster.registry()),
         programs: Some(program_runtime::program_adapter(&programs)),
         package_registry: Some(data_storage::open_tool_packages(options, &store).await?),

@@ -86,8 +86,17 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "server-core",
         &[
-            "tool", "json", "identity", "catalog", "policy", "formats", "gateway", "intake",
-            "ledger", "search",
+            "tool",
+            "json",
+            "identity",
+            "catalog",
+            "policy",
+            "formats",
+            "gateway",
+            "intake",
+            "ledger",
+            "search",
+            "option-types",
         ],
     ),
     (

@@ -7,6 +7,7 @@ use std::time::Duration;
 use egress::{HttpStack, Origin};
 use http::HeaderName;
 use node_addresses::SharedNames;
+use option_types::ListingMode;
 use sandbox::SandboxLevel;
 use serde_json::{Value, json};
 use tool::{PermissionLevel, SafetyLevel, Secret, SourceTrust};
@@ -102,6 +103,12 @@ impl RedactedJson for HttpStack {
 }
 
 impl RedactedJson for SandboxLevel {
+    fn to_redacted_json(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
+impl RedactedJson for ListingMode {
     fn to_redacted_json(&self) -> Value {
         self.as_str().into()
     }

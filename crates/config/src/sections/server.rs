@@ -10,7 +10,8 @@ use url::{Origin, Url};
 
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::renamed_key::renamed_from;
-use crate::section::section;
+use crate::section::{section, subsection};
+use crate::sections::tool_listing::ToolListingConfig;
 use crate::value_parsers::{boolean, byte_size, duration, keywords, list, text};
 use crate::yaml_tree::shorten_text;
 
@@ -39,6 +40,8 @@ section! {
         pub http_stack as "http": HttpStack = http_stack(), default HttpStack::Fast;
         /// Whether the server has the web console, at `/ui`. Takes effect at the next start. Default: `true`.
         pub has_console as "console": bool = boolean(), default true;
+        /// How MCP clients get the tools of a caller.
+        pub search: ToolListingConfig = subsection::<ToolListingConfig>();
     }
 }
 

@@ -4,6 +4,7 @@ mod calls;
 pub(crate) mod cancel;
 mod client_requests;
 mod legacy;
+mod listing_modes;
 mod malformed_messages;
 mod modern;
 mod progress;

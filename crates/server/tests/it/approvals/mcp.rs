@@ -165,3 +165,36 @@ async fn an_older_client_that_can_nothing_gets_the_id_and_calls_again() {
     assert!(text(&next).contains("waits") && !text(&next).contains(&id), "{next}");
     assert_eq!(bench.ran.call_count(), 1);
 }
+
+#[tokio::test]
+async fn a_call_through_the_search_tools_waits_and_ends_as_a_call_of_its_tool() {
+    let bench =
+        ApprovalServer::with_settings(ApprovalSettings::default(), Duration::from_secs(30)).await;
+    let bench = ApprovalServer { agent: bench.agent.with_query("?mode=search"), ..bench };
+    let asked = json!({"name": "search_tools", "arguments": {"queries": ["rm"]}});
+    let found = modern(&bench, asked, None, empty_object()).await;
+    let found = found["result"]["structuredContent"]["results"][0]["name"].clone();
+    let asked = json!({"name": "describe_tools", "arguments": {"names": [found]}});
+    let described = modern(&bench, asked, None, empty_object()).await;
+    let described = &described["result"]["structuredContent"]["tools"][0];
+    assert_eq!(described["inputSchema"]["properties"]["n"]["type"], "integer", "{described}");
+    let through = |name: &Value, n: u64| {
+        let inner = json!({"name": name, "arguments": {"n": n}});
+        json!({"name": "call_tool", "arguments": inner})
+    };
+    let held = modern(&bench, through(&found, 1), None, empty_object()).await;
+    assert_eq!(held["result"]["resultType"], "input_required", "{held}");
+    let state = held["result"]["requestState"].clone();
+    // The person sees the tool that will run, not the one through which it is called.
+    let waiting = bench.owner.get("/v1/approvals").await.expect_ok()["approvals"][0].clone();
+    assert_eq!(waiting["tool"], found, "{waiting}");
+    // Control: the state is of this call alone.
+    let other = modern(&bench, through(&found, 2), Some(&state), empty_object()).await;
+    assert_eq!(other["error"]["code"], -32_602, "{other}");
+    bench.decide(waiting["id"].as_str().unwrap(), "approve", empty_object()).await;
+    let ended = modern(&bench, through(&found, 1), Some(&state), empty_object()).await;
+    assert_eq!(ended["result"]["structuredContent"], json!({"n": 1}), "{ended}");
+    assert_eq!(bench.executed(), [r#"{"n":1}"#]);
+    let intents = bench.server.recorded_intents();
+    assert!(intents.iter().all(|it| it.tool_key.name.as_str() == found.as_str().unwrap()));
+}

@@ -98,7 +98,7 @@ async fn wrong_arguments_are_told_to_the_model_and_wrong_modes_to_the_client() {
     }
     let list = message("tools/list", json!({}));
     let wrong = ann.with_query("?mode=find").legacy_request(&list).await;
-    assert_eq!(wrong.error().2, "unknown mode `find`; use list or search");
+    assert_eq!(wrong.error().2, "unknown mode `find`; use list, deferred, search or auto");
     // Control: the other mode lists the caller's tools.
     let listed = legacy(&ann.with_query("?mode=list"), "tools/list", json!({})).await;
     assert!(listed["tools"].as_array().unwrap().len() > 3);

@@ -46,6 +46,8 @@ pub(crate) struct ServerSetup {
     pub(crate) approval_settings: Option<ApprovalSettings>,
     /// How callers learn about pending calls.
     pub(crate) pending_call_options: server_core::PendingCallOptions,
+    /// How MCP clients get tools.
+    pub(crate) listing_options: server_core::ListingOptions,
     /// First listing of its source, if it is an error.
     pub(crate) first_answer: Option<MockListing>,
     /// How far its source is trusted, with pins that hold it to that; without pins where absent.
@@ -130,6 +132,7 @@ impl FixtureServer {
             clock: Arc::new(SteadyClock::new(Arc::clone(&clock) as _)),
             max_body_bytes: server_core::DEFAULT_MAX_BODY_BYTES,
             pending_call_options: setup.pending_call_options,
+            listing_options: setup.listing_options,
             node_registry: setup.node_registry,
             programs: setup.programs,
             package_registry: setup.package_registry,

@@ -2,6 +2,7 @@
 //! byte, and calls give the same answers as directly.
 
 mod backing_services;
+mod context_tokens;
 pub(super) mod gateway_peer;
 mod list_comparison;
 mod mcp_peer;
@@ -81,6 +82,12 @@ async fn fifteen_servers_are_listed_byte_for_byte_and_answer_as_they_do_directly
 
 /// All as sources; the same server a second time, over HTTP. JSON is YAML.
 fn configuration(servers: &[Upstream], around: &BackingServices, side: &Side) -> String {
+    let mut sources = trusted_sources(servers, side);
+    sources.push(trusted(REMOTE, &json!({ "url": around.remote })));
+    json!({ "version": 1, "sources": sources }).to_string()
+}
+
+fn trusted_sources(servers: &[Upstream], side: &Side) -> Vec<Value> {
     let source = |server: &Upstream| {
         let mut env: serde_json::Map<_, _> = server.env(side).map(|(k, v)| (k, json!(v))).collect();
         env.insert(MARK_VARIABLE.to_owned(), json!(side.mark));
@@ -88,9 +95,7 @@ fn configuration(servers: &[Upstream], around: &BackingServices, side: &Side) ->
         let mcp = json!({ "command": command, "args": args, "env": env, "cwd": side.folder });
         trusted(server.name, &mcp)
     };
-    let mut sources: Vec<_> = servers.iter().map(source).collect();
-    sources.push(trusted(REMOTE, &json!({ "url": around.remote })));
-    json!({ "version": 1, "sources": sources }).to_string()
+    servers.iter().map(source).collect()
 }
 
 /// A source whose annotations go on as they came, and none of whose calls waits for a person.

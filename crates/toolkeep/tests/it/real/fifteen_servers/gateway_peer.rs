@@ -39,7 +39,7 @@ pub(in crate::real) struct GatewayPeer {
 }
 
 impl GatewayPeer {
-    /// Uses `/mcp/{source}`, or `/mcp` for the source "".
+    /// Uses `/mcp/{source}`; `/mcp` for the source "", and `/mcp?mode=MODE` for "?mode=MODE".
     pub(in crate::real) async fn open(server: &Server, source: &str, revision: Revision) -> Self {
         let roots = TrustStore {
             uses_system_roots: false,
@@ -52,7 +52,8 @@ impl GatewayPeer {
         let class = UrlTrust::Configured { origin: Origin::parse(&server.url).unwrap() };
         let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
         let bearer = format!("Bearer {}", key.trim());
-        let url = format!("{}/mcp/{source}", server.url).trim_end_matches('/').to_owned();
+        let slash = if source.is_empty() || source.starts_with('?') { "" } else { "/" };
+        let url = format!("{}/mcp{slash}{source}", server.url);
         let mut door = Self { egress, class, url, bearer, revision, session: None, asked: 0 };
         if revision == Revision::Handshake {
             let hello = json!({

@@ -1,0 +1,81 @@
+//! How the tools of one request are listed: the mode of the address, of the key or of the
+//! configuration, and what `auto` makes of it. What may be called does not depend on it.
+
+use catalog::CatalogEntry;
+use gateway::CatalogView;
+use mcp::ProtocolEra;
+use server_core::tool_search::count_tokens;
+use server_core::{ListingMode, ListingOptions};
+
+use super::endpoint::Endpoint;
+use super::request_context::RequestContext;
+
+/// Clients that keep tools out of the context themselves if they have more than a number of tools,
+/// by the name that they send in `clientInfo`: Claude Code, OpenAI's Responses API, Copilot CLI.
+const SEARCHING_CLIENTS: &[(&str, usize)] =
+    &[("claude-code", 0), ("openai-mcp", 0), ("github-copilot-developer", 30)];
+
+/// The listing of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolListing {
+    /// The complete definitions.
+    Full,
+    /// Names with one line each, and a tool that describes them.
+    Deferred,
+    /// The search tools, and the tools that are always listed.
+    Search,
+}
+
+impl RequestContext<'_> {
+    /// Returns how tools are listed for this request.
+    pub(crate) fn tool_listing(&self, view: &CatalogView) -> ToolListing {
+        let Endpoint::AllTools { mode, .. } = self.caller.endpoint else {
+            return ToolListing::Full;
+        };
+        let options = &self.caller.state.components.listing_options;
+        let mode = mode.unwrap_or_else(|| options.mode_of_key(self.caller.principal.key_id()));
+        let lists_all = match mode {
+            ListingMode::List => true,
+            ListingMode::Auto => self.has_search_of_its_own(view) || is_within_bound(view, options),
+            ListingMode::Deferred | ListingMode::Search => false,
+        };
+        match mode {
+            _ if lists_all => ToolListing::Full,
+            ListingMode::Deferred => ToolListing::Deferred,
+            ListingMode::List | ListingMode::Search | ListingMode::Auto => ToolListing::Search,
+        }
+    }
+
+    /// Whether the client is known to defer this many tools itself.
+    fn has_search_of_its_own(&self, view: &CatalogView) -> bool {
+        let name = match (self.era, &self.session) {
+            (ProtocolEra::Stateless, _) => {
+                let name = self.meta.client_info.as_ref().and_then(|info| info.get("name"));
+                name.and_then(|name| Some(name.string_value()?.into_owned()))
+            }
+            (ProtocolEra::Handshake, session) => {
+                session.as_ref().map(|session| session.client_name.to_string())
+            }
+        };
+        let known = name.and_then(|name| SEARCHING_CLIENTS.iter().find(|it| it.0 == name));
+        known.is_some_and(|(_, most)| view.list_tools().nth(*most).is_some())
+    }
+}
+
+/// Whether the complete list has at most the configured number of tokens. Reads no more of a long
+/// list than it must.
+fn is_within_bound(view: &CatalogView, options: &ListingOptions) -> bool {
+    let mut left = Some(options.auto_tokens);
+    for entry in view.list_tools() {
+        left = left.and_then(|left| left.checked_sub(definition_tokens(entry)));
+        if left.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+fn definition_tokens(entry: &CatalogEntry) -> usize {
+    let (name, tool) = (entry.name.as_str(), &entry.tool);
+    [name, &tool.description, tool.input_schema.as_str()].into_iter().map(count_tokens).sum()
+}

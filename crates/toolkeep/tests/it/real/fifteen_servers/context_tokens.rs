@@ -1,0 +1,77 @@
+//! Measures the tokens of tools that an agent pays before its first call, in each mode of
+//! `tools/list`, on the fifteen servers: bytes as sent, counted with the vocabulary `o200k`.
+
+use serde_json::{Value, json};
+use tiktoken_rs::o200k_base_singleton;
+
+use super::gateway_peer::{GatewayPeer, Revision};
+use super::{BackingServices, EVERYTHING, Side, TOOLS, all_are_up, server_list, trusted_sources};
+use crate::support::installation::Installation;
+use crate::support::process_marks::{marked_processes, wait_until};
+use crate::support::server_process::{READY_LIMIT, spawn_server};
+
+/// Tools, bytes and tokens of one list.
+#[derive(Debug, Clone, Copy)]
+struct ListCost {
+    tools: usize,
+    bytes: usize,
+    tokens: usize,
+}
+
+/// Costs of the definitions at an endpoint, all pages, of which `counts` selects some by name.
+async fn list_cost(door: &mut GatewayPeer, counts: impl Fn(&str) -> bool) -> ListCost {
+    let mut cost = ListCost { tools: 0, bytes: 0, tokens: 0 };
+    let mut asked = json!({});
+    loop {
+        let page = door.ask("tools/list", asked).await.unwrap();
+        for tool in super::raw_json::items(page.get(), "tools") {
+            let read: Value = serde_json::from_str(tool.get()).unwrap();
+            if counts(read["name"].as_str().unwrap()) {
+                cost.tools += 1;
+                cost.bytes += tool.get().len();
+                cost.tokens += o200k_base_singleton().encode_ordinary(tool.get()).len();
+            }
+        }
+        let page: Value = serde_json::from_str(page.get()).unwrap();
+        let Some(next) = page["nextCursor"].as_str() else { return cost };
+        asked = json!({ "cursor": next });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_pays_few_tokens_before_its_first_call() {
+    let home = Installation::new("");
+    let (around, side) = (BackingServices::start(&home).await, Side::new(&home, "through"));
+    let servers = server_list::all(&around, &side);
+    let sources = trusted_sources(&servers, &side);
+    home.write("toolkeep.yaml", &json!({ "version": 1, "sources": sources }).to_string());
+    let server = spawn_server(&home).wait_until_ready().await;
+    all_are_up(&server, servers.len()).await;
+    let is_theirs =
+        |name: &str| servers.iter().any(|it| name.starts_with(&format!("{}.", it.name)));
+    let mut costs = Vec::new();
+    println!("| list | tools | bytes | tokens | share |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for mode in ["list", "deferred", "search"] {
+        let mut each = Vec::new();
+        for revision in Revision::ALL {
+            let mut door = GatewayPeer::open(&server, &format!("?mode={mode}"), revision).await;
+            let counts =
+                |name: &str| mode == "search" || is_theirs(name) || name == "describe_tools";
+            each.push(list_cost(&mut door, counts).await);
+        }
+        let ListCost { tools, bytes, tokens } = each[0];
+        assert_eq!((tools, bytes), (each[1].tools, each[1].bytes), "{mode}: both revisions");
+        costs.push(each[0]);
+        let share = 100.0 * tokens as f64 / costs[0].tokens as f64;
+        println!("| {mode} | {tools} | {bytes} | {tokens} | {share:.1} % |");
+    }
+    let stopped = server.stop().await.success();
+    let ended = wait_until(READY_LIMIT, || marked_processes(&side.mark).is_empty()).await;
+    assert!(stopped && ended);
+    let [full, deferred, search] = costs[..] else { unreachable!() };
+    assert_eq!(full.tools, TOOLS + EVERYTHING[1] - EVERYTHING[0]);
+    assert_eq!((deferred.tools, search.tools), (full.tools + 1, 3));
+    assert!(deferred.tokens * 100 <= full.tokens * 65, "{deferred:?} of {full:?}");
+    assert!(search.tokens <= 1_000, "{search:?}");
+}

@@ -14,6 +14,10 @@ const MAX_TEXT_BYTES: usize = 8_192;
 /// Size in bytes of the beginning of a description that the word vector is made of.
 const VECTOR_TEXT_BYTES: usize = 300;
 
+/// Occurrences of a term in one field that count; the length of the field counts all. A description
+/// that repeats keywords gains nothing by more of them.
+const MAX_REPEATS: u8 = 3;
+
 /// Searchable fields of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SearchField {
@@ -74,7 +78,7 @@ pub struct ToolText<'a> {
     pub categories: &'a [String],
 }
 
-/// How often a term occurs in each field, at most 255 times.
+/// How often a term occurs in each field, at most [`MAX_REPEATS`] times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TermCounts {
     pub(crate) term: TermHash,
@@ -150,7 +154,7 @@ impl ToolBuilder {
     fn add_term(&mut self, field: SearchField, term: &str) {
         let counts = self.terms.entry(TermHash::of_term(term)).or_default();
         if let Some(count) = counts.get_mut(field as usize) {
-            *count = count.saturating_add(1);
+            *count = count.saturating_add(1).min(MAX_REPEATS);
         }
     }
 

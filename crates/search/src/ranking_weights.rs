@@ -36,6 +36,9 @@ pub struct RankingWeights {
     pub vector_weight: f32,
     /// How much the word vectors lose with the length of a query: an exponent.
     pub vector_decline: f32,
+    /// How much the word vectors lose with the share of a query's letters that are in words which
+    /// they do not know as a whole: an exponent.
+    pub vector_unknown_decline: f32,
     /// Weight of the vector of a clause beside that of the whole query, 0 to 1.
     pub clause_vector_weight: f32,
 }
@@ -60,6 +63,7 @@ impl Default for RankingWeights {
             clause_weight: 0.5,
             vector_weight: 0.7,
             vector_decline: 0.5,
+            vector_unknown_decline: 0.5,
             clause_vector_weight: 0.9,
         }
     }

@@ -1,5 +1,6 @@
 //! Tests of whole searches: what is found, why, in which order, and that only the view counts.
 
+mod keyword_stuffing;
 mod naive_ranking;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use crate::query_terms::QueryTerms;
 use crate::ranking_weights::USUAL_TERMS;
 use crate::search_index::SearchIndex;
 use crate::vector_score::WordVector;
+use word_vectors::is_known_word;
 
 /// Maximum number of clauses with a vector of their own.
 const MAX_CLAUSE_VECTORS: usize = 4;
@@ -14,9 +15,13 @@ const MAX_CLAUSE_CANDIDATES: usize = 5_000;
 
 impl SearchIndex {
     /// Adds the cosines of the word vectors to the scores of the words, which are 0 to 1 or empty.
-    /// Words of a long query say more than its meaning as a whole, so the vectors count less there.
     pub(crate) fn mix_tiers(&self, query: &str, terms: &QueryTerms, lexical: Vec<f32>) -> Vec<f32> {
         if !self.weights.uses_vectors() || terms.terms.is_empty() {
+            return lexical;
+        }
+        // Where no tool has a word of the query, the vectors rank alone.
+        let weight = if lexical.is_empty() { 1.0 } else { self.weight_of_vectors(terms) };
+        if weight <= 0.0 {
             return lexical;
         }
         let Some(vector) = WordVector::of_text(query) else { return lexical };
@@ -31,9 +36,17 @@ impl SearchIndex {
                 }
             }
         }
-        let length = small_number(terms.terms.len()) / USUAL_TERMS;
-        let weight = self.weights.vector_weight * length.powf(-self.weights.vector_decline);
         add_cosines(lexical, &cosines, weight)
+    }
+
+    /// Returns the weight of the vectors for a query. Words of a long query say more than its
+    /// meaning as a whole; and where the vectors know few words, as of a CJK text, their mean says
+    /// little.
+    fn weight_of_vectors(&self, terms: &QueryTerms) -> f32 {
+        let weights = &self.weights;
+        let length = small_number(terms.terms.len()) / USUAL_TERMS;
+        let known = known_share(terms).powf(weights.vector_unknown_decline);
+        weights.vector_weight * length.powf(-weights.vector_decline) * known
     }
 
     /// Returns the vectors of the clauses, which raise the tools nearest to one of them.
@@ -63,6 +76,15 @@ impl SearchIndex {
         }
         all
     }
+}
+
+/// Returns the share of a query's letters that are in words which the vectors know as a whole.
+fn known_share(terms: &QueryTerms) -> f32 {
+    let letters = |word: &str| word.chars().filter(|it| it.is_alphabetic()).count();
+    let all: usize = terms.terms.iter().map(|it| letters(&it.word)).sum();
+    let known = terms.terms.iter().filter(|it| is_known_word(&it.word));
+    let known: usize = known.map(|it| letters(&it.word)).sum();
+    if all == 0 { 1.0 } else { small_number(known) / small_number(all) }
 }
 
 /// Adds cosines, centred on their mean and scaled to their best one, to the scores of the words.

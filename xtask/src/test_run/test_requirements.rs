@@ -104,6 +104,7 @@ pub(super) const REQUIREMENTS: &[TestRequirement] = &[
             "identity::it data::",
             "nodes::it data::",
             "rooted-fs::it data::",
+            "search tests::keyword_stuffing::",
             "server::it attack_data::",
             "toolkeep::it attack_data::",
             "builtins-llm::it real::",

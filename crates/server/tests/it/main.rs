@@ -47,6 +47,8 @@ mod real;
 #[cfg(test)]
 mod rest;
 #[cfg(test)]
+mod search_views;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tool_packages;

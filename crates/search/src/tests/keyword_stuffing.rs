@@ -11,7 +11,7 @@ use crate::{AnalyzedTool, MAX_RESULTS, SearchIndex, ToolText};
 
 /// Number of the most frequent words of all descriptions that an attacker adds.
 const POPULAR_WORDS: usize = 100;
-/// Each how many rows are read: a search takes longer than a test should.
+/// Each how many rows are read: a search takes longer than a test should. The deep run reads all.
 const STEP: usize = 6;
 
 /// A kind of stuffing.
@@ -110,8 +110,9 @@ fn keywords_gain_at_most_one_rank_over_the_honest_twin() {
         .iter()
         .map(|it| analyze(text(it, "name"), text(it, "description"), it.get("parameters")))
         .collect();
+    let step = if std::env::var_os("TOOLKEEP_DEEP").is_some() { 1 } else { STEP };
     let rows = read_rows("attacks/poisoned_descriptions.jsonl");
-    let attacks = rows.iter().filter(|row| !text(row, "description").is_empty()).step_by(STEP);
+    let attacks = rows.iter().filter(|row| !text(row, "description").is_empty()).step_by(step);
     let mut gains: Vec<(Vec<i64>, Vec<i64>)> = KINDS.iter().map(|_| Default::default()).collect();
     for (at, row) in attacks.enumerate() {
         let (name, description) = (text(row, "tool_name"), text(row, "description"));

@@ -117,10 +117,7 @@ impl FixtureServer {
             approvals: setup.approval_settings.map(|it| in_memory_approvals(&keys, it)),
             options: setup.options,
         });
-        let gateway = match setup.artifacts {
-            Some(artifacts) => Arc::new(gateway.with_artifacts(artifacts)),
-            None => Arc::new(gateway),
-        };
+        let gateway = Arc::new(with_artifacts(gateway, setup.artifacts));
         let issuers = Arc::new(TokenIssuers::default());
         let state = McpServerState::new(ServerComponents {
             gateway: Arc::clone(&gateway),
@@ -140,8 +137,8 @@ impl FixtureServer {
             installation_secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             allowed_hosts: setup.hosts,
         });
-        let service = HttpService::new(&state).with_console(&state);
-        let (address, stop, serving) = serve_on_free_port(service).await;
+        let (address, stop, serving) =
+            serve_on_free_port(HttpService::new(&state).with_console(&state)).await;
         Self {
             address,
             gateway,
@@ -300,6 +297,16 @@ async fn start_intake(
     };
     intake.wait_until_listed().await;
     Arc::new(intake)
+}
+
+fn with_artifacts(
+    gateway: Gateway,
+    store: Option<Arc<dyn tool::artifact::ArtifactStore>>,
+) -> Gateway {
+    match store {
+        Some(store) => gateway.with_artifacts(store),
+        None => gateway,
+    }
 }
 
 /// The record, to write and to read.

@@ -63,13 +63,17 @@ async fn an_agent_pays_few_tokens_before_its_first_call() {
         let ListCost { tools, bytes, tokens } = each[0];
         assert_eq!((tools, bytes), (each[1].tools, each[1].bytes), "{mode}: both revisions");
         costs.push(each[0]);
-        let share = 100.0 * tokens as f64 / costs[0].tokens as f64;
-        println!("| {mode} | {tools} | {bytes} | {tokens} | {share:.1} % |");
+        let permille = tokens * 1_000 / costs[0].tokens;
+        println!(
+            "| {mode} | {tools} | {bytes} | {tokens} | {}.{} % |",
+            permille / 10,
+            permille % 10
+        );
     }
     let stopped = server.stop().await.success();
     let ended = wait_until(READY_LIMIT, || marked_processes(&side.mark).is_empty()).await;
     assert!(stopped && ended);
-    let [full, deferred, search] = costs[..] else { unreachable!() };
+    let [full, deferred, search]: [ListCost; 3] = costs.try_into().unwrap();
     assert_eq!(full.tools, TOOLS + EVERYTHING[1] - EVERYTHING[0]);
     assert_eq!((deferred.tools, search.tools), (full.tools + 1, 3));
     assert!(deferred.tokens * 100 <= full.tokens * 65, "{deferred:?} of {full:?}");

@@ -210,6 +210,18 @@ impl<'a> CommandContext<'a> {
         Ok(Some((url, RestClient::new(transport, given))))
     }
 
+    /// As [`find_server`](Self::find_server), for commands that need a server that runs already.
+    ///
+    /// # Errors
+    /// Also if no server runs.
+    pub fn require_server(&self) -> Result<(String, RestClient), CommandError> {
+        self.find_server()?.ok_or_else(|| {
+            let message = "no server is running in the data directory";
+            CommandError::new(ExitStatus::ServerUnavailable, message)
+                .with_help("start one with `toolkeep serve`, or name one with `--url`")
+        })
+    }
+
     fn new_connection(&self, client: RestClient, kind: ConnectionKind) -> ServerConnection {
         ServerConnection::new(client, kind, self.global_args.source_timeout)
     }

@@ -33,11 +33,7 @@ impl StatusArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let Some((address, client)) = context.find_server()? else {
-            let message = "no server is running in the data directory";
-            return Err(CommandError::new(ExitStatus::ServerUnavailable, message)
-                .with_help("start one with `toolkeep serve`, or name one with `--url`"));
-        };
+        let (address, client) = context.require_server()?;
         client.get_json(&RequestPath::from_segments("/readyz", &[])).await.map_err(|failure| {
             let message = format!("the server at {address} is not ready: {failure}");
             CommandError::new(ExitStatus::ServerUnavailable, message)

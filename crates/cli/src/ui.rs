@@ -34,11 +34,7 @@ impl UiArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let Some((address, _)) = context.find_server()? else {
-            let message = "no server is running in the data directory";
-            return Err(CommandError::new(ExitStatus::ServerUnavailable, message)
-                .with_help("start one with `toolkeep serve`, or name one with `--url`"));
-        };
+        let (address, _) = context.require_server()?;
         let session = context.connect().await?;
         let path = RequestPath::from_segments("/v1/sign-in-links", &[]);
         let reply = session.client.post_json::<Value>(&path, &json!({})).await;

@@ -120,7 +120,7 @@ impl<'a> SchemaReader<'a> {
             }
             self.field_count += 1;
             let effective = self.effective_schema(property);
-            let field_name = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let field_name = json::json_pointer::child_pointer(path, name);
             let text = |key: &str| property.get(key).or_else(|| effective.get(key));
             let kind = self.read_kind(effective, &field_name, depth);
             fields.push(ArgumentField {

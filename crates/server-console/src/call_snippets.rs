@@ -1,6 +1,5 @@
 //! Writes a call for a shell, for MCP and for Python, to be copied.
 
-use serde_json::json;
 use tool::Json;
 
 use crate::html::{Element, element, text_element};
@@ -89,7 +88,7 @@ impl CallSnippets<'_> {
 
 /// Writes a text as a string of JSON, invisible characters as escapes.
 fn json_string(text: &str) -> String {
-    let string = Json::encode(&json!(text)).as_str().to_owned();
+    let string = Json::encode(text).as_str().to_owned();
     json::escape_invisible_as_json(&string).unwrap_or(string)
 }
 

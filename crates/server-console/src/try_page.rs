@@ -36,7 +36,7 @@ struct PostedForms<'a> {
 
 /// Renders the forms that explain and run a call: with fields for its properties, and as JSON.
 pub(crate) fn try_section(session: &ConsoleSession, entry: &CatalogEntry) -> Element {
-    render_forms(session, entry, PostedForms::default())
+    render_forms(session, entry, &form_of(entry), PostedForms::default())
 }
 
 /// Explains or runs the call of a form.
@@ -49,8 +49,9 @@ pub(crate) async fn post_try(
     let SignedForm { session, fields } = form;
     let view = session.tool_view(&state);
     let entry = find_tool(&state, &view, &name)?;
+    let argument_form = form_of(entry);
     let is_json = fields.get(SOURCE_FIELD) == "json";
-    let read = if is_json { read_json(&fields) } else { read_fields(entry, &fields) };
+    let read = if is_json { read_json(&fields) } else { argument_form.read_arguments(&fields) };
     let mut content = element("div");
     let mut status = StatusCode::OK;
     let mut errors = Vec::new();
@@ -87,7 +88,9 @@ pub(crate) async fn post_try(
         twin: Some("POST /v1/explain and POST /v1/calls"),
     };
     let tool = link(tool_path(entry.name.as_str()), "Description of the tool");
-    content = content.child(render_forms(&session, entry, posted)).child(element("p").child(tool));
+    content = content
+        .child(render_forms(&session, entry, &argument_form, posted))
+        .child(element("p").child(tool));
     Ok((status, layout.render(content)).into_response())
 }
 
@@ -103,8 +106,8 @@ fn read_json(fields: &FormFields) -> Result<String, Vec<FieldError>> {
         .map_err(|why| vec![FieldError::new(JSON_FIELD, &why)])
 }
 
-fn read_fields(entry: &CatalogEntry, fields: &FormFields) -> Result<String, Vec<FieldError>> {
-    ArgumentForm::from_schema(&entry.tool.input_schema.to_value()).read_arguments(fields)
+fn form_of(entry: &CatalogEntry) -> ArgumentForm {
+    ArgumentForm::from_schema(&entry.tool.input_schema.to_value())
 }
 
 fn error_list(errors: &[FieldError]) -> Element {
@@ -166,9 +169,9 @@ fn decision_view(reply: &ExplainReply) -> Element {
 fn render_forms(
     session: &ConsoleSession,
     entry: &CatalogEntry,
+    form: &ArgumentForm,
     posted: PostedForms<'_>,
 ) -> Element {
-    let form = ArgumentForm::from_schema(&entry.tool.input_schema.to_value());
     let section = element("section").child(text_element("h2", "Try it"));
     let mut fields = new_form(session, entry, "fields");
     if form.is_empty() {

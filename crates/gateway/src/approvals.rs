@@ -8,9 +8,11 @@ mod approval_closure;
 mod approval_details;
 mod approval_expiry;
 mod approval_index;
+mod approval_overview;
 mod approval_ports;
 mod approval_requests;
 mod approval_rights;
+mod argument_edits;
 mod decisions;
 mod result_retrieval;
 mod resumption;
@@ -28,10 +30,12 @@ use tool::store::WritePrecondition;
 use tool::{CallId, ErrorCode, MonotonicTime, Store, StoreError, Version};
 
 pub use approval_details::{ApprovalDecision, ApprovalDetails, ApprovalPage, ApprovalState};
+pub use approval_overview::PendingCallCount;
 pub use approval_ports::{
     ApprovalEvent, ApprovalEventKind, ApprovalObserver, CredentialStatus, NoApprovalPorts,
     PrincipalResolver,
 };
+pub use argument_edits::ArgumentEdit;
 pub use stored_approval::PendingRequest;
 
 use approval_index::ApprovalIndex;

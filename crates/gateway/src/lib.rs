@@ -33,8 +33,8 @@ use tool::{Clock, Ledger, Secret};
 
 pub use approvals::{
     ApprovalComponents, ApprovalDecision, ApprovalDetails, ApprovalEvent, ApprovalEventKind,
-    ApprovalObserver, ApprovalPage, ApprovalState, CredentialStatus, NoApprovalPorts,
-    PendingRequest, PrincipalResolver,
+    ApprovalObserver, ApprovalPage, ApprovalState, ArgumentEdit, CredentialStatus, NoApprovalPorts,
+    PendingCallCount, PendingRequest, PrincipalResolver,
 };
 pub use background_work::{block_in_place_if, drop_in_background, run_blocking_if_large};
 pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};

@@ -81,6 +81,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Returns the identifier of the current boot; `None` if the system does not provide one. While
     /// it is unchanged, files keep all completed writes, even if the writing process was killed.
     fn boot_id(&self) -> Option<BootId>;
+
+    /// Returns the free bytes of the disk with `dir`; `None` if the system does not tell.
+    fn free_bytes(&self, _dir: &Path) -> Option<u64> {
+        None
+    }
 }
 
 /// An open file. Its methods may run concurrently.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use tool::ledger::{RecordInspector, RecordStorage, StoredCheckpoint, WriterStorage};
 use tool::{
     ApprovalStepRecord, BoxFuture, Clock, Durability, IntentReceipt, IntentRecord, Ledger,
     LedgerError, OutcomeRecord, RefusalRecord,
@@ -16,6 +17,7 @@ use crate::hash_chain::LedgerCheckpoint;
 use crate::ledger_inner::LedgerInner;
 use crate::ledger_options::LedgerOptions;
 use crate::ledger_state::SyncConfirmation;
+use crate::record_summary::{WriterSummary, summarize_writers};
 use crate::recovery::{RecoveryReport, open_ledger};
 use crate::segment::WriterDir;
 
@@ -29,7 +31,19 @@ pub struct FileLedger {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Builds the filters of segments.
     filters: Mutex<Option<JoinHandle<()>>>,
+    /// What was found when the record was opened.
+    opened: OpenedRecord,
 }
+
+/// What opening the record found, in numbers.
+#[derive(Debug, Clone, Copy)]
+struct OpenedRecord {
+    damage_count: u64,
+    unknown_calls: usize,
+}
+
+/// Free bytes below which the record will soon refuse calls with effects.
+pub const MIN_FREE_BYTES: u64 = 256 << 20;
 
 impl FileLedger {
     /// Opens the record in `dir`, creates the directory if it does not exist, and starts the sync
@@ -62,7 +76,11 @@ impl FileLedger {
             |error| tracing::warn!(%error, "cannot start the thread of the record's filters"),
         );
         let (thread, filters) = (Mutex::new(Some(thread)), Mutex::new(filters.ok()));
-        Ok((Self { inner, thread, filters }, recovery))
+        let opened = OpenedRecord {
+            damage_count: recovery.findings.len() as u64 + recovery.more_findings,
+            unknown_calls: recovery.open_call_count,
+        };
+        Ok((Self { inner, thread, filters, opened }, recovery))
     }
 
     /// Syncs and seals all records, and unlocks the directory. Blocks on the disk. Open receipts
@@ -124,6 +142,44 @@ impl FileLedger {
             )));
         }
         self.inner.append_outcome(ticket.mark_complete(), end, need)
+    }
+}
+
+impl RecordInspector for FileLedger {
+    fn read_storage(&self) -> BoxFuture<'_, Result<RecordStorage, LedgerError>> {
+        let (opened, last) = (self.opened, self.last_checkpoint());
+        Box::pin(async move {
+            let read = self.run_read(|inner| {
+                let site = &inner.writer_dir;
+                let writers = summarize_writers(&site.dir, &site.disk);
+                writers.map(|writers| (writers, site.disk.free_bytes(&site.dir)))
+            });
+            let (writers, free_bytes) = read.await??;
+            Ok(RecordStorage {
+                writers: writers.into_iter().map(WriterStorage::from).collect(),
+                free_bytes,
+                min_free_bytes: MIN_FREE_BYTES,
+                last_checkpoint: last.map(|last| StoredCheckpoint {
+                    through: last.last_seq,
+                    root: last.root,
+                    created_at: last.created_at,
+                }),
+                damage_count: opened.damage_count,
+                unknown_calls: opened.unknown_calls,
+            })
+        })
+    }
+}
+
+impl From<WriterSummary> for WriterStorage {
+    fn from(summary: WriterSummary) -> Self {
+        Self {
+            writer: summary.writer,
+            segments: summary.segments,
+            bytes: summary.bytes,
+            oldest_at: summary.oldest_at,
+            removed_segments: summary.removed_segments,
+        }
     }
 }
 

@@ -49,7 +49,7 @@ mod writer_progress;
 
 pub use consistency_proof::{ConsistencyProof, ProofError};
 pub use disk::{BootId, DirLock, Disk, DiskFile, OpenMode, OsDisk};
-pub use file_ledger::FileLedger;
+pub use file_ledger::{FileLedger, MIN_FREE_BYTES};
 pub use hash_chain::LedgerCheckpoint;
 pub use integrity_finding::{DamageKind, DiscardReason, DiscardedRange, IntegrityFinding};
 pub use ledger_options::LedgerOptions;

@@ -31,7 +31,7 @@ pub(crate) fn is_first_of_call(kind: RecordKind) -> bool {
 }
 
 impl FileLedger {
-    async fn run_read<T: Send + 'static>(
+    pub(crate) async fn run_read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&LedgerInner) -> T + Send + 'static,
     ) -> Result<T, LedgerError> {

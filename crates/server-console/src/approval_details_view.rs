@@ -8,9 +8,16 @@ use crate::page_layout::{post_form, submit_button};
 use crate::record_view::call_path;
 use crate::session::ConsoleSession;
 use crate::tool_page::tool_path;
+use crate::word_diff::word_diff;
 
-/// Maximum length of arguments in the list, in bytes. Longer ones are on the page of the call.
-const MAX_LISTED_ARGUMENTS: usize = 4_000;
+/// Maximum length of arguments in the list, in bytes of markup. Longer ones are on the page of the
+/// call.
+const MAX_LISTED_ARGUMENTS: usize = 2_500;
+/// Bytes of markup that a quotation mark takes beyond its own.
+const QUOTE_MARKUP: usize = 5;
+
+/// Maximum length of arguments that can be edited here, in bytes.
+const MAX_EDITED_ARGUMENTS: usize = 20_000;
 
 /// Renders one call of the list. A decision needs all arguments: if they are too long for the list,
 /// a link to the page of the call takes the place of the forms.
@@ -20,7 +27,9 @@ pub(crate) fn listed_call(session: &ConsoleSession, details: &ApprovalDetails) -
     let title = title.text(" ").child(state_badge(details));
     let mut call = element("article").class("call").attr("data-row", "").attr("tabindex", "-1");
     call = call.child(title).child(reason_line(details)).child(requester_line(details));
-    if details.arguments.as_str().len() > MAX_LISTED_ARGUMENTS {
+    let text = details.arguments.as_str();
+    let quotes = text.bytes().filter(|byte| *byte == b'"').count();
+    if text.len() + quotes * QUOTE_MARKUP > MAX_LISTED_ARGUMENTS {
         let size = format!("The arguments have {} bytes. ", details.arguments.as_str().len());
         let open = link(path, "Open the call to read them and to decide");
         return call.child(element("p").text(&size).child(open));
@@ -29,12 +38,18 @@ pub(crate) fn listed_call(session: &ConsoleSession, details: &ApprovalDetails) -
 }
 
 /// Renders the page content of one call.
-pub(crate) fn call_content(session: &ConsoleSession, details: &ApprovalDetails) -> Element {
+pub(crate) fn call_content(
+    session: &ConsoleSession,
+    details: &ApprovalDetails,
+    former: Option<&ApprovalDetails>,
+) -> Element {
     let content = element("div").class("call").attr("data-row", "");
     let content =
         content.child(element("p").child(state_badge(details))).child(reason_line(details));
     let content = content.child(text_element("h2", "Arguments")).child(arguments_block(details));
     let content = content.children(decision_forms(session, details));
+    let content = content.children(edit_form(session, details));
+    let content = content.children(former.map(|former| comparison(former, details)));
     content.child(text_element("h2", "Details")).child(fact_list(details))
 }
 
@@ -80,10 +95,9 @@ fn decision_forms(session: &ConsoleSession, details: &ApprovalDetails) -> Option
         return None;
     }
     let path = approval_path(details);
-    let digest = element("input").attr("type", "hidden").attr("name", "arguments_sha256");
-    let digest = digest.attr("value", details.arguments_sha256.to_string());
     let approve = submit_button("Approve").class("primary").attr("data-approve", "");
-    let approve = post_form(session, format!("{path}/approve")).child(digest).child(approve);
+    let approve =
+        post_form(session, format!("{path}/approve")).child(digest_field(details)).child(approve);
     let reason_id = format!("reason-{}", details.id);
     let label = text_element("label", "Reason, for the caller").attr("for", reason_id.clone());
     let reason = element("input")
@@ -96,6 +110,47 @@ fn decision_forms(session: &ConsoleSession, details: &ApprovalDetails) -> Option
     let deny = submit_button("Deny").class("danger");
     let deny = post_form(session, format!("{path}/deny")).child(label).child(reason).child(deny);
     Some(element("div").class("decision").child(approve).child(deny))
+}
+
+/// The form that replaces the arguments. The call still has to be approved afterwards.
+fn edit_form(session: &ConsoleSession, details: &ApprovalDetails) -> Option<Element> {
+    let arguments = details.arguments.as_str();
+    if details.state != ApprovalState::Pending || arguments.len() > MAX_EDITED_ARGUMENTS {
+        return None;
+    }
+    let label = text_element("label", "Arguments as JSON").attr("for", "edited-arguments");
+    let text = text_element("textarea", &indent_json(arguments))
+        .attr("name", "arguments")
+        .attr("id", "edited-arguments")
+        .attr("spellcheck", "false");
+    let hint = "The call waits on with the new arguments, and still needs an approval.";
+    let form = post_form(session, format!("{}/edit", approval_path(details))).class("arguments");
+    let form = form.child(digest_field(details)).child(label).child(text);
+    let form = form.child(text_element("p", hint).class("hint"));
+    let form = form.child(submit_button("Replace the arguments"));
+    let summary = text_element("summary", "Edit the arguments");
+    Some(element("details").child(summary).child(form))
+}
+
+/// Compares the arguments with those of the last approved call of the tool.
+fn comparison(former: &ApprovalDetails, details: &ApprovalDetails) -> Element {
+    let section = element("div").child(text_element("h2", "Compared with the last approved call"));
+    let by = former.decision.as_ref().map(|it| format!("{} at {}", it.subject, it.decided_at));
+    let line = element("p").class("hint").text("Approved by ");
+    let line = line.text(&by.unwrap_or_else(|| "a person".to_owned())).text(": ");
+    let path = approval_path(former);
+    let section = section.child(line.child(link(path, &former.id.to_string())));
+    if former.arguments_sha256 == details.arguments_sha256 {
+        return section.child(text_element("p", "The arguments are the same."));
+    }
+    let text = |details: &ApprovalDetails| indent_json(details.arguments.as_str());
+    section.child(word_diff(&text(former), &text(details)))
+}
+
+/// The hash of the arguments that the page shows.
+fn digest_field(details: &ApprovalDetails) -> Element {
+    let digest = element("input").attr("type", "hidden").attr("name", "arguments_sha256");
+    digest.attr("value", details.arguments_sha256.to_string())
 }
 
 fn fact_list(details: &ApprovalDetails) -> Element {

@@ -3,11 +3,12 @@
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::{Html, Redirect};
+use gateway::ArgumentEdit;
 use serde::Deserialize;
 use server_core::error::ApiError;
 use server_core::query_string::parse_query;
 use tool::display_text::truncate_and_escape_debug;
-use tool::{CallId, Digest, ErrorCode, Interface};
+use tool::{CallId, Digest, ErrorCode, Interface, Json, JsonLimits};
 use uuid::Uuid;
 
 use crate::ConsoleState;
@@ -101,15 +102,16 @@ pub(crate) async fn show_approval(
     let id = parse_id(&id)?;
     let gateway = &state.server.components.gateway;
     let details = gateway.get_approval(&session.principal, id).await?;
+    let former = gateway.last_approved_call(&session.principal, id).await?;
     let title = format!("Approval of {}", details.tool);
-    let twin = format!("GET /v1/approvals/{id}");
+    let twin = format!("GET /v1/approvals/{id} and GET /v1/approvals/{id}/last-approved");
     let layout = PageLayout {
         title: &title,
         section: Some(Section::Approvals),
         user: PageUser::SignedIn(&session),
         twin: Some(&twin),
     };
-    Ok(layout.render(call_content(&session, &details)))
+    Ok(layout.render(call_content(&session, &details, former.as_ref())))
 }
 
 /// Approves the arguments that the page showed.
@@ -119,12 +121,34 @@ pub(crate) async fn approve_call(
     form: SignedForm,
 ) -> Result<Redirect, PageError> {
     let (id, by) = (parse_id(&id)?, (&form.session.principal, Interface::Console));
-    let reviewed: Digest = form.fields.get("arguments_sha256").parse().map_err(|_| {
-        let message = "`arguments_sha256` must be the hash that the page has";
-        ApiError::new(ErrorCode::InvalidRequest, message)
-    })?;
+    let reviewed = reviewed_digest(&form)?;
     state.server.components.gateway.approve_call(by, id, Some(reviewed)).await?;
     Ok(Redirect::to(&format!("/ui/approvals/{id}")))
+}
+
+/// Replaces the arguments that the page showed. The call still waits for its approval.
+pub(crate) async fn edit_call(
+    State(state): State<ConsoleState>,
+    Path(id): Path<String>,
+    form: SignedForm,
+) -> Result<Redirect, PageError> {
+    let (id, by) = (parse_id(&id)?, (&form.session.principal, Interface::Console));
+    let text = form.fields.get("arguments").trim().to_owned();
+    let arguments = Json::parse(text, JsonLimits::ARGUMENTS).map_err(|error| {
+        ApiError::new(ErrorCode::InvalidArguments, format!("the arguments: {error}"))
+            .with_help("go back in the browser: the form still has what you wrote")
+    })?;
+    let edit = ArgumentEdit { arguments, reviewed: Some(reviewed_digest(&form)?) };
+    state.server.components.gateway.edit_arguments(by, id, edit).await?;
+    Ok(Redirect::to(&format!("/ui/approvals/{id}")))
+}
+
+/// The hash of the arguments that the page of the form showed.
+fn reviewed_digest(form: &SignedForm) -> Result<Digest, ApiError> {
+    form.fields.get("arguments_sha256").parse().map_err(|_| {
+        let message = "`arguments_sha256` must be the hash that the page has";
+        ApiError::new(ErrorCode::InvalidRequest, message)
+    })
 }
 
 /// Denies a call, with the reason for its caller.

@@ -3,6 +3,8 @@
 //! Every page names the REST route with the same content. The console makes no decision: the
 //! gateway decides what a principal sees and may do. Pages are complete without a script.
 
+mod access_pages;
+mod activity_chart;
 mod approval_details_view;
 mod approval_events;
 mod approval_pages;
@@ -18,6 +20,8 @@ mod indented_json;
 mod overview_page;
 mod page_layout;
 mod picture_store;
+mod pin_pages;
+mod record_page;
 mod record_view;
 mod response_headers;
 mod schema_table;
@@ -30,6 +34,7 @@ mod tool_filters;
 mod tool_list_page;
 mod tool_page;
 mod try_page;
+mod word_diff;
 
 use std::sync::Arc;
 
@@ -64,14 +69,28 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/", get(|| async { Redirect::to(FIRST_PAGE) }))
         .route("/ui/sign-in", get(sign_in::show_form).post(sign_in::start_session))
         .route("/ui/sign-out", post(sign_in::end_session))
+        .route("/ui/access", get(access_pages::list_keys))
+        .route("/ui/access/keys", post(access_pages::create_key))
+        .route("/ui/access/keys/{id}/revoke", post(access_pages::revoke_key))
+        .route("/ui/access/users", get(access_pages::list_users))
+        .route("/ui/access/users/{subject}/disable", post(access_pages::disable_user))
+        .route("/ui/access/users/{subject}/enable", post(access_pages::enable_user))
+        .route("/ui/access/roles", get(access_pages::list_roles))
         .route("/ui/approvals", get(approval_pages::list_approvals))
         .route("/ui/approvals/{id}", get(approval_pages::show_approval))
         .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
+        .route("/ui/approvals/{id}/edit", post(approval_pages::edit_call))
         .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
         .route(approval_pages::EVENTS, get(approval_events::stream_events))
         .route("/ui/calls", get(call_pages::list_calls))
         .route("/ui/calls/{id}", get(call_pages::show_call))
+        .route("/ui/pins", get(pin_pages::list_pins))
+        .route("/ui/pins/{source}/{tool}", get(pin_pages::show_pin))
+        .route("/ui/pins/{source}/{tool}/approve", post(pin_pages::approve_definition))
+        .route("/ui/pins/{source}/{tool}/reject", post(pin_pages::reject_definition))
+        .route("/ui/record", get(record_page::show_record))
         .route("/ui/sources", get(source_page::show_sources))
+        .route("/ui/sources/refresh", post(source_page::refresh_sources))
         .route("/ui/tools", get(tool_list_page::list_tools))
         .route("/ui/tools/{name}", get(tool_page::show_tool))
         .route("/ui/tools/{name}/try", post(try_page::post_try))

@@ -15,11 +15,20 @@ pub(crate) enum Section {
     Calls,
     Sources,
     Tools,
+    Access,
+    Record,
 }
 
 impl Section {
-    const ALL: [Self; 5] =
-        [Self::Overview, Self::Approvals, Self::Calls, Self::Sources, Self::Tools];
+    const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Approvals,
+        Self::Calls,
+        Self::Sources,
+        Self::Tools,
+        Self::Access,
+        Self::Record,
+    ];
 
     /// The title, the path, and the key that opens it after `g`.
     const fn target(self) -> (&'static str, &'static str, &'static str) {
@@ -29,6 +38,8 @@ impl Section {
             Self::Calls => ("Calls", "/ui/calls", "c"),
             Self::Sources => ("Sources", "/ui/sources", "s"),
             Self::Tools => ("Tools", "/ui/tools", "t"),
+            Self::Access => ("Access", "/ui/access", "k"),
+            Self::Record => ("Record", "/ui/record", "e"),
         }
     }
 }
@@ -53,7 +64,7 @@ pub(crate) struct PageLayout<'a> {
 }
 
 /// The keys that the script adds, with what they do.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 14] = [
     ("/", "Search"),
     ("j and k", "Next and previous entry"),
     ("Enter", "Open the selected entry"),
@@ -65,6 +76,8 @@ const KEYS: [(&str, &str); 12] = [
     ("g c", "Calls"),
     ("g s", "Sources"),
     ("g t", "Tools"),
+    ("g k", "Access: keys, users and roles"),
+    ("g e", "Record"),
     ("?", "Show these keys"),
 ];
 

@@ -1,67 +1,150 @@
 //! The sources of tools: their state, and their problems with how to fix them.
 
 use axum::extract::State;
-use axum::response::Html;
-use server_core::source_list::{SourceReply, list_sources};
+use axum::http::Uri;
+use axum::response::{Html, Redirect};
+use serde::Deserialize;
+use server_core::query_string::parse_query;
+use server_core::source_list::{self, SourceReply, list_sources};
 use tool::Problem;
 
 use crate::ConsoleState;
-use crate::html::{Element, element, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, wide_table};
+use crate::error_page::PageError;
+use crate::form_post::SignedForm;
+use crate::html::{Element, element, link, text_element};
+use crate::page_layout::{PageLayout, PageUser, Section, post_form, submit_button, wide_table};
+use crate::pin_pages::review_path;
 use crate::session::ConsoleSession;
+use crate::tool_page::encode_segment;
 
-/// Shows all sources with their problems.
+/// Number of sources per page.
+const PAGE_SIZE: usize = 30;
+/// Maximum number of problems that the page shows of one source.
+const MAX_PROBLEMS: usize = 3;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceListQuery {
+    /// Whether to list only sources that are not as they should be.
+    #[serde(default)]
+    problems: bool,
+    /// Name after which the page begins.
+    after: Option<String>,
+}
+
+/// Shows a page of the sources with their problems.
 pub(crate) async fn show_sources(
     State(state): State<ConsoleState>,
     session: ConsoleSession,
-) -> Html<String> {
-    let list = list_sources(&state.server, &session.principal);
-    let titles = ["Source", "Kind", "State", "Tools", "To review", "Trust"];
+    uri: Uri,
+) -> Result<Html<String>, PageError> {
+    let query: SourceListQuery = parse_query(&uri).map_err(PageError::invalid_query)?;
+    let mut sources = list_sources(&state.server, &session.principal).sources;
+    let troubled = sources.iter().filter(|source| needs_attention(source)).count();
+    let tabs = source_tabs(&query, (sources.len(), troubled));
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    sources.retain(|source| {
+        (!query.problems || needs_attention(source))
+            && query.after.as_ref().is_none_or(|after| source.name > *after)
+    });
+    let next = sources.get(PAGE_SIZE).and_then(|_| sources.get(PAGE_SIZE - 1));
+    let next = next.map(|last| {
+        let path =
+            format!("/ui/sources?problems={}&after={}", query.problems, encode_segment(&last.name));
+        element("p").child(link(path, "More sources").attr("rel", "next"))
+    });
+    sources.truncate(PAGE_SIZE);
+    let titles = ["Source", "Kind", "State", "Tools", "Definitions", "Trust", "Action"];
     let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
     let head = element("thead").child(element("tr").children(head));
-    let rows = element("tbody").children(list.sources.iter().map(source_row));
+    let rows = element("tbody").children(sources.iter().map(|source| source_row(&session, source)));
     let table = element("table").child(head).child(rows);
-    let content = element("div").child(wide_table("List of sources", table));
+    let content = element("div").child(tabs).child(wide_table("List of sources", table));
+    let content = content.children(next);
     let layout = PageLayout {
         title: "Sources",
         section: Some(Section::Sources),
         user: PageUser::SignedIn(&session),
-        twin: Some("GET /v1/sources"),
+        twin: Some("GET /v1/sources and POST /v1/sources/refresh"),
     };
-    layout.render(content)
+    Ok(layout.render(content))
 }
 
-/// Returns true if a source needs the operator.
-pub(crate) fn needs_attention(source: &SourceReply) -> bool {
+/// Returns true if a source is not as it should be, as far as the caller may know.
+fn needs_attention(source: &SourceReply) -> bool {
     !source.problems.is_empty()
         || source.pending_pins > 0
         || !matches!(source.state, "ok" | "starting")
 }
 
-fn source_row(source: &SourceReply) -> Element {
+fn source_tabs(query: &SourceListQuery, (all, troubled): (usize, usize)) -> Element {
+    let tab = |path: &'static str, text: &str, is_current: bool| {
+        let tab = link(path, text);
+        element("li").child(if is_current { tab.attr("aria-current", "true") } else { tab })
+    };
+    let tabs = element("ul")
+        .child(tab("/ui/sources", &format!("All ({all})"), !query.problems))
+        .child(tab(
+            "/ui/sources?problems=true",
+            &format!("With problems ({troubled})"),
+            query.problems,
+        ));
+    element("nav").attr("aria-label", "Which sources").class("tabs").child(tabs)
+}
+
+/// Lists the tools of one source again.
+pub(crate) async fn refresh_sources(
+    State(state): State<ConsoleState>,
+    form: SignedForm,
+) -> Result<Redirect, PageError> {
+    let source = Some(form.fields.get("source")).filter(|name| !name.is_empty());
+    source_list::refresh_sources(&state.server, &form.session.principal, source).await?;
+    Ok(Redirect::to("/ui/sources"))
+}
+
+/// A form with one button, which lists the tools of the source again.
+fn refresh_form(session: &ConsoleSession, source: &str) -> Element {
+    let name = element("input").attr("type", "hidden").attr("name", "source");
+    let name = name.attr("value", source.to_owned());
+    let button = submit_button("Refresh").attr("aria-label", format!("Refresh {source}"));
+    post_form(session, "/ui/sources/refresh".to_owned()).child(name).child(button)
+}
+
+fn source_row(session: &ConsoleSession, source: &SourceReply) -> Element {
     let cell = |text: &str| text_element("td", text);
-    let problems = source.problems.iter().map(problem_notice);
+    let problems = source.problems.iter().take(MAX_PROBLEMS).map(problem_notice);
+    let more = source.problems.len().saturating_sub(MAX_PROBLEMS);
+    let more = (more > 0).then(|| {
+        text_element("p", &format!("{more} more problems: `toolkeep source list`")).class("hint")
+    });
     let name = element("th").attr("scope", "row").child(text_element("p", &source.name));
     element("tr")
         .attr("data-row", "")
         .attr("tabindex", "-1")
-        .child(name.children(problems))
+        .child(name.children(problems).children(more))
         .child(cell(source.kind))
         .child(element("td").child(state_badge(source)))
         .child(cell(&source.tools.to_string()))
-        .child(cell(&source.pending_pins.to_string()))
+        .child(element("td").children(review_link(source)))
         .child(cell(serde_json::json!(source.trust).as_str().unwrap_or_default()))
+        .child(element("td").child(refresh_form(session, &source.name)))
+}
+
+/// Links the definitions of a source that need a review.
+fn review_link(source: &SourceReply) -> Option<Element> {
+    let text = format!("{} to review", source.pending_pins);
+    (source.pending_pins > 0).then(|| link(review_path(&source.name), &text))
 }
 
 /// Renders the state, with the time since when a source is unavailable.
-pub(crate) fn state_badge(source: &SourceReply) -> Element {
+fn state_badge(source: &SourceReply) -> Element {
     let since = source.stale_since.as_ref().map(|since| format!(" since {since}"));
     let text = format!("{}{}", source.state, since.unwrap_or_default());
     text_element("span", &text).class(if source.state == "ok" { "badge" } else { "badge pending" })
 }
 
 /// Renders a problem with its place and its fix.
-pub(crate) fn problem_notice(problem: &Problem) -> Element {
+fn problem_notice(problem: &Problem) -> Element {
     let notice = element("div").class("notice");
     let place = element("p").child(text_element("code", &problem.location));
     let message = text_element("p", &problem.message);

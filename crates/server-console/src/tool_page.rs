@@ -64,7 +64,7 @@ pub(crate) fn tool_path(name: &str) -> String {
 }
 
 /// Percent-encodes one segment of a path (RFC 3986).
-fn encode_segment(segment: &str) -> String {
+pub(crate) fn encode_segment(segment: &str) -> String {
     let mut out = String::with_capacity(segment.len());
     for byte in segment.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {

@@ -42,6 +42,15 @@ impl CallCounters {
         self.family.clone()
     }
 
+    /// Sums up the calls of all interfaces with one of these statuses.
+    pub(crate) fn count_calls(&self, statuses: &[CallStatus]) -> u64 {
+        let counters = self.by_interface.iter();
+        let of = |counters: &StatusCounters, status: CallStatus| {
+            counters.get(status as usize).and_then(OnceLock::get).map_or(0, Counter::get)
+        };
+        counters.flat_map(|kept| statuses.iter().map(move |status| of(kept, *status))).sum()
+    }
+
     fn increment_counter(&self, door: Interface, status: CallStatus) {
         let labels = || CallLabels { door: door.as_str(), status: status.as_str() };
         let known = self.by_interface.get_or_init(door, Default::default);

@@ -29,6 +29,9 @@ pub struct Metrics {
     registry: Registry,
     latencies: Family<InterfaceLabel, Histogram, fn() -> Histogram>,
     histograms: PerInterface<Histogram>,
+    /// Answered calls, and the sum of their durations in milliseconds.
+    answered: AtomicU64,
+    elapsed_ms: AtomicU64,
     running: Gauge,
     tools: Gauge,
     catalog: Gauge<u64, AtomicU64>,
@@ -60,6 +63,8 @@ impl Metrics {
             registry,
             latencies: seconds,
             histograms: known,
+            answered: AtomicU64::new(0),
+            elapsed_ms: AtomicU64::new(0),
             running,
             tools,
             catalog,
@@ -87,6 +92,8 @@ pub struct GaugeValues {
 impl Metrics {
     /// Observes the latency of an answered call. Statuses are counted when calls are recorded.
     pub fn observe_call(&self, interface: Interface, answer: &CallResponse) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.elapsed_ms.fetch_add(answer.elapsed_ms, Ordering::Relaxed);
         let seconds = std::time::Duration::from_millis(answer.elapsed_ms).as_secs_f64();
         let of =
             || self.latencies.get_or_create_owned(&InterfaceLabel { door: interface.as_str() });
@@ -94,6 +101,11 @@ impl Metrics {
             Some(known) => known.observe(seconds),
             None => of().observe(seconds),
         }
+    }
+
+    /// The number of answered calls, and the sum of their durations in milliseconds.
+    pub(crate) fn answered_calls(&self) -> (u64, u64) {
+        (self.answered.load(Ordering::Relaxed), self.elapsed_ms.load(Ordering::Relaxed))
     }
 
     /// All metrics in the Prometheus text format.

@@ -9,11 +9,13 @@ use identity::Principal;
 use intake::SourceSupervisor;
 use option_types::ListingOptions;
 use tokio_util::sync::CancellationToken;
-use tool::ledger::RecordReader;
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordInspector, RecordReader};
 use tool::{CallerType, Clock, JsonLimits, Secret};
 
 use crate::allowed_hosts::Hosts;
 use crate::body_budget::BodyBudget;
+use crate::call_activity::{ActivityTotals, CallActivity, SAMPLE_INTERVAL};
 use crate::call_counters::CallCounters;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
@@ -42,6 +44,8 @@ pub struct ServerComponents {
     pub issuers: Arc<TokenIssuers>,
     /// The call records, for reading.
     pub records: Arc<dyn RecordReader>,
+    /// The files of the record, if they are on a disk.
+    pub record_inspector: Option<Arc<dyn RecordInspector>>,
     /// Call counters of the gateway's ledger.
     pub call_counters: CallCounters,
     /// The clock.
@@ -104,6 +108,8 @@ pub struct StateInner {
     pub tool_search: SearchIndexCache,
     /// The metrics.
     pub metrics: Metrics,
+    /// Calls per minute of the last hour.
+    pub activity: CallActivity,
     /// The memory budget for large bodies.
     pub body_budget: BodyBudget,
     /// The unused links that sign in to the console.
@@ -129,6 +135,7 @@ impl ServerState {
             tool_lists: lists,
             tool_search: SearchIndexCache::default(),
             metrics,
+            activity: CallActivity::default(),
             body_budget: room,
             sign_in_links: SignInLinks::default(),
             streams,
@@ -148,6 +155,29 @@ impl ServerState {
     /// take effect.
     pub async fn watch_key_store(&self) {
         self.0.components.keys.watch_store(Arc::clone(&self.0.components.clock)).await;
+    }
+
+    /// Keeps the calls of each minute, forever.
+    pub async fn sample_activity(&self) {
+        loop {
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+            self.add_activity_sample();
+        }
+    }
+
+    /// Ends a minute of the kept activity now.
+    pub fn add_activity_sample(&self) {
+        let calls = &self.0.components.call_counters;
+        let (answered, elapsed_ms) = self.0.metrics.answered_calls();
+        let failed = [CallStatus::Failed, CallStatus::Abandoned, CallStatus::Unknown];
+        let totals = ActivityTotals {
+            calls: calls.count_calls(CallStatus::ALL),
+            failed: calls.count_calls(&failed),
+            refused: calls.count_calls(&[CallStatus::Refused]),
+            answered,
+            elapsed_ms,
+        };
+        self.0.activity.add_sample(self.0.components.clock.wall_now(), totals);
     }
 
     /// The maximum body size for calls of this caller, by its largest tool. A limit below the

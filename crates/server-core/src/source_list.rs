@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tool::node_registry::NODE_SOURCE_PREFIX;
 use tool::source::SourceErrorKind;
-use tool::{CallerType, Problem, SourceTrust};
+use tool::{CallerType, ErrorCode, Problem, SourceName, SourceTrust};
 
+use crate::authorization_checks::require_right;
+use crate::error::ApiError;
 use crate::server_state::ServerState;
 
 /// All sources that the caller may know.
@@ -97,6 +99,38 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
         },
     });
     SourceListReply { sources: sources.collect() }
+}
+
+/// Lists the tools of all sources again, or of one, and returns the sources afterwards.
+///
+/// # Errors
+/// [`ErrorCode::Forbidden`] without the right; [`ErrorCode::NotFound`] for a source that the caller
+/// may not know.
+pub async fn refresh_sources(
+    server_state: &ServerState,
+    principal: &Principal,
+    only: Option<&str>,
+) -> Result<SourceListReply, ApiError> {
+    require_right(principal, Right::SourcesRefresh)?;
+    let only = only.map(|name| parse_visible_source(principal, name)).transpose()?;
+    let done = server_state.components.intake.refresh_sources(only.as_ref()).await;
+    done.map_err(|name| no_such_source(name.as_str()))?;
+    Ok(list_sources(server_state, principal))
+}
+
+/// Parses the name of a source. A source hidden by the caller's persona is reported as not found.
+///
+/// # Errors
+/// [`ErrorCode::NotFound`].
+pub fn parse_visible_source(principal: &Principal, name: &str) -> Result<SourceName, ApiError> {
+    let source = SourceName::new(name).map_err(|_| no_such_source(name))?;
+    let seen = principal.rights_class().allows_source(source.as_str());
+    if seen { Ok(source) } else { Err(no_such_source(name)) }
+}
+
+/// The error for a source that does not exist, or that the caller may not know.
+pub fn no_such_source(name: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("no source `{}`", name.escape_debug()))
 }
 
 /// Counts the tools of other nodes that each node's source may run.

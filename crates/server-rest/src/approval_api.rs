@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use gateway::ApprovalDetails;
+use gateway::{ApprovalDetails, ArgumentEdit};
 use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ use tool::display_text::truncate_and_escape_debug;
 use tool::{CallId, Digest, ErrorCode, Interface, Json};
 use uuid::Uuid;
 
-use super::page_query::check_limit;
 use server_core::body::{DecodedBody, QueryParams};
 use server_core::error::ApiError;
+use server_core::query_string::check_limit;
 use server_core::route::{ApiRoute, QueryParam};
 use server_core::server_state::ServerState;
 
@@ -58,6 +58,13 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             get(show_approval),
         )
         .with_reply::<ApprovalSchema>(),
+        ApiRoute::new(
+            "get",
+            "/v1/approvals/{id}/last-approved",
+            "Get the last approved call of the same tool, to compare a pending one with it",
+            get(show_last_approved),
+        )
+        .with_reply::<LastApprovedReply>(),
         ApiRoute::new(
             "post",
             "/v1/approvals/{id}/approve",
@@ -140,6 +147,13 @@ struct ApprovalListReply {
     next_cursor: Option<CallId>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct LastApprovedReply {
+    /// The call; null if there is none that you may see.
+    #[schemars(with = "Option<ApprovalSchema>")]
+    approval: Option<ApprovalDetails>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApprovalListQuery {
@@ -174,6 +188,10 @@ struct EditArgumentsBody {
     /// All arguments of the call.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     arguments: Json,
+    /// Hash of the reviewed arguments. If the arguments have changed since, nothing is edited.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    arguments_sha256: Option<Digest>,
     /// Whether to approve the call with these arguments; otherwise it stays pending.
     #[serde(default)]
     approve: bool,
@@ -221,6 +239,17 @@ async fn show_approval(
         .map_err(approval_error)
 }
 
+async fn show_last_approved(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Result<Reply<LastApprovedReply>, ApiError> {
+    let gateway = &state.components.gateway;
+    let found = gateway.last_approved_call(&principal, parse_approval_id(&id)?).await;
+    let approval = found.map_err(approval_error)?;
+    Ok(Reply(LastApprovedReply { approval }))
+}
+
 async fn approve_call(
     State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
@@ -259,7 +288,8 @@ async fn edit_call(
 ) -> Result<Reply<ApprovalDetails>, ApiError> {
     let (by, id) = ((&principal, Interface::Rest), parse_approval_id(&id)?);
     let gateway = &state.components.gateway;
-    let edited = gateway.edit_arguments(by, id, body.arguments).await.map_err(approval_error)?;
+    let edit = ArgumentEdit { arguments: body.arguments, reviewed: body.arguments_sha256 };
+    let edited = gateway.edit_arguments(by, id, edit).await.map_err(approval_error)?;
     if !body.approve {
         return Ok(Reply(edited));
     }

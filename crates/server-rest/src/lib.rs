@@ -3,7 +3,7 @@
 
 mod approval_api;
 mod artifact_api;
-mod authorization_checks;
+mod attention_api;
 mod batch_calls;
 pub(crate) mod call_api;
 mod chunked_body;
@@ -14,7 +14,6 @@ mod key_api;
 mod metadata_api;
 mod node_api;
 mod org_api;
-mod page_query;
 mod persona_api;
 mod pin_api;
 mod plugin_api;
@@ -52,6 +51,7 @@ pub fn authenticated_routes() -> Vec<ApiRoute> {
         explain_api::routes(),
         approval_api::routes(),
         artifact_api::routes(),
+        attention_api::routes(),
         record_api::routes(),
         source_api::routes(),
         pin_api::routes(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tool::identifier::validate_line;
 use tool::{ErrorCode, Org};
 
-use super::authorization_checks::{check_description, require_right};
+use server_core::authorization_checks::{check_description, require_right};
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::key_store::{KeyStore, key_error};

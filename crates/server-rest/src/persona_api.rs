@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{ErrorCode, SourceName};
 
-use super::authorization_checks::{forbidden_change, require_installation_admin};
+use server_core::authorization_checks::{forbidden_change, require_installation_admin};
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;

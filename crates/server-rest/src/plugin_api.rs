@@ -10,7 +10,7 @@ use serde_json::Value;
 use tool::plugin_admin::{PluginAdmin, PluginError, PluginStatus, PluginTool};
 use tool::{ErrorCode, Json, Problem};
 
-use super::authorization_checks::require_right;
+use server_core::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;

@@ -12,6 +12,7 @@ use tool::ledger::LedgerRecord;
 use server_core::body::QueryParams;
 use server_core::error::ApiError;
 use server_core::record_list::{self, RecordListQuery};
+use server_core::record_storage::{self, RecordStorageReply};
 use server_core::route::{ApiRoute, QueryParam};
 use server_core::server_state::ServerState;
 
@@ -61,6 +62,13 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
         ApiRoute::new("get", "/v1/records", "List records, newest first", get(list_records))
             .with_query(LIST_QUERY)
             .with_reply::<RecordListReply>(),
+        ApiRoute::new(
+            "get",
+            "/v1/records/storage",
+            "Show what the record stores, and its last checkpoint",
+            get(show_storage),
+        )
+        .with_reply::<RecordStorageReply>(),
     ]
 }
 
@@ -72,6 +80,13 @@ struct RecordListReply {
     /// Cursor of the next page; null on the last page. The work per page is limited, so a page may
     /// have fewer records than `limit`, or none, without being the last one.
     next_cursor: Option<String>,
+}
+
+async fn show_storage(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<RecordStorageReply>, ApiError> {
+    record_storage::show_storage(&state, &principal).await.map(Reply)
 }
 
 async fn list_records(

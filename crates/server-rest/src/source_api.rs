@@ -5,12 +5,9 @@ mod login_api;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use identity::{Principal, Right};
+use identity::Principal;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tool::{ErrorCode, SourceName};
-
-use super::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
@@ -55,21 +52,5 @@ async fn refresh_sources(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<RefreshSourcesBody>,
 ) -> Result<Reply<SourceListReply>, ApiError> {
-    require_right(&principal, Right::SourcesRefresh)?;
-    let only =
-        body.source.as_deref().map(|name| parse_visible_source(&principal, name)).transpose()?;
-    let done = state.components.intake.refresh_sources(only.as_ref()).await;
-    done.map_err(|name| no_such_source(name.as_str()))?;
-    Ok(Reply(source_list::list_sources(&state, &principal)))
-}
-
-/// Parses the name of a source. A source hidden by the caller's persona is reported as not found.
-fn parse_visible_source(principal: &Principal, name: &str) -> Result<SourceName, ApiError> {
-    let source = SourceName::new(name).map_err(|_| no_such_source(name))?;
-    let seen = principal.rights_class().allows_source(source.as_str());
-    if seen { Ok(source) } else { Err(no_such_source(name)) }
-}
-
-fn no_such_source(name: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("no source `{}`", name.escape_debug()))
+    source_list::refresh_sources(&state, &principal, body.source.as_deref()).await.map(Reply)
 }

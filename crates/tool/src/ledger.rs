@@ -3,6 +3,7 @@
 mod intent_receipt;
 mod record;
 mod record_body;
+mod record_storage;
 mod sandbox_usage;
 
 use std::fmt;
@@ -17,6 +18,7 @@ pub use record_body::{
     ApprovalStep, ApprovalStepRecord, AuditEventRecord, IntentRecord, OutcomeRecord, RefusalRecord,
     StepCaller,
 };
+pub use record_storage::{RecordInspector, RecordStorage, StoredCheckpoint, WriterStorage};
 pub use sandbox_usage::SandboxUsage;
 
 /// Writes the record of every call: one intent before it runs, one outcome after.

@@ -14,7 +14,7 @@ use server_mcp::McpServerState;
 use store::{EncryptedStore, RejectedRow};
 use tokio::sync::watch;
 use tool::artifact::ArtifactStore;
-use tool::ledger::RecordReader;
+use tool::ledger::{RecordInspector, RecordReader};
 use tool::{Org, Secret, Store};
 
 use super::manifest_storage::ManifestStorage;
@@ -116,6 +116,7 @@ pub(super) async fn build_app(
         keys: Arc::clone(&keys),
         issuers: build_issuers(config, &source_factory),
         records: Arc::clone(&ledger) as Arc<dyn RecordReader>,
+        record_inspector: Some(Arc::clone(&ledger) as Arc<dyn RecordInspector>),
         call_counters,
         clock: clocks.as_clock(),
         allowed_hosts: allowed_hosts(config),

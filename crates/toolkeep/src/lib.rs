@@ -198,6 +198,7 @@ fn spawn_interface_upkeep(tasks: &TaskTracker, state: McpServerState, stop: Canc
     drop(tasks.spawn(async move {
         tokio::select! {
             () = state.watch_key_store() => {}
+            () = state.sample_activity() => {}
             () = stop.cancelled() => {}
         }
     }));

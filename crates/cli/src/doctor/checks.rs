@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use ledger::MIN_FREE_BYTES;
 use store::SqliteStore;
 use tool::Problem;
 
@@ -15,8 +16,6 @@ use config::{Config, LoadOptions, LoadReport};
 
 /// Maximum number of rows named in a finding.
 const MAX_NAMED_ROWS: usize = 5;
-/// Free bytes below which the record will soon stop calls with effects.
-const MIN_FREE_BYTES: u64 = 256 << 20;
 
 /// Checks the configuration and its errors, of the running server if there is one.
 pub(super) fn config_findings(

@@ -69,7 +69,25 @@ pub(super) async fn server_findings(
             findings.push(CheckFinding::error("sources", failure.to_string(), "check its log"));
         }
     }
+    if let Ok(answer) = get("/v1/attention").await {
+        let entries = json_fields::field_items(&answer, "entries");
+        findings.extend(entries.iter().filter_map(attention_finding));
+    }
     findings
+}
+
+/// Reports an entry of the server's list of what needs a person, unless another check has its
+/// subject: sources and their definitions are reported one by one, and the disk is read here.
+fn attention_finding(entry: &Value) -> Option<CheckFinding> {
+    let topic = json_fields::field_line(entry, "topic", 20);
+    let level = match (topic.as_str(), json_fields::field_line(entry, "urgency", 10).as_str()) {
+        ("source" | "definition" | "disk", _) => return None,
+        (_, "urgent") => FindingLevel::Error,
+        _ => FindingLevel::Warning,
+    };
+    let detail = json_fields::field_line(entry, "message", 300);
+    let help = Some(json_fields::field_line(entry, "action", 200));
+    Some(CheckFinding { help, ..CheckFinding::new(&topic, level, detail) })
 }
 
 /// Reports a source with its first problems, each with place and advice.

@@ -270,27 +270,21 @@ impl ApprovalIndex {
         }
     }
 
-    /// Lists the ids of this caller's own approvals and of those that it may see, newest first;
-    /// pending ones or all.
+    /// Lists the ids of this caller's own approvals and of those that it may see, newest first, as
+    /// far as `is_wanted` selects them.
     pub(crate) fn list_ids(
         &self,
         (caller, is_visible): (&Caller, impl Fn(&Org, &(ToolKey, CallerType)) -> bool),
-        only_pending: bool,
-        before: Option<CallId>,
+        is_wanted: impl Fn(CallId, ApprovalPhase, &ToolKey) -> bool,
     ) -> Vec<CallId> {
         let whose = caller_key(caller);
         let inner = self.lock_state();
-        let mut ids: Vec<_> = inner
-            .entries
-            .iter()
-            .filter(|(id, slot)| {
-                (!only_pending || slot.phase == ApprovalPhase::Pending)
-                    && before.is_none_or(|before| **id < before)
-                    && (*slot.caller_key == *whose
-                        || is_visible(&slot.org, &slot.tool_and_caller_type))
-            })
-            .map(|(id, _)| *id)
-            .collect();
+        let listed = |id: CallId, slot: &IndexEntry| {
+            is_wanted(id, slot.phase, &slot.tool_and_caller_type.0)
+                && (*slot.caller_key == *whose || is_visible(&slot.org, &slot.tool_and_caller_type))
+        };
+        let entries = inner.entries.iter().filter(|(id, slot)| listed(**id, slot));
+        let mut ids: Vec<_> = entries.map(|(id, _)| *id).collect();
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids
     }

@@ -1,4 +1,4 @@
-//! Decisions on approvals: list, approve, confirm, deny, withdraw, edit. Each is one
+//! Decisions on approvals: list, approve, confirm, deny, withdraw. Each is one
 //! compare-and-set.
 
 use std::sync::Arc;
@@ -6,9 +6,7 @@ use std::sync::Arc;
 use identity::Principal;
 use tool::call_outcome::CallFailure;
 use tool::ledger::{ApprovalStep, StepCaller};
-use tool::{
-    CallArguments, CallId, CallerType, Digest, ErrorCode, Interface, Json, Org, StoreError, ToolKey,
-};
+use tool::{CallId, CallerType, Digest, ErrorCode, Interface, Org, StoreError, ToolKey};
 
 use super::approval_closure::ApprovalClosure;
 use super::approval_index::ApprovalPhase;
@@ -41,7 +39,10 @@ impl Gateway {
         };
         let sight = self.approver_scope(principal);
         let sees = |org: &Org, (tool, by): &(ToolKey, CallerType)| sight.is_visible(org, tool, *by);
-        let ids = waits.index.list_ids((principal.caller(), sees), only_pending, before);
+        let ids = waits.index.list_ids((principal.caller(), sees), |id, phase, _| {
+            (!only_pending || phase == ApprovalPhase::Pending)
+                && before.is_none_or(|before| id < before)
+        });
         let (mut approvals, mut last, limit) = (Vec::new(), None, limit.clamp(1, MAX_PAGE_SIZE));
         for id in ids {
             if approvals.len() >= limit {
@@ -96,7 +97,7 @@ impl Gateway {
         Some(read.approval.tool_key)
     }
 
-    async fn load_visible(
+    pub(super) async fn load_visible(
         &self,
         who: &Principal,
         id: CallId,
@@ -108,7 +109,7 @@ impl Gateway {
     }
 
     /// Loads a call that this principal may decide about now.
-    async fn load_decidable(
+    pub(super) async fn load_decidable(
         &self,
         who: &Principal,
         id: CallId,
@@ -295,42 +296,6 @@ impl Gateway {
         Ok(notify_changed(waits, &read.approval))
     }
 
-    /// Edits the arguments of a pending call, which is then bound to the new ones.
-    ///
-    /// # Errors
-    /// [`ErrorCode::InvalidArguments`] if they are invalid, [`ErrorCode::Forbidden`] if the approver or the
-    /// caller may not call with them, and as [`Gateway::approve_call`].
-    pub async fn edit_arguments(
-        &self,
-        (principal, interface): (&Principal, Interface),
-        id: CallId,
-        args: Json,
-    ) -> Result<ApprovalDetails, CallFailure> {
-        let (waits, mut read) = self.load_decidable(principal, id, None).await?;
-        let view = self.view_for(principal, read.approval.caller_type);
-        let found = view.find_by_key(&read.approval.tool_key).map(|(entry, _)| entry);
-        let entry =
-            found.filter(|entry| entry.definition_digest == read.approval.definition_digest);
-        let entry = entry.ok_or_else(|| {
-            let told = "another tool now has this name; deny the call";
-            CallFailure::new(ErrorCode::Conflict, told)
-        })?;
-        let args = CallArguments::parse(args.bytes().clone()).map_err(|error| {
-            CallFailure::new(ErrorCode::InvalidArguments, format!("the arguments: {error}"))
-        })?;
-        let args = crate::pipeline::validate_arguments(entry, args)?;
-        self.check_may_edit(waits, principal, (&read.approval, &args))?;
-        crate::pipeline::check_executor_accepts(entry, &args)?;
-        let kept = &mut read.approval;
-        kept.arguments_digest = catalog::canonical_json::arguments_digest(args.as_json());
-        kept.arguments = args.as_json().clone();
-        kept.edit_count = kept.edit_count.saturating_add(1);
-        let read = waits.write_approval(read).await.map_err(decision_conflict)?;
-        let decided_by = Some(step_caller(principal, interface));
-        self.record_step(&read.approval, ApprovalStep::Edited, decided_by, None)?;
-        Ok(notify_changed(waits, &read.approval))
-    }
-
     fn new_decision(&self, by: StepCaller, told: Option<String>) -> StoredDecision {
         StoredDecision {
             decided_by: by.caller,
@@ -341,7 +306,7 @@ impl Gateway {
     }
 }
 
-fn step_caller(principal: &Principal, interface: Interface) -> StepCaller {
+pub(super) fn step_caller(principal: &Principal, interface: Interface) -> StepCaller {
     StepCaller { caller: principal.caller().clone(), interface }
 }
 
@@ -378,7 +343,7 @@ fn already_decided(kept: &StoredApproval) -> CallFailure {
 }
 
 /// Returns the error of a decision that lost against another.
-fn decision_conflict(error: StoreError) -> CallFailure {
+pub(super) fn decision_conflict(error: StoreError) -> CallFailure {
     match error {
         StoreError::Conflict { .. } => CallFailure::new(
             ErrorCode::Conflict,

@@ -22,13 +22,19 @@ use tool::{
 
 use super::{
     ApprovalComponents, ApprovalEvent, ApprovalObserver, ApprovalSettings, ApprovalState,
-    CredentialStatus, PrincipalResolver,
+    ArgumentEdit, CredentialStatus, PrincipalResolver,
 };
 use crate::{CallRequest, Gateway, GatewayComponents, GatewayOptions};
+
+/// An edit without a statement about what was reviewed.
+fn edit_of(arguments: Json) -> ArgumentEdit {
+    ArgumentEdit { arguments, reviewed: None }
+}
 
 mod approval_callbacks;
 mod authority;
 mod checks;
+mod comparison;
 mod limits;
 mod renamed;
 mod resumption;
@@ -330,7 +336,7 @@ async fn edited_arguments_are_checked_and_what_was_seen_before_cannot_be_approve
     let before = bench.gateway.get_approval(&owner(), id).await.unwrap();
     let edit = async |args: &str| {
         let args = Json::parse(args.to_owned(), tool::JsonLimits::ARGUMENTS).unwrap();
-        bench.gateway.edit_arguments((&owner(), Interface::Rest), id, args).await
+        bench.gateway.edit_arguments((&owner(), Interface::Rest), id, edit_of(args)).await
     };
     assert_eq!(edit(r#"{"n": "x"}"#).await.unwrap_err().code, ErrorCode::InvalidArguments);
     let edited = edit(r#"{"n": 7}"#).await.unwrap();

@@ -12,7 +12,7 @@ use identity::Principal;
 use tool::call_outcome::{CallFailure, CallResponse};
 use tool::{BoxFuture, CallId, Interface, Json};
 
-use crate::{ApprovalDetails, Gateway, MAX_DECISION_TIMEOUT};
+use crate::{ApprovalDetails, ArgumentEdit, Gateway, MAX_DECISION_TIMEOUT};
 
 /// Verdict of the callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,11 @@ impl CallbackApprover {
                         CallFailure::new(tool::ErrorCode::InvalidArguments, told)
                     });
                 let edited = match args {
-                    Ok(args) => gateway.edit_arguments(by, call, args).await,
+                    Ok(arguments) => {
+                        let reviewed = Some(held.arguments_sha256);
+                        let edit = ArgumentEdit { arguments, reviewed };
+                        gateway.edit_arguments(by, call, edit).await
+                    }
                     Err(failure) => Err(failure),
                 };
                 match edited {

@@ -92,6 +92,11 @@ impl Disk for OsDisk {
         }
     }
 
+    fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        let system = rustix::fs::statvfs(dir).ok()?;
+        Some(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+
     fn boot_id(&self) -> Option<BootId> {
         let text = fs::read_to_string(BOOT_ID).ok()?;
         uuid::Uuid::try_parse(text.trim()).ok().map(uuid::Uuid::into_bytes)

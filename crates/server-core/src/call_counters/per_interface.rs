@@ -21,4 +21,9 @@ impl<T> PerInterface<T> {
         // The discriminants follow the order of `ALL`.
         Some(self.0.get(interface as usize)?.get_or_init(make))
     }
+
+    /// Iterates over the values that exist.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().filter_map(OnceLock::get)
+    }
 }

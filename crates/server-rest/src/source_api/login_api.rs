@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use tool::source::ConsentFlow;
 use tool::{ErrorCode, Problem, Source, SourceName};
 
-use super::{ApiRoute, no_such_source, parse_visible_source, require_right};
+use server_core::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
+use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
+use server_core::source_list::{no_such_source, parse_visible_source};
 
 pub(super) fn routes() -> Vec<ApiRoute> {
     vec![

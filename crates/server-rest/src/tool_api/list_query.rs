@@ -13,7 +13,7 @@ use server_core::server_state::ServerState;
 use server_core::tool_lists::{self, MAX_PAGE_TOOLS, NameStyle, ToolPage};
 use tool::ErrorCode;
 
-use crate::page_query::check_limit;
+use server_core::query_string::check_limit;
 
 /// Maximum number of names in `allowed_tools`.
 const MAX_ALLOWED_TOOLS: usize = 1_000;

@@ -13,7 +13,7 @@ use gateway::ApprovalSettings;
 use identity::KeyId;
 use serde_json::{Value, json};
 use testkit::executor::MockExecutor;
-use tool::{ExecutionState, Outcome, SafetyLevel};
+use tool::{ExecutionState, Outcome, SafetyLevel, SourceTrust};
 
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -31,7 +31,21 @@ impl ApprovalServer {
         Self::with_settings(ApprovalSettings::default(), Duration::from_millis(300)).await
     }
 
+    /// A server that pins the definitions of its tools, and accepts their changes.
+    pub(crate) async fn with_pins() -> Self {
+        let settings = ApprovalSettings::default();
+        Self::with_trust(settings, Duration::from_millis(300), Some(SourceTrust::Full)).await
+    }
+
     async fn with_settings(patience: ApprovalSettings, wait: Duration) -> Self {
+        Self::with_trust(patience, wait, None).await
+    }
+
+    async fn with_trust(
+        patience: ApprovalSettings,
+        wait: Duration,
+        trust: Option<SourceTrust>,
+    ) -> Self {
         let executed = Arc::<Mutex<Vec<String>>>::default();
         let all = Arc::clone(&executed);
         let ran = Arc::new(MockExecutor::new(move |args| {
@@ -55,6 +69,7 @@ impl ApprovalServer {
             offers,
             approval_settings: patience,
             pending_call_options: notices,
+            trust,
             ..ServerSetup::default()
         })
         .await;

@@ -147,8 +147,9 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
     if path == "/v1/programs" && method == "post" {
         return &[404];
     }
-    // Of a call that was never held.
-    if path == "/v1/calls/{id}/resume" { &[404] } else { &[200] }
+    // Of a call that was never held, or is not held now.
+    let missing = ["/v1/calls/{id}/resume", "/v1/approvals/{id}/last-approved"];
+    if missing.contains(&path) { &[404] } else { &[200] }
 }
 
 #[tokio::test]

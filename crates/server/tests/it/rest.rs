@@ -1,6 +1,7 @@
 //! Tests of the REST interface: every route with its replies and errors.
 
 mod artifacts;
+mod attention;
 mod calls;
 mod credentials;
 mod formats;

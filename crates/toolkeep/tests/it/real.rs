@@ -4,6 +4,7 @@
 mod all_interfaces;
 mod calls;
 mod fifteen_servers;
+mod first_approval;
 mod helm_chart;
 mod installed_programs;
 mod lisp;

@@ -11,7 +11,7 @@ use tool::{
     WallTime,
 };
 
-use super::{Bench, agent, catalog_snapshot, deny_policy, owner, principal, tool};
+use super::{Bench, agent, catalog_snapshot, deny_policy, edit_of, owner, principal, tool};
 
 /// A person of this organisation with the right to approve.
 fn approver(id: u8, subject: &str, change: impl FnOnce(&mut NewKey)) -> Principal {
@@ -65,7 +65,8 @@ async fn tried(bench: &Bench, who: &Principal, id: CallId) -> Vec<CallFailure> {
         gateway.get_approval(who, id).await,
         gateway.approve_call(by, id, None).await,
         gateway.deny_call(by, id, None).await,
-        gateway.edit_arguments(by, id, args(r#"{"n": 2}"#)).await,
+        gateway.edit_arguments(by, id, edit_of(args(r#"{"n": 2}"#))).await,
+        gateway.last_approved_call(who, id).await.map(|found| found.unwrap()),
     ];
     all.into_iter().map(|came| came.unwrap_err()).collect()
 }
@@ -177,7 +178,7 @@ async fn edited_arguments_are_decided_for_the_approver_and_for_the_caller() {
         bench.set_policy(&denies(whose));
         let id = bench.hold_call().await;
         let edit = async |text: &str| {
-            bench.gateway.edit_arguments((&eve, Interface::Rest), id, args(text)).await
+            bench.gateway.edit_arguments((&eve, Interface::Rest), id, edit_of(args(text))).await
         };
         let refused = edit(r#"{"n": 6}"#).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Forbidden, "{whose}: {refused:?}");

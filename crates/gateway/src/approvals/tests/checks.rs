@@ -6,7 +6,7 @@ use testkit::executor::MockExecutor;
 use tool::call_outcome::CallStatus;
 use tool::{ErrorCode, ExecutionState, Interface, Json, JsonLimits, Outcome};
 
-use super::{Bench, catalog_snapshot, owner, tool};
+use super::{Bench, catalog_snapshot, edit_of, owner, tool};
 
 /// A tool that takes no 13.
 fn superstitious() -> Arc<MockExecutor> {
@@ -43,7 +43,7 @@ async fn an_approver_cannot_edit_a_call_into_one_that_cannot_succeed() {
     let (id, approver) = (bench.hold_call().await, owner());
     let edit = async |args: &str| {
         let args = Json::parse(args.to_owned(), JsonLimits::ARGUMENTS).unwrap();
-        bench.gateway.edit_arguments((&approver, Interface::Rest), id, args).await
+        bench.gateway.edit_arguments((&approver, Interface::Rest), id, edit_of(args)).await
     };
     assert_eq!(edit(r#"{"n": 13}"#).await.unwrap_err().code, ErrorCode::InvalidArguments);
     // The control: other arguments are taken.

@@ -3,10 +3,11 @@
 
 use serde_json::{Value, json};
 use testkit::shared_data::read_rows;
+use tool::SourceTrust;
 
 use crate::approvals::ApprovalServer;
 use crate::support::browser::{encode_form, percent_encode};
-use crate::support::{Browser, FixtureServer, Page, tools};
+use crate::support::{Browser, FixtureServer, Page, ServerSetup, tools};
 
 /// Tools per server, and texts per call.
 const BATCH: usize = 100;
@@ -20,10 +21,10 @@ fn attack_texts() -> Vec<String> {
     naughty.chain(poisoned).filter(|text| !text.is_empty()).collect()
 }
 
-/// The tags of a page with their attributes, without the marks of hidden characters, and without
-/// the values that differ from page to page.
+/// The tags of a page with their attributes, without the marks of hidden characters and of words that
+/// differ, and without the values that differ from page to page.
 fn structure(page: &Page) -> Vec<String> {
-    let tags = page.tags.iter().filter(|tag| tag.name != "mark");
+    let tags = page.tags.iter().filter(|tag| !["mark", "ins", "del"].contains(&tag.name.as_str()));
     tags.map(|tag| {
         let names: Vec<_> = tag.attributes.keys().map(String::as_str).collect();
         format!("{} {}", tag.name, names.join(" "))
@@ -121,8 +122,17 @@ async fn attack_texts_of_calls_and_queries_stay_text() {
     let bench = ApprovalServer::new().await;
     let browser = Browser::sign_in(&bench.server, &bench.owner).await;
     let texts = attack_texts();
+    // Each page compares its call with this one.
+    let former = bench.pending_call(json!({"n": 1, "texts": ["former"]})).await;
+    assert_eq!(browser.decide(&former, "approve", "").await.status, 303);
+    bench.server.clock.advance(std::time::Duration::from_millis(1));
     let plain_id = bench.pending_call(json!({"n": 1, "texts": ["plain"]})).await;
-    let pending = [structure(&browser.page(&format!("/ui/approvals/{plain_id}")).await)];
+    // Long arguments are not edited in a page.
+    let long = bench.pending_call(json!({"n": 1, "texts": ["l".repeat(21_000)]})).await;
+    let mut pending = Vec::new();
+    for id in [&plain_id, &long] {
+        pending.push(structure(&browser.page(&format!("/ui/approvals/{id}")).await));
+    }
     assert_eq!(browser.decide(&plain_id, "deny", "plain").await.status, 303);
     let denied = [structure(&browser.page(&format!("/ui/approvals/{plain_id}")).await)];
     let search = [structure(&browser.page("/ui/tools?q=nothing-has-this").await)];
@@ -173,4 +183,50 @@ async fn attack_texts_of_calls_and_queries_stay_text() {
             assert!(page.tags.iter().all(|tag| tag.name != "img" && tag.name != "svg"), "{text:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn attack_texts_of_changed_definitions_stay_text() {
+    let described = |name: &str, text: &str| {
+        let tool = tools::tool_with(name, |tool| {
+            text.clone_into(&mut tool.description);
+            tool.raw_definition = tool::Json::encode(&json!({"name": name, "description": text}));
+        });
+        tools::tool_offer(tool, testkit::executor::echo_executor())
+    };
+    let (mut pages, mut active) = (0, 0);
+    for batch in attack_texts().chunks(BATCH) {
+        let changed = [("plain", "other"), ("marked", "m\u{200b}")].into_iter();
+        let changed: Vec<_> = changed
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .chain(batch.iter().enumerate().map(|(n, text)| (format!("t{n}"), text.clone())))
+            .collect();
+        let setup = ServerSetup {
+            offers: changed.iter().map(|(name, _)| described(name, "A plain text.")).collect(),
+            trust: Some(SourceTrust::FirstUse),
+            ..ServerSetup::default()
+        };
+        let server = FixtureServer::with_setup(setup).await;
+        let offers = changed.iter().map(|(name, text)| described(name, text));
+        server.replace_offers(offers.collect()).await;
+        let owner = server.owner_client().await;
+        let browser = Browser::sign_in(&server, &owner).await;
+        let mut plain = Vec::new();
+        for (n, (name, text)) in changed.iter().enumerate() {
+            let reply = browser.get(&format!("/ui/pins/s/{name}")).await;
+            let page = Page::parse(reply.text());
+            if n < 2 {
+                assert!(page.tags.iter().any(|tag| tag.name == "ins"), "{}", reply.text());
+                plain.push(structure(&page));
+                continue;
+            }
+            assert_eq!(find_markup(&page, &plain), None, "{text:?}: {}", reply.text());
+            pages += 1;
+            active += usize::from(find_markup(&without_escapes(reply.text()), &plain).is_some());
+        }
+        let list = Page::parse(browser.get("/ui/pins").await.text());
+        assert!(find_markup(&list, &[structure(&list)]).is_none());
+    }
+    println!("{pages} pages, {active} with markup if nothing were escaped");
+    assert!(active >= 80, "the control: {active} of {pages}");
 }

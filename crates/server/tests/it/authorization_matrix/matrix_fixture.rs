@@ -55,7 +55,7 @@ impl ToolService for StubNode {
 
 /// A server with everything that the matrix asks about.
 pub(super) struct Fixture {
-    server: FixtureServer,
+    pub(super) server: FixtureServer,
     /// An agent that called each dangerous tool.
     bot: Client,
     /// Those calls, in the order of the tools; they were denied.

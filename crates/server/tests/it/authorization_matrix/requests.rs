@@ -349,6 +349,17 @@ pub(super) const REQUESTS: &[Request] = &[
     request("POST /v1/sources/logout", "/v1/sources/logout", r#"{"source":"s"}"#, gives_consent)
         .incomplete(),
     request("POST /refresh-tools", "/refresh-tools", "{}", refreshes),
+    request("GET /v1/attention", "/v1/attention", "", all),
+    request("GET /v1/activity", "/v1/activity", "", all),
+    request("GET /v1/records/storage", "/v1/records/storage", "", |rules| {
+        when(rules.is_home() && rules.may(Right::RecordsRead))
+    }),
+    request(
+        "GET /v1/approvals/{id}/last-approved",
+        "/v1/approvals/01980000-0000-7000-8000-000000000000/last-approved",
+        "",
+        nobody,
+    ),
     request("GET /v1/pins/{source}/{tool}", "/v1/pins/s/s.look", "", |rules| {
         rules.of_source(rules.may(Right::SourcesRefresh) || rules.may(Right::PinsWrite))
     }),

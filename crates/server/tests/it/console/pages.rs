@@ -301,7 +301,7 @@ async fn the_overview_has_the_waiting_calls() {
     assert!(browser.page("/ui").await.text.contains("No call waits"));
     let id = bench.pending_call(json!({"n": 1})).await;
     let page = browser.page("/ui").await;
-    assert_eq!(page.entries(), [format!("/ui/approvals/{id}")]);
+    assert_eq!(page.entries(), ["/ui/approvals".to_owned(), format!("/ui/approvals/{id}")]);
     let guest = bench.server.agent_client("eve", PermissionLevel::Guest).await;
     let other = Browser::sign_in(&bench.server, &guest).await;
     assert!(other.page("/ui").await.entries().is_empty());

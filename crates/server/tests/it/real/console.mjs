@@ -162,6 +162,56 @@ async function decideWithoutScript(browser) {
   await page.context().close();
 }
 
+// A pending call is compared with the last approved one, its arguments are edited, and it is approved.
+async function editArguments(browser, path) {
+  const page = await openPage(browser, {});
+  await signIn(page, path);
+  found.steps.compared = (await page.locator("pre.diff ins").count()) > 0;
+  await page.locator("summary", { hasText: "Edit the arguments" }).click();
+  await page.locator("#edited-arguments").fill('{"path": "edited \u202e by hand"}');
+  await page.locator("button", { hasText: "Replace the arguments" }).click();
+  await page.waitForFunction(() => document.body.innerText.includes("by hand"));
+  found.steps.edited = (await page.locator("mark").count()) > 0;
+  await page.locator("[data-approve]").click();
+  await page.waitForFunction(() => !document.querySelector("[data-approve]"));
+  await page.context().close();
+}
+
+// A changed definition is found from the first page, read word by word, and approved by keyboard.
+async function reviewDefinition(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/sources");
+  await page.locator("a", { hasText: "1 to review" }).click();
+  await page.waitForURL(/pins\?source=files$/);
+  await tap(page, "j", "Enter");
+  await page.waitForURL(/pins\/files\/files\.read$/);
+  found.steps.changed = (await page.locator("pre.diff ins").innerText()).includes("<img src=x");
+  await tap(page, "a", "Enter");
+  await page.waitForFunction(() => !document.querySelector("[data-approve]"));
+  found.steps.pinned = await page.locator(".badge").first().innerText();
+  await page.context().close();
+}
+
+// A key is created and shown, opens a session of its own, and ends it when it is revoked.
+async function manageKeys(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/access");
+  await page.locator("#subject").fill("night job");
+  await page.locator("button", { hasText: "Create the key" }).click();
+  const created = (await page.locator("#created-key").innerText()).trim();
+  const listed = async () => (await page.request.get(`${address}/v1/tools`, {
+    headers: { authorization: `Bearer ${created}` } })).status();
+  found.steps.created = (await listed()) === 200;
+  await tap(page, "g", "k");
+  await page.waitForURL(/access$/);
+  const row = page.locator("tr", { hasText: "night job" });
+  await row.locator("summary").click();
+  await row.locator("button").click();
+  await page.waitForFunction(() => document.body.innerText.includes("revoked"));
+  found.steps.revoked = (await listed()) === 401;
+  await page.context().close();
+}
+
 // A page of another origin with this browser's cookie posts a form.
 async function postFromElsewhere(browser) {
   const page = await openPage(browser, {});
@@ -203,8 +253,16 @@ try {
   const page = await openPage(browser, {});
   await signIn(page, "/ui/approvals");
   const call = await page.locator("[data-open]").first().getAttribute("href");
+  // One that no other flow decides about.
+  const edited = await page.locator("[data-open]").nth(3).getAttribute("href");
   await page.context().close();
   await examine(browser, "call", call);
+  await examine(browser, "pins", "/ui/pins");
+  await examine(browser, "pin", "/ui/pins/files/files.read");
+  await examine(browser, "keys", "/ui/access");
+  await examine(browser, "users", "/ui/access/users");
+  await examine(browser, "roles", "/ui/access/roles");
+  await examine(browser, "record", "/ui/record");
   await examine(browser, "tools", "/ui/tools");
   await examine(browser, "tool", "/ui/tools/rm");
   await examine(browser, "hostile", "/ui/tools/hostile");
@@ -213,6 +271,9 @@ try {
   await decideWithoutScript(browser);
   await signInByLink(browser);
   await tryTool(browser);
+  await reviewDefinition(browser);
+  await manageKeys(browser);
+  await editArguments(browser, edited);
   await watchApprovals(browser);
 } finally {
   await browser.close();

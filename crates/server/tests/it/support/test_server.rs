@@ -19,7 +19,7 @@ use testkit::source::{MockListing, MockSource};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tool::ledger::RecordKind;
+use tool::ledger::{RecordInspector, RecordKind};
 use tool::{
     CallId, Clock as _, IntentRecord, Offer, Org, OutcomeRecord, PermissionLevel, RefusalRecord,
     Secret, SourceListing, SourceTrust, Store,
@@ -97,6 +97,7 @@ impl FixtureServer {
 
     pub(crate) async fn with_setup(setup: ServerSetup) -> Self {
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
+        let inspector = setup.file_ledger.clone().map(|files| files as Arc<dyn RecordInspector>);
         let (kept, counts) = (ledger_ports(setup.file_ledger, &ledger), CallCounters::default());
         let listing = SourceListing {
             offers: setup.offers,
@@ -125,6 +126,7 @@ impl FixtureServer {
             keys: Arc::clone(&keys),
             issuers: Arc::clone(&issuers),
             records: kept.1,
+            record_inspector: inspector,
             call_counters: counts,
             clock: Arc::new(SteadyClock::new(Arc::clone(&clock) as _)),
             max_body_bytes: server_core::DEFAULT_MAX_BODY_BYTES,

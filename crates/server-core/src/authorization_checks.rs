@@ -4,13 +4,13 @@ use identity::{ChangeError, Principal, Right};
 use tool::identifier::validate_line;
 use tool::{ErrorCode, Org};
 
-use server_core::error::ApiError;
+use crate::error::ApiError;
 
 /// Checks that the caller has this right.
 ///
 /// # Errors
 /// [`ErrorCode::Forbidden`].
-pub(crate) fn require_right(principal: &Principal, right: Right) -> Result<(), ApiError> {
+pub fn require_right(principal: &Principal, right: Right) -> Result<(), ApiError> {
     if principal.has_right(right) {
         return Ok(());
     }
@@ -21,7 +21,7 @@ pub(crate) fn require_right(principal: &Principal, right: Right) -> Result<(), A
 ///
 /// # Errors
 /// [`ErrorCode::Forbidden`].
-pub(crate) fn require_installation_admin(principal: &Principal) -> Result<(), ApiError> {
+pub fn require_installation_admin(principal: &Principal) -> Result<(), ApiError> {
     require_right(principal, Right::KeysWrite)?;
     if *principal.org() == Org::default() {
         return Ok(());
@@ -32,7 +32,7 @@ pub(crate) fn require_installation_admin(principal: &Principal) -> Result<(), Ap
 }
 
 /// The error for a change that this caller may not make.
-pub(crate) fn forbidden_change(error: &ChangeError) -> ApiError {
+pub fn forbidden_change(error: &ChangeError) -> ApiError {
     ApiError::new(ErrorCode::Forbidden, error.to_string())
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn forbidden_change(error: &ChangeError) -> ApiError {
 ///
 /// # Errors
 /// [`ErrorCode::InvalidRequest`] if it is longer than `limit` bytes or contains invisible characters.
-pub(crate) fn check_description(text: &str, limit: usize) -> Result<(), ApiError> {
+pub fn check_description(text: &str, limit: usize) -> Result<(), ApiError> {
     if text.is_empty() {
         return Ok(());
     }

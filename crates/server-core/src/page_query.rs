@@ -3,15 +3,15 @@
 use serde::Deserialize;
 use tool::ErrorCode;
 
-use server_core::error::ApiError;
-pub(crate) use server_core::query_string::check_limit;
-use server_core::route::QueryParam;
+use crate::error::ApiError;
+use crate::query_string::check_limit;
+use crate::route::QueryParam;
 
 /// Maximum and default number of entries per page.
 const MAX_PAGE_SIZE: usize = 1_000;
 
 /// The query parameters for pagination.
-pub(crate) const PAGE_QUERY: &[QueryParam] = &[
+pub const PAGE_QUERY: &[QueryParam] = &[
     QueryParam {
         name: "limit",
         description: "number of entries per page, 1 to 1000; default 1000",
@@ -21,11 +21,13 @@ pub(crate) const PAGE_QUERY: &[QueryParam] = &[
 ];
 
 /// The requested page of a list.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PageQuery {
-    limit: Option<usize>,
-    pub(crate) after: Option<String>,
+pub struct PageQuery {
+    /// Number of entries per page.
+    pub limit: Option<usize>,
+    /// Name after which the page begins.
+    pub after: Option<String>,
 }
 
 impl PageQuery {
@@ -33,14 +35,14 @@ impl PageQuery {
     ///
     /// # Errors
     /// [`ErrorCode::InvalidRequest`] if the limit is zero or too large.
-    pub(crate) fn check_limit(&self) -> Result<usize, ApiError> {
+    pub fn check_limit(&self) -> Result<usize, ApiError> {
         check_limit(self.limit, MAX_PAGE_SIZE, MAX_PAGE_SIZE)
     }
 }
 
 /// Truncates a list that was read with one extra entry; returns the name after which the next page
 /// begins.
-pub(crate) fn cut_page<T>(
+pub fn cut_page<T>(
     entries: &mut Vec<T>,
     limit: usize,
     name: impl Fn(&T) -> &str,
@@ -56,7 +58,7 @@ pub(crate) fn cut_page<T>(
 ///
 /// # Errors
 /// [`ErrorCode::Internal`] if the process is shutting down.
-pub(crate) async fn run_blocking<T: Send + 'static>(
+pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;

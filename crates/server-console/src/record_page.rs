@@ -1,0 +1,102 @@
+//! The page of the record: whether calls can be recorded, its files, and the last checkpoint.
+
+use axum::extract::State;
+use axum::response::Html;
+use server_core::record_storage::{RecordStorageReply, WriterStorageReply, show_storage};
+
+use crate::ConsoleState;
+use crate::error_page::PageError;
+use crate::html::{Element, element, text_element};
+use crate::page_layout::{PageLayout, PageUser, Section, wide_table};
+use crate::session::ConsoleSession;
+
+/// Shows the state of the record.
+pub(crate) async fn show_record(
+    State(state): State<ConsoleState>,
+    session: ConsoleSession,
+) -> Result<Html<String>, PageError> {
+    let storage = show_storage(&state.server, &session.principal).await?;
+    let layout = PageLayout {
+        title: "Record",
+        section: Some(Section::Record),
+        user: PageUser::SignedIn(&session),
+        twin: Some("GET /v1/records/storage"),
+    };
+    Ok(layout.render(record_content(&storage)))
+}
+
+fn record_content(storage: &RecordStorageReply) -> Element {
+    let state = match &storage.problem {
+        None => element("p").child(text_element("span", "available").class("badge")),
+        Some(problem) => {
+            let told = format!("Calls cannot be recorded, so they are refused: {problem}");
+            element("div").class("notice error").child(text_element("p", &told))
+        }
+    };
+    let titles = ["Writer", "Files", "Size", "Oldest file since", "Removed by retention"];
+    let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
+    let head = element("thead").child(element("tr").children(head));
+    let rows = element("tbody").children(storage.writers.iter().map(writer_row));
+    let files = wide_table("Files of the record", element("table").child(head).child(rows));
+    let content = element("div").child(state).child(fact_list(storage));
+    let verify = element("p").class("hint").text("To verify every record, run ");
+    let verify = verify.child(text_element("code", "toolkeep record verify")).text(".");
+    content.child(text_element("h2", "Files")).child(files).child(verify)
+}
+
+fn writer_row(writer: &WriterStorageReply) -> Element {
+    let cell = |text: &str| text_element("td", text);
+    element("tr")
+        .attr("data-row", "")
+        .attr("tabindex", "-1")
+        .child(text_element("th", &writer.writer).attr("scope", "row"))
+        .child(cell(&writer.files.to_string()))
+        .child(cell(&format_bytes(writer.bytes)))
+        .child(cell(writer.since.as_deref().unwrap_or_default()))
+        .child(cell(&writer.removed.to_string()))
+}
+
+fn fact_list(storage: &RecordStorageReply) -> Element {
+    let fact = |name: &str, value: &str| [text_element("dt", name), text_element("dd", value)];
+    let free = storage.free_bytes.map(|free| {
+        let min = format_bytes(storage.min_free_bytes);
+        fact("Free on its disk", &format!("{} (at least {min})", format_bytes(free)))
+    });
+    let checkpoint = storage.checkpoint.as_ref().map_or_else(
+        || vec![fact("Last checkpoint", "none yet")],
+        |last| {
+            let sealed = format!("{} at {}", last.through, last.at);
+            vec![fact("Sealed up to record", &sealed), fact("Root of the tree", &last.root)]
+        },
+    );
+    let mut facts = checkpoint;
+    facts.extend(free);
+    facts.push(fact("Damaged places found at the start", &storage.damaged.to_string()));
+    facts.push(fact("Calls with an unknown outcome", &storage.unknown_calls.to_string()));
+    element("dl").class("facts").children(facts.into_iter().flatten())
+}
+
+/// Returns a size in the largest unit that leaves a whole part.
+fn format_bytes(bytes: u64) -> String {
+    match bytes {
+        0..0x400 => format!("{bytes} bytes"),
+        0x400..0x10_0000 => format!("{} KiB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_bytes;
+
+    #[test]
+    fn a_size_has_the_largest_unit_that_fits() {
+        let sizes = [(0, "0 bytes"), (1_023, "1023 bytes"), (1_024, "1 KiB"), (5 << 20, "5 MiB")];
+        for (bytes, text) in
+            sizes.into_iter().chain([(3 << 30, "3 GiB"), (u64::MAX, "17179869183 GiB")])
+        {
+            assert_eq!(format_bytes(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The files of the record as an operator sees them: sizes, free space, and the last checkpoint.
+
+use identity::{Principal, Right};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tool::ledger::{RecordStorage, WriterStorage};
+use tool::{ErrorCode, Org};
+
+use crate::authorization_checks::require_right;
+use crate::error::ApiError;
+use crate::server_state::ServerState;
+
+/// The stored record of all organizations.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordStorageReply {
+    /// Whether calls can be recorded now.
+    pub available: bool,
+    /// Why not, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The files of each writer.
+    pub writers: Vec<WriterStorageReply>,
+    /// Free bytes of the disk, if the system tells.
+    pub free_bytes: Option<u64>,
+    /// Free bytes below which calls with effects are refused soon.
+    pub min_free_bytes: u64,
+    /// The last checkpoint: all records before it are sealed.
+    pub checkpoint: Option<CheckpointReply>,
+    /// Number of damaged places that were found when the server opened the record.
+    pub damaged: u64,
+    /// Number of calls that ran when a process ended; their outcome is unknown.
+    pub unknown_calls: usize,
+}
+
+/// The files of one writer of the record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WriterStorageReply {
+    /// Name of the writer.
+    pub writer: String,
+    /// Number of files.
+    pub files: usize,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Start time of the oldest file, RFC 3339.
+    pub since: Option<String>,
+    /// Number of files that retention removed.
+    pub removed: usize,
+}
+
+/// A checkpoint of the record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CheckpointReply {
+    /// Number of the last sealed record.
+    pub through: u64,
+    /// Root of the tree over all sealed records.
+    pub root: String,
+    /// Time of the checkpoint, RFC 3339.
+    pub at: String,
+}
+
+/// Returns whether a principal may see the storage: with the right to read records, in the
+/// organization of the installation.
+pub(crate) fn may_see_storage(principal: &Principal) -> bool {
+    principal.has_right(Right::RecordsRead) && *principal.org() == Org::default()
+}
+
+/// Returns what the record stores.
+///
+/// # Errors
+/// [`ErrorCode::Forbidden`] without the right to read records, and in other organizations; an error
+/// if the directory cannot be read.
+pub async fn show_storage(
+    state: &ServerState,
+    principal: &Principal,
+) -> Result<RecordStorageReply, ApiError> {
+    require_right(principal, Right::RecordsRead)?;
+    if !may_see_storage(principal) {
+        let message = "the storage of the record belongs to the installation";
+        return Err(ApiError::new(ErrorCode::Forbidden, message)
+            .with_help("use a key of the organisation `default`"));
+    }
+    let storage = match &state.components.record_inspector {
+        Some(inspector) => inspector.read_storage().await?,
+        None => RecordStorage::default(),
+    };
+    let health = state.components.gateway.check_health();
+    Ok(RecordStorageReply {
+        available: health.is_ok(),
+        problem: health.err().map(|error| error.to_string()),
+        writers: storage.writers.into_iter().map(writer_reply).collect(),
+        free_bytes: storage.free_bytes,
+        min_free_bytes: storage.min_free_bytes,
+        checkpoint: storage.last_checkpoint.map(|last| CheckpointReply {
+            through: last.through,
+            root: last.root.to_string(),
+            at: last.created_at.to_string(),
+        }),
+        damaged: storage.damage_count,
+        unknown_calls: storage.unknown_calls,
+    })
+}
+
+fn writer_reply(files: WriterStorage) -> WriterStorageReply {
+    WriterStorageReply {
+        writer: files.writer,
+        files: files.segments,
+        bytes: files.bytes,
+        since: files.oldest_at.map(|since| since.to_string()),
+        removed: files.removed_segments,
+    }
+}

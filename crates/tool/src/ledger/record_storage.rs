@@ -1,0 +1,57 @@
+//! Storage of the record on its disk: files, free space and checkpoint, for those who look after it.
+
+use std::fmt;
+
+use crate::{BoxFuture, Digest, LedgerError, WallTime};
+
+/// The stored record: its files, the disk, and its last checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordStorage {
+    /// The files of each writer.
+    pub writers: Vec<WriterStorage>,
+    /// Free bytes of the disk, if the system tells.
+    pub free_bytes: Option<u64>,
+    /// Free bytes below which calls with effects are refused soon.
+    pub min_free_bytes: u64,
+    /// The last checkpoint: all records before it are sealed.
+    pub last_checkpoint: Option<StoredCheckpoint>,
+    /// Number of damaged places that were found when this process opened the record.
+    pub damage_count: u64,
+    /// Number of calls that ran when the process before ended; their outcome is unknown.
+    pub unknown_calls: usize,
+}
+
+/// The files of one writer of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterStorage {
+    /// Name of the writer.
+    pub writer: String,
+    /// Number of segment files.
+    pub segments: usize,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Start time of the oldest segment.
+    pub oldest_at: Option<WallTime>,
+    /// Number of files that retention removed.
+    pub removed_segments: usize,
+}
+
+/// A checkpoint of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCheckpoint {
+    /// Number of the last sealed record.
+    pub through: u64,
+    /// Root of the tree over all sealed records.
+    pub root: Digest,
+    /// Time of the checkpoint.
+    pub created_at: WallTime,
+}
+
+/// Looks at the files of the record.
+pub trait RecordInspector: Send + Sync + fmt::Debug {
+    /// Reads names, sizes and headers of the files; verifies nothing.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the directory cannot be read.
+    fn read_storage(&self) -> BoxFuture<'_, Result<RecordStorage, LedgerError>>;
+}

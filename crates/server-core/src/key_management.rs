@@ -59,7 +59,7 @@ pub struct CreateKeyBody {
     pub expires_in: Option<u64>,
 }
 
-/// A created key.
+/// A created key with its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CreateKeyReply {
     /// The key. It is returned once and cannot be shown again.

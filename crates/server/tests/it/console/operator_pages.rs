@@ -82,9 +82,8 @@ async fn a_new_definition_is_shown_whole() {
     }
 }
 
-#[tokio::test]
-async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
-    let server = pinning_server(SourceTrust::Review).await;
+/// An owner, a person with each right alone, and one of another organization.
+async fn different_clients(server: &FixtureServer) -> Vec<Client> {
     let mut clients = vec![server.owner_client().await];
     for right in identity::Right::ALL {
         let client = server.client_with(|key| {
@@ -99,6 +98,26 @@ async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
             (tool::Org::new("other").unwrap(), identity::Right::ALL.iter().copied().collect());
     });
     clients.push(foreign.await);
+    clients
+}
+
+/// Disables and enables a user that nobody has, and compares the answers with those of REST.
+async fn compare_user_changes(browser: &Browser, client: &Client) {
+    for action in ["disable", "enable"] {
+        let done = browser.post(&format!("/ui/access/users/nobody/{action}"), &[]).await;
+        let rest = if action == "enable" {
+            client.post("/v1/users/nobody/enable", &json!({})).await
+        } else {
+            client.delete("/v1/users/nobody").await
+        };
+        assert_eq!(done.status, rest.status, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
+    let server = pinning_server(SourceTrust::Review).await;
+    let clients = different_clients(&server).await;
     let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
     for client in &clients {
         let browser = Browser::sign_in(&server, client).await;
@@ -147,15 +166,7 @@ async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
             assert_eq!(done, rest.status.as_u16(), "{page} {fields:?}");
             *statuses.entry(done).or_default() += 1;
         }
-        for action in ["disable", "enable"] {
-            let done = browser.post(&format!("/ui/access/users/nobody/{action}"), &[]).await;
-            let rest = if action == "enable" {
-                client.post("/v1/users/nobody/enable", &json!({})).await
-            } else {
-                client.delete("/v1/users/nobody").await
-            };
-            assert_eq!(done.status, rest.status, "{action}");
-        }
+        compare_user_changes(&browser, client).await;
     }
     assert!(statuses[&200] > 20 && statuses[&403] > 40, "the control: {statuses:?}");
 }

@@ -17,7 +17,9 @@ use crate::ConsoleState;
 use crate::error_page::PageError;
 use crate::form_post::{FormFields, SignedForm};
 use crate::html::{Element, element, link, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, post_form, submit_button, wide_table};
+use crate::page_layout::{
+    PageLayout, PageUser, Section, data_table, page_tabs, post_form, submit_button,
+};
 use crate::session::ConsoleSession;
 use crate::tool_page::encode_segment;
 
@@ -57,7 +59,7 @@ pub(crate) async fn list_keys(
     let rows = page.keys.iter().map(|key| key_row(&session, key));
     let content = element("div")
         .child(section_tabs(KEYS))
-        .child(table("List of keys", &titles, rows))
+        .child(data_table("List of keys", &titles, rows))
         .children(next_link(KEYS, "More keys", page.next))
         .child(text_element("h2", "Create a key"))
         .child(create_form(&session));
@@ -107,7 +109,7 @@ pub(crate) async fn list_users(
     let rows = page.users.iter().map(|user| user_row(&session, user));
     let content = element("div")
         .child(section_tabs(USERS))
-        .child(table("List of users", &titles, rows))
+        .child(data_table("List of users", &titles, rows))
         .children(next_link(USERS, "More users", page.next));
     Ok(render(&session, "GET /v1/users", content))
 }
@@ -143,7 +145,7 @@ pub(crate) async fn list_roles(
     let content = if list.roles.is_empty() {
         content.child(text_element("p", "There are no roles.").class("empty"))
     } else {
-        content.child(table("List of roles", &titles, list.roles.iter().map(role_row)))
+        content.child(data_table("List of roles", &titles, list.roles.iter().map(role_row)))
     };
     Ok(render(&session, "GET /v1/roles", content))
 }
@@ -159,19 +161,8 @@ fn render(session: &ConsoleSession, twin: &str, content: Element) -> Html<String
 }
 
 fn section_tabs(current: &'static str) -> Element {
-    let tab = |(path, text): (&'static str, &str)| {
-        let tab = link(path, text);
-        element("li").child(if path == current { tab.attr("aria-current", "true") } else { tab })
-    };
-    let tabs = [(KEYS, "Keys"), (USERS, "Users"), (ROLES, "Roles")].map(tab);
-    let tabs = element("ul").children(tabs);
-    element("nav").attr("aria-label", "Access").class("tabs").child(tabs)
-}
-
-fn table(label: &'static str, titles: &[&str], rows: impl Iterator<Item = Element>) -> Element {
-    let head = titles.iter().map(|title| text_element("th", title).attr("scope", "col"));
-    let head = element("thead").child(element("tr").children(head));
-    wide_table(label, element("table").child(head).child(element("tbody").children(rows)))
+    let pages = [(KEYS, "Keys"), (USERS, "Users"), (ROLES, "Roles")];
+    page_tabs("Access", pages.map(|(path, text)| (path, text, path == current)))
 }
 
 fn next_link(path: &str, text: &str, next: Option<String>) -> Option<Element> {

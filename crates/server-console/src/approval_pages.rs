@@ -16,7 +16,7 @@ use crate::approval_details_view::{call_content, listed_call};
 use crate::error_page::PageError;
 use crate::form_post::SignedForm;
 use crate::html::{Element, element, link, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section};
+use crate::page_layout::{PageLayout, PageUser, Section, page_tabs};
 use crate::session::ConsoleSession;
 
 /// Path of the events of the list.
@@ -80,17 +80,8 @@ fn live_notice() -> Element {
 }
 
 fn state_tabs(only_pending: bool) -> Element {
-    let tab = |path: &'static str, text: &str, is_current: bool| {
-        let tab = link(path, text);
-        element("li").child(if is_current { tab.attr("aria-current", "true") } else { tab })
-    };
-    element("nav").attr("aria-label", "State").class("tabs").child(
-        element("ul").child(tab("/ui/approvals", "Waiting", only_pending)).child(tab(
-            "/ui/approvals?state=all",
-            "All",
-            !only_pending,
-        )),
-    )
+    let waiting = ("/ui/approvals", "Waiting", only_pending);
+    page_tabs("State", [waiting, ("/ui/approvals?state=all", "All", !only_pending)])
 }
 
 /// Shows one call with its exact arguments.

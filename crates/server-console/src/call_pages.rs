@@ -19,7 +19,7 @@ use crate::ConsoleState;
 use crate::error_page::PageError;
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
-use crate::page_layout::{PageLayout, PageUser, Section, submit_button, wide_table};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table, submit_button};
 use crate::record_view::{record_row, timeline_entry};
 use crate::session::ConsoleSession;
 use crate::tool_filters::select;
@@ -115,11 +115,11 @@ pub(crate) async fn list_calls(
             content.child(text_element("p", "No record matches on this page.").class("empty"));
     } else {
         let titles = ["Time", "Kind", "Tool", "Caller", "Result", "Call"];
-        let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
-        let head = element("thead").child(element("tr").children(head));
-        let rows = element("tbody").children(page.records.iter().map(record_row));
-        let table = element("table").child(head).child(rows);
-        content = content.child(wide_table("List of records", table));
+        content = content.child(data_table(
+            "List of records",
+            &titles,
+            page.records.iter().map(record_row),
+        ));
     }
     let query = filters.query_string();
     let next = page.next_cursor.map(|next| {

@@ -150,6 +150,30 @@ pub(crate) fn submit_button(text: &str) -> Element {
     text_element("button", text).attr("type", "submit")
 }
 
+/// Creates a table of rows below these titles, which scrolls if it is wider than the window.
+pub(crate) fn data_table(
+    label: &'static str,
+    titles: &[&str],
+    rows: impl IntoIterator<Item = Element>,
+) -> Element {
+    let head = titles.iter().map(|title| text_element("th", title).attr("scope", "col"));
+    let head = element("thead").child(element("tr").children(head));
+    wide_table(label, element("table").child(head).child(element("tbody").children(rows)))
+}
+
+/// Creates a choice of pages as path, text, and whether it is the current one.
+pub(crate) fn page_tabs<'a>(
+    label: &'static str,
+    pages: impl IntoIterator<Item = (&'static str, &'a str, bool)>,
+) -> Element {
+    let tabs = pages.into_iter().map(|(path, text, is_current)| {
+        let tab = link(path, text);
+        element("li").child(if is_current { tab.attr("aria-current", "true") } else { tab })
+    });
+    let tabs = element("ul").children(tabs);
+    element("nav").attr("aria-label", label).class("tabs").child(tabs)
+}
+
 /// Wraps a table that may be wider than the window, so that it scrolls, by keyboard too.
 pub(crate) fn wide_table(label: &'static str, table: Element) -> Element {
     let region = element("div").class("scroll").attr("role", "region").attr("aria-label", label);

@@ -19,7 +19,7 @@ use crate::error_page::PageError;
 use crate::form_post::SignedForm;
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
-use crate::page_layout::{PageLayout, PageUser, Section, post_form, submit_button, wide_table};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table, post_form, submit_button};
 use crate::session::ConsoleSession;
 use crate::tool_filters::select;
 use crate::tool_page::encode_segment;
@@ -96,12 +96,12 @@ pub(crate) async fn list_pins(
         content = content.child(text_element("p", "No definition matches.").class("empty"));
     } else {
         let titles = ["Tool", "Source", "State", "Since", "Decided by", "Reason"];
-        let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
-        let head = element("thead").child(element("tr").children(head));
-        let rows = element("tbody").children(page.pins.iter().map(pin_row));
-        let table = element("table").child(head).child(rows);
         content = content.child(text_element("p", &format!("{} definitions", page.total)));
-        content = content.child(wide_table("List of definitions", table));
+        content = content.child(data_table(
+            "List of definitions",
+            &titles,
+            page.pins.iter().map(pin_row),
+        ));
     }
     let query = filters.query_string();
     let next = page.next_cursor.map(|next| {

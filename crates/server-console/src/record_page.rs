@@ -7,7 +7,7 @@ use server_core::record_storage::{RecordStorageReply, WriterStorageReply, show_s
 use crate::ConsoleState;
 use crate::error_page::PageError;
 use crate::html::{Element, element, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, wide_table};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table};
 use crate::session::ConsoleSession;
 
 /// Shows the state of the record.
@@ -34,10 +34,8 @@ fn record_content(storage: &RecordStorageReply) -> Element {
         }
     };
     let titles = ["Writer", "Files", "Size", "Oldest file since", "Removed by retention"];
-    let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
-    let head = element("thead").child(element("tr").children(head));
-    let rows = element("tbody").children(storage.writers.iter().map(writer_row));
-    let files = wide_table("Files of the record", element("table").child(head).child(rows));
+    let rows = storage.writers.iter().map(writer_row);
+    let files = data_table("Files of the record", &titles, rows);
     let content = element("div").child(state).child(fact_list(storage));
     let verify = element("p").class("hint").text("To verify every record, run ");
     let verify = verify.child(text_element("code", "toolkeep record verify")).text(".");

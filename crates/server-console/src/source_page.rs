@@ -12,7 +12,9 @@ use crate::ConsoleState;
 use crate::error_page::PageError;
 use crate::form_post::SignedForm;
 use crate::html::{Element, element, link, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, post_form, submit_button, wide_table};
+use crate::page_layout::{
+    PageLayout, PageUser, Section, data_table, page_tabs, post_form, submit_button,
+};
 use crate::pin_pages::review_path;
 use crate::session::ConsoleSession;
 use crate::tool_page::encode_segment;
@@ -55,11 +57,8 @@ pub(crate) async fn show_sources(
     });
     sources.truncate(PAGE_SIZE);
     let titles = ["Source", "Kind", "State", "Tools", "Definitions", "Trust", "Action"];
-    let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
-    let head = element("thead").child(element("tr").children(head));
-    let rows = element("tbody").children(sources.iter().map(|source| source_row(&session, source)));
-    let table = element("table").child(head).child(rows);
-    let content = element("div").child(tabs).child(wide_table("List of sources", table));
+    let rows = sources.iter().map(|source| source_row(&session, source));
+    let content = element("div").child(tabs).child(data_table("List of sources", &titles, rows));
     let content = content.children(next);
     let layout = PageLayout {
         title: "Sources",
@@ -78,18 +77,9 @@ fn needs_attention(source: &SourceReply) -> bool {
 }
 
 fn source_tabs(query: &SourceListQuery, (all, troubled): (usize, usize)) -> Element {
-    let tab = |path: &'static str, text: &str, is_current: bool| {
-        let tab = link(path, text);
-        element("li").child(if is_current { tab.attr("aria-current", "true") } else { tab })
-    };
-    let tabs = element("ul")
-        .child(tab("/ui/sources", &format!("All ({all})"), !query.problems))
-        .child(tab(
-            "/ui/sources?problems=true",
-            &format!("With problems ({troubled})"),
-            query.problems,
-        ));
-    element("nav").attr("aria-label", "Which sources").class("tabs").child(tabs)
+    let (all, troubled) = (format!("All ({all})"), format!("With problems ({troubled})"));
+    let all = ("/ui/sources", all.as_str(), !query.problems);
+    page_tabs("Which sources", [all, ("/ui/sources?problems=true", &troubled, query.problems)])
 }
 
 /// Lists the tools of one source again.

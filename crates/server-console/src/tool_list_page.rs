@@ -12,7 +12,7 @@ use tool::CallerType;
 use crate::ConsoleState;
 use crate::error_page::PageError;
 use crate::html::{Element, element, link, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, wide_table};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table};
 use crate::session::ConsoleSession;
 use crate::tool_filters::ToolFilters;
 use crate::tool_page::tool_path;
@@ -55,11 +55,8 @@ fn list_content(view: &CatalogView, filters: &ToolFilters) -> Result<Element, Pa
         return Ok(content.child(text_element("p", "No tool matches.").class("empty")));
     }
     let titles = ["Tool", "Source", "Level", "Safety", "Side effects"];
-    let head = titles.map(|title| text_element("th", title).attr("scope", "col"));
-    let head = element("thead").child(element("tr").children(head));
-    let rows = element("tbody").children(page.tools.iter().map(|entry| tool_row(entry)));
-    let table = element("table").child(head).child(rows);
-    let table = wide_table("List of tools", table);
+    let rows = page.tools.iter().map(|entry| tool_row(entry));
+    let table = data_table("List of tools", &titles, rows);
     let next = page.next.map(|next| {
         element("p").child(link(filters.next_path(&next), "More tools").attr("rel", "next"))
     });

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tool::clock::duration_millis;
 
 use crate::error::ApiError;
+use crate::page_query::run_blocking;
 use crate::record_storage::{may_see_storage, show_storage};
 use crate::server_state::ServerState;
 use crate::source_list::{SourceReply, list_sources};
@@ -233,7 +234,7 @@ async fn key_entries(state: &ServerState, principal: &Principal) -> Vec<Attentio
     let until = now.0.saturating_add(duration_millis(KEY_NOTICE));
     let (all, org) = (principal.has_right(Right::KeysWrite), principal.org().clone());
     let own = principal.key_id().to_owned();
-    let read = tokio::task::spawn_blocking(move || {
+    let read = run_blocking(move || {
         let ends_soon = |record: &KeyRecord| {
             record.org == org
                 && (all || record.id.as_str() == own)

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, setrlimit};
 
 /// The variable that marks every process of one run.
 pub(crate) const RUN_VARIABLE: &str = "TOOLKEEP_TEST_RUN";
@@ -111,6 +111,20 @@ fn lock_awaited() -> MutexGuard<'static, BTreeSet<i32>> {
 
 fn child_id(child: &Child) -> i32 {
     i32::try_from(child.id()).unwrap_or(i32::MAX)
+}
+
+/// Open files that this process and its children are allowed, if the system allows them.
+const MAX_DESCRIPTORS: u64 = 65_536;
+
+/// Raises the limit of open files for this process and its children: shells often begin with 1,024.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
+    let raised = limit.current.map(|current| current.max(most));
+    let raised = Rlimit { current: raised, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        println!("the limit of open files stays as it is: {error}");
+    }
 }
 
 /// Makes this process the parent of every orphan of the run, and reaps those that end.

@@ -42,6 +42,7 @@ const BLESS_VARIABLES: &[&str] = &[
 /// If a step or a test failed, no test ran, or a process was left behind.
 pub(crate) fn run_all(workspace: &Workspace, options: TestOptions) -> Result<(), String> {
     child_processes::adopt_orphans()?;
+    child_processes::raise_descriptor_limit();
     let mut run = TestRun::new(workspace, options);
     // First, because the installations below use apt too.
     run.run_step("requirements", TestRun::check_requirements);

@@ -1,7 +1,6 @@
 //! Shared parts of the commands: the connection to a server, the output, errors and exit codes, and
 //! the data directory.
 
-pub mod atomic_file;
 pub mod background_server;
 pub mod build_facts;
 pub mod command_context;

@@ -3,6 +3,7 @@
 
 mod authority;
 mod call_forwarder;
+mod drain;
 mod forward;
 mod join;
 mod node_args;
@@ -18,7 +19,7 @@ use cli_core::json_fields;
 use cli_core::printer::{Printer, format_table};
 use cli_core::rest_client::RequestPath;
 
-/// List, show, invite and revoke nodes, which run tools on other machines; join and serve as a
+/// List, show, invite, drain and revoke nodes, which run tools on other machines; join and serve as a
 /// node.
 #[derive(Debug, Args)]
 pub struct NodeCommand {
@@ -31,6 +32,8 @@ enum NodeSubcommand {
     List(NodeListArgs),
     Show(show::NodeShowArgs),
     Invite(NodeInviteArgs),
+    Drain(drain::NodeDrainArgs),
+    Resume(drain::NodeResumeArgs),
     Revoke(show::NodeRevokeArgs),
     Join(join::NodeJoinArgs),
     Authority(authority::NodeAuthorityArgs),
@@ -51,6 +54,8 @@ impl NodeCommand {
         match self.command {
             NodeSubcommand::List(command) => command.run(context, ui).await,
             NodeSubcommand::Show(command) => command.run(context, ui).await,
+            NodeSubcommand::Drain(command) => command.run(context, ui).await,
+            NodeSubcommand::Resume(command) => command.run(context, ui).await,
             NodeSubcommand::Revoke(command) => command.run(context, ui).await,
             NodeSubcommand::Invite(command) => command.run(context, ui).await,
             NodeSubcommand::Join(command) => command.run(context, ui).await,

@@ -85,7 +85,9 @@ fn format_node(node: &Value) -> String {
     let facts = facts.map(|key| (key, json_fields::field_line(node, key, 200)));
     let own = node.get("own_connection").and_then(Value::as_bool) == Some(true);
     let own = own.then(|| ("called", "over its own connection".to_owned()));
-    let facts = facts.into_iter().chain(own).filter(|(_, fact)| !fact.is_empty());
+    let drained = node.get("drained").and_then(Value::as_bool) == Some(true);
+    let drained = drained.then(|| ("drained", "until `toolkeep node resume`".to_owned()));
+    let facts = facts.into_iter().chain(own).chain(drained).filter(|(_, fact)| !fact.is_empty());
     let facts: Vec<_> = facts.map(|(key, fact)| format!("  {key:<12}{fact}")).collect();
     let row = |one: &Value| {
         let line = |key, width| json_fields::field_line(one, key, width);

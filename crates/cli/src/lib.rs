@@ -31,6 +31,7 @@ mod status;
 mod stop;
 pub mod store;
 mod tool;
+mod top;
 mod ui;
 mod upgrade;
 mod user;
@@ -87,6 +88,7 @@ enum RootCommand {
     Stop(stop::StopArgs),
     Status(status::StatusArgs),
     Ui(ui::UiArgs),
+    Top(top::TopArgs),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
     #[command(subcommand)]
@@ -190,6 +192,7 @@ fn run_command(
             RootCommand::Stop(command) => command.run(&context, ui).await,
             RootCommand::Status(command) => command.run(&context, ui).await,
             RootCommand::Ui(command) => command.run(&context, ui).await,
+            RootCommand::Top(command) => command.run(&context, ui).await,
             RootCommand::Tool(command) => command.run(&context, ui).await,
             RootCommand::Source(command) => command.run(&context, ui).await,
             RootCommand::Pin(command) => command.run(&context, ui).await,

@@ -1,8 +1,9 @@
-//! Implements `toolkeep policy`: commands that check, explain and compare policies.
+//! Implements `toolkeep policy`: commands that check, explain, compare and preview policies.
 
 mod check;
 mod diff;
 mod explain;
+mod preview;
 
 use clap::Subcommand;
 
@@ -16,6 +17,7 @@ pub(crate) enum PolicyCommand {
     Check(check::PolicyCheckArgs),
     Explain(explain::PolicyExplainArgs),
     Diff(diff::PolicyDiffArgs),
+    Preview(preview::PolicyPreviewArgs),
 }
 
 impl PolicyCommand {
@@ -28,6 +30,7 @@ impl PolicyCommand {
             Self::Check(command) => command.run(context, ui),
             Self::Explain(command) => command.run(context, ui).await,
             Self::Diff(command) => command.run(context, ui),
+            Self::Preview(command) => command.run(context, ui).await,
         }
     }
 }

@@ -8,6 +8,7 @@ mod show;
 mod tail;
 mod verify;
 
+pub(crate) use list::record_row;
 pub(crate) use verify::verify_data;
 
 use std::fs::File;

@@ -19,6 +19,7 @@ mod file_text;
 mod file_watcher;
 mod json_schema;
 mod module_services;
+mod policy_text;
 mod renamed_key;
 mod section;
 mod sections;
@@ -40,6 +41,7 @@ pub use environment::Environment;
 pub use file_discovery::{CommandOrigin, ConfigDiscovery, trust_file};
 pub use file_watcher::{ConfigUpdate, spawn_watcher};
 pub use json_schema::render_json_schema;
+pub use policy_text::read_policy_text;
 pub use sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
     IssuerConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig, OAuthClientAuth,
@@ -132,15 +134,65 @@ const LOADER_STACK_BYTES: usize = 16 << 20;
 
 /// Loads the configuration file and the files it includes. Blocks on the disk.
 pub fn load_config(options: &LoadOptions) -> LoadReport {
-    let report = std::thread::scope(|scope| {
+    let file = options.file.as_deref().unwrap_or(Path::new(""));
+    let report = parse_on_thread(file, || load_on_current_thread(options));
+    report.unwrap_or_else(|error| failed_report(error, Vec::new()))
+}
+
+/// Parses a policy that stands alone: the value of the key `policy` of a configuration file, or a text with this key.
+/// Variables are not expanded, and no file is read. Relative paths begin at the folder of `file`, the configuration
+/// file that the policy is for.
+///
+/// # Errors
+/// All errors of the text, with their positions in it.
+pub fn parse_policy(file: &Path, text: &str) -> Result<policy::Policy, ConfigErrors> {
+    parse_on_thread(file, || parse_policy_text(file, text))
+        .unwrap_or_else(|error| Err(ConfigErrors::single(error)))
+}
+
+/// Runs a parser on a thread with a stack for nested YAML.
+fn parse_on_thread<T: Send>(
+    file: &Path,
+    parse: impl FnOnce() -> T + Send,
+) -> Result<T, ConfigError> {
+    let parsed = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(LOADER_STACK_BYTES);
-        thread.spawn_scoped(scope, || load_on_current_thread(options)).ok()?.join().ok()
+        thread.spawn_scoped(scope, parse).ok()?.join().ok()
     });
-    report.unwrap_or_else(|| {
-        let file = options.file.as_deref().unwrap_or(Path::new(""));
+    parsed.ok_or_else(|| {
         let message = "the configuration parser failed on this file";
-        failed_report(ConfigError::new(file, ConfigPosition::START, message), Vec::new())
+        ConfigError::new(file, ConfigPosition::START, message)
     })
+}
+
+fn parse_policy_text(file: &Path, text: &str) -> Result<policy::Policy, ConfigErrors> {
+    let mut node = yaml_parser::parse_document(file, text).map_err(ConfigErrors::single)?;
+    let environment = Arc::new(Environment::default());
+    let errors = ErrorCollector::new(file, text);
+    let context = FileContext::new(&errors, file.parent().unwrap_or(file), &environment);
+    let node = match node.take_value("policy") {
+        Some(policy) => policy,
+        None if node.kind == NodeKind::Null => YamlNode { kind: NodeKind::Map(Vec::new()), ..node },
+        None => node,
+    };
+    let value = ConfigValue { file: &context, node: &node };
+    let keys = value.parse_with(&subsection::<sections::PolicyKeys>());
+    let policy = keys.map(|keys| context.compile_policy(keys));
+    let errors = errors.into_errors();
+    match policy {
+        Some(policy) if errors.is_empty() => Ok(policy),
+        _ => Err(ConfigErrors(errors)),
+    }
+}
+
+/// Loads this text as the content of the configuration file, which is not read. Files that it includes are. Blocks on
+/// the disk.
+pub fn load_config_text(options: &LoadOptions, text: &str) -> LoadReport {
+    let file = options.file.as_deref().unwrap_or(Path::new(""));
+    let path = options.current_dir.join(file);
+    let fingerprint = FileFingerprint::new(&path, Ok(text));
+    parse_on_thread(file, || load_text(&fingerprint, text, options))
+        .unwrap_or_else(|error| failed_report(error, Vec::new()))
 }
 
 fn load_on_current_thread(options: &LoadOptions) -> LoadReport {

@@ -41,6 +41,8 @@ rights! {
     RecordsRead = "records:read",
     /// Refresh the listings of sources.
     SourcesRefresh = "sources:refresh",
+    /// Add sources to the configuration file. Never an agent's.
+    SourcesWrite = "sources:write",
     /// Explain decisions for other keys, and for hidden tools.
     PolicyExplain = "policy:explain",
     /// Create keys that act on behalf of other users, with the lesser rights of both.
@@ -65,6 +67,7 @@ impl Right {
             | Self::KeysWrite
             | Self::OrgsWrite
             | Self::PinsWrite
+            | Self::SourcesWrite
             | Self::NodesWrite => false,
             Self::RecordsRead
             | Self::SourcesRefresh

@@ -35,7 +35,7 @@ impl NodeExecutor {
             |message: String| ExecuteError::not_sent(ErrorCode::UpstreamLost, message);
         if self.context.heartbeat_state(&self.node) == Some(HeartbeatState::Draining) {
             return Err(not_sent_error(format!(
-                "the node `{}` is stopping and accepts no calls",
+                "the node `{}` is draining and receives no calls",
                 self.node
             )));
         }

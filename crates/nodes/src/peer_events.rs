@@ -43,6 +43,9 @@ pub(crate) enum PeerEvent {
     /// A node sent a heartbeat.
     #[serde(rename = "beat")]
     Heartbeat(String, HeartbeatState),
+    /// An operator drained a node, or resumed it.
+    #[serde(rename = "drained")]
+    Drained(String, bool),
     /// The address of the node with this label changed.
     #[serde(rename = "moved")]
     AddressChanged(String),
@@ -189,6 +192,7 @@ impl PersistentNodeRegistry {
                 }
             }
             PeerEvent::Heartbeat(node, beat) => drop(self.context.record_heartbeat(&node, beat)),
+            PeerEvent::Drained(node, drained) => drop(self.context.set_drained(&node, drained)),
             PeerEvent::AddressChanged(label) => {
                 if let Some(locator) = self.context.channels.locator.get() {
                     locator.mark_moved(&label);

@@ -255,6 +255,15 @@ impl NodeRegistry for PersistentNodeRegistry {
         Ok(())
     }
 
+    fn set_drained(&self, by: &NodeAccess, node: &str, drained: bool) -> Result<(), NodeError> {
+        if *by != NodeAccess::All {
+            return Err(NodeError::NotAuthorized(node.to_owned()));
+        }
+        self.context.set_drained(node, drained)?;
+        self.context.outbox.send_event(|| PeerEvent::Drained(node.to_owned(), drained));
+        Ok(())
+    }
+
     fn check_certificate_request(
         &self,
         by: &NodeAccess,

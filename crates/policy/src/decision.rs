@@ -23,12 +23,12 @@ pub struct ResidualPolicy {
 
 #[derive(Debug)]
 pub(crate) struct DeferredChecks {
-    rules: Vec<Arc<CompiledRule>>,
+    pub(crate) rules: Vec<Arc<CompiledRule>>,
     /// Combined references of all conditions, if there are several.
     combined_fields: Option<ReferencedFields>,
     /// Lists of allowed folders; each path of a call must lie beneath one folder of each list.
     allowed_paths: Vec<Vec<String>>,
-    denies_approvals: bool,
+    pub(crate) denies_approvals: bool,
 }
 
 /// Decision on one call.
@@ -141,6 +141,20 @@ impl DeferredChecks {
             Some(all)
         });
         Self { rules, combined_fields: wants, allowed_paths: paths, denies_approvals }
+    }
+
+    /// Returns true if both have the same checks besides their rules.
+    pub(crate) fn has_same_limits(&self, other: &Self) -> bool {
+        self.allowed_paths == other.allowed_paths && self.denies_approvals == other.denies_approvals
+    }
+
+    /// Returns true if a rule requires an approval of every call, at any time.
+    pub(crate) fn always_needs_approval(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.definition.effect == RuleEffect::RequireApproval
+                && rule.condition.is_none()
+                && rule.definition.time_window.is_none()
+        })
     }
 
     /// Builds the variables that its conditions reference.

@@ -20,6 +20,7 @@ mod policy_diff;
 mod policy_document;
 mod policy_request;
 mod time_window;
+mod tool_access;
 mod tool_facts;
 mod tool_groups;
 mod tool_pattern;
@@ -39,6 +40,7 @@ pub use policy_document::{
 };
 pub use policy_request::{PolicyRequest, SessionTaint};
 pub use time_window::{TimeWindow, TimeWindowError, TimeWindowField, TimeWindowSpec};
+pub use tool_access::{ToolAccess, ToolAccessKind};
 pub use tool_facts::ToolFacts;
 pub use tool_pattern::ToolPattern;
 

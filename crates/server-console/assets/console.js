@@ -60,6 +60,54 @@
   const live = document.querySelector("[data-live]");
   if (live && window.EventSource) watch(live);
 
+  // An element that the server sent as [tag, attributes, children]. Text stays text.
+  function build([tag, attributes, children]) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children.map((child) => (typeof child === "string" ? child : build(child))));
+    return element;
+  }
+
+  // Adds rows above a table as they happen, and drops the oldest ones.
+  function watchRows(region) {
+    const maxRows = 100;
+    const body = region.querySelector("tbody");
+    const status = region.querySelector("[data-live-status]");
+    const pause = region.querySelector("[data-pause]");
+    let isPaused = false;
+    let hasGap = false;
+    const show = () => {
+      const state = isPaused ? "Paused" : "Live";
+      status.textContent = hasGap ? `${state}. More happened than is shown; the list of records has all.` : `${state}.`;
+      pause.textContent = isPaused ? "Continue" : "Pause";
+    };
+    const events = new EventSource(region.dataset.liveRows);
+    events.addEventListener("records", (event) => {
+      const { rows: added, gap } = JSON.parse(event.data);
+      hasGap = hasGap || gap;
+      if (!isPaused && !document.hidden) {
+        region.querySelectorAll(".empty").forEach((element) => element.remove());
+        body.prepend(...added.slice(0, maxRows).map(build));
+        while (body.rows.length > maxRows) body.lastElementChild.remove();
+      } else hasGap = true;
+      show();
+    });
+    events.addEventListener("ended", () => {
+      events.close();
+      location.reload();
+    });
+    addEventListener("pagehide", () => events.close());
+    pause.hidden = false;
+    pause.addEventListener("click", () => {
+      isPaused = !isPaused;
+      show();
+    });
+    show();
+  }
+
+  const liveRows = document.querySelector("[data-live-rows]");
+  if (liveRows && window.EventSource) watchRows(liveRows);
+
   // A one-time link: its token goes into the field and out of the address. Signing in stays a decision of the user, or
   // any page could sign this browser in with a link of its own.
   const keyField = document.getElementById("key");
@@ -98,6 +146,7 @@
       d: () => focusIn(current(), "[data-deny]"),
       g: () => { awaitsTarget = true; },
       "/": () => focusIn(document, "[data-search]"),
+      p: () => focusIn(document, "[data-pause]"),
       r: () => { if (live && !live.hidden) location.reload(); },
       "?": toggleKeys,
     };

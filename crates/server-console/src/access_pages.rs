@@ -14,11 +14,13 @@ use tool::PermissionLevel;
 use url::form_urlencoded;
 
 use crate::ConsoleState;
+use crate::access_matrix_pages::{DECISION, MATRIX, POLICY};
 use crate::error_page::PageError;
 use crate::form_post::{FormFields, SignedForm};
 use crate::html::{Element, element, link, text_element};
 use crate::page_layout::{
-    PageLayout, PageUser, Section, data_table, page_tabs, post_form, submit_button,
+    PageLayout, PageUser, Section, check_field, data_table, guarded_button, page_tabs, post_form,
+    submit_button,
 };
 use crate::session::ConsoleSession;
 use crate::tool_page::encode_segment;
@@ -150,7 +152,7 @@ pub(crate) async fn list_roles(
     Ok(render(&session, "GET /v1/roles", content))
 }
 
-fn render(session: &ConsoleSession, twin: &str, content: Element) -> Html<String> {
+pub(crate) fn render(session: &ConsoleSession, twin: &str, content: Element) -> Html<String> {
     let layout = PageLayout {
         title: "Access",
         section: Some(Section::Access),
@@ -160,8 +162,16 @@ fn render(session: &ConsoleSession, twin: &str, content: Element) -> Html<String
     layout.render(content)
 }
 
-fn section_tabs(current: &'static str) -> Element {
-    let pages = [(KEYS, "Keys"), (USERS, "Users"), (ROLES, "Roles")];
+/// Creates the choice of the pages of access.
+pub(crate) fn section_tabs(current: &'static str) -> Element {
+    let pages = [
+        (KEYS, "Keys"),
+        (USERS, "Users"),
+        (ROLES, "Roles"),
+        (MATRIX, "Tools"),
+        (DECISION, "One decision"),
+        (POLICY, "Try a policy"),
+    ];
     page_tabs("Access", pages.map(|(path, text)| (path, text, path == current)))
 }
 
@@ -179,15 +189,6 @@ fn row(name: &str, cells: impl IntoIterator<Item = Element>) -> Element {
 
 fn cell(text: &str) -> Element {
     text_element("td", text)
-}
-
-/// A button that opens before it acts, so that one slip changes nothing.
-fn guarded_button(session: &ConsoleSession, path: String, what: &str, subject: &str) -> Element {
-    let button = submit_button(what).class("danger");
-    let form =
-        post_form(session, path).child(button.attr("aria-label", format!("{what} {subject}")));
-    let summary = text_element("summary", what).attr("aria-label", format!("{what} {subject}…"));
-    element("details").child(summary).child(form)
 }
 
 fn key_row(session: &ConsoleSession, key: &KeyReply) -> Element {
@@ -273,8 +274,9 @@ fn create_form(session: &ConsoleSession) -> Element {
     let level = element("select").attr("id", "level").attr("name", "level").children(level);
     let level_label = text_element("label", "Level").attr("for", "level");
     let level = element("p").class("field").child(level_label).child(level);
-    let person = checkbox("person", "For a person, not for an agent");
-    let rights = Right::ALL.iter().map(|right| checkbox(&right_field(*right), right.as_str()));
+    let person = check_field("person", "For a person, not for an agent", false);
+    let rights =
+        Right::ALL.iter().map(|right| check_field(&right_field(*right), right.as_str(), false));
     let rights = element("fieldset")
         .class("checks")
         .child(text_element("legend", "Rights"))
@@ -292,12 +294,6 @@ fn create_form(session: &ConsoleSession) -> Element {
 
 fn right_field(right: Right) -> String {
     format!("right-{}", right.as_str())
-}
-
-fn checkbox(name: &str, text: &str) -> Element {
-    let input = element("input").attr("type", "checkbox").attr("name", name.to_owned());
-    let label = element("label").class("check").child(input.attr("value", "on"));
-    element("p").child(label.text(" ").text(text))
 }
 
 fn read_key_form(fields: &FormFields) -> Result<CreateKeyBody, PageError> {

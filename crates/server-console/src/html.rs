@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Map, Value, json};
+
 /// Elements without content and without an end tag.
 const VOID_TAGS: [&str; 6] = ["br", "hr", "img", "input", "link", "meta"];
 
@@ -73,6 +75,21 @@ impl Element {
         self
     }
 
+    /// Returns the element as `[tag, attributes, children]`, for a script that creates it. Text is
+    /// a string, with invisible characters in letters.
+    pub(crate) fn to_json(&self) -> Value {
+        let attributes: Map<String, Value> = self
+            .attributes
+            .iter()
+            .map(|(name, value)| ((*name).into(), (**value).into()))
+            .collect();
+        let children = self.children.iter().flat_map(|child| match child {
+            Node::Element(element) => vec![element.to_json()],
+            Node::Text(text) => text_parts(&show_hidden(text)).map(|part| part.to_json()).collect(),
+        });
+        json!([self.tag, attributes, children.collect::<Vec<_>>()])
+    }
+
     /// Renders the element as a document.
     pub(crate) fn render_document(&self) -> String {
         let mut out = "<!doctype html>\n".to_owned();
@@ -106,7 +123,9 @@ impl Element {
                 Node::Text(text) if self.tag == "title" => push_escaped(out, &show_hidden(text)),
                 // It comes back as it is.
                 Node::Text(text) if self.tag == "textarea" => push_escaped(out, text),
-                Node::Text(text) => push_text(out, &show_hidden(text)),
+                Node::Text(text) => {
+                    text_parts(&show_hidden(text)).for_each(|part| part.render(out));
+                }
             }
         }
         out.push_str("</");
@@ -120,24 +139,67 @@ fn show_hidden(text: &str) -> Cow<'_, str> {
     json::escape_invisible_text(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Writes text, with characters in letters (`\u{202e}`) highlighted.
-fn push_text(out: &mut String, text: &str) {
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("\\u{") {
-        let digits = after.bytes().take_while(u8::is_ascii_hexdigit).count();
-        let is_character = (1..=6).contains(&digits) && after.as_bytes().get(digits) == Some(&b'}');
-        push_escaped(out, before);
-        if let Some((code, tail)) = after.split_at_checked(digits + 1).filter(|_| is_character) {
-            out.push_str("<mark>\\u{");
-            out.push_str(code);
-            out.push_str("</mark>");
-            rest = tail;
-        } else {
-            out.push_str("\\u{");
-            rest = after;
+/// A part of a text.
+enum TextPart<'a> {
+    Plain(&'a str),
+    /// A character in letters (`\u{202e}`).
+    Character(&'a str),
+}
+
+impl TextPart<'_> {
+    fn render(&self, out: &mut String) {
+        match self {
+            Self::Plain(text) => push_escaped(out, text),
+            Self::Character(text) => {
+                out.push_str("<mark>");
+                push_escaped(out, text);
+                out.push_str("</mark>");
+            }
         }
     }
-    push_escaped(out, rest);
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Plain(text) => (*text).into(),
+            Self::Character(text) => json!(["mark", {}, [text]]),
+        }
+    }
+}
+
+/// Splits a text at its characters in letters.
+fn text_parts(text: &str) -> impl Iterator<Item = TextPart<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (part, after) = next_part(rest)?;
+        rest = after;
+        Some(part)
+    })
+}
+
+fn next_part(text: &str) -> Option<(TextPart<'_>, &str)> {
+    if text.is_empty() {
+        return None;
+    }
+    if let Some((character, after)) = text.split_at_checked(character_len(text))
+        && !character.is_empty()
+    {
+        return Some((TextPart::Character(character), after));
+    }
+    // At least one character, which is ASCII if it is the begin of letters.
+    let starts = text.match_indices("\\u{").map(|(at, _)| at).filter(|at| *at > 0);
+    let end =
+        starts.into_iter().find(|at| text.get(*at..).is_some_and(|rest| character_len(rest) > 0));
+    let (plain, after) = text.split_at_checked(end.unwrap_or(text.len()))?;
+    Some((TextPart::Plain(plain), after))
+}
+
+/// Returns the length of a character in letters that the text begins with; zero without one.
+fn character_len(text: &str) -> usize {
+    const START: &str = "\\u{";
+    let Some(rest) = text.strip_prefix(START) else { return 0 };
+    let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let is_character = (1..=6).contains(&digits) && rest.as_bytes().get(digits) == Some(&b'}');
+    if is_character { START.len() + digits + 1 } else { 0 }
 }
 
 fn push_escaped(out: &mut String, text: &str) {
@@ -184,6 +246,14 @@ mod tests {
         assert_eq!(rendered(&text_element("title", "a\u{202e}")), "<title>a\\u{202e}</title>");
         let field = rendered(&text_element("textarea", "a\u{202e}</textarea>"));
         assert_eq!(field, "<textarea>\na\u{202e}&lt;/textarea&gt;</textarea>");
+    }
+
+    #[test]
+    fn a_script_gets_the_same_text() {
+        let row = element("tr").attr("class", "x").child(text_element("td", "a\u{202e}b\\u{zz}"));
+        let expected = serde_json::json!(["tr", {"class": "x"},
+            [["td", {}, ["a", ["mark", {}, ["\\u{202e}"]], "b\\u{zz}"]]]]);
+        assert_eq!(row.to_json(), expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Every page names the REST route with the same content. The console makes no decision: the
 //! gateway decides what a principal sees and may do. Pages are complete without a script.
 
+mod access_matrix_pages;
 mod access_pages;
 mod activity_chart;
 mod approval_details_view;
@@ -10,17 +11,23 @@ mod approval_events;
 mod approval_pages;
 mod argument_form;
 mod assets;
+mod call_filters;
 mod call_pages;
 mod call_result_view;
 mod call_snippets;
+mod call_waterfall;
 mod error_page;
 mod form_post;
 mod html;
 mod indented_json;
+mod live_calls;
+mod live_stream;
+mod node_pages;
 mod overview_page;
 mod page_layout;
 mod picture_store;
 mod pin_pages;
+mod plugin_pages;
 mod record_page;
 mod record_view;
 mod response_headers;
@@ -29,6 +36,8 @@ mod session;
 mod session_cookie;
 mod session_store;
 mod sign_in;
+mod source_add_page;
+mod source_form;
 mod source_page;
 mod tool_filters;
 mod tool_list_page;
@@ -76,20 +85,42 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/access/users/{subject}/disable", post(access_pages::disable_user))
         .route("/ui/access/users/{subject}/enable", post(access_pages::enable_user))
         .route("/ui/access/roles", get(access_pages::list_roles))
+        .route(access_matrix_pages::MATRIX, get(access_matrix_pages::show_matrix))
+        .route(access_matrix_pages::DECISION, get(access_matrix_pages::show_decision))
+        .route(
+            access_matrix_pages::POLICY,
+            get(access_matrix_pages::edit_policy).post(access_matrix_pages::preview_policy),
+        )
         .route("/ui/approvals", get(approval_pages::list_approvals))
         .route("/ui/approvals/{id}", get(approval_pages::show_approval))
         .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
         .route("/ui/approvals/{id}/edit", post(approval_pages::edit_call))
         .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
         .route(approval_pages::EVENTS, get(approval_events::stream_events))
-        .route("/ui/calls", get(call_pages::list_calls))
+        .route(call_pages::PAGE, get(call_pages::list_calls))
+        .route(live_calls::PAGE, get(live_calls::show_live_calls))
+        .route(live_calls::EVENTS, get(live_calls::stream_calls))
         .route("/ui/calls/{id}", get(call_pages::show_call))
-        .route("/ui/pins", get(pin_pages::list_pins))
+        .route(node_pages::PAGE, get(node_pages::list_nodes))
+        .route("/ui/nodes/{node}/drain", post(node_pages::drain_node))
+        .route("/ui/nodes/{node}/resume", post(node_pages::resume_node))
+        .route("/ui/nodes/{node}/revoke", post(node_pages::revoke_node))
+        .route(pin_pages::PAGE, get(pin_pages::list_pins))
         .route("/ui/pins/{source}/{tool}", get(pin_pages::show_pin))
         .route("/ui/pins/{source}/{tool}/approve", post(pin_pages::approve_definition))
         .route("/ui/pins/{source}/{tool}/reject", post(pin_pages::reject_definition))
+        .route(plugin_pages::PAGE, get(plugin_pages::list_plugins))
+        .route(
+            "/ui/plugins/{name}",
+            get(plugin_pages::show_settings).post(plugin_pages::update_settings),
+        )
+        .route("/ui/plugins/{name}/reload", post(plugin_pages::reload_plugin))
         .route("/ui/record", get(record_page::show_record))
-        .route("/ui/sources", get(source_page::show_sources))
+        .route(source_page::PAGE, get(source_page::show_sources))
+        .route(
+            source_add_page::PAGE,
+            get(source_add_page::show_form).post(source_add_page::post_form_of_source),
+        )
         .route("/ui/sources/refresh", post(source_page::refresh_sources))
         .route("/ui/tools", get(tool_list_page::list_tools))
         .route("/ui/tools/{name}", get(tool_page::show_tool))

@@ -1,5 +1,7 @@
 //! The layout of every page: skip link, navigation, title, content, REST twin and keys.
 
+use std::borrow::Cow;
+
 use axum::response::Html;
 
 use crate::assets::{ICON, SCRIPT, STYLE_SHEET};
@@ -64,13 +66,14 @@ pub(crate) struct PageLayout<'a> {
 }
 
 /// The keys that the script adds, with what they do.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("/", "Search"),
     ("j and k", "Next and previous entry"),
     ("Enter", "Open the selected entry"),
     ("a", "Go to the approve button of the selected call; Enter approves"),
     ("d", "Go to the reason for a denial; Enter denies"),
     ("r", "Load a list that has changed"),
+    ("p", "Go to the button that pauses a live list"),
     ("g o", "Overview"),
     ("g a", "Approvals"),
     ("g c", "Calls"),
@@ -150,6 +153,27 @@ pub(crate) fn submit_button(text: &str) -> Element {
     text_element("button", text).attr("type", "submit")
 }
 
+/// Creates a button that opens before it acts, so that one slip changes nothing.
+pub(crate) fn guarded_button(
+    session: &ConsoleSession,
+    path: String,
+    what: &str,
+    subject: &str,
+) -> Element {
+    let button = submit_button(what).class("danger");
+    let form =
+        post_form(session, path).child(button.attr("aria-label", format!("{what} {subject}")));
+    let summary = text_element("summary", what).attr("aria-label", format!("{what} {subject}…"));
+    element("details").child(summary).child(form)
+}
+
+/// Creates a field that is checked or not.
+pub(crate) fn check_field(name: &str, text: &str, is_checked: bool) -> Element {
+    let input = element("input").attr("type", "checkbox").attr("name", name.to_owned());
+    let input = input.attr("value", "on").flag("checked", is_checked);
+    element("p").child(element("label").class("check").child(input).text(" ").text(text))
+}
+
 /// Creates a table of rows below these titles, which scrolls if it is wider than the window.
 pub(crate) fn data_table(
     label: &'static str,
@@ -164,7 +188,7 @@ pub(crate) fn data_table(
 /// Creates a choice of pages as path, text, and whether it is the current one.
 pub(crate) fn page_tabs<'a>(
     label: &'static str,
-    pages: impl IntoIterator<Item = (&'static str, &'a str, bool)>,
+    pages: impl IntoIterator<Item = (impl Into<Cow<'static, str>>, &'a str, bool)>,
 ) -> Element {
     let tabs = pages.into_iter().map(|(path, text, is_current)| {
         let tab = link(path, text);

@@ -21,10 +21,13 @@ use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
 use crate::page_layout::{PageLayout, PageUser, Section, data_table, post_form, submit_button};
 use crate::session::ConsoleSession;
+use crate::source_page::section_tabs;
 use crate::tool_filters::select;
 use crate::tool_page::encode_segment;
 use crate::word_diff::word_diff;
 
+/// Path of the list.
+pub(crate) const PAGE: &str = "/ui/pins";
 /// Number of definitions per page.
 const PAGE_SIZE: usize = 50;
 /// State of the definitions that need a review, as in REST.
@@ -70,7 +73,7 @@ impl PinFilters {
         element("form")
             .class("filters")
             .attr("role", "search")
-            .attr("action", "/ui/pins")
+            .attr("action", PAGE)
             .child(element("p").child(label).child(source))
             .child(select("state", "State", states, self.state()))
             .child(element("p").child(submit_button("Filter")))
@@ -91,7 +94,7 @@ pub(crate) async fn list_pins(
     let filters: PinFilters = parse_query(&uri).map_err(PageError::invalid_query)?;
     let query = filters.pin_query();
     let page = pin_review::list_pins(&state.server, &session.principal, query).await?;
-    let mut content = element("div").child(filters.form());
+    let mut content = element("div").child(section_tabs(PAGE)).child(filters.form());
     if page.pins.is_empty() {
         content = content.child(text_element("p", "No definition matches.").class("empty"));
     } else {

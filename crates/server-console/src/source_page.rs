@@ -18,7 +18,10 @@ use crate::page_layout::{
 use crate::pin_pages::review_path;
 use crate::session::ConsoleSession;
 use crate::tool_page::encode_segment;
+use crate::{node_pages, pin_pages, plugin_pages, source_add_page};
 
+/// Path of the list.
+pub(crate) const PAGE: &str = "/ui/sources";
 /// Number of sources per page.
 const PAGE_SIZE: usize = 30;
 /// Maximum number of problems that the page shows of one source.
@@ -58,7 +61,11 @@ pub(crate) async fn show_sources(
     sources.truncate(PAGE_SIZE);
     let titles = ["Source", "Kind", "State", "Tools", "Definitions", "Trust", "Action"];
     let rows = sources.iter().map(|source| source_row(&session, source));
-    let content = element("div").child(tabs).child(data_table("List of sources", &titles, rows));
+    let content = element("div").child(section_tabs(PAGE)).child(tabs).child(data_table(
+        "List of sources",
+        &titles,
+        rows,
+    ));
     let content = content.children(next);
     let layout = PageLayout {
         title: "Sources",
@@ -74,6 +81,18 @@ fn needs_attention(source: &SourceReply) -> bool {
     !source.problems.is_empty()
         || source.pending_pins > 0
         || !matches!(source.state, "ok" | "starting")
+}
+
+/// Creates the choice of the pages about where tools come from.
+pub(crate) fn section_tabs(current: &'static str) -> Element {
+    let pages = [
+        (PAGE, "Sources"),
+        (source_add_page::PAGE, "Add a source"),
+        (node_pages::PAGE, "Nodes"),
+        (plugin_pages::PAGE, "Plugins"),
+        (pin_pages::PAGE, "Definitions"),
+    ];
+    page_tabs("Origins of tools", pages.map(|(path, text)| (path, text, path == current)))
 }
 
 fn source_tabs(query: &SourceListQuery, (all, troubled): (usize, usize)) -> Element {
@@ -134,7 +153,7 @@ fn state_badge(source: &SourceReply) -> Element {
 }
 
 /// Renders a problem with its place and its fix.
-fn problem_notice(problem: &Problem) -> Element {
+pub(crate) fn problem_notice(problem: &Problem) -> Element {
     let notice = element("div").class("notice");
     let place = element("p").child(text_element("code", &problem.location));
     let message = text_element("p", &problem.message);

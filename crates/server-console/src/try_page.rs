@@ -142,12 +142,13 @@ fn explain(
     Ok(decision_view(&reply))
 }
 
-fn decision_view(reply: &ExplainReply) -> Element {
+/// Renders the decision on a call with its reasons.
+pub(crate) fn decision_view(reply: &ExplainReply) -> Element {
     let message = match reply.decision {
         "allow" => "This call would run.",
         "hold" => "This call would wait for an approval.",
         "deny" => "This call would be denied.",
-        _ => "This tool does not exist for you.",
+        _ => "This tool does not exist for the caller.",
     };
     let fact = |name: &str, value: &str| [text_element("dt", name), text_element("dd", value)];
     let position = reply.position.as_ref();
@@ -157,7 +158,10 @@ fn decision_view(reply: &ExplainReply) -> Element {
         ("Rule", reply.rule.clone()),
         ("Place in the configuration", position),
         ("Error in the policy", reply.evaluation_error.clone()),
-        ("Data that your calls received", Some(reply.taint.join(", ")).filter(|it| !it.is_empty())),
+        (
+            "Data that earlier calls received",
+            Some(reply.taint.join(", ")).filter(|it| !it.is_empty()),
+        ),
     ];
     let optional = optional.into_iter().filter_map(|(name, value)| Some(fact(name, &value?)));
     let facts = [fact("Reason", &reply.text), fact("Code", reply.reason)];

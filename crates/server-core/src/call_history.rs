@@ -24,6 +24,10 @@ pub struct CallStatusReply {
     /// Status of the call.
     #[schemars(with = "String")]
     pub status: CallStatus,
+    /// ID of the call that made it, such as that of a program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub parent: Option<CallId>,
     /// Name of the tool.
     pub tool: Option<String>,
     /// Source of the tool.
@@ -63,8 +67,9 @@ pub async fn find_call(
     // outcome.
     let is_running = server_state.components.records.is_running(call);
     let records = server_state.components.records.list_for_call(call).await?;
-    let Some(status) = derive_status(&records, is_running) else { return Ok(None) };
-    let history = from_records(call, status, records);
+    let Some(history) = CallHistory::from_records(call, is_running, records) else {
+        return Ok(None);
+    };
     if !history.caller.is_some_and(|caller| caller.is_visible_to(principal)) {
         return Ok(None);
     }
@@ -112,15 +117,29 @@ impl From<Caller> for RecordedCaller {
     }
 }
 
-struct CallHistory {
+/// What the records of a call say.
+pub(crate) struct CallHistory {
     caller: Option<RecordedCaller>,
-    reply: CallStatusReply,
+    pub(crate) reply: CallStatusReply,
 }
 
-fn from_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>) -> CallHistory {
+impl CallHistory {
+    /// Reads all records of a call; `None` if there are none.
+    pub(crate) fn from_records(
+        call_id: CallId,
+        is_running: bool,
+        records: Vec<LedgerRecord>,
+    ) -> Option<Self> {
+        let status = derive_status(&records, is_running)?;
+        Some(read_records(call_id, status, records))
+    }
+}
+
+fn read_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>) -> CallHistory {
     let mut shown = CallStatusReply {
         call_id,
         status,
+        parent: None,
         tool: None,
         source: None,
         started: None,
@@ -138,6 +157,7 @@ fn from_records(call_id: CallId, status: CallStatus, records: Vec<LedgerRecord>)
                 shown.tool = Some(intent.tool_key.name.to_string());
                 shown.source = Some(intent.tool_key.source.to_string());
                 shown.started = Some(intent.recorded_at.to_string());
+                shown.parent = intent.parent_id;
                 caller = Some(intent.caller.into());
             }
             RecordKind::Outcome => {

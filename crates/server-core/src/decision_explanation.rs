@@ -125,7 +125,11 @@ pub fn explain_call(
 }
 
 /// Finds another key of the requester's organization; the default organization may name any key.
-fn resolve_key(state: &ServerState, asker: &Principal, key: &str) -> Result<Principal, ApiError> {
+pub(crate) fn resolve_key(
+    state: &ServerState,
+    asker: &Principal,
+    key: &str,
+) -> Result<Principal, ApiError> {
     let ring = state.components.keys.key_ring();
     let shown: String = key.chars().take(64).collect();
     let missing =

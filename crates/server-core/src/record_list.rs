@@ -50,6 +50,8 @@ pub struct RecordListQuery {
     pub call: Option<String>,
     /// Only of this subject's calls, and events that it caused.
     pub caller: Option<String>,
+    /// Only intents of calls that this call made.
+    pub parent: Option<String>,
     /// Only of this kind.
     pub kind: Option<String>,
     /// Only with this status.
@@ -96,15 +98,12 @@ impl RecordListQuery {
         now: WallTime,
     ) -> Result<RecordQuery, ApiError> {
         let limit = check_limit(self.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
-        let call = self.call.map(|id| {
-            let message = format!("`call` must be the ID of a call, not `{}`", escape_input(&id));
-            id.parse::<Uuid>().map(CallId).map_err(|_| invalid_request(message))
-        });
         Ok(RecordQuery {
             tool: self.tool,
             org: Some(principal.org().clone()),
             caller: self.caller,
-            call: call.transpose()?,
+            call: parse_call_id("call", self.call)?,
+            parent: parse_call_id("parent", self.parent)?,
             kind: parse_keyword("kind", self.kind, (KINDS, |kind| kind.as_str()))?,
             status: parse_keyword("status", self.status, (STATUSES, |status| status.as_str()))?,
             since: self.since.map(|text| parse_time("since", &text, now)).transpose()?,
@@ -113,6 +112,12 @@ impl RecordListQuery {
             limit,
         })
     }
+}
+
+fn parse_call_id(name: &str, text: Option<String>) -> Result<Option<CallId>, ApiError> {
+    let Some(id) = text else { return Ok(None) };
+    let message = || format!("`{name}` must be the ID of a call, not `{}`", escape_input(&id));
+    id.parse::<Uuid>().map(|id| Some(CallId(id))).map_err(|_| invalid_request(message()))
 }
 
 /// Parses a keyword of a fixed list.

@@ -11,12 +11,14 @@ use option_types::ListingOptions;
 use tokio_util::sync::CancellationToken;
 use tool::call_outcome::CallStatus;
 use tool::ledger::{RecordInspector, RecordReader};
-use tool::{CallerType, Clock, JsonLimits, Secret};
+use tool::{CallerType, Clock, ErrorCode, JsonLimits, Secret};
 
 use crate::allowed_hosts::Hosts;
 use crate::body_budget::BodyBudget;
 use crate::call_activity::{ActivityTotals, CallActivity, SAMPLE_INTERVAL};
 use crate::call_counters::CallCounters;
+use crate::configuration_file::ConfigurationFile;
+use crate::error::ApiError;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
 use crate::sign_in_links::SignInLinks;
@@ -66,8 +68,25 @@ pub struct ServerComponents {
     pub package_registry: Option<Arc<dyn tool::tool_packages::ToolPackageStore>>,
     /// The plugins, if there are any.
     pub plugins: Option<Arc<dyn tool::plugin_admin::PluginAdmin>>,
+    /// The configuration file, if interfaces may read it.
+    pub configuration: Option<Arc<dyn ConfigurationFile>>,
     /// The secret of the installation: keys that seal client-side state are derived from it.
     pub installation_secret: Secret,
+}
+
+impl ServerComponents {
+    /// Returns the configuration file.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NotFound`] without one.
+    pub fn require_configuration(&self) -> Result<Arc<dyn ConfigurationFile>, ApiError> {
+        let missing = || {
+            let message = "this server has no configuration file";
+            ApiError::new(ErrorCode::NotFound, message)
+                .with_help("start it with `toolkeep serve --config FILE`")
+        };
+        self.configuration.clone().ok_or_else(missing)
+    }
 }
 
 /// Options for the responses of calls that wait for an approval.

@@ -21,9 +21,10 @@ use uuid::Uuid;
 
 use super::batch_calls::{self, BatchOptions};
 use call_reply::{CallReply, PendingCallReply, call_response};
-use call_status::show_call;
+use call_status::{list_children, show_call};
 use server_core::body::{CallRequestBody, QueryParams};
 use server_core::call_history::CallStatusReply;
+use server_core::child_calls::ChildCallsReply;
 use server_core::error::ApiError;
 use server_core::pending_call;
 use server_core::request_restrictions;
@@ -51,6 +52,13 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
         .with_reply::<CreateCallReplySchema>(),
         ApiRoute::new("get", "/v1/calls/{id}", "Get the state of a call", get(show_call))
             .with_reply::<CallStatusReply>(),
+        ApiRoute::new(
+            "get",
+            "/v1/calls/{id}/children",
+            "List the calls that a call or a program made",
+            get(list_children),
+        )
+        .with_reply::<ChildCallsReply>(),
     ]
 }
 

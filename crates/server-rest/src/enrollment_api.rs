@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use tool::node_registry::{KeyProof, NodeAccess, NodeError};
 use tool::{ErrorCode, PermissionLevel, WallTime};
 
-use super::node_api::node_registry;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::key_store::{KeyStore, key_error as refused_key};
+use server_core::node_management::node_registry;
 use server_core::node_rights::node_access;
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;

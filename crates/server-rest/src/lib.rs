@@ -1,6 +1,7 @@
 //! The REST interface under `/v1`. Each route is declared once, so that every mounted route is
 //! documented.
 
+mod access_api;
 mod approval_api;
 mod artifact_api;
 mod attention_api;
@@ -49,6 +50,7 @@ pub fn authenticated_routes() -> Vec<ApiRoute> {
         search_api::routes(),
         call_api::routes(),
         explain_api::routes(),
+        access_api::routes(),
         approval_api::routes(),
         artifact_api::routes(),
         attention_api::routes(),

@@ -3,17 +3,17 @@
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
-use identity::{KeyRecord, Principal, Right};
+use identity::Principal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::ErrorCode;
-use tool::node_registry::{
-    CertificateState, HeartbeatState, NodeAccess, NodeCertificate, NodeError, NodeRegistry,
-    NodeStatus, RegistryStaleness, ResolveError,
-};
+use tool::node_registry::{HeartbeatState, NodeError};
 
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
+use server_core::node_management::{
+    self, NodeListReply, NodeReply, NodeRevocationReply, node_registry,
+};
 use server_core::node_rights::node_access;
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
@@ -36,6 +36,20 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             post(revoke_node),
         )
         .with_reply::<NodeRevocationReply>(),
+        ApiRoute::new(
+            "post",
+            "/v1/nodes/{node_id}/drain",
+            "Send no further calls to a node, until it is resumed or the server restarts",
+            post(drain_node),
+        )
+        .with_reply::<NodeReply>(),
+        ApiRoute::new(
+            "post",
+            "/v1/nodes/{node_id}/resume",
+            "Send calls to a drained node again",
+            post(resume_node),
+        )
+        .with_reply::<NodeReply>(),
         heartbeat_route(),
     ]
 }
@@ -50,87 +64,6 @@ pub fn heartbeat_route() -> ApiRoute {
     )
     .with_body::<HeartbeatBody>()
     .with_reply::<HeartbeatReply>()
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct NodeListReply {
-    nodes: Vec<NodeReply>,
-    /// Set if the store of the registry is unavailable and the list comes from the last known
-    /// state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "stale")]
-    staleness: Option<StaleRegistryReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct StaleRegistryReply {
-    since: String,
-    /// Reason; requires the right `nodes:resolve`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct NodeReply {
-    node_id: String,
-    /// Number of registered tools.
-    tools: usize,
-    /// State that the node reported: `serving` or `draining`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    state: Option<HeartbeatState>,
-    /// Time of the last heartbeat.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "seen")]
-    last_seen: Option<String>,
-    /// Address of the node; requires the right `nodes:resolve`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint: Option<String>,
-    /// Whether the node has no address and is called over its own connection to the server.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[serde(rename = "own_connection")]
-    uses_own_connection: bool,
-    /// Reason why the node cannot be called; requires the right `nodes:resolve`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-    /// Time at which a new connection of the node last replaced an open one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replaced: Option<String>,
-    /// Stored certificates of the node, newest first.
-    certificates: Vec<CertificateReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct CertificateReply {
-    /// Serial number in hexadecimal digits.
-    serial: String,
-    /// SHA-256 of the public key.
-    public_key: String,
-    issued: String,
-    expires: String,
-    /// State: `current` (the only accepted one), `replaced`, `revoked` or `expired`.
-    #[schemars(with = "String")]
-    state: CertificateState,
-}
-
-impl From<NodeCertificate> for CertificateReply {
-    fn from(it: NodeCertificate) -> Self {
-        let (issued, expires) = (it.issued_at.to_string(), it.expires_at.to_string());
-        Self {
-            serial: it.serial,
-            public_key: it.public_key_digest,
-            issued,
-            expires,
-            state: it.state,
-        }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct NodeRevocationReply {
-    node_id: String,
-    /// IDs of the revoked keys, which had no other right than to register the node.
-    keys: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -149,25 +82,11 @@ struct HeartbeatReply {
     state: HeartbeatState,
 }
 
-pub(crate) fn node_registry(state: &ServerState) -> Result<&dyn NodeRegistry, ApiError> {
-    let missing = || ApiError::new(ErrorCode::NotFound, "this server has no registry of nodes");
-    state.components.node_registry.as_deref().ok_or_else(missing)
-}
-
-/// Lists nodes. A caller sees the nodes it may act for; with the right `nodes:resolve`, all.
 async fn list_nodes(
     State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
 ) -> Result<Reply<NodeListReply>, ApiError> {
-    let (by, may) = (node_access(&principal), principal.has_right(Right::NodesResolve));
-    let registry = node_registry(&state)?;
-    let all = registry.list_nodes().into_iter();
-    let seen = all.filter(|node| may || by.allows_node(&node.node_id));
-    let nodes = seen.map(|node| node_reply(registry, node, may)).collect();
-    let stale = registry.staleness().map(|RegistryStaleness { since, reason: why }| {
-        StaleRegistryReply { since: since.to_string(), why: Some(why).filter(|_| may) }
-    });
-    Ok(Reply(NodeListReply { nodes, staleness: stale }))
+    node_management::list_nodes(&state, &principal).map(Reply)
 }
 
 async fn show_node(
@@ -175,82 +94,31 @@ async fn show_node(
     Extension(principal): Extension<Principal>,
     Path(node_id): Path<String>,
 ) -> Result<Reply<NodeReply>, ApiError> {
-    let (by, may) = (node_access(&principal), principal.has_right(Right::NodesResolve));
-    let registry = node_registry(&state)?;
-    let seen = may || by.allows_node(&node_id);
-    let node = registry.list_nodes().into_iter().find(|node| seen && node.node_id == node_id);
-    let node = node.ok_or_else(|| unknown_node(&node_id))?;
-    Ok(Reply(node_reply(registry, node, may)))
+    node_management::show_node(&state, &principal, &node_id).map(Reply)
 }
 
-fn unknown_node(node_id: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("no node `{}`", node_id.escape_debug()))
-        .with_help("run `toolkeep node list` to see all nodes")
-}
-
-/// Revokes keys before certificates: with a valid key the node could obtain another certificate in
-/// between.
 async fn revoke_node(
     State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
     Path(node_id): Path<String>,
 ) -> Result<Reply<NodeRevocationReply>, ApiError> {
-    let registry = node_registry(&state)?;
-    if node_access(&principal) != NodeAccess::All {
-        return Err(ApiError::missing_right(Right::NodesWrite));
-    }
-    let now = state.components.clock.wall_now();
-    let ring = state.components.keys.key_ring();
-    let of_node = |record: &&&KeyRecord| {
-        let only = [Right::NodesRegister, Right::NodesJoin];
-        let rights = &record.rights;
-        let registers = !rights.is_empty() && rights.iter().all(|right| only.contains(right));
-        registers && record.subject == node_id && record.org == *principal.org()
-    };
-    let records = ring.sorted_records();
-    let live = records.iter().filter(of_node);
-    let live = live.filter(|record| ring.invalid_reason(record.id.as_str(), now).is_none());
-    let keys: Vec<String> = live.map(|record| record.id.to_string()).collect();
-    for key in &keys {
-        state.components.keys.revoke_key(key, now).await?;
-    }
-    match registry.revoke_certificates(&NodeAccess::All, &node_id).await {
-        // A manually created key of a node that never registered.
-        Err(NodeError::NotFound) if !keys.is_empty() => {}
-        Err(NodeError::NotFound) => return Err(unknown_node(&node_id)),
-        Err(fault) => return Err(ApiError::new(ErrorCode::StoreUnavailable, fault.to_string())),
-        Ok(()) => {}
-    }
-    tracing::info!(node = node_id, by = principal.key_id(), "node revoked");
-    Ok(Reply(NodeRevocationReply { node_id, keys }))
+    node_management::revoke_node(&state, &principal, node_id).await.map(Reply)
 }
 
-fn node_reply(registry: &dyn NodeRegistry, node: NodeStatus, may: bool) -> NodeReply {
-    let NodeStatus {
-        node_id,
-        tool_count: tools,
-        last_heartbeat: beat,
-        endpoint,
-        connection_replaced_at: replaced,
-    } = node;
-    let certificates = registry.list_certificates(&node_id).into_iter().map(Into::into).collect();
-    let own_connection = matches!(endpoint, Err(ResolveError::OwnConnection(_)));
-    let (endpoint, problem) = match endpoint {
-        Ok(endpoint) => (Some(endpoint), None),
-        Err(_) if own_connection => (None, None),
-        Err(error) => (None, Some(error.to_string())),
-    };
-    NodeReply {
-        node_id,
-        tools,
-        state: beat.map(|beat| beat.state),
-        last_seen: beat.map(|beat| beat.received_at.to_string()),
-        endpoint: endpoint.filter(|_| may),
-        uses_own_connection: own_connection,
-        problem: problem.filter(|_| may),
-        replaced: replaced.map(|at| at.to_string()),
-        certificates,
-    }
+async fn drain_node(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    Path(node_id): Path<String>,
+) -> Result<Reply<NodeReply>, ApiError> {
+    node_management::drain_node(&state, &principal, &node_id, true).map(Reply)
+}
+
+async fn resume_node(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    Path(node_id): Path<String>,
+) -> Result<Reply<NodeReply>, ApiError> {
+    node_management::drain_node(&state, &principal, &node_id, false).map(Reply)
 }
 
 async fn record_heartbeat(

@@ -35,6 +35,11 @@ const LIST_QUERY: &[QueryParam] = &[
         schema_type: "string",
     },
     QueryParam {
+        name: "parent",
+        description: "only intents of the calls that this call made",
+        schema_type: "string",
+    },
+    QueryParam {
         name: "kind",
         description: "only records of this kind: intent, wait, outcome, refused or event",
         schema_type: "string",

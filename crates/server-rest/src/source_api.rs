@@ -9,9 +9,11 @@ use identity::Principal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use server_core::body::DecodedBody;
+use server_core::configuration_file::{PlannedSource, SourceEntry};
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
+use server_core::source_addition::{self, SourceTrialReply};
 use server_core::source_list::{self, SourceListReply};
 
 pub(crate) fn routes() -> Vec<ApiRoute> {
@@ -28,6 +30,22 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
         )
         .with_body::<RefreshSourcesBody>()
         .with_reply::<SourceListReply>(),
+        ApiRoute::new(
+            "post",
+            "/v1/sources",
+            "Add a source to the configuration file",
+            post(add_source),
+        )
+        .with_body::<SourceBody>()
+        .with_reply::<PlannedSource>(),
+        ApiRoute::new(
+            "post",
+            "/v1/sources/try",
+            "List the tools of a source without adding it",
+            post(try_source),
+        )
+        .with_body::<SourceBody>()
+        .with_reply::<SourceTrialReply>(),
     ]);
     routes
 }
@@ -38,6 +56,28 @@ struct RefreshSourcesBody {
     /// Source to refresh; all if absent.
     #[serde(default)]
     source: Option<String>,
+}
+
+/// A source as an entry of `sources` in the configuration file, such as
+/// `{"name": "wiki", "mcp": {"url": "https://wiki.example/mcp"}}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+struct SourceBody(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] SourceEntry);
+
+async fn add_source(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    DecodedBody(SourceBody(entry)): DecodedBody<SourceBody>,
+) -> Result<Reply<PlannedSource>, ApiError> {
+    source_addition::add_source(&state, &principal, entry).await.map(Reply)
+}
+
+async fn try_source(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    DecodedBody(SourceBody(entry)): DecodedBody<SourceBody>,
+) -> Result<Reply<SourceTrialReply>, ApiError> {
+    source_addition::try_source(&state, &principal, entry).await.map(Reply)
 }
 
 async fn list_sources(

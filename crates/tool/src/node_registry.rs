@@ -149,6 +149,8 @@ pub struct NodeStatus {
     pub endpoint: Result<String, ResolveError>,
     /// Time at which a new connection of the node last replaced one that was still open.
     pub connection_replaced_at: Option<WallTime>,
+    /// True if an operator drained it.
+    pub is_drained: bool,
 }
 
 /// Public key of a node, with the proof that the node has the private key.
@@ -271,6 +273,14 @@ pub trait NodeRegistry: Send + Sync + fmt::Debug {
         node: &str,
         beat: HeartbeatState,
     ) -> Result<(), NodeError>;
+
+    /// Sends no further calls to a node, or sends them again. Not stored: it holds until the server
+    /// restarts.
+    ///
+    /// # Errors
+    /// [`NodeError::NotAuthorized`] for any caller but an operator of nodes, and
+    /// [`NodeError::NotFound`] where the node has no tools here.
+    fn set_drained(&self, access: &NodeAccess, node: &str, drained: bool) -> Result<(), NodeError>;
 
     /// Checks whether [`NodeRegistry::issue_certificate`] would sign this, as far as it can be known in advance.
     ///

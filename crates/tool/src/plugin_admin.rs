@@ -30,6 +30,8 @@ pub struct PluginStatus {
     pub content_digest: Option<Digest>,
     /// Its tools, including those that are not offered.
     pub tools: Vec<PluginTool>,
+    /// Schemas of its settings by name, from its manifest.
+    pub settings_schema: Json,
     /// Problems of the plugin and of edits that were rejected.
     pub problems: Vec<Problem>,
 }

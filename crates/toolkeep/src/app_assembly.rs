@@ -9,14 +9,17 @@ use gateway::{Gateway, GatewayOptions};
 use intake::{SourceSupervisor, SupervisorTimeouts};
 use ledger::FileLedger;
 use ledger::signed_checkpoint::CheckpointSigningKey;
+use server_core::configuration_file::ConfigurationFile;
 use server_core::{CallCounters, Hosts, KeyStore, ServerComponents, TokenIssuers};
 use server_mcp::McpServerState;
 use store::{EncryptedStore, RejectedRow};
 use tokio::sync::watch;
 use tool::artifact::ArtifactStore;
-use tool::ledger::{RecordInspector, RecordReader};
+use tool::ledger::{AuditLog, RecordInspector, RecordReader};
+use tool::plugin_admin::PluginAdmin;
 use tool::{Org, Secret, Store};
 
+use super::configuration_file::LoadedFile;
 use super::manifest_storage::ManifestStorage;
 use super::node_cluster::{self, NodeCluster};
 use super::plugin_sources::PluginSources;
@@ -126,9 +129,8 @@ pub(super) async fn build_app(
         node_registry: Some(source_factory.node_cluster.registry()),
         programs: Some(program_runtime::program_adapter(&programs)),
         package_registry: Some(data_storage::open_tool_packages(options, &store).await?),
-        plugins: Some(
-            Arc::clone(&source_factory.plugin_sources) as Arc<dyn tool::plugin_admin::PluginAdmin>
-        ),
+        plugins: Some(Arc::clone(&source_factory.plugin_sources) as Arc<dyn PluginAdmin>),
+        configuration: Some(configuration_file(options, &source_factory, &ledger, clocks)),
         installation_secret: mac_key,
     });
     Ok(App {
@@ -252,7 +254,7 @@ async fn build_source_factory(
     tokens: Arc<EncryptedStore>,
     rejected: watch::Receiver<Vec<RejectedRow>>,
     clocks: &ClockPair,
-) -> Result<(SourceFactory, ManifestStorage), CommandError> {
+) -> Result<(Arc<SourceFactory>, ManifestStorage), CommandError> {
     let CoreComponents { keys, store, egress, intake, sandboxes, artifacts, .. } = foundation;
     let (config, clock, data) = (&start.config, &clocks.system_clock, start.data_dir_lock.dir());
     let components = (keys, Arc::clone(store), Arc::clone(clock));
@@ -289,7 +291,23 @@ async fn build_source_factory(
         programs: Arc::clone(programs),
         plugin_sources,
     };
-    Ok((workshop, manifest_storage))
+    Ok((Arc::new(workshop), manifest_storage))
+}
+
+/// The configuration file, for the interfaces that read and change it.
+fn configuration_file(
+    start: &LaunchOptions,
+    factory: &Arc<SourceFactory>,
+    ledger: &Arc<FileLedger>,
+    clocks: &ClockPair,
+) -> Arc<dyn ConfigurationFile> {
+    Arc::new(LoadedFile {
+        options: start.load_options.clone(),
+        allows_local_sources: start.config.server.allows_local_sources,
+        factory: Arc::clone(factory),
+        audit_log: Arc::clone(ledger) as Arc<dyn AuditLog>,
+        clock: clocks.as_clock(),
+    })
 }
 
 fn build_credentials(config: &Config) -> Arc<UpstreamCredentials> {

@@ -4,6 +4,7 @@ mod app_assembly;
 mod build_facts;
 mod config_review;
 mod config_updates;
+mod configuration_file;
 mod data_storage;
 mod file_roots;
 mod in_process_transport;
@@ -93,7 +94,7 @@ struct App {
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
     credentials: Arc<UpstreamCredentials>,
-    source_factory: SourceFactory,
+    source_factory: Arc<SourceFactory>,
     manifest_storage: ManifestStorage,
     keys: Arc<KeyStore>,
     approval_notifier: Arc<pending_approvals::ApprovalNotifier>,

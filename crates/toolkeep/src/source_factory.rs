@@ -86,6 +86,41 @@ impl SourceFactory {
     /// Builds all sources in the order of precedence for short names: configured sources, plugins,
     /// built-in tools, nodes. Nodes register themselves and must not shadow an existing tool.
     pub(crate) fn build_sources(&self, config: &Config) -> Vec<ConfiguredSource> {
+        let (builtins, installed) = self.build_builtins(config);
+        let builtins = ConfiguredSource::new(
+            Arc::new(builtins),
+            tool::names::BUILTIN_SOURCE,
+            SourceTrust::Full,
+            installed.fingerprint,
+        );
+        let configured = config.sources.iter().map(|source| self.build_source(source, &installed));
+        let config_problems = self.config_report.to_source();
+        let rejected_rows = problem_reports::store_problems(&self.rejected_rows.borrow());
+        let cache_problems =
+            problem_reports::cache_problems(self.manifest_cache.watch_outage().borrow().as_ref());
+        let plugins = self.plugin_sources.configured_sources(config);
+        configured
+            .chain(plugins)
+            .chain(config_problems)
+            .chain(rejected_rows)
+            .chain(cache_problems)
+            .chain(std::iter::once(builtins))
+            .chain(self.node_cluster.node_sources())
+            .collect()
+    }
+
+    /// Builds one source of a configuration that is not active; `None` if it has none of this name.
+    pub(crate) fn build_single_source(
+        &self,
+        config: &Config,
+        name: &SourceName,
+    ) -> Option<Arc<dyn Source>> {
+        let source = config.sources.iter().find(|source| source.name == *name)?;
+        let (_, installed) = self.build_builtins(config);
+        Some(self.build_source(source, &installed).source)
+    }
+
+    fn build_builtins(&self, config: &Config) -> (BuiltinSource, InstalledTools) {
         let dependencies = builtins::ToolDependencies {
             file_roots: file_roots::open_file_roots(config, &self.server_dirs),
             egress: Some(self.egress.clone()),
@@ -117,26 +152,7 @@ impl SourceFactory {
                 model,
             )),
         };
-        let builtins = ConfiguredSource::new(
-            Arc::new(builtins),
-            tool::names::BUILTIN_SOURCE,
-            SourceTrust::Full,
-            installed.fingerprint,
-        );
-        let configured = config.sources.iter().map(|source| self.build_source(source, &installed));
-        let config_problems = self.config_report.to_source();
-        let rejected_rows = problem_reports::store_problems(&self.rejected_rows.borrow());
-        let cache_problems =
-            problem_reports::cache_problems(self.manifest_cache.watch_outage().borrow().as_ref());
-        let plugins = self.plugin_sources.configured_sources(config);
-        configured
-            .chain(plugins)
-            .chain(config_problems)
-            .chain(rejected_rows)
-            .chain(cache_problems)
-            .chain(std::iter::once(builtins))
-            .chain(self.node_cluster.node_sources())
-            .collect()
+        (builtins, installed)
     }
 
     /// Returns the folders to search for programs: the data directory's first, then those of

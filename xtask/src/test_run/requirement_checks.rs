@@ -6,6 +6,9 @@ use std::process::Command;
 use crate::child_processes::run_quiet;
 use crate::workspace::Workspace;
 
+/// Open files that a test process needs: a thousand connections, both ends in one process.
+const MIN_DESCRIPTORS: u64 = 4_096;
+
 /// Checks that the shared data directory exists.
 pub(super) fn check_data(workspace: &Workspace) -> Result<String, String> {
     let folder = data_folder(workspace);
@@ -43,6 +46,18 @@ pub(super) fn check_util_linux(_: &Workspace) -> Result<String, String> {
                   chrt -b 0 true && taskset -p $$ >/dev/null && renice -n 19 $$ >/dev/null && \
                   prlimit --version";
     find_first_line(Command::new("sh").args(["-c", script]))
+}
+
+/// Checks the limit of open files, which the test task has raised as far as it may.
+pub(super) fn check_descriptors(_: &Workspace) -> Result<String, String> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    match limit {
+        Some(limit) if limit < MIN_DESCRIPTORS => {
+            Err(format!("a process can have {limit} open files; {MIN_DESCRIPTORS} are needed"))
+        }
+        Some(limit) => Ok(format!("{limit} open files")),
+        None => Ok("any number of open files".to_owned()),
+    }
 }
 
 /// Checks that an ordinary process can make the namespaces of a full sandbox.

@@ -165,6 +165,16 @@ pub(super) const REQUIREMENTS: &[TestRequirement] = &[
         tests: &["toolkeep::it mount_namespace::"],
     },
     TestRequirement {
+        name: "descriptors",
+        description: "4,096 open files for a process (`ulimit -Hn`)",
+        provision: Provision::Advice("raise the hard limit of open files of this user"),
+        check: checks::check_descriptors,
+        tests: &[
+            "server::it approvals::rest::so_many_requests_of_one_key",
+            "source-mcp::it mcp::oauth::alone::a_thousand_calls_at_once",
+        ],
+    },
+    TestRequirement {
         name: "util-linux",
         description: "prlimit, setsid, ionice, chrt, taskset and renice",
         provision: Provision::Packages(&["util-linux"]),

@@ -31,6 +31,9 @@ pub(crate) struct RecordListArgs {
     /// List only calls of this subject and events that it caused.
     #[arg(long, value_name = "SUBJECT")]
     caller: Option<String>,
+    /// List only intents of the calls that this call made.
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
     /// List only records of this kind: intent, wait, outcome, refused or event.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
@@ -51,7 +54,7 @@ pub(crate) struct RecordListArgs {
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
     /// List all records of this call.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["tool", "caller", "kind", "status", "since", "until", "limit", "cursor"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["tool", "caller", "parent", "kind", "status", "since", "until", "limit", "cursor"])]
     call: Option<String>,
 }
 
@@ -68,6 +71,7 @@ impl RecordListArgs {
                 .with_query("cursor", self.cursor.as_deref())
                 .with_query("tool", self.tool.as_deref())
                 .with_query("caller", self.caller.as_deref())
+                .with_query("parent", self.parent.as_deref())
                 .with_query("kind", self.kind.as_deref())
                 .with_query("status", self.status.as_deref())
                 .with_query("since", self.since.as_deref())
@@ -101,16 +105,16 @@ fn format_records(answer: &Value) -> String {
 }
 
 /// The columns of one record.
-pub(super) struct RecordRow {
+pub(crate) struct RecordRow {
     seq: String,
-    pub(super) time: String,
-    pub(super) kind: String,
-    pub(super) call: String,
-    pub(super) tool: String,
+    pub(crate) time: String,
+    pub(crate) kind: String,
+    pub(crate) call: String,
+    pub(crate) tool: String,
     /// The caller's subject.
-    pub(super) subject: String,
+    pub(crate) subject: String,
     /// Step, status, code and reason.
-    pub(super) result: String,
+    pub(crate) result: String,
 }
 
 impl RecordRow {
@@ -121,7 +125,7 @@ impl RecordRow {
 }
 
 /// Formats one record as a row: an intent has a tool and a caller, an outcome its status.
-pub(super) fn record_row(record: &Value) -> RecordRow {
+pub(crate) fn record_row(record: &Value) -> RecordRow {
     let body = record.get("body").unwrap_or(&Value::Null);
     let tool = body.get("tool").map_or_else(String::new, |tool| match tool {
         Value::Object(_) => json_fields::field_line(tool, "name", 60),

@@ -3,16 +3,13 @@
 //! The lines are inserted into the text of the file, which is then validated by the configuration
 //! loader before it is written.
 
-mod config_check;
-mod yaml_entry;
-mod yaml_insertion;
-
-use std::path::PathBuf;
+mod source_entry;
 
 use clap::Args;
+use config_edit::{ConfigEdit, EditError, EditErrorKind};
 use serde_json::json;
+use tool::ErrorCode;
 
-use cli_core::atomic_file::replace_file;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::{Printer, sanitize_text};
@@ -107,57 +104,42 @@ impl SourceAddArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let setting = context.load_options(None);
-        let Some(file) = setting.file.clone() else {
-            let failure =
-                CommandError::new(ExitStatus::UsageError, "no configuration file is given");
-            return Err(failure.with_help("pass `--config FILE`, or set TOOLKEEP_CONFIG"));
-        };
-        let file: PathBuf = setting.current_dir.join(file);
-        let before = config_check::load_valid_config(&setting, &file)?;
-        config_check::check_name_is_free(&before, &self.name)?;
-        let text = read_config_text(&file)?;
+        let edit = ConfigEdit::open(context.load_options(None)).map_err(edit_error)?;
+        edit.check_name(&self.name).map_err(edit_error)?;
         if self.trust_annotations.is_none() && self.kind.is_mcp() {
             self.trust_annotations = ui.ask_confirmation(TRUST_QUESTION);
         }
-        let lines = yaml_entry::render_entry(&self)?;
-        let inserted = yaml_insertion::insert_entry(&text, &lines)
-            .map_err(|fault| fault.into_command_error(&file, &lines))?;
-        config_check::check_new_text(&setting, &file, &before, &inserted.text, &self.name)?;
+        let addition = edit.add_source(&source_entry::source_entry(&self)?).map_err(edit_error)?;
         if !self.dry_run {
-            // Do not overwrite concurrent changes.
-            if read_config_text(&file)? != text {
-                let message = format!("`{}` has changed in the meantime", display_path(&file));
-                return Err(CommandError::new(ExitStatus::Failed, message)
-                    .with_help("run the command again"));
-            }
-            replace_file(&file, inserted.text.as_bytes())
-                .map_err(|error| file_error(&file, "written", &error))?;
+            addition.write().map_err(edit_error)?;
         }
-        let answer = json!({ "file": file, "line": inserted.line, "lines": inserted.lines,
-            "source": self.name, "written": !self.dry_run });
+        let answer = json!({ "file": addition.file, "line": addition.line,
+            "lines": addition.lines, "source": self.name, "written": !self.dry_run });
         ui.print_result(&answer, || {
             let done = if self.dry_run { "would be added" } else { "added" };
-            let place = format!("{}:{}", display_path(&file), inserted.line);
-            format!("{done} at {place}:\n{}", sanitize_text(&inserted.lines))
+            let file = sanitize_text(&addition.file.display().to_string());
+            format!("{done} at {file}:{}:\n{}", addition.line, sanitize_text(&addition.lines))
         })?;
         Ok(ExitStatus::Success)
     }
 }
 
-fn read_config_text(file: &std::path::Path) -> Result<String, CommandError> {
-    std::fs::read_to_string(file).map_err(|error| file_error(file, "read", &error))
-}
-
-fn file_error(file: &std::path::Path, how: &str, error: &std::io::Error) -> CommandError {
-    CommandError::new(
-        ExitStatus::Failed,
-        format!("`{}` cannot be {how}: {error}", display_path(file)),
-    )
-}
-
-fn display_path(file: &std::path::Path) -> String {
-    sanitize_text(&file.display().to_string())
+fn edit_error(error: EditError) -> CommandError {
+    let EditError { kind, message, help } = error;
+    let failure = match kind {
+        EditErrorKind::NoFile | EditErrorKind::InvalidEntry => {
+            CommandError::new(ExitStatus::UsageError, message)
+        }
+        EditErrorKind::InvalidConfig => {
+            CommandError::from_error_code(ErrorCode::InvalidConfig.as_str(), message)
+        }
+        EditErrorKind::ConfigErrors(errors) => CommandError::from_config_errors(*errors),
+        EditErrorKind::Failed => CommandError::new(ExitStatus::Failed, message),
+    };
+    match help {
+        Some(help) => failure.with_help(help),
+        None => failure,
+    }
 }
 
 #[cfg(test)]

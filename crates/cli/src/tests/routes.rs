@@ -53,6 +53,8 @@ const COMMANDS: &[(&str, &[&str], &str)] = &[
     ("node show", &["a"], "GET /v1/nodes/{node_id}"),
     ("node invite", &["a"], "POST /v1/nodes/{node_id}/invite"),
     ("node revoke", &["a"], "POST /v1/nodes/{node_id}/revoke"),
+    ("node drain", &["a"], "POST /v1/nodes/{node_id}/drain"),
+    ("node resume", &["a"], "POST /v1/nodes/{node_id}/resume"),
     ("node join", &["a"], "POST /v1/nodes/{node_id}/join"),
     ("approval list", &[], "GET /v1/approvals"),
     ("approval show", &["a"], "GET /v1/approvals/{id}"),
@@ -72,14 +74,16 @@ const COMMANDS: &[(&str, &[&str], &str)] = &[
     ("key list", &[], "GET /v1/keys"),
     ("key revoke", &["a"], "DELETE /v1/keys/{id}"),
     ("policy explain", &["--tool", "a"], "POST /v1/explain"),
+    ("policy preview", &["{file}"], "POST /v1/policy/preview"),
 ];
 
 /// Commands that follow a server that runs already, and the route that they ask.
-const FOLLOWING: &[(&str, &str)] = &[
-    ("approval watch", "GET /v1/approvals"),
-    ("record tail", "GET /v1/records"),
-    ("status", "GET /readyz"),
-    ("ui", "POST /v1/sign-in-links"),
+const FOLLOWING: &[(&str, &[&str], &str)] = &[
+    ("approval watch", &[], "GET /v1/approvals"),
+    ("top", &["--once"], "GET /v1/attention"),
+    ("record tail", &[], "GET /v1/records"),
+    ("status", &[], "GET /readyz"),
+    ("ui", &[], "POST /v1/sign-in-links"),
 ];
 
 /// Commands that are nobody's in particular.
@@ -206,10 +210,11 @@ fn each_command_asks_its_route_with_the_key_that_it_was_given() {
 #[test]
 fn each_command_that_follows_a_server_asks_its_route_with_the_key_that_it_was_given() {
     let routes = routes();
-    for (words, route) in FOLLOWING {
+    for (words, args, route) in FOLLOWING {
         assert!(routes.contains(*route), "{route}");
         let (url, asked) = listener();
-        let line: Vec<_> = words.split(' ').chain(["--url", &url, "--key", "tk_mine"]).collect();
+        let given = args.iter().copied().chain(["--url", &url, "--key", "tk_mine"]);
+        let line: Vec<_> = words.split(' ').chain(given).collect();
         Played::default().run(&line);
         let head = asked.recv().unwrap();
         let path = head.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ");

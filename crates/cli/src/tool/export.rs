@@ -7,11 +7,11 @@ use formats::ProviderFormat;
 use serde_json::{Value, json};
 
 use super::list;
-use cli_core::atomic_file::replace_file;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus, pluralize};
 use cli_core::json_fields;
 use cli_core::printer::{Printer, sanitize_text};
+use rooted_fs::file_replacement::replace_file;
 
 /// Maximum number of notes of one kind.
 const MAX_NOTES: usize = 50;

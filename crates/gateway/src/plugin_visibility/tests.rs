@@ -28,6 +28,7 @@ impl PluginAdmin for One {
             description: "d".to_owned(),
             is_enabled: true,
             content_digest: None,
+            settings_schema: Json::empty_object(),
             tools: vec![tool("open"), tool("admins")],
             problems: vec![Problem::new("/srv/p", "is odd")],
         }]

@@ -16,9 +16,10 @@ const BYTES_PER_INDEX_READ: u64 = 1 << 10;
 const MAX_CLOCK_SKEW_MS: u64 = 60 * 60 * 1_000;
 
 /// Facts of an unreadable record; it matches no condition on them.
-const UNREADABLE: RecordFacts = RecordFacts { recorded_at: None, status: None, step: None };
+const UNREADABLE: RecordFacts =
+    RecordFacts { recorded_at: None, status: None, step: None, parent_id: None };
 
-/// Returns the time and the status of a frame.
+/// Returns the time, the status and the parent of a frame.
 fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
     frame.decode_body().unwrap_or(UNREADABLE)
 }

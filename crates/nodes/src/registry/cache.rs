@@ -72,6 +72,8 @@ struct CachedNode {
     /// Incremented for each change of the node.
     revision: watch::Sender<u64>,
     last_heartbeat: Option<ReceivedHeartbeat>,
+    /// Whether an operator drained it.
+    is_drained: bool,
     /// Whether the node has only the calls of the cluster tools, without progress.
     lacks_progress: bool,
     /// The time until which the unreachable node is tried last.
@@ -350,6 +352,7 @@ impl CachedNode {
             tools,
             revision,
             last_heartbeat: None,
+            is_drained: false,
             lacks_progress: false,
             backoff_until: None,
             refused_names: BTreeMap::new(),

@@ -88,6 +88,29 @@ async fn a_node_that_registers_is_not_ending_any_more() {
     assert_eq!(registry.context.heartbeat_state("n1"), Some(HeartbeatState::Draining));
 }
 
+/// An operator drains a node, whatever the node says of itself.
+#[tokio::test]
+async fn a_drained_node_gets_no_calls_until_it_is_resumed() {
+    let registry = fresh().await;
+    let by = own("n1");
+    registry.register_tool(&by, tool("n1", "say")).await.unwrap();
+    assert!(registry.accepts_calls("n1"), "the control");
+    assert_eq!(
+        registry.set_drained(&by, "n1", true),
+        Err(NodeError::NotAuthorized("n1".to_owned())),
+        "not the node itself"
+    );
+    assert_eq!(registry.set_drained(&NodeAccess::All, "n2", true), Err(NodeError::NotFound));
+    registry.set_drained(&NodeAccess::All, "n1", true).unwrap();
+    registry.record_heartbeat(&by, "n1", HeartbeatState::Serving).unwrap();
+    registry.register_tool(&by, tool("n1", "say")).await.unwrap();
+    assert!(!registry.accepts_calls("n1"));
+    let status = registry.list_nodes().remove(0);
+    assert!(status.is_drained);
+    registry.set_drained(&NodeAccess::All, "n1", false).unwrap();
+    assert!(registry.accepts_calls("n1"));
+}
+
 /// A tool that its node shares.
 fn shared(node: &str, name: &str) -> NodeTool {
     let metadata = Json::encode(&json!({ "version": "1", "node_id": node, "shared": true }));

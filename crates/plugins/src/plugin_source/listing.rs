@@ -24,6 +24,8 @@ impl PluginSource {
                 .is_some_and(|it| it.settings.enabled.unwrap_or(it.manifest.is_enabled)),
             content_digest: version.map(|version| version.content_digest),
             tools: version.map(|version| version.tools.clone()).unwrap_or_default(),
+            settings_schema: version
+                .map_or_else(Json::empty_object, |it| Json::encode(&it.manifest.settings_schema)),
             problems,
         }
     }

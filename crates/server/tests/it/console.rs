@@ -1,9 +1,14 @@
 //! Tests of the web console.
 
+mod access_matrix;
 mod forms;
+mod live_calls;
+mod node_pages;
 mod operator_pages;
 mod page_sizes;
 mod pages;
+mod plugin_pages;
 mod sessions;
 mod sign_in_links;
+mod source_addition;
 mod try_tool;

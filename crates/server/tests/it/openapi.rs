@@ -7,6 +7,7 @@ use store::{ArtifactLimits, FileArtifactStore};
 use testkit::clock::FakeClock;
 use tool::artifact::ArtifactStore;
 
+use crate::support::configuration::FixtureConfiguration;
 use crate::support::token_issuer::{Signer, trust_issuer};
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -60,6 +61,8 @@ fn body(path: &str, definition: &Value) -> Value {
         "/catalogue/search/tags" => json!({"tags": []}),
         "/v1/nodes/{node_id}/heartbeat" => json!({"state": "serving"}),
         "/v1/nodes/{node_id}/join" => super::node_tools::join_body("n1"),
+        "/v1/policy/preview" => json!({"policy": "{}"}),
+        "/v1/sources" | "/v1/sources/try" => json!({"name": "b", "module": "https://h.example"}),
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
@@ -163,12 +166,14 @@ async fn every_route_in_the_document_is_there() {
     let offers = tools::standard_offers();
     let plugins = Some(Arc::new(super::plugins::StubPlugins::default()) as _);
     let programs = Some(Arc::new(super::programs::StubPrograms) as _);
+    let configuration = Some(Arc::new(FixtureConfiguration::default()) as _);
     let setup = ServerSetup {
         offers,
         approval_settings: patience,
         trust,
         artifacts: artefacts,
         node_registry: nodes,
+        configuration,
         ..ServerSetup::default()
     };
     let server = ServerSetup { programs, plugins, package_registry: Some(catalogue), ..setup };

@@ -37,6 +37,7 @@ impl PluginAdmin for StubPlugins {
             description: "d".to_owned(),
             is_enabled: true,
             content_digest: None,
+            settings_schema: Json::encode(&json!({"greeting": {"type": "string"}})),
             tools: vec![tool("append"), tool("hidden")],
             problems: vec![Problem::new("/srv/notes/manifest.json", "is odd")],
         }]

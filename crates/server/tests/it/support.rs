@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod client;
+pub(crate) mod configuration;
 pub(crate) mod executors;
 pub(crate) mod rmcp_peer;
 pub(crate) mod test_server;

@@ -103,6 +103,8 @@ pub struct RecordQuery {
     pub caller: Option<String>,
     /// Only of this call.
     pub call: Option<CallId>,
+    /// Only intents of calls that this call made.
+    pub parent: Option<CallId>,
     /// Only of this kind.
     pub kind: Option<RecordKind>,
     /// Only records that report this status of their call: its outcome, its refusal, or a step of
@@ -131,6 +133,10 @@ pub struct RecordFacts {
     /// Step of a pending approval.
     #[serde(default)]
     pub step: Option<ApprovalStep>,
+    /// Call that made the call, if the record is an intent.
+    #[serde(default)]
+    #[serde(rename = "parent")]
+    pub parent_id: Option<CallId>,
 }
 
 impl RecordQuery {
@@ -142,7 +148,10 @@ impl RecordQuery {
 
     /// Returns true if the query needs more than the frame header and the intent of the call.
     pub fn needs_facts(&self) -> bool {
-        self.status.is_some() || self.since.is_some() || self.until.is_some()
+        self.status.is_some()
+            || self.parent.is_some()
+            || self.since.is_some()
+            || self.until.is_some()
     }
 
     /// Returns true if the fields of a record of this kind match. A record without a time matches
@@ -157,6 +166,7 @@ impl RecordQuery {
         };
         let at = facts.recorded_at;
         self.status.is_none_or(|wanted| status == Some(wanted))
+            && self.parent.is_none_or(|wanted| facts.parent_id == Some(wanted))
             && self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
             && self.until.is_none_or(|until| at.is_some_and(|at| at < until))
     }
@@ -243,7 +253,11 @@ mod tests {
 
     #[test]
     fn a_query_asks_for_what_a_record_says() {
-        let facts = |status| RecordFacts { recorded_at: Some(WallTime(5)), status, step: None };
+        let facts = |status| RecordFacts {
+            recorded_at: Some(WallTime(5)),
+            status,
+            ..RecordFacts::default()
+        };
         let failed = facts(Some(CallStatus::Failed));
         let query = |change: fn(&mut RecordQuery)| {
             let mut query = RecordQuery::default();

@@ -1,52 +1,6 @@
 use std::fs;
 
-use super::yaml_insertion::{InsertError, insert_entry};
 use crate::tests::played::{Played, Ran};
-
-const ENTRY: &str = "name: n\ntools: t\n";
-
-#[test]
-fn the_entry_stands_behind_the_last_source_and_nothing_else_changes() {
-    for (before, inserted, behind) in [
-        ("version: 1\n", "sources:\n  - name: n\n    tools: t\n", ""),
-        ("version: 1", "\nsources:\n  - name: n\n    tools: t\n", ""),
-        ("version: 1\nsources: # none\n", "  - name: n\n    tools: t\n", "\nlimits: {}\n"),
-        (
-            "sources:\n- name: a\n  tools: |\n\n    x\n",
-            "- name: n\n  tools: t\n",
-            "\n# of it\nversion: 1\n",
-        ),
-        (
-            "sources:\n    # one\n    - {name: a,\n       tools: t}\n",
-            "    - name: n\n      tools: t\n",
-            "    # end\n",
-        ),
-        (
-            "sources:\r\n  - name: a\r\n    tools: t\r\n",
-            "  - name: n\r\n    tools: t\r\n",
-            "version: 1\r\n",
-        ),
-        ("sources_of: 1\n", "sources:\n  - name: n\n    tools: t\n", ""),
-    ] {
-        let done = insert_entry(&format!("{before}{behind}"), ENTRY).unwrap();
-        assert_eq!(done.text, format!("{before}{inserted}{behind}"), "{before:?}");
-    }
-}
-
-#[test]
-fn what_has_no_certain_place_is_refused() {
-    for (text, line) in [
-        ("version: 1\nsources: [a]\n", 2),
-        ("version: 1\nsources: []\n", 2),
-        ("sources: &x\n  - a\n", 1),
-        ("sources:\n  name: a\n", 2),
-        ("{version: 1}\n", 1),
-        ("version: 1\n...\n", 2),
-    ] {
-        let InsertError { line: told, .. } = insert_entry(text, ENTRY).unwrap_err();
-        assert_eq!(told, line, "{text:?}");
-    }
-}
 
 struct Tried {
     played: Played,

@@ -26,8 +26,20 @@ impl RegistryContext {
         Ok(())
     }
 
+    /// Drains a node on behalf of an operator, or resumes it.
+    pub(crate) fn set_drained(&self, node: &str, drained: bool) -> Result<(), NodeError> {
+        let mut state = self.lock_cache();
+        let node = state.nodes.get_mut(node).filter(|node| !node.tools.is_empty());
+        node.ok_or(NodeError::NotFound)?.is_drained = drained;
+        Ok(())
+    }
+
+    /// The state of a node: `draining` if an operator drained it, whatever it reports.
     pub(crate) fn heartbeat_state(&self, node: &str) -> Option<HeartbeatState> {
-        Some(self.lock_cache().nodes.get(node)?.last_heartbeat?.heartbeat.state)
+        let cache = self.lock_cache();
+        let node = cache.nodes.get(node)?;
+        let reported = node.last_heartbeat.map(|received| received.heartbeat.state);
+        if node.is_drained { Some(HeartbeatState::Draining) } else { reported }
     }
 
     /// Whether the heartbeat of a node is overdue. A node that never sent one is not overdue.
@@ -82,6 +94,7 @@ impl RegistryContext {
             last_heartbeat: received.map(|received| received.heartbeat),
             endpoint,
             connection_replaced_at,
+            is_drained: node.is_some_and(|node| node.is_drained),
         }
     }
 }

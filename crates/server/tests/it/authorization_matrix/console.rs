@@ -10,16 +10,21 @@ use crate::support::browser::send_key;
 use crate::support::{Browser, Client, Page};
 
 /// Pages and the REST requests with the same content.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 17] = [
     ("/ui", "/v1/attention"),
     ("/ui/access", "/v1/keys"),
     ("/ui/access/roles", "/v1/roles"),
+    ("/ui/access/tools", "/v1/access"),
     ("/ui/access/users", "/v1/users"),
     ("/ui/approvals?state=all", "/v1/approvals?state=all"),
     ("/ui/calls", "/v1/records"),
+    ("/ui/calls/live", "/v1/records"),
+    ("/ui/nodes", "/v1/nodes"),
     ("/ui/pins", "/v1/pins?state=waiting"),
     ("/ui/pins/s/s.look", "/v1/pins/s/s.look"),
     ("/ui/pins/s/none", "/v1/pins/s/none"),
+    ("/ui/plugins", "/v1/plugins"),
+    ("/ui/plugins/notes", "/v1/plugins/notes/settings"),
     ("/ui/record", "/v1/records/storage"),
     ("/ui/sources", "/v1/sources"),
     ("/ui/tools", "/v1/tools"),

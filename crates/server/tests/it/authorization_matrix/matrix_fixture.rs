@@ -28,6 +28,7 @@ use super::model::{self, METHODS, MODEL_TOOLS, Person, SUBJECT_LIMITS, dangerous
 use super::requests::{FAR_TOOL, NEAR_TOOL};
 use crate::grpc::connect_grpc;
 use crate::support::client::modern_message;
+use crate::support::configuration::FixtureConfiguration;
 use crate::support::{Client, FixtureServer, ServerSetup, tools, within_a_minute};
 
 /// A node whose every tool answers.
@@ -207,6 +208,7 @@ impl Fixture {
             kind: Some("module"),
             approval_settings: Some(patience),
             plugins: Some(plugins),
+            configuration: Some(Arc::new(FixtureConfiguration::default())),
             node_registry: Some(Arc::clone(&registry) as Arc<dyn NodeRegistry>),
             package_registry: Some(catalogue as Arc<dyn ToolPackageStore>),
             trust: Some(SourceTrust::FirstUse),

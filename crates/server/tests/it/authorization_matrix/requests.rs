@@ -115,6 +115,14 @@ fn gives_consent(rules: &Rules<'_>) -> &'static str {
     rules.of_source(rules.may(Right::SourcesRefresh) && !rules.is_agent())
 }
 
+fn explains(rules: &Rules<'_>) -> &'static str {
+    when(rules.may(Right::PolicyExplain))
+}
+
+fn adds_sources(rules: &Rules<'_>) -> &'static str {
+    when(rules.is_home() && rules.may(Right::SourcesWrite))
+}
+
 fn refreshes(rules: &Rules<'_>) -> &'static str {
     when(rules.may(Right::SourcesRefresh))
 }
@@ -266,6 +274,12 @@ pub(super) const REQUESTS: &[Request] = &[
     request("POST /v1/nodes/{node_id}/revoke", "/v1/nodes/unknown/revoke", "{}", |rules| {
         missing(rules.speaks_for_all_nodes())
     }),
+    request("POST /v1/nodes/{node_id}/drain", "/v1/nodes/unknown/drain", "{}", |rules| {
+        missing(rules.speaks_for_all_nodes())
+    }),
+    request("POST /v1/nodes/{node_id}/resume", "/v1/nodes/unknown/resume", "{}", |rules| {
+        missing(rules.speaks_for_all_nodes())
+    }),
     request(
         "POST /v1/nodes/{node_id}/heartbeat",
         "/v1/nodes/n1/heartbeat",
@@ -380,5 +394,20 @@ pub(super) const REQUESTS: &[Request] = &[
     request("POST /v1/explain", "/v1/explain", r#"{"tool":"s.look","as":"{bot}"}"#, |rules| {
         there_for(rules.may(Right::PolicyExplain), rules.is_home())
     }),
+    request("GET /v1/calls/{id}/children", "/v1/calls/{call}/children", "", all),
+    request("GET /v1/access", "/v1/access?limit=1", "", explains),
+    request("POST /v1/policy/preview", "/v1/policy/preview", r#"{"policy":"{}"}"#, explains),
+    request(
+        "POST /v1/sources",
+        "/v1/sources",
+        r#"{"name":"b","module":"https://h.example"}"#,
+        adds_sources,
+    ),
+    request(
+        "POST /v1/sources/try",
+        "/v1/sources/try",
+        r#"{"name":"b","module":"https://h.example"}"#,
+        adds_sources,
+    ),
     request("GET /metrics", "/metrics", "", all),
 ];

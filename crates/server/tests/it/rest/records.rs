@@ -41,7 +41,7 @@ async fn bad_questions_are_told_what_is_wrong() {
         ("cursor=x", "the query: `cursor` is not a whole number"),
         (
             "who=ann",
-            "the query: unknown parameter `who`; use one of limit, cursor, tool, call, caller, kind, status, since, until",
+            "the query: unknown parameter `who`; use one of limit, cursor, tool, call, caller, parent, kind, status, since, until",
         ),
         ("call=x", "`call` must be the ID of a call, not `x`"),
         ("kind=gap", "unknown `kind`: `gap`; use one of intent, wait, outcome, refused, event"),

@@ -63,6 +63,7 @@ pub(crate) struct ServerSetup {
     pub(crate) package_registry: Option<Arc<dyn tool::tool_packages::ToolPackageStore>>,
     /// The plugins.
     pub(crate) plugins: Option<Arc<dyn tool::plugin_admin::PluginAdmin>>,
+    pub(crate) configuration: Option<Arc<dyn server_core::configuration_file::ConfigurationFile>>,
 }
 
 pub(crate) struct FixtureServer {
@@ -77,6 +78,10 @@ pub(crate) struct FixtureServer {
     pub(crate) serving: TaskTracker,
     pub(crate) keys: Arc<KeyStore>,
     pub(crate) issuers: Arc<TokenIssuers>,
+}
+
+fn source_listing(offers: Vec<Offer>, about: Option<tool::Json>) -> SourceListing {
+    SourceListing { offers, initialize_result: about, ..SourceListing::default() }
 }
 
 async fn load_keys(store: Arc<dyn Store>, anonymous: Option<PermissionLevel>) -> Arc<KeyStore> {
@@ -99,11 +104,7 @@ impl FixtureServer {
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
         let inspector = setup.file_ledger.clone().map(|files| files as Arc<dyn RecordInspector>);
         let (kept, counts) = (ledger_ports(setup.file_ledger, &ledger), CallCounters::default());
-        let listing = SourceListing {
-            offers: setup.offers,
-            initialize_result: setup.source_about,
-            ..SourceListing::default()
-        };
+        let listing = source_listing(setup.offers, setup.source_about);
         let first = setup.first_answer.unwrap_or(MockListing::Listing(listing));
         let source = Arc::new(MockSource::new("s", first));
         let intake = start_intake(&source, (setup.kind, setup.trust), (&ledger, &clock)).await;
@@ -136,6 +137,7 @@ impl FixtureServer {
             programs: setup.programs,
             package_registry: setup.package_registry,
             plugins: setup.plugins,
+            configuration: setup.configuration,
             installation_secret: setup.secret.unwrap_or_else(|| Secret::new("key")),
             allowed_hosts: setup.hosts,
         });

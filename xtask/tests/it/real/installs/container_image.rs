@@ -79,7 +79,9 @@ fn the_image_runs_as_a_user_of_its_own_and_reports_its_health() {
     expect_answer(in_image(&entry).args(["--url", &server.url]));
     server.stop();
     // Control: an archive that was changed stops the build.
-    fs::write(copy_archive(&root), "changed").unwrap();
+    let archive = copy_archive(&root);
+    let name = archive.file_name().unwrap().to_str().unwrap();
+    root.run("sh", &["-c", &format!("echo changed > /release/{name}")]);
     let changed = unpack_step(&root);
     assert!(!changed.is_success && changed.stdout.contains("FAILED"), "{changed:?}");
 }

@@ -1,10 +1,10 @@
-//! Atomic replacement of a file: readers see the old content or the new.
+//! Atomic replacement of a file that may be public: readers see the old content or the new.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use rooted_fs::private_file;
+use crate::private_file;
 
 /// Writes the bytes to a temporary file, syncs it and renames it. The file keeps its permissions, a
 /// new one is private; for a symbolic link, its target is replaced.

@@ -1,4 +1,4 @@
-//! The YAML entry of a new source.
+//! The entry of a new source, from the flags of the command.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +6,11 @@ use super::SourceAddArgs;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::sanitize_text;
 
-/// Renders the entry as lines of YAML, the first without its `- `, each with a line break.
+/// Builds the entry from the given flags only.
 ///
 /// # Errors
-/// Returns an error if the entry cannot be serialized.
-pub(super) fn render_entry(add: &SourceAddArgs) -> Result<String, CommandError> {
+/// A flag does not fit the kind of the source, or has no value.
+pub(super) fn source_entry(add: &SourceAddArgs) -> Result<Map<String, Value>, CommandError> {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -26,14 +26,7 @@ pub(super) fn render_entry(add: &SourceAddArgs) -> Result<String, CommandError> 
     put("trust", text(&add.trust));
     put("trust_annotations", add.trust_annotations.filter(|trusts| *trusts).map(Value::from));
     put("timeout", text(&add.timeout));
-    // No block scalars: every value is on the line of its key.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&entry, options).map_err(|error| {
-        CommandError::new(
-            ExitStatus::UsageError,
-            format!("the source cannot be encoded as YAML: {error}"),
-        )
-    })
+    Ok(entry)
 }
 
 /// Builds the value of an MCP server from the given flags only.

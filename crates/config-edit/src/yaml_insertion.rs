@@ -2,43 +2,25 @@
 //!
 //! It works on lines only. Ambiguous files are rejected; the result is verified by parsing it.
 
-use std::path::Path;
-
-use tool::ErrorCode;
-
-use cli_core::command_error::CommandError;
-
 /// The text of the file with the new entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InsertedEntry {
-    pub(super) text: String,
+pub(crate) struct InsertedEntry {
+    pub(crate) text: String,
     /// The inserted lines.
-    pub(super) lines: String,
+    pub(crate) lines: String,
     /// The number of the first inserted line, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
 }
 
 /// The reason why an entry cannot be inserted, and the line number.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InsertError {
-    pub(super) line: usize,
-    pub(super) reason: &'static str,
-}
-
-impl InsertError {
-    pub(super) fn into_command_error(self, file: &Path, lines: &str) -> CommandError {
-        let place = format!("{}:{}", super::display_path(file), self.line);
-        let fix = format!("write one source per line, or add these lines by hand:\n{lines}");
-        let failure = CommandError::from_error_code(
-            ErrorCode::InvalidConfig.as_str(),
-            format!("{place}: {}", self.reason),
-        );
-        failure.with_help(fix.trim_end())
-    }
+pub(crate) struct InsertError {
+    pub(crate) line: usize,
+    pub(crate) reason: &'static str,
 }
 
 /// Inserts the entry, whose first line has no `- ` yet, after the last source.
-pub(super) fn insert_entry(text: &str, entry: &str) -> Result<InsertedEntry, InsertError> {
+pub(crate) fn insert_entry(text: &str, entry: &str) -> Result<InsertedEntry, InsertError> {
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(key) = all.iter().position(|line| is_sources_key(line)) else {
         return append_sources_key(&all, entry);
@@ -127,4 +109,54 @@ fn is_list_item(line: &str) -> bool {
 fn is_blank_or_comment(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InsertError, insert_entry};
+
+    const ENTRY: &str = "name: n\ntools: t\n";
+
+    #[test]
+    fn the_entry_stands_behind_the_last_source_and_nothing_else_changes() {
+        for (before, inserted, behind) in [
+            ("version: 1\n", "sources:\n  - name: n\n    tools: t\n", ""),
+            ("version: 1", "\nsources:\n  - name: n\n    tools: t\n", ""),
+            ("version: 1\nsources: # none\n", "  - name: n\n    tools: t\n", "\nlimits: {}\n"),
+            (
+                "sources:\n- name: a\n  tools: |\n\n    x\n",
+                "- name: n\n  tools: t\n",
+                "\n# of it\nversion: 1\n",
+            ),
+            (
+                "sources:\n    # one\n    - {name: a,\n       tools: t}\n",
+                "    - name: n\n      tools: t\n",
+                "    # end\n",
+            ),
+            (
+                "sources:\r\n  - name: a\r\n    tools: t\r\n",
+                "  - name: n\r\n    tools: t\r\n",
+                "version: 1\r\n",
+            ),
+            ("sources_of: 1\n", "sources:\n  - name: n\n    tools: t\n", ""),
+        ] {
+            let done = insert_entry(&format!("{before}{behind}"), ENTRY).unwrap();
+            assert_eq!(done.text, format!("{before}{inserted}{behind}"), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_certain_place_is_refused() {
+        for (text, line) in [
+            ("version: 1\nsources: [a]\n", 2),
+            ("version: 1\nsources: []\n", 2),
+            ("sources: &x\n  - a\n", 1),
+            ("sources:\n  name: a\n", 2),
+            ("{version: 1}\n", 1),
+            ("version: 1\n...\n", 2),
+        ] {
+            let InsertError { line: told, .. } = insert_entry(text, ENTRY).unwrap_err();
+            assert_eq!(told, line, "{text:?}");
+        }
+    }
 }

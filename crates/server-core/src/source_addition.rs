@@ -1,0 +1,114 @@
+//! Addition of sources to the configuration file: planned, tried, and written.
+
+use identity::{Principal, Right};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tool::{ErrorCode, Org};
+
+use crate::authorization_checks::require_right;
+use crate::configuration_file::{PlannedSource, SourceEntry, TriedSource};
+use crate::error::ApiError;
+use crate::server_state::ServerState;
+
+/// A source that was tried and not added.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SourceTrialReply {
+    /// The lines that would add it.
+    pub planned: PlannedSource,
+    /// What it listed; absent for a source that may not be started over this interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed: Option<TriedSource>,
+    /// Why it was not started, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_started: Option<String>,
+}
+
+/// Shows the lines that would add a source, and lists its tools without adding it.
+///
+/// # Errors
+/// [`ErrorCode::Forbidden`] without the right; [`ErrorCode::InvalidConfig`] for an entry that the
+/// configuration does not allow.
+pub async fn try_source(
+    state: &ServerState,
+    principal: &Principal,
+    entry: SourceEntry,
+) -> Result<SourceTrialReply, ApiError> {
+    require_source_admin(principal)?;
+    let configuration = state.components.require_configuration()?;
+    let planned = configuration.plan_source(entry.clone()).await?;
+    if let Err(refused) = check_local(configuration.allows_local_sources(), &entry) {
+        let message = format!("{}: {}", refused.message(), refused.help().unwrap_or_default());
+        return Ok(SourceTrialReply { planned, listed: None, not_started: Some(message) });
+    }
+    let listed = configuration.try_source(entry).await?;
+    Ok(SourceTrialReply { planned, listed: Some(listed), not_started: None })
+}
+
+/// Adds a source to the configuration file.
+///
+/// # Errors
+/// As [`try_source`], and for a source of this machine unless the configuration allows it.
+pub async fn add_source(
+    state: &ServerState,
+    principal: &Principal,
+    entry: SourceEntry,
+) -> Result<PlannedSource, ApiError> {
+    require_source_admin(principal)?;
+    let configuration = state.components.require_configuration()?;
+    check_local(configuration.allows_local_sources(), &entry)?;
+    configuration.add_source(entry, principal.caller().clone()).await
+}
+
+/// Checks the right to add sources. The file belongs to the installation.
+fn require_source_admin(principal: &Principal) -> Result<(), ApiError> {
+    require_right(principal, Right::SourcesWrite)?;
+    if *principal.org() == Org::default() {
+        return Ok(());
+    }
+    let message = "sources belong to the installation, not to an organisation";
+    Err(ApiError::new(ErrorCode::Forbidden, message)
+        .with_help("use a key of the organisation `default`"))
+}
+
+/// Refuses a source that starts a program or reads a file, unless the configuration allows it: its
+/// program runs with all rights of the server.
+fn check_local(is_allowed: bool, entry: &SourceEntry) -> Result<(), ApiError> {
+    // Deny by default: of what is not known to be remote, nothing is known.
+    let mcp = entry.get("mcp").and_then(|mcp| mcp.as_object());
+    let is_remote_mcp =
+        mcp.is_some_and(|mcp| mcp.contains_key("url") && !mcp.contains_key("command"));
+    let is_remote = (is_remote_mcp || entry.contains_key("module")) && !entry.contains_key("tools");
+    if is_remote || is_allowed {
+        return Ok(());
+    }
+    let message = "a source that starts a program or reads a file is not added over this interface";
+    Err(ApiError::new(ErrorCode::Forbidden, message).with_help(
+        "write its lines into the configuration file, or set `server.add_local_sources: true`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check_local;
+
+    #[test]
+    fn only_a_source_that_is_surely_elsewhere_needs_no_permission() {
+        for (entry, is_remote) in [
+            (json!({"name": "a", "mcp": {"url": "https://h.example"}}), true),
+            (json!({"name": "a", "module": "https://h.example"}), true),
+            (json!({"name": "a", "tools": "t.yaml"}), false),
+            (json!({"name": "a", "mcp": {"command": "sh"}}), false),
+            (json!({"name": "a", "mcp": {"url": "https://h.example", "command": "sh"}}), false),
+            (json!({"name": "a", "module": "https://h.example", "tools": "t.yaml"}), false),
+            (json!({"name": "a", "mcp": "servers.json"}), false),
+            (json!({"name": "a", "mcp_servers": "servers.json"}), false),
+            (json!({}), false),
+        ] {
+            let entry = entry.as_object().unwrap();
+            assert_eq!(check_local(false, entry).is_ok(), is_remote, "{entry:?}");
+            assert!(check_local(true, entry).is_ok());
+        }
+    }
+}

@@ -10,7 +10,8 @@ use crate::{emulated_bench, release_build, test_installs};
 
 /// Report page of each measurement, for `--write`. `bench call` and its parts have the page without
 /// a suffix.
-const REPORT_SUFFIXES: [(&str, &str); 8] = [
+const REPORT_SUFFIXES: [(&str, &str); 9] = [
+    ("console", "-console"),
     ("emulated", "-instructions"),
     ("math", "-math"),
     ("node", "-nodes"),

@@ -1,8 +1,8 @@
 //! Dispatch of the command-line words to the benchmarks.
 
 use crate::{
-    call, catalog, helper_process, instruction_count, math_tools, node, options, perf_counters,
-    plugins, policy, programs, search, server_start, tools,
+    call, catalog, console, helper_process, instruction_count, math_tools, node, options,
+    perf_counters, plugins, policy, programs, search, server_start, tools,
 };
 
 /// Runs the benchmark that the words name.
@@ -13,6 +13,7 @@ pub(crate) async fn run_command(args: &[&str]) -> Result<(), String> {
     match args {
         ["call", flags @ ..] => call::run_call_bench(flags).await,
         ["catalog", flags @ ..] => catalog::run_catalog_bench(flags).await,
+        ["console", flags @ ..] => console::run_console_bench(flags).await,
         ["emulated", flags @ ..] => instruction_count::run_emulated_bench(flags).await,
         ["start", flags @ ..] => server_start::run_start_bench(flags).await,
         ["math", flags @ ..] => math_tools::run_math_bench(flags).await,

@@ -25,6 +25,11 @@ impl LatencyHistogram {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Returns the number of latencies.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
     /// Adds the counts of another histogram.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.0 += &other.0;

@@ -11,6 +11,7 @@ mod call;
 mod callgrind_profile;
 mod catalog;
 mod command_dispatch;
+mod console;
 mod helper_process;
 mod histogram;
 mod http_loop;

@@ -7,6 +7,7 @@ mod segment_parts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use tool::ledger::{LedgerRecord, RecordKind, RecordPage, RecordQuery};
 use tool::{CallId, LedgerError};
@@ -35,6 +36,8 @@ pub(crate) struct RecordSearch<'a> {
     byte_budget: u64,
     /// Whether a part of a segment, or a whole one, is done.
     has_progressed: bool,
+    /// The segment that was read last, for its neighbours.
+    open_segment: Option<(u32, Arc<dyn DiskFile>)>,
 }
 
 /// A record that fits.
@@ -54,6 +57,7 @@ impl<'a> RecordSearch<'a> {
             wanted_key: wanted,
             byte_budget: PAGE_BYTE_BUDGET,
             has_progressed: false,
+            open_segment: None,
         }
     }
 
@@ -282,18 +286,28 @@ impl<'a> RecordSearch<'a> {
         Ok(found)
     }
 
+    /// Opens a segment, unless it is the one that is open.
+    fn open_segment(&mut self, number: u32) -> io::Result<&dyn DiskFile> {
+        let file = match self.open_segment.take() {
+            Some((open, file)) if open == number => file,
+            _ => self.inner.writer_dir.open_segment(number, OpenMode::Read)?,
+        };
+        Ok(self.open_segment.insert((number, file)).1.as_ref())
+    }
+
     /// Reads one record. One that cannot be read does not keep the others from being shown.
-    fn read_entry(&self, entry: &IndexEntry) -> Option<LedgerRecord> {
+    fn read_entry(&mut self, entry: &IndexEntry) -> Option<LedgerRecord> {
         let mut entry = *entry;
         // It may have been carried to another segment since.
         for _ in 0..2 {
-            let opened =
-                self.inner.writer_dir.open_segment(entry.position.segment_number, OpenMode::Read);
-            let read = opened
-                .and_then(|file| read_record(file.as_ref(), entry.seq, entry.position.offset));
+            let number = entry.position.segment_number;
+            let read = self
+                .open_segment(number)
+                .and_then(|file| read_record(file, entry.seq, entry.position.offset));
             if let Ok(Some(record)) = read {
                 return Some(record);
             }
+            self.open_segment = None;
             entry = *self.inner.lock_index().newest_before(entry.seq + 1, 1).first()?;
         }
         let place = entry.position;

@@ -68,8 +68,8 @@ pub(crate) async fn show_matrix(
         after: filters.after.clone(),
     };
     let matrix = tool_access::list_access(&state.server, &session.principal, query).await?;
-    let titles: Vec<_> =
-        std::iter::once("Tool".to_owned()).chain(matrix.keys.iter().map(key_title)).collect();
+    let names = ["Tool", "Source"].map(str::to_owned);
+    let titles: Vec<_> = names.into_iter().chain(matrix.keys.iter().map(key_title)).collect();
     let titles: Vec<_> = titles.iter().map(String::as_str).collect();
     let rows = matrix.tools.iter().map(|tool| matrix_row(&matrix.keys, tool));
     let next = matrix.next.map(|next| {
@@ -175,12 +175,14 @@ fn matrix_row(keys: &[AccessKeyReply], tool: &ToolAccessReply) -> Element {
         query.append_pair("tool", &tool.tool).append_pair("key", &key.id);
         let label = format!("{} for {}: {}", tool.tool, key.subject, access.decision);
         let open = link(format!("{DECISION}?{}", query.finish()), access.decision);
-        let reason = text_element("p", &access_reason(access)).class("hint");
-        element("td").child(element("p").child(open.attr("aria-label", label))).child(reason)
+        let says_more = access.reason != "allowed" || !access.rules.is_empty();
+        let reason = says_more.then(|| text_element("p", &access_reason(access)).class("hint"));
+        element("td").child(element("p").child(open.attr("aria-label", label))).children(reason)
     });
-    let name = element("th").attr("scope", "row").child(text_element("p", &tool.tool));
-    let name = name.child(text_element("p", &tool.source).class("hint"));
-    element("tr").attr("data-row", "").attr("tabindex", "-1").child(name).children(cells)
+    let name = element("th").attr("scope", "row").text(&tool.tool);
+    let source = text_element("td", &tool.source);
+    let row = element("tr").attr("data-row", "").attr("tabindex", "-1").child(name);
+    row.child(source).children(cells)
 }
 
 /// The reason of a decision, or the rules that decide each call.

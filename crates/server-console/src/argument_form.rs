@@ -152,9 +152,8 @@ impl<'a> SchemaReader<'a> {
     }
 
     fn read_kind(&mut self, schema: &'a Value, path: &str, depth: usize) -> FieldKind {
-        let values = schema.get("enum").and_then(Value::as_array);
-        if let Some(values) = values.filter(|values| values.len() <= MAX_CHOICES) {
-            return FieldKind::Choice(values.iter().map(visible_json).collect());
+        if let Some(values) = choice_values(schema) {
+            return FieldKind::Choice(values);
         }
         match single_type(schema) {
             Some("string") => FieldKind::Text,
@@ -167,6 +166,17 @@ impl<'a> SchemaReader<'a> {
             None => FieldKind::Json("any value".to_owned()),
         }
     }
+}
+
+/// Returns the values of a choice as JSON text: those of `enum`, or of alternatives that are one value each.
+fn choice_values(schema: &Value) -> Option<Vec<String>> {
+    let values = schema.get("enum").and_then(Value::as_array);
+    let values = values.map(|values| values.iter().map(visible_json).collect::<Vec<_>>());
+    let values = values.or_else(|| {
+        let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(key)?.as_array())?;
+        alternatives.iter().map(|schema| schema.get("const").map(visible_json)).collect()
+    });
+    values.filter(|values| (1..=MAX_CHOICES).contains(&values.len()))
 }
 
 /// Returns the alternative that is not `null`, if there is only one.
@@ -271,9 +281,7 @@ impl ArgumentField {
 
     fn render(&self, typed: Option<&FormFields>, errors: &[FieldError]) -> Element {
         if let FieldKind::Group(inner) = &self.kind {
-            let fields = inner.iter().map(|field| field.render(typed, errors));
-            let legend = text_element("legend", &self.label());
-            return element("fieldset").child(legend).children(self.hint()).children(fields);
+            return self.render_group(inner, typed, errors);
         }
         let text = typed.map_or(self.default_text.as_str(), |typed| typed.get(&self.field_name));
         let error = errors.iter().find(|error| error.field_name == self.field_name);
@@ -293,6 +301,32 @@ impl ArgumentField {
         });
         let input = if error.is_some() { input.attr("aria-invalid", "true") } else { input };
         element("div").class("field").child(label).children(hint).child(input)
+    }
+
+    /// Renders an object. An optional one is closed as long as nothing in it was filled in.
+    fn render_group(
+        &self,
+        inner: &[Self],
+        typed: Option<&FormFields>,
+        errors: &[FieldError],
+    ) -> Element {
+        let fields = inner.iter().map(|field| field.render(typed, errors));
+        if self.is_required {
+            let legend = text_element("legend", &self.label());
+            return element("fieldset").child(legend).children(self.hint()).children(fields);
+        }
+        let is_open = inner.iter().any(|field| field.is_filled(typed));
+        let summary = text_element("summary", &self.label());
+        let group = element("details").class("group").flag("open", is_open).child(summary);
+        group.children(self.hint()).children(fields)
+    }
+
+    /// Whether the field, or one in it, has a text.
+    fn is_filled(&self, typed: Option<&FormFields>) -> bool {
+        match &self.kind {
+            FieldKind::Group(inner) => inner.iter().any(|field| field.is_filled(typed)),
+            _ => typed.is_some_and(|typed| !typed.get(&self.field_name).is_empty()),
+        }
     }
 
     fn input(&self, text: &str) -> Element {

@@ -57,6 +57,9 @@ impl SourceKind {
 
     /// Makes the form from the schema of the configuration file.
     pub(crate) fn form(self, config_schema: &Value) -> ArgumentForm {
+        let mut config_schema = config_schema.clone();
+        simplify_types(&mut config_schema);
+        let config_schema = &config_schema;
         let mcp = pick_properties(config_schema, "Mcp", self.mcp_keys());
         let mut properties = pick_properties(config_schema, "Source", &["name"]);
         for (name, schema) in pick_properties(config_schema, "Source", self.keys()) {
@@ -97,18 +100,26 @@ fn pick_properties(config_schema: &Value, definition: &str, keys: &[&str]) -> Ma
     let all = config_schema.pointer(&format!("/$defs/{definition}/properties"));
     let pick = |key: &&str| {
         let schema = all.and_then(|all| all.get(*key)).cloned().unwrap_or_default();
-        ((*key).to_owned(), without_variables(schema))
+        ((*key).to_owned(), schema)
     };
     keys.iter().map(pick).collect()
 }
 
-/// Replaces a truth value that may also be a variable by the truth value.
-fn without_variables(mut schema: Value) -> Value {
+/// Simplifies types for a form: a truth value that may also be a variable is a truth value, and a
+/// scalar of any type is a text.
+fn simplify_types(schema: &mut Value) {
     let is_boolean = schema.pointer("/anyOf/0/type").is_some_and(|name| name == "boolean")
         && schema.pointer("/anyOf/1/pattern").is_some();
-    if let (true, Some(fields)) = (is_boolean, schema.as_object_mut()) {
-        fields.remove("anyOf");
-        fields.insert("type".to_owned(), "boolean".into());
+    let is_scalar = schema.pointer("/type/0").is_some_and(|name| name == "string");
+    if let Some(fields) = schema.as_object_mut() {
+        if is_boolean {
+            fields.remove("anyOf");
+            fields.insert("type".to_owned(), "boolean".into());
+        } else if is_scalar {
+            fields.insert("type".to_owned(), "string".into());
+        }
+        fields.values_mut().for_each(simplify_types);
+    } else if let Some(items) = schema.as_array_mut() {
+        items.iter_mut().for_each(simplify_types);
     }
-    schema
 }

@@ -7,14 +7,15 @@ use axum::response::Html;
 use catalog::CatalogEntry;
 use gateway::CatalogView;
 use server_core::error::ApiError;
+use server_core::provider_forms::list_provider_forms;
 use tool::display_text::truncate_and_escape_debug;
 use tool::{ErrorCode, Json};
 
 use crate::ConsoleState;
 use crate::error_page::PageError;
-use crate::html::{Element, element, text_element};
+use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
-use crate::page_layout::{PageLayout, PageUser, Section};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table};
 use crate::schema_table::schema_table;
 use crate::session::ConsoleSession;
 use crate::try_page::try_section;
@@ -38,7 +39,8 @@ pub(crate) async fn show_tool(
         twin: Some(&twin),
     };
     let content = tool_content(entry);
-    Ok(layout.render(content.child(try_section(&session, entry)).children(trait_section(entry))))
+    let content = content.child(try_section(&session, entry)).children(trait_section(entry));
+    Ok(layout.render(content.child(form_section(entry))))
 }
 
 /// Finds a tool of the view by its name or alias.
@@ -99,8 +101,28 @@ fn tool_content(entry: &CatalogEntry) -> Element {
     content
 }
 
-fn trait_section(entry: &CatalogEntry) -> [Element; 2] {
-    [text_element("h2", "Who may call it, and what it does"), trait_list(entry)]
+fn trait_section(entry: &CatalogEntry) -> [Element; 3] {
+    let name = encode_segment(entry.name.as_str());
+    let keys = link(format!("/ui/access/tools?tool={name}"), "Keys that may call it");
+    let title = text_element("h2", "Who may call it, and what it does");
+    [title, trait_list(entry), element("p").child(keys)]
+}
+
+/// The forms of the tool for model providers, with their sizes and losses.
+fn form_section(entry: &CatalogEntry) -> Element {
+    let rows = list_provider_forms(entry).into_iter().map(|form| {
+        let tokens =
+            form.tokens.map_or_else(|| "not possible".to_owned(), |count| count.to_string());
+        let losses = form.losses.iter().map(|loss| text_element("li", loss));
+        element("tr")
+            .child(text_element("th", form.format).attr("scope", "row"))
+            .child(text_element("td", &tokens))
+            .child(element("td").child(element("ul").children(losses)))
+    });
+    let titles = ["Format", "Tokens (estimate)", "What its schema loses"];
+    let summary = text_element("summary", "What model providers get");
+    let table = data_table("Forms for model providers", &titles, rows);
+    element("details").child(summary).child(table)
 }
 
 fn schema_section(schema: &Json, label: &str) -> Vec<Element> {

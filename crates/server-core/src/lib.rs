@@ -32,6 +32,7 @@ pub mod pending_connections;
 pub mod pin_review;
 pub mod plugin_management;
 pub mod program_runner;
+pub mod provider_forms;
 pub mod query_string;
 pub mod record_list;
 pub mod record_storage;

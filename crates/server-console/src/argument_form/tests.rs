@@ -126,5 +126,14 @@ fn large_deep_and_circular_schemas_make_a_small_form() {
     for _ in 0..50 {
         deep = json!({"type": "object", "properties": {"a": deep}});
     }
-    assert_eq!(html(&deep).matches("<fieldset>").count(), 2);
+    assert_eq!(html(&deep).matches("<details class=\"group\">").count(), 2);
+}
+
+#[test]
+fn alternatives_of_one_value_each_are_a_choice() {
+    let form = json!({"properties": {"trust": {"oneOf": [{"const": "full"}, {"const": "review"}]},
+        "mixed": {"oneOf": [{"const": 1}, {"type": "string"}]}}});
+    let text = html(&form);
+    assert!(text.contains("<option value=\"&quot;full&quot;\">full</option>"), "{text}");
+    assert!(text.contains("mixed (any value, as JSON)"), "{text}");
 }

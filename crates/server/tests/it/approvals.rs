@@ -13,7 +13,7 @@ use gateway::ApprovalSettings;
 use identity::KeyId;
 use serde_json::{Value, json};
 use testkit::executor::MockExecutor;
-use tool::{ExecutionState, Outcome, SafetyLevel, SourceTrust};
+use tool::{ExecutionState, Outcome, SafetyLevel};
 
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -31,20 +31,15 @@ impl ApprovalServer {
         Self::with_settings(ApprovalSettings::default(), Duration::from_millis(300)).await
     }
 
-    /// A server that pins the definitions of its tools, and accepts their changes.
-    pub(crate) async fn with_pins() -> Self {
-        let settings = ApprovalSettings::default();
-        Self::with_trust(settings, Duration::from_millis(300), Some(SourceTrust::Full)).await
-    }
-
     async fn with_settings(patience: ApprovalSettings, wait: Duration) -> Self {
-        Self::with_trust(patience, wait, None).await
+        Self::with_setup(patience, wait, ServerSetup::default()).await
     }
 
-    async fn with_trust(
+    /// A server of this setup, with the tools and the settings of this fixture.
+    pub(crate) async fn with_setup(
         patience: ApprovalSettings,
         wait: Duration,
-        trust: Option<SourceTrust>,
+        setup: ServerSetup,
     ) -> Self {
         let executed = Arc::<Mutex<Vec<String>>>::default();
         let all = Arc::clone(&executed);
@@ -69,8 +64,7 @@ impl ApprovalServer {
             offers,
             approval_settings: patience,
             pending_call_options: notices,
-            trust,
-            ..ServerSetup::default()
+            ..setup
         })
         .await;
         let agent = server.client_with(|key| key.id = KeyId::new(AGENT).unwrap()).await;

@@ -140,10 +140,15 @@ pub struct RecordFacts {
 }
 
 impl RecordQuery {
-    /// Returns true if the kind and call of a record match.
+    /// Returns true if the kind and call of a record match. A kind that never has what the query
+    /// asks for does not, so that its records need not be read.
     pub fn matches_header(&self, kind: RecordKind, call: Option<CallId>) -> bool {
+        let has_status =
+            matches!(kind, RecordKind::Outcome | RecordKind::Refusal | RecordKind::ApprovalStep);
         self.kind.is_none_or(|wanted| wanted == kind)
             && self.call.is_none_or(|wanted| call == Some(wanted))
+            && (self.status.is_none() || has_status)
+            && (self.parent.is_none() || kind == RecordKind::Intent)
     }
 
     /// Returns true if the query needs more than the frame header and the intent of the call.
@@ -290,6 +295,13 @@ mod tests {
             ),
         ] {
             assert_eq!(query.matches_facts(kind, facts), fits, "{query:?} {kind:?}");
+        }
+        let failed = query(|q| q.status = Some(CallStatus::Failed));
+        let children = query(|q| q.parent = Some(CallId(uuid::Uuid::from_u128(7))));
+        for kind in RecordKind::ALL {
+            let has_status = failed.matches_facts(*kind, facts(Some(CallStatus::Failed)));
+            assert!(!has_status || failed.matches_header(*kind, None), "{kind:?}");
+            assert_eq!(children.matches_header(*kind, None), *kind == RecordKind::Intent);
         }
         let one = RecordQuery { kind: Some(RecordKind::ApprovalStep), ..RecordQuery::default() };
         assert!(

@@ -1,6 +1,8 @@
 //! Tests of the binary: as users run it, on real input, under load, with faults and with kills.
 
 #[cfg(test)]
+mod added_sources;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod attack_data;

@@ -1,12 +1,12 @@
 // Uses the console in Chromium and prints what it found as JSON.
 //
-// Arguments: the folder with node_modules, Chromium, the address of the server, and a folder for
-// pictures. The key comes from the standard input.
+// Arguments: the folder with node_modules, Chromium, the address of the server, a folder for
+// pictures, and the ID of a program. The key comes from the standard input.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const [modules, executablePath, address, pictures] = process.argv.slice(2);
+const [modules, executablePath, address, pictures, program] = process.argv.slice(2);
 const require = createRequire(join(modules, "index.js"));
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -151,6 +151,46 @@ async function watchApprovals(browser) {
   await page.context().close();
 }
 
+// Records appear as they are written, in a bounded number of rows, and not while the page is paused.
+async function watchCalls(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/calls/live");
+  const first = () => page.locator("tbody tr").first().innerText();
+  const count = () => page.locator("tbody tr").count();
+  const before = await first();
+  console.log("watching");
+  await page.waitForFunction((known) => document.querySelector("tbody tr").innerText !== known, before);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length >= 100);
+  await tap(page, "p", "Enter");
+  found.steps.paused = (await page.locator("[data-live-status]").innerText()).startsWith("Paused");
+  found.steps.liveRows = await count();
+  await page.context().close();
+}
+
+// An edited policy is compared, a source is tried and added, and a node is drained.
+async function operate(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/access/policy");
+  await page.locator("#policy").fill("policy:\n  deny: [plot]\n");
+  await page.locator("button", { hasText: "Show what it would change" }).click();
+  const changed = page.locator("tbody tr", { hasText: "plot" });
+  found.steps.previewed = (await changed.first().innerText()).includes("deny_rule");
+  await page.goto(`${address}/ui/sources/add?kind=module`);
+  await page.locator("[name='/name']").fill("weather");
+  await page.locator("[name='/module']").fill("https://weather.example");
+  const says = async (text) => (await page.locator("main").innerText()).includes(text);
+  await page.locator("button", { hasText: "Test it" }).click();
+  found.steps.tried = await says("It lists 1 tools");
+  await page.locator("button", { hasText: "Add it" }).click();
+  found.steps.added = await says("is in the configuration file");
+  await page.goto(`${address}/ui/nodes`);
+  await page.locator("button", { hasText: "Drain" }).first().click();
+  found.steps.drained = await says("drained");
+  await page.goto(`${address}/ui/calls/${program}`);
+  found.steps.bars = await page.locator(".bar rect").count();
+  await page.context().close();
+}
+
 // The same without a script, by mouse.
 async function decideWithoutScript(browser) {
   const page = await openPage(browser, { javaScriptEnabled: false });
@@ -263,6 +303,15 @@ try {
   await examine(browser, "users", "/ui/access/users");
   await examine(browser, "roles", "/ui/access/roles");
   await examine(browser, "record", "/ui/record");
+  await examine(browser, "live", "/ui/calls/live");
+  await examine(browser, "program", `/ui/calls/${program}`);
+  await examine(browser, "matrix", "/ui/access/tools");
+  await examine(browser, "decision", "/ui/access/decision?tool=rm");
+  await examine(browser, "policy", "/ui/access/policy");
+  await examine(browser, "add-source", "/ui/sources/add");
+  await examine(browser, "nodes", "/ui/nodes");
+  await examine(browser, "plugins", "/ui/plugins");
+  await examine(browser, "plugin", "/ui/plugins/notes");
   await examine(browser, "tools", "/ui/tools");
   await examine(browser, "tool", "/ui/tools/rm");
   await examine(browser, "hostile", "/ui/tools/hostile");
@@ -275,6 +324,8 @@ try {
   await manageKeys(browser);
   await editArguments(browser, edited);
   await watchApprovals(browser);
+  await operate(browser);
+  await watchCalls(browser);
 } finally {
   await browser.close();
 }

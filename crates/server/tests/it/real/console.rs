@@ -13,10 +13,13 @@ use testkit::installed_programs::installed_file;
 use testkit::source::{MockListing, MockSource};
 use tokio::sync::oneshot::{self, Sender};
 use tool::call_outcome::OutcomeBody;
-use tool::{ExecutionState, Outcome, SourceListing, SourceTrust};
+use tool::{CallId, ExecutionState, Outcome, SourceListing, SourceTrust};
 
 use crate::approvals::ApprovalServer;
-use crate::support::tools;
+use crate::node_tools::registry_with_node;
+use crate::plugins::StubPlugins;
+use crate::support::configuration::FixtureConfiguration;
+use crate::support::{ServerSetup, tools};
 
 /// Texts that would act if a page took them as markup.
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}\u{200b}\
@@ -27,7 +30,11 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{2
 const PICTURE: &str = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSI0MCIgaGVpZ2h0PSIzMCIgb25sb2FkPSJhbGVydCg0KSI+PHJlY3Qgd2lkdGg9IjQwIiBoZWlnaHQ9IjMwIiBmaWxsPSJncmVlbiIvPjwvc3ZnPg==";
 
 /// Runs the script with a key, and returns what it found. Tells when it watches the list of approvals.
-fn run_script(address: &str, key: &str, pictures: &Path, watching: Sender<()>) -> Value {
+fn run_script(
+    (address, key, program): (&str, &str, CallId),
+    pictures: &Path,
+    watching: [Sender<()>; 2],
+) -> Value {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let chromium = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
     let chromium = chromium.into_iter().find(|path| path.is_file());
@@ -36,13 +43,17 @@ fn run_script(address: &str, key: &str, pictures: &Path, watching: Sender<()>) -
     let mut node = Command::new(installed_file("bin/node"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real/console.mjs");
     node.arg(script).arg(installed_file("npm-browser/node_modules")).arg(chromium);
-    node.args([address]).arg(pictures).stdin(Stdio::piped()).stdout(Stdio::piped());
+    node.args([address])
+        .arg(pictures)
+        .arg(program.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut node = node.spawn().unwrap();
     node.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
-    let (mut watching, mut output) = (Some(watching), String::new());
+    let (mut watching, mut output) = (watching.into_iter(), String::new());
     for line in BufReader::new(node.stdout.take().unwrap()).lines() {
         match line.unwrap().as_str() {
-            "watching" => watching.take().unwrap().send(()).unwrap(),
+            "watching" => watching.next().unwrap().send(()).unwrap(),
             line => output.push_str(line),
         }
     }
@@ -50,8 +61,25 @@ fn run_script(address: &str, key: &str, pictures: &Path, watching: Sender<()>) -
     serde_json::from_str(&output).unwrap()
 }
 
+/// A server with everything that operators look at.
+async fn operators_server() -> ApprovalServer {
+    let configuration = FixtureConfiguration {
+        policy: "policy:\n  # Nobody deletes.\n  deny: [delete]\n".to_owned(),
+        ..FixtureConfiguration::default()
+    };
+    let setup = ServerSetup {
+        trust: Some(SourceTrust::Full),
+        node_registry: Some(registry_with_node().await),
+        plugins: Some(Arc::new(StubPlugins::default())),
+        configuration: Some(Arc::new(configuration)),
+        ..ServerSetup::default()
+    };
+    let wait = std::time::Duration::from_millis(300);
+    ApprovalServer::with_setup(gateway::ApprovalSettings::default(), wait, setup).await
+}
+
 async fn prepared_server() -> ApprovalServer {
-    let bench = ApprovalServer::with_pins().await;
+    let bench = operators_server().await;
     let hostile = tools::tool_with("hostile", |tool| {
         (tool.description, tool.title) = (HOSTILE.to_owned(), Some(HOSTILE.to_owned()));
         tool.input_schema = tool::Json::encode(&json!({"type": "object", "properties": {
@@ -104,6 +132,26 @@ async fn prepared_server() -> ApprovalServer {
     bench
 }
 
+/// Runs the calls of a program, some at the same time, and returns its ID.
+async fn run_program(bench: &ApprovalServer) -> CallId {
+    let program = bench.server.gateway.new_call_id();
+    let ring = bench.server.keys.key_ring();
+    let principal = ring.principal_of_key(&bench.agent.key_id).unwrap().clone();
+    for index in 0..4 {
+        let arguments = json!({"title": index.to_string()}).to_string();
+        let request = gateway::CallRequest {
+            parent_id: Some(program),
+            chain_index: Some(index),
+            ..gateway::CallRequest::new("plot", arguments, tool::Interface::Program)
+        };
+        bench.server.gateway.call_tool(&principal, request).await.result.unwrap();
+        if index != 1 {
+            bench.server.clock.advance(std::time::Duration::from_millis(35));
+        }
+    }
+    program
+}
+
 /// Adds a source whose tool has changed since it was pinned.
 async fn add_changed_source(bench: &ApprovalServer) {
     let described = |text: &str| {
@@ -145,11 +193,21 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
     let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
     std::fs::create_dir_all(&pictures).unwrap();
     let folder = pictures.clone();
+    let program = run_program(&bench).await;
     let (watching, is_watching) = oneshot::channel();
-    let found = tokio::task::spawn_blocking(move || run_script(&address, &key, &folder, watching));
+    let (watching_calls, is_watching_calls) = oneshot::channel();
+    let watching = [watching, watching_calls];
+    let found = tokio::task::spawn_blocking(move || {
+        run_script((&address, &key, program), &folder, watching)
+    });
     // After a failure the result says why.
     if is_watching.await.is_ok() {
         bench.pending_call(json!({"path": "while somebody looks"})).await;
+    }
+    if is_watching_calls.await.is_ok() {
+        for _ in 0..90 {
+            bench.agent.call_tool("plot", json!({"title": HOSTILE})).await.expect_ok();
+        }
     }
     let found = found.await.unwrap();
     println!("{found:#}\npictures in {}", pictures.display());
@@ -164,11 +222,12 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
             "linkHidden": true, "edited": true, "compared": true, "changed": true, "pinned": "active",
             "created": true, "revoked": true,
             "usedLink": "This key or link is not valid: it is unknown, used, expired or revoked.",
-            "picture": 40, "appeared": 1})
+            "picture": 40, "appeared": 1, "liveRows": 100, "paused": true, "previewed": true,
+            "tried": true, "added": true, "drained": true, "bars": 4})
     );
     for (page, bytes) in found["bytes"].as_object().unwrap() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
     }
     assert_eq!(bench.ran.call_count(), 4);
-    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 60);
+    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 96);
 }

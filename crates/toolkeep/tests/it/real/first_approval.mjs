@@ -44,6 +44,19 @@ try {
   const { status } = await ended.json();
   await page.goto(`${address}/ui/calls/${id}`);
   await picture("timeline");
+  // Pictures of the guide, of the same session in another theme or window.
+  for (const [name, path, colorScheme, width, height] of [
+    ["access-dark", "/ui/access/tools?tool=file", "dark", 1280, 720],
+    ["policy-dark", "/ui/access/policy", "dark", 1280, 720],
+    ["live-narrow", "/ui/calls/live", "light", 360, 720],
+    ["tool-light", "/ui/tools/calculator", "light", 1280, 720],
+    ["add-source-light", "/ui/sources/add", "light", 1280, 720],
+  ]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height });
+    await page.goto(`${address}${path}`);
+    await picture(name);
+  }
   console.log(JSON.stringify({ clicks, asked: asked.status(), status }));
 } finally {
   await browser.close();

@@ -61,7 +61,7 @@ pub(crate) fn build_site(workspace: &Workspace) -> Result<(), String> {
     report(&findings)?;
     let program = mdbook::install(workspace)?;
     let folders = BuildFolders::create(workspace)?;
-    staging::write(&texts, &navigation, &folders.book)?;
+    staging::write(&workspace.root_dir, &texts, &navigation, &folders.book)?;
     render(&program, &folders)?;
     write_extra_files(&texts, &navigation, &folders)?;
     let checked = site_check::check(&folders.site)?;

@@ -119,7 +119,8 @@ fn write_configuration(folder: &Path) -> Result<String, String> {
     let mut add = |name: &str, tools: usize| {
         let file = folder.join(format!("{name}.json"));
         ToolFileDefinitions(0..tools).write_file(&file)?;
-        configuration.push_str(&format!("  - name: {name}\n    tools: \"{}\"\n", file.display()));
+        let lines = format!("  - name: {name}\n    tools: \"{}\"\n", file.display());
+        configuration.push_str(&lines);
         Ok::<_, String>(())
     };
     add("many", TOOLS)?;

@@ -45,7 +45,7 @@ pub struct EditError {
     pub help: Option<String>,
 }
 
-/// What an error of an edit is about.
+/// The subject of an error of an edit.
 #[derive(Debug)]
 pub enum EditErrorKind {
     /// No configuration file is given.

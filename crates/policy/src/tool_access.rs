@@ -1,4 +1,4 @@
-//! What a policy says about a tool before a call: hidden, allowed, with an approval, or decided by
+//! The access to a tool before any call: hidden, allowed, with an approval, or decided by
 //! the call itself.
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::session::ConsoleSession;
 /// Time between two looks, and the most that a revoked key keeps its stream.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a stream watches. Each look costs a bounded amount of work, whatever happened since the
+/// A view that a stream watches. Each look costs a bounded amount of work, whatever happened since the
 /// last one.
 pub(crate) trait LiveView: Send + 'static {
     /// Looks again, with the rights that the principal has now; `None` if nothing is new.

@@ -44,7 +44,7 @@ pub(crate) async fn list_plugins(
     Ok(render(&session, "Plugins", "GET /v1/plugins and POST /v1/plugins/reload", content))
 }
 
-/// Reloads one plugin.
+/// Reloads one plugin of a form.
 pub(crate) async fn reload_plugin(
     State(state): State<ConsoleState>,
     Path(name): Path<String>,

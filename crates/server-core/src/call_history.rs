@@ -117,7 +117,7 @@ impl From<Caller> for RecordedCaller {
     }
 }
 
-/// What the records of a call say.
+/// The facts that the records of a call state.
 pub(crate) struct CallHistory {
     caller: Option<RecordedCaller>,
     pub(crate) reply: CallStatusReply,

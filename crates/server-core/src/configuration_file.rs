@@ -69,7 +69,7 @@ pub struct PlannedSource {
     pub lines: String,
 }
 
-/// What a source listed when it was tried.
+/// The listing of a source that was tried.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TriedSource {
     /// Number of tools.

@@ -99,7 +99,7 @@ impl From<NodeCertificate> for CertificateReply {
     }
 }
 
-/// What was revoked of a node.
+/// The keys that were revoked with a node.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NodeRevocationReply {
     /// ID of the node.
@@ -133,7 +133,7 @@ pub fn list_nodes(state: &ServerState, principal: &Principal) -> Result<NodeList
     Ok(NodeListReply { nodes, staleness: stale })
 }
 
-/// Shows a node.
+/// Shows one node with its certificates.
 ///
 /// # Errors
 /// [`ErrorCode::NotFound`] for an unknown node, and one that the caller may not know.

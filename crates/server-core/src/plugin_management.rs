@@ -55,7 +55,7 @@ pub struct PluginReply {
     pub problems: Vec<Problem>,
 }
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReloadReply {
     /// Plugins that were added, removed or have a new version.

@@ -110,7 +110,7 @@ pub struct PolicyPreviewBody {
     pub policy: String,
 }
 
-/// What a policy would change.
+/// The changes that a policy would make.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PolicyPreviewReply {
     /// SHA-256 of the compared policy, as in records.

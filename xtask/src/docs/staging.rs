@@ -16,6 +16,7 @@ const REPOSITORY: &str = "https://github.com/toolkeep/toolkeep";
 
 /// Writes all pages and the files that they show into the folder of mdBook.
 pub(super) fn write(
+    root: &Path,
     texts: &[TrackedText],
     navigation: &Navigation,
     book_dir: &Path,
@@ -27,14 +28,16 @@ pub(super) fn write(
             (None, Some(site_path)) => book_dir.join("src").join(site_path),
             (None, None) => continue,
         };
-        let content = if text.has_extension("md") {
-            rewrite_links(text, texts, navigation)
-        } else {
-            text.content.clone()
-        };
         let folder = place.parent().unwrap_or(book_dir);
         fs::create_dir_all(folder).map_err(|e| file_error(folder, &e))?;
-        fs::write(&place, content).map_err(|e| file_error(&place, &e))?;
+        if text.has_extension("md") {
+            let content = rewrite_links(text, texts, navigation);
+            fs::write(&place, content).map_err(|e| file_error(&place, &e))?;
+        } else {
+            // As bytes: a picture is no text.
+            let from = root.join(&text.path);
+            fs::copy(&from, &place).map_err(|e| file_error(&from, &e))?;
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::child_processes::run_quiet;
 pub(crate) struct TrackedText {
     /// Path from the root of the repository.
     pub(crate) path: String,
+    /// Its text; empty if it is none.
     pub(crate) content: String,
 }
 
@@ -31,7 +32,8 @@ impl TrackedText {
     }
 }
 
-/// Reads all text files of the checkout. Files that are not UTF-8 are skipped.
+/// Reads all files of the checkout. One that is not UTF-8, such as a picture, has an empty text, so
+/// that a link can lead to it.
 pub(crate) fn read_tracked(root: &Path) -> Result<Vec<TrackedText>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
@@ -43,8 +45,9 @@ pub(crate) fn read_tracked(root: &Path) -> Result<Vec<TrackedText>, String> {
     let paths = output.stdout_text.split('\0').filter(|path| !path.is_empty());
     // A file that is tracked and was just removed is not there to be read.
     let texts = paths.filter_map(|path| {
-        let text = fs::read_to_string(root.join(path)).ok()?;
-        Some(TrackedText { path: path.to_owned(), content: text })
+        let bytes = fs::read(root.join(path)).ok()?;
+        let content = String::from_utf8(bytes).unwrap_or_default();
+        Some(TrackedText { path: path.to_owned(), content })
     });
     Ok(texts.collect())
 }

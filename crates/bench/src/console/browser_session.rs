@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::timed_request::{ReceivedAnswer, open_connection};
 
-/// A signed-in session.
+/// A signed-in session of one user.
 pub(super) struct BrowserSession {
     pub(super) address: SocketAddr,
     pub(super) cookie: String,

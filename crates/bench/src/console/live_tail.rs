@@ -13,7 +13,7 @@ use crate::system_stats;
 use crate::timed_request::{TimedRequest, open_connection};
 use crate::toolkeep_process::ToolkeepServer;
 
-/// Calls per second.
+/// Number of calls per second.
 pub(super) const RATE: u32 = 5_000;
 const CALLERS: u32 = 16;
 /// Length of one turn.
@@ -47,7 +47,7 @@ pub(super) struct TailComparison {
 }
 
 impl TailComparison {
-    /// Takes turns.
+    /// Measures both sides in turns.
     pub(super) async fn measure(
         server: &ToolkeepServer,
         session: &BrowserSession,

@@ -24,7 +24,7 @@ const TEXT_SIZE: (u16, u16) = (120, 40);
 /// Maximum characters of a line; the widgets cut it at the edge.
 const MAX_LINE: usize = 400;
 
-/// Draws the screen.
+/// Draws all parts of the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState) {
     let area = frame.area();
     let attention = part_height(&state.view().attention, 5);

@@ -1,4 +1,4 @@
-//! What a server says of itself, as far as the key may know: the content of one screen.
+//! The parts of a server that one screen shows, as far as the key may know them.
 
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use cli_core::json_fields;
 
 use super::server_view::{Decision, ServerView};
 
-/// What a key asks for.
+/// An action that a key asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TopAction {
     /// Only the screen changes.
@@ -57,7 +57,7 @@ impl TopState {
         self.message = message;
     }
 
-    /// The selected approval.
+    /// The approval that is selected.
     pub(super) fn selected_approval(&self) -> Option<&Value> {
         self.view.approvals.entries().get(self.selected)
     }
@@ -84,7 +84,7 @@ impl TopState {
         }
     }
 
-    /// Handles a key.
+    /// Handles a key, and says what to do.
     pub(super) fn handle_key(&mut self, key: KeyCode) -> TopAction {
         if let Some(decision) = self.unconfirmed.take() {
             // Any other key than the second one is a no.

@@ -48,7 +48,7 @@ try {
   for (const [name, path, colorScheme, width, height] of [
     ["access-dark", "/ui/access/tools?tool=file", "dark", 1280, 720],
     ["policy-dark", "/ui/access/policy", "dark", 1280, 720],
-    ["live-narrow", "/ui/calls/live", "light", 360, 720],
+    ["live-narrow", "/ui/calls/live", "light", 360, 1400],
     ["tool-light", "/ui/tools/calculator", "light", 1280, 720],
     ["add-source-light", "/ui/sources/add", "light", 1280, 720],
   ]) {

@@ -8,13 +8,16 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::background_server::{ClientLock as Presence, wait_until_listed};
-use super::command_error::{CommandError, pluralize};
+use super::command_error::{CommandError, ExitStatus, pluralize};
 use super::data_dir::DataDir;
 use super::json_fields;
 use super::printer::Printer;
 use super::rest_client::{RequestPath, RestClient};
 use super::server_launcher::RunningServer;
 use super::server_transport::SourceNeed;
+
+/// Help of an error for want of a server.
+pub const START_SERVER: &str = "start a server with `toolkeep serve`";
 
 /// Timeout for a background server that is listing its sources.
 const JOINED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,9 +58,17 @@ impl ServerConnection {
         Self { client, kind, source_timeout }
     }
 
-    /// Whether the server runs in this process, where nobody else can reach it.
-    pub fn is_embedded(&self) -> bool {
-        matches!(self.kind, ConnectionKind::Embedded { .. })
+    /// Returns the connection if other processes use the server. One in this process would lock the
+    /// data directory, and keep out everyone that the command waits for.
+    ///
+    /// # Errors
+    /// `why` with `help` if no server is running.
+    pub async fn require_running(self, why: &str, help: &str) -> Result<Self, CommandError> {
+        if !matches!(self.kind, ConnectionKind::Embedded { .. }) {
+            return Ok(self);
+        }
+        self.close().await?;
+        Err(CommandError::new(ExitStatus::ServerUnavailable, why).with_help(help))
     }
 
     /// Waits for the sources that a request needs on a freshly started server. Names them if that

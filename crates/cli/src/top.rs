@@ -12,6 +12,7 @@ use clap::Args;
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::Printer;
+use cli_core::server_connection::START_SERVER;
 
 use live_terminal::LiveTerminal;
 use server_view::ServerView;
@@ -43,13 +44,9 @@ impl TopArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let session = context.connect().await?;
-        // An own server would lock the data directory and keep out everyone who might call.
-        let watched = if session.is_embedded() {
-            let failure =
-                CommandError::new(ExitStatus::ServerUnavailable, "no server is running to watch");
-            Err(failure.with_help("start a server with `toolkeep serve`"))
-        } else if self.once {
+        let why = "no server is running to watch";
+        let session = context.connect().await?.require_running(why, START_SERVER).await?;
+        let watched = if self.once {
             let view = ServerView::fetch(&session.client).await;
             let state = TopState::new(view);
             ui.print_result(state.view(), || screen::render_text(&state))

@@ -121,6 +121,24 @@
   const isTyping = (target) =>
     target.matches("input:not([type=submit]), select, textarea") || target.isContentEditable;
 
+  // Searches while somebody types, and goes on where the typing was.
+  const instant = document.querySelector("[data-instant]");
+  if (instant) {
+    let timer;
+    instant.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        sessionStorage.setItem("typing", location.pathname);
+        instant.form.requestSubmit();
+      }, 400);
+    });
+    if (sessionStorage.getItem("typing") === location.pathname) {
+      instant.focus();
+      instant.setSelectionRange(instant.value.length, instant.value.length);
+    }
+    sessionStorage.removeItem("typing");
+  }
+
   let awaitsTarget = false;
 
   document.addEventListener("keydown", (event) => {

@@ -155,8 +155,16 @@ fn key_title(key: &AccessKeyReply) -> String {
 fn text_field(name: &'static str, label: &str, value: &str) -> Element {
     let input = element("input").attr("type", "text").attr("id", name).attr("name", name);
     let input = input.attr("value", value.to_owned()).attr("maxlength", "400");
-    let input = input.attr("autocomplete", "off").flag("data-search", name == "tool");
+    let input = input.attr("autocomplete", "off");
     element("p").child(text_element("label", label).attr("for", name)).child(input)
+}
+
+/// Creates the field that searches for a part of a name while somebody types.
+fn tool_search(text: &str) -> Element {
+    let input = element("input").attr("type", "text").attr("id", "tool").attr("name", "tool");
+    let input = input.attr("value", text.to_owned()).attr("maxlength", "200");
+    let input = input.attr("autocomplete", "off").attr("data-search", "").attr("data-instant", "");
+    element("p").child(text_element("label", "Tool").attr("for", "tool")).child(input)
 }
 
 fn filter_form(filters: &MatrixFilters) -> Element {
@@ -164,7 +172,7 @@ fn filter_form(filters: &MatrixFilters) -> Element {
         .class("filters")
         .attr("role", "search")
         .attr("action", MATRIX)
-        .child(text_field("tool", "Tool", &filters.tool))
+        .child(tool_search(&filters.tool))
         .child(text_field("keys", "IDs of keys, with commas", &filters.keys))
         .child(element("p").child(submit_button("Filter")))
 }

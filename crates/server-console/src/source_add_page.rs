@@ -122,7 +122,7 @@ fn source_form(
             .child(text_element("p", "Some fields are not valid:"))
             .child(element("ul").children(items))
     });
-    let hint = "Secrets are better in variables of the server's environment: write `${NAME}`.";
+    let hint = "A program, a file or a variable (`${NAME}`) of the server is only taken where its configuration allows it.";
     post_form(session, PAGE.to_owned())
         .class("arguments")
         .child(word.attr("value", kind.names().0))

@@ -76,11 +76,9 @@ pub(crate) async fn show_sources(
     Ok(layout.render(content))
 }
 
-/// Returns true if a source is not as it should be, as far as the caller may know.
+/// Returns true if a source, or a definition of it, waits for somebody, as far as the caller may know.
 fn needs_attention(source: &SourceReply) -> bool {
-    !source.problems.is_empty()
-        || source.pending_pins > 0
-        || !matches!(source.state, "ok" | "starting")
+    source.needs_attention || source.pending_pins > 0
 }
 
 /// Creates the choice of the pages about where tools come from.

@@ -92,7 +92,8 @@ impl ToolFilters {
             .attr("name", "q")
             .attr("maxlength", "200")
             .attr("value", self.q.clone())
-            .attr("data-search", "");
+            .attr("data-search", "")
+            .attr("data-instant", "");
         let field =
             element("p").child(text_element("label", "Search").attr("for", "q")).child(search);
         let levels = PermissionLevel::ALL.iter().map(|level| level.as_str());

@@ -113,11 +113,10 @@ fn form_section(entry: &CatalogEntry) -> Element {
     let rows = list_provider_forms(entry).into_iter().map(|form| {
         let tokens =
             form.tokens.map_or_else(|| "not possible".to_owned(), |count| count.to_string());
-        let losses = form.losses.iter().map(|loss| text_element("li", loss));
         element("tr")
             .child(text_element("th", form.format).attr("scope", "row"))
             .child(text_element("td", &tokens))
-            .child(element("td").child(element("ul").children(losses)))
+            .child(text_element("td", &form.losses.join("; ")))
     });
     let titles = ["Format", "Tokens (estimate)", "What its schema loses"];
     let summary = text_element("summary", "What model providers get");

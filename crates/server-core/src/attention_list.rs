@@ -159,10 +159,10 @@ async fn record_entries(
 /// The entry of a source that is unavailable, or has problems that the caller may know.
 fn source_entry(source: &SourceReply) -> Option<AttentionEntry> {
     let is_away = matches!(source.state, "stale" | "failed");
-    let first = source.problems.first();
-    if !is_away && first.is_none() {
+    if !source.needs_attention {
         return None;
     }
+    let first = source.problems.first();
     let state = match source.state {
         "stale" => "is unavailable; its last known tools stay listed",
         "failed" => "failed, and has no tools",

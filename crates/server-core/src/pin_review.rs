@@ -11,6 +11,7 @@ use tool::{Digest, ErrorCode, Json, SourceName, ToolName};
 
 use crate::authorization_checks::require_right;
 use crate::error::ApiError;
+use crate::page_query::run_blocking;
 use crate::query_string::check_limit;
 use crate::server_state::ServerState;
 use crate::source_list::no_such_source;
@@ -136,12 +137,10 @@ pub async fn list_pins(
     let states = parse_states(query.state.as_deref())?;
     let pins = state.components.intake.pin_registry().cloned();
     // There may be 100,000 pins, so they are listed on a blocking thread.
-    let all = tokio::task::spawn_blocking(move || {
+    let mut all = run_blocking(move || {
         pins.map(|pins| pins.list_pins(source.as_ref(), None)).unwrap_or_default()
-    });
-    let mut all = all.await.map_err(|_| {
-        ApiError::new(ErrorCode::Internal, "an internal error of Toolkeep while pins were listed")
-    })?;
+    })
+    .await?;
     all.retain(|pinned| {
         let seen = principal.rights_class().allows_source(pinned.source.as_str());
         seen && states.contains(&pinned.pin.state)

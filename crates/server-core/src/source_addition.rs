@@ -3,6 +3,7 @@
 use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use tool::{ErrorCode, Org};
 
 use crate::authorization_checks::require_right;
@@ -70,21 +71,70 @@ fn require_source_admin(principal: &Principal) -> Result<(), ApiError> {
         .with_help("use a key of the organisation `default`"))
 }
 
-/// Refuses a source that starts a program or reads a file, unless the configuration allows it: its
-/// program runs with all rights of the server.
+/// Keys of an entry that concern nothing of this machine.
+const REMOTE_KEYS: [&str; 27] = [
+    "name",
+    "module",
+    "mcp",
+    "url",
+    "headers",
+    "oauth",
+    "grant",
+    "client_id",
+    "client_secret",
+    "client_metadata",
+    "scopes",
+    "issuer",
+    "token_endpoint",
+    "credential",
+    "bearer",
+    "trust",
+    "trust_annotations",
+    "timeout",
+    "startup_timeout",
+    "max_message",
+    "slow",
+    "retry",
+    "durability",
+    "read_only",
+    "idempotent",
+    "destructive",
+    "disabled_tools",
+];
+
+/// Refuses a source that starts a program, reads a file or takes a variable of the server, unless the
+/// configuration allows it: a program has all rights of the server, and a file or a variable would be
+/// sent to an address that the entry names.
 fn check_local(is_allowed: bool, entry: &SourceEntry) -> Result<(), ApiError> {
-    // Deny by default: of what is not known to be remote, nothing is known.
-    let mcp = entry.get("mcp").and_then(|mcp| mcp.as_object());
-    let is_remote_mcp =
-        mcp.is_some_and(|mcp| mcp.contains_key("url") && !mcp.contains_key("command"));
-    let is_remote = (is_remote_mcp || entry.contains_key("module")) && !entry.contains_key("tools");
-    if is_remote || is_allowed {
+    let mcp = entry.get("mcp").and_then(Value::as_object);
+    let has_address =
+        entry.contains_key("module") || mcp.is_some_and(|mcp| mcp.contains_key("url"));
+    if is_allowed || (has_address && is_remote_object(entry)) {
         return Ok(());
     }
-    let message = "a source that starts a program or reads a file is not added over this interface";
+    let message = "a source that starts a program, reads a file or takes a variable of the server is not \
+                   added over this interface";
     Err(ApiError::new(ErrorCode::Forbidden, message).with_help(
         "write its lines into the configuration file, or set `server.add_local_sources: true`",
     ))
+}
+
+/// Whether every key is known to be remote. Header names are the server's own.
+fn is_remote_object(entry: &SourceEntry) -> bool {
+    entry.iter().all(|(key, value)| match value {
+        Value::Object(headers) if key == "headers" => headers.values().all(is_remote_value),
+        value => REMOTE_KEYS.contains(&key.as_str()) && is_remote_value(value),
+    })
+}
+
+fn is_remote_value(value: &Value) -> bool {
+    match value {
+        // A variable of the environment.
+        Value::String(text) => !text.contains("${"),
+        Value::Array(items) => items.iter().all(is_remote_value),
+        Value::Object(inner) => is_remote_object(inner),
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    }
 }
 
 #[cfg(test)]
@@ -103,6 +153,29 @@ mod tests {
             (json!({"name": "a", "mcp": {"url": "https://h.example", "command": "sh"}}), false),
             (json!({"name": "a", "module": "https://h.example", "tools": "t.yaml"}), false),
             (json!({"name": "a", "mcp": "servers.json"}), false),
+            (
+                json!({"name": "a", "trust": "review", "mcp": {"url": "https://h.example",
+                    "headers": {"X-File": "b"}, "oauth": {"client_id": "c", "scopes": ["d"]}}}),
+                true,
+            ),
+            (
+                json!({"name": "a", "mcp": {"url": "https://h.example", "headers": {"X": "${HOME}"}}}),
+                false,
+            ),
+            (json!({"name": "a", "mcp": {"url": "https://h.example/${HOME}"}}), false),
+            (
+                json!({"name": "a", "module": "https://h.example", "credential": {"bearer_env": "A"}}),
+                false,
+            ),
+            (
+                json!({"name": "a", "mcp": {"url": "https://h.example",
+                    "oauth": {"client_secret_file": "/etc/passwd"}}}),
+                false,
+            ),
+            (
+                json!({"name": "a", "mcp": {"url": "https://h.example", "oauth": {"scopes": ["${A}"]}}}),
+                false,
+            ),
             (json!({"name": "a", "mcp_servers": "servers.json"}), false),
             (json!({}), false),
         ] {

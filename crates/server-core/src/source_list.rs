@@ -55,6 +55,9 @@ pub struct SourceReply {
     /// Whether the annotations of an MCP server are trusted; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub trust_annotations: bool,
+    /// Whether it is unavailable, or has problems that the caller may know; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_attention: bool,
     /// Since when it is unavailable, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_since: Option<String>,
@@ -75,28 +78,32 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
     let seen = |shelf: &&std::sync::Arc<SourceCatalog>| {
         principal.rights_class().allows_source(shelf.source.as_str())
     };
-    let sources = catalog.list_sources().filter(seen).map(|shelf| SourceReply {
-        name: shelf.source.to_string(),
-        kind: shelf.kind,
-        state: shelf.state.as_str(),
-        fault: shelf.state.error_kind(),
-        tools: tools.get(&shelf.source).copied().unwrap_or_default(),
-        shared_tools: shared.get(shelf.source.as_str()).copied().unwrap_or_default(),
-        pending_pins: if all {
-            server_state.components.intake.pins_to_review(&shelf.source)
-        } else {
-            0
-        },
-        prompts: shelf.prompts.len(),
-        resources: shelf.resources.len(),
-        trust: shelf.trust,
-        trust_annotations: shelf.trusted_annotations,
-        stale_since: shelf.stale_since.map(|since| since.to_string()),
-        problems: if all {
-            catalog.source_problems(&shelf.source).cloned().collect()
-        } else {
-            Vec::new()
-        },
+    let problems_of = |shelf: &SourceCatalog| {
+        if all { catalog.source_problems(&shelf.source).cloned().collect() } else { Vec::new() }
+    };
+    let sources = catalog.list_sources().filter(seen).map(|shelf| {
+        let problems: Vec<Problem> = problems_of(shelf);
+        let is_available = matches!(shelf.state.as_str(), "ok" | "starting");
+        SourceReply {
+            needs_attention: !is_available || !problems.is_empty(),
+            name: shelf.source.to_string(),
+            kind: shelf.kind,
+            state: shelf.state.as_str(),
+            fault: shelf.state.error_kind(),
+            tools: tools.get(&shelf.source).copied().unwrap_or_default(),
+            shared_tools: shared.get(shelf.source.as_str()).copied().unwrap_or_default(),
+            pending_pins: if all {
+                server_state.components.intake.pins_to_review(&shelf.source)
+            } else {
+                0
+            },
+            prompts: shelf.prompts.len(),
+            resources: shelf.resources.len(),
+            trust: shelf.trust,
+            trust_annotations: shelf.trusted_annotations,
+            stale_since: shelf.stale_since.map(|since| since.to_string()),
+            problems,
+        }
     });
     SourceListReply { sources: sources.collect() }
 }

@@ -24,6 +24,8 @@ pub const MAX_MATRIX_KEYS: usize = 8;
 const MAX_PAGE_SIZE: usize = 200;
 /// Maximum number of decisions that a comparison of policies makes.
 const MAX_COMPARISONS: usize = 1_000_000;
+/// Maximum size of a policy that is compared, in bytes.
+const MAX_POLICY_BYTES: usize = 256 << 10;
 /// Maximum number of changes that a comparison returns.
 const MAX_CHANGES: usize = 500;
 /// Maximum number of keys that an entry names.
@@ -214,6 +216,10 @@ pub async fn preview_policy(
     body: PolicyPreviewBody,
 ) -> Result<PolicyPreviewReply, ApiError> {
     require_right(principal, Right::PolicyExplain)?;
+    if body.policy.len() > MAX_POLICY_BYTES {
+        let message = format!("`policy` has more than {} KiB", MAX_POLICY_BYTES >> 10);
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
     let configuration = state.components.require_configuration()?;
     let (asker, now) = (principal.clone(), state.components.clock.wall_now());
     let view = state.components.gateway.view_for(principal, CallerType::Direct);

@@ -3,7 +3,7 @@
 mod helm_chart;
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,6 +22,23 @@ pub fn installed_file(path: &str) -> PathBuf {
     let path = PathBuf::from(folder).join(path);
     assert!(path.exists(), "{} is missing; run `cargo xtask provision`", path.display());
     path
+}
+
+/// A command that runs a script of playwright-core in Chromium. Its first arguments, after the script,
+/// are the folder with `node_modules` and the browser; its standard streams are pipes.
+///
+/// # Panics
+/// Panics without Chromium, Node.js or playwright-core.
+pub fn browser_script(script: &Path) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let chromium = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
+    let chromium = chromium.into_iter().find(|path| path.is_file());
+    let chromium = chromium.expect("Chromium, which `cargo xtask provision` installs as root");
+    #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
+    let mut node = Command::new(installed_file("bin/node"));
+    node.arg(script).arg(installed_file("npm-browser/node_modules")).arg(chromium);
+    node.stdin(Stdio::piped()).stdout(Stdio::piped());
+    node
 }
 
 /// A Redis process on loopback without persistence. Killed when dropped.

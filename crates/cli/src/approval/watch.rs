@@ -14,6 +14,7 @@ use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::json_fields;
 use cli_core::printer::Printer;
 use cli_core::rest_client::{RequestPath, RestClient};
+use cli_core::server_connection::START_SERVER;
 
 /// Watch for calls that need approval and print each one as it arrives. Stop with Ctrl-C.
 ///
@@ -36,18 +37,9 @@ impl ApprovalWatchArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let session = context.connect().await?;
-        // An own server would lock the data directory and keep out everyone who might call.
-        let watched = if session.is_embedded() {
-            let failure = CommandError::new(
-                ExitStatus::ServerUnavailable,
-                "no server is running, so no new calls can \
-                                                        arrive",
-            );
-            Err(failure.with_help("start a server with `toolkeep serve`"))
-        } else {
-            self.print_new_approvals(&session.client, ui).await
-        };
+        let why = "no server is running, so no new calls can arrive";
+        let session = context.connect().await?.require_running(why, START_SERVER).await?;
+        let watched = self.print_new_approvals(&session.client, ui).await;
         session.close().await?;
         watched.map(|()| ExitStatus::Success)
     }

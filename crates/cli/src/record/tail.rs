@@ -58,19 +58,13 @@ impl RecordTailArgs {
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
-        let session = context.connect().await?;
-        // An own server would lock the data directory and keep out everyone who might write a
-        // record.
-        let followed = if session.is_embedded() {
-            let message = "no server is running, so no new records can arrive";
-            let fix = "start a server with `toolkeep serve`, or list the stored records with `toolkeep \
-                 record list`";
-            Err(CommandError::new(ExitStatus::ServerUnavailable, message).with_help(fix))
-        } else {
-            tokio::select! {
-                followed = self.follow_records(&session.client, ui) => followed,
-                _ = tokio::signal::ctrl_c() => Ok(()),
-            }
+        let why = "no server is running, so no new records can arrive";
+        let help = "start a server with `toolkeep serve`, or list the stored records with `toolkeep \
+                    record list`";
+        let session = context.connect().await?.require_running(why, help).await?;
+        let followed = tokio::select! {
+            followed = self.follow_records(&session.client, ui) => followed,
+            _ = tokio::signal::ctrl_c() => Ok(()),
         };
         session.close().await?;
         followed.map(|()| ExitStatus::Success)

@@ -44,11 +44,8 @@ impl ViewPart {
     }
 }
 
-/// Whether a source is not as it should be.
-fn is_troubled(source: &Value) -> bool {
-    let state = json_fields::field_line(source, "state", 10);
-    let has_problem = !json_fields::field_items(source, "problems").is_empty();
-    has_problem || !matches!(state.as_str(), "ok" | "starting")
+fn needs_attention(source: &Value) -> bool {
+    source.get("needs_attention").and_then(Value::as_bool) == Some(true)
 }
 
 /// All parts of a screen.
@@ -84,7 +81,7 @@ impl ServerView {
             attention: ViewPart::new(attention, "entries"),
             minutes: ViewPart::new(minutes, "minutes"),
             approvals: ViewPart::new(approvals, "approvals"),
-            sources: ViewPart::new(sources, "sources").keep(is_troubled),
+            sources: ViewPart::new(sources, "sources").keep(needs_attention),
             records: ViewPart::new(records, "records"),
         }
     }

@@ -40,8 +40,8 @@ section! {
         pub http_stack as "http": HttpStack = http_stack(), default HttpStack::Fast;
         /// Whether the server has the web console, at `/ui`. Takes effect at the next start. Default: `true`.
         pub has_console as "console": bool = boolean(), default true;
-        /// Whether sources that start a program or read a file of this machine can be added over REST and the web
-        /// console, by keys with the right `sources:write`. Others can be added in any case. Default: `false`.
+        /// Whether sources that start a program, read a file or take a variable of the server can be added over REST and
+        /// the web console, by keys with the right `sources:write`. Others can be added in any case. Default: `false`.
         pub allows_local_sources as "add_local_sources": bool = boolean();
         /// How MCP clients get the tools of a caller.
         pub search: ToolListingConfig = subsection::<ToolListingConfig>();

@@ -241,10 +241,12 @@ fn no_view_is_of_one_moments_catalog_and_anothers_policy() {
     };
     swap(0);
     let ann = principal(|_| {});
-    let done = AtomicBool::new(false);
+    let (done, has_seen_both) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            (1..2_000).for_each(swap);
+            // A slow machine may run the other thread seldom.
+            let goes_on = |turn: &usize| *turn < 2_000 || !has_seen_both.load(Ordering::SeqCst);
+            (1..1_000_000).take_while(goes_on).for_each(swap);
             done.store(true, Ordering::SeqCst);
         });
         let mut names = HashSet::new();
@@ -254,6 +256,7 @@ fn no_view_is_of_one_moments_catalog_and_anothers_policy() {
                 view.list_tools().map(|entry| entry.tool_key.name.to_string()).collect();
             assert_eq!(seen.len(), 1, "a mixture hides all");
             names.extend(seen);
+            has_seen_both.store(names.len() == 2, Ordering::SeqCst);
         }
         assert_eq!(names.len(), 2, "both were seen");
     });

@@ -185,6 +185,27 @@ async fn attack_texts_of_calls_and_queries_stay_text() {
     }
 }
 
+/// Pages that show a part of their query.
+#[tokio::test]
+async fn attack_texts_of_filters_stay_text() {
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
+    let browser = Browser::sign_in(&server, &owner).await;
+    let texts = attack_texts();
+    let mut active = 0;
+    for path in ["/ui/access/tools?tool", "/ui/access/decision?tool", "/ui/calls/live?tool"] {
+        let plain = [structure(&browser.page(&format!("{path}=nothing-has-this")).await)];
+        for text in texts.iter().filter(|text| text.len() < 60) {
+            let segment = percent_encode(text);
+            let reply = browser.get(&format!("{path}=nothing-has-this{segment}")).await;
+            assert_eq!(reply.status, 200, "{path} {text:?}: {}", reply.text());
+            assert_eq!(find_markup(&Page::parse(reply.text()), &plain), None, "{path} {text:?}");
+            active += usize::from(find_markup(&without_escapes(reply.text()), &plain).is_some());
+        }
+    }
+    assert!(active >= 10, "the control: {active}");
+}
+
 #[tokio::test]
 async fn attack_texts_of_changed_definitions_stay_text() {
     let described = |name: &str, text: &str| {

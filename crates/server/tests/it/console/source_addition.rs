@@ -71,6 +71,8 @@ async fn a_source_of_this_machine_needs_the_permission_of_the_file() {
             json!({"name": "a", "mcp": {"command": "sh", "args": ["-c", "id"]}}),
             json!({"name": "a", "tools": "/etc/passwd"}),
             json!({"name": "a", "mcp_servers": "servers.json"}),
+            json!({"name": "a", "mcp": {"url": "https://h.example", "headers": {"X": "${HOME}"}}}),
+            json!({"name": "a", "module": "https://h.example", "credential": {"bearer_env": "A"}}),
             json!({"name": "a"}),
         ] {
             let trial = owner.post("/v1/sources/try", &entry).await.expect_ok();
@@ -81,7 +83,7 @@ async fn a_source_of_this_machine_needs_the_permission_of_the_file() {
         }
         let remote = json!({"name": "b", "module": "https://h.example"});
         owner.post("/v1/sources", &remote).await.expect_ok();
-        let count = if allowed { 5 } else { 1 };
+        let count = if allowed { 7 } else { 1 };
         assert_eq!(configuration.added.lock().unwrap().len(), count);
     }
 }

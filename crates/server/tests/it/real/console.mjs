@@ -186,6 +186,13 @@ async function operate(browser) {
   await page.goto(`${address}/ui/nodes`);
   await page.locator("button", { hasText: "Drain" }).first().click();
   found.steps.drained = await says("drained");
+  await page.goto(`${address}/ui/tools`);
+  await tap(page, "/");
+  await page.keyboard.type("plo");
+  await page.waitForURL(/q=plo/);
+  await page.keyboard.type("t");
+  await page.waitForURL(/q=plot/);
+  found.steps.typed = await page.locator("tbody tr").count();
   await page.goto(`${address}/ui/calls/${program}`);
   found.steps.bars = await page.locator(".bar rect").count();
   await page.context().close();

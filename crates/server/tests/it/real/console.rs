@@ -3,13 +3,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use intake::ConfiguredSource;
 use serde_json::{Value, json};
 use testkit::executor::MockExecutor;
-use testkit::installed_programs::installed_file;
+use testkit::installed_programs::browser_script;
 use testkit::source::{MockListing, MockSource};
 use tokio::sync::oneshot::{self, Sender};
 use tool::call_outcome::OutcomeBody;
@@ -35,19 +34,9 @@ fn run_script(
     pictures: &Path,
     watching: [Sender<()>; 2],
 ) -> Value {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let chromium = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
-    let chromium = chromium.into_iter().find(|path| path.is_file());
-    let chromium = chromium.expect("Chromium, which `cargo xtask provision` installs as root");
-    #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
-    let mut node = Command::new(installed_file("bin/node"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real/console.mjs");
-    node.arg(script).arg(installed_file("npm-browser/node_modules")).arg(chromium);
-    node.args([address])
-        .arg(pictures)
-        .arg(program.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    let mut node = browser_script(&script);
+    node.arg(address).arg(pictures).arg(program.to_string());
     let mut node = node.spawn().unwrap();
     node.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
     let (mut watching, mut output) = (watching.into_iter(), String::new());
@@ -223,7 +212,7 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
             "created": true, "revoked": true,
             "usedLink": "This key or link is not valid: it is unknown, used, expired or revoked.",
             "picture": 40, "appeared": 1, "liveRows": 100, "paused": true, "previewed": true,
-            "tried": true, "added": true, "drained": true, "bars": 4})
+            "tried": true, "added": true, "drained": true, "typed": 1, "bars": 4})
     );
     for (page, bytes) in found["bytes"].as_object().unwrap() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");

@@ -21,7 +21,7 @@ async fn a_source_says_how_it_stands() {
     }));
     let away = owner.post("/v1/sources/refresh", &json!({"source": "s"})).await.expect_ok();
     let expected = json!({"sources": [{"name": "s", "kind": "test", "state": "stale", "tools": 11,
-        "prompts": 0, "resources": 0, "trust": "full", "stale_since": "2001-09-09T01:46:40.000Z",
+        "prompts": 0, "resources": 0, "trust": "full", "needs_attention": true, "stale_since": "2001-09-09T01:46:40.000Z",
         "problems": [{"place": "http://127.0.0.1:1", "message": "connection refused", "fix": "start it"}]}]});
     assert_eq!(away, expected);
     // Its tools stay callable.

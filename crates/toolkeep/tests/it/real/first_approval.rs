@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use testkit::installed_programs::installed_file;
+use testkit::installed_programs::browser_script;
 
 use crate::command_runner::CommandHome;
 
@@ -13,16 +12,8 @@ use crate::command_runner::CommandHome;
 const MAX_CLICKS: usize = 5;
 
 fn run_script(address: &str, input: &Value, pictures: &Path) -> Value {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let chromium = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
-    let chromium = chromium.into_iter().find(|path| path.is_file());
-    let chromium = chromium.expect("Chromium, which `cargo xtask provision` installs as root");
-    #[expect(clippy::disallowed_methods, reason = "a test starts programs")]
-    let mut node = Command::new(installed_file("bin/node"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real/first_approval.mjs");
-    node.arg(script).arg(installed_file("npm-browser/node_modules")).arg(chromium);
-    node.arg(address).arg(pictures).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut node = node.spawn().unwrap();
+    let mut node = browser_script(&script).arg(address).arg(pictures).spawn().unwrap();
     node.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
     let output = node.wait_with_output().unwrap();
     assert!(output.status.success());

@@ -152,11 +152,11 @@ fn tool_call(server: &ToolkeepServer, tool: &str, arguments: &serde_json::Value)
 }
 
 async fn make_pending_calls(server: &ToolkeepServer) -> Result<(), String> {
-    let owner = format!("http://{}", server.process.address);
     let key = server.headers.first().map(|(_, value)| value.clone()).unwrap_or_default();
     for number in 0..PENDING_CALLS {
         let body = json!({"tool": "held.tool_0", "arguments": {"text": format!("call {number}")}});
-        let status = browser_session::post_json(&owner, "/v1/calls", &key, &body).await?;
+        let status =
+            browser_session::post_json(server.process.address, "/v1/calls", &key, &body).await?;
         if status != http::StatusCode::ACCEPTED {
             return Err(format!("a call that should wait got {status}"));
         }

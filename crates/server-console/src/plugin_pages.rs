@@ -3,9 +3,8 @@
 use axum::extract::{Path, State};
 use axum::response::{Html, Redirect};
 use serde_json::{Map, Value, json};
-use server_core::error::ApiError;
 use server_core::plugin_management::{self, PluginReply};
-use tool::{ErrorCode, Json};
+use tool::Json;
 
 use crate::ConsoleState;
 use crate::argument_form::ArgumentForm;
@@ -63,7 +62,7 @@ pub(crate) async fn show_settings(
 ) -> Result<Html<String>, PageError> {
     let principal = &session.principal;
     let reply = plugin_management::show_settings(&state.server, principal, name.clone())?;
-    let plugin = find_plugin(&state, &session, &name).await?;
+    let plugin = plugin_management::show_plugin(&state.server, &session.principal, &name)?;
     let settings = reply.settings.to_value();
     let path = settings_path(&name);
     let enabled = settings.get("enabled").and_then(Value::as_bool).unwrap_or(true);
@@ -98,7 +97,7 @@ pub(crate) async fn update_settings(
     form: SignedForm,
 ) -> Result<Redirect, PageError> {
     let SignedForm { session, fields } = form;
-    let plugin = find_plugin(&state, &session, &name).await?;
+    let plugin = plugin_management::show_plugin(&state.server, &session.principal, &name)?;
     let changes = read_changes(&plugin, &fields)?;
     let path = settings_path(&name);
     plugin_management::update_settings(&state.server, &session.principal, name, &changes).await?;
@@ -130,18 +129,6 @@ fn read_changes(plugin: &PluginReply, fields: &FormFields) -> Result<Value, Page
         "tool_overrides": tools,
         "custom_config": custom,
     }))
-}
-
-async fn find_plugin(
-    state: &ConsoleState,
-    session: &ConsoleSession,
-    name: &str,
-) -> Result<PluginReply, PageError> {
-    let list = plugin_management::list_plugins(&state.server, &session.principal).await?;
-    list.plugins.into_iter().find(|plugin| plugin.name == name).ok_or_else(|| {
-        let message = format!("no plugin `{}`", name.escape_debug());
-        ApiError::new(ErrorCode::NotFound, message).into()
-    })
 }
 
 /// The form of the plugin's own settings, with their values as defaults.

@@ -118,6 +118,21 @@ pub async fn list_plugins(
     Ok(PluginListReply { plugins: visible_plugins(state, principal)?, changed })
 }
 
+/// Returns a plugin that the principal may know.
+///
+/// # Errors
+/// [`ErrorCode::NotFound`] for any other.
+pub fn show_plugin(
+    state: &ServerState,
+    principal: &Principal,
+    name: &str,
+) -> Result<PluginReply, ApiError> {
+    let plugins = visible_plugins(state, principal)?;
+    plugins.into_iter().find(|plugin| plugin.name == name).ok_or_else(|| {
+        ApiError::new(ErrorCode::NotFound, format!("no plugin `{}`", name.escape_debug()))
+    })
+}
+
 /// Reloads all plugins, or one.
 ///
 /// # Errors

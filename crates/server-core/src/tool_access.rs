@@ -1,5 +1,5 @@
-//! Which keys may call which tools: the matrix of access under the active policy, and what another
-//! policy would change.
+//! Access of keys to tools: the matrix under the active policy, and the changes that another policy
+//! would make.
 
 use std::collections::HashMap;
 

@@ -12,6 +12,7 @@ use server_core::configuration_file::{
     ConfigurationFile, PlannedSource, SourceEntry, TriedSource, TriedTool,
 };
 use server_core::error::ApiError;
+use server_core::page_query::run_blocking;
 use tool::ledger::{AuditEventRecord, AuditLog};
 use tool::{
     BoxFuture, Caller, CatalogItem, Clock, ErrorCode, Problem, Source, SourceListing, SourceName,
@@ -121,13 +122,6 @@ impl LoadedFile {
             comment: None,
         }
     }
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))
 }
 
 fn source_name(entry: &SourceEntry) -> Result<SourceName, ApiError> {

@@ -88,15 +88,13 @@ impl BrowserSession {
 
 /// Sends a JSON body with a bearer key; returns the status.
 pub(super) async fn post_json(
-    origin: &str,
+    address: SocketAddr,
     path: &str,
     authorization: &str,
     body: &Value,
 ) -> Result<StatusCode, String> {
-    let host = origin.trim_start_matches("http://");
-    let address: SocketAddr = host.parse().map_err(|e| format!("`{host}`: {e}"))?;
     let request = Request::post(path)
-        .header(HOST, host)
+        .header(HOST, address.to_string())
         .header(AUTHORIZATION, authorization)
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body.to_string())))

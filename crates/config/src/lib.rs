@@ -44,9 +44,9 @@ pub use json_schema::render_json_schema;
 pub use policy_text::read_policy_text;
 pub use sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
-    IssuerConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig, OAuthClientAuth,
-    OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig, SourceKind,
-    ToolListingConfig, WebhookConfig,
+    IssuerConfig, IssuerSignInConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig,
+    OAuthClientAuth, OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig,
+    SourceKind, ToolListingConfig, WebhookConfig,
 };
 pub use unit_parser::parse_call_timeout;
 

@@ -41,6 +41,8 @@ pub enum CredentialErrorKind {
     WrongAudience,
     /// The token is not an access token.
     NotAnAccessToken,
+    /// The ID token is not the answer to this sign-in.
+    WrongNonce,
     /// The token has no valid user, or an unknown organisation.
     InvalidSubject,
     /// The token has no expiry time.
@@ -67,6 +69,7 @@ impl CredentialErrorKind {
             Self::AlgorithmNotAllowed => "algorithm",
             Self::WrongAudience => "audience",
             Self::NotAnAccessToken => "token_kind",
+            Self::WrongNonce => "nonce",
             Self::InvalidSubject => "subject",
             Self::NoExpiry => "no_expiry",
             Self::NotYetValid => "not_yet",

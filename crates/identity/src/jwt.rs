@@ -4,6 +4,7 @@
 //! configured for it and fit the key; key locations in headers are ignored. Keys are fetched
 //! elsewhere: this module is pure.
 
+mod id_token;
 mod jwk_set;
 mod jws;
 mod token_claims;
@@ -18,6 +19,7 @@ use crate::principal::CallerIdentity;
 use crate::rights_class::{RightsAttributes, RightsClass};
 use crate::{Directory, Principal, RequestRestrictions, effective_rights};
 
+pub use id_token::{SignInExpectation, SignedInUser};
 pub use jwk_set::{JwkSet, JwkSetError};
 pub use jws::{SignatureAlgorithm, UnverifiedJws, UnverifiedJwt};
 
@@ -46,6 +48,15 @@ pub struct TrustedIssuer {
     pub grants: Vec<ClaimGrant>,
     /// Maximum lifetime of a token in milliseconds.
     pub max_lifetime_ms: u64,
+    /// This server's id as a client of the issuer, if people sign in with it.
+    pub client_id: Option<String>,
+}
+
+/// Terms of a verified credential beside its claims.
+#[derive(Clone, Copy)]
+struct CredentialTerms {
+    valid_until: WallTime,
+    is_agent: bool,
 }
 
 /// A claim that selects the organisation of a token's user.
@@ -100,15 +111,9 @@ impl TrustedIssuer {
         directory: &Directory,
         now: WallTime,
     ) -> Result<Principal, TokenVerificationError> {
-        if token.issuer() != Some(&self.iss) {
-            return Err(CredentialErrorKind::UnknownIssuer.into());
-        }
-        if !self.algorithms.contains(&token.algorithm()) {
-            return Err(CredentialErrorKind::AlgorithmNotAllowed.into());
-        }
-        keys.verify_signature(&token.jws)?;
+        self.check_signature(token, keys)?;
         let claims = token.claims();
-        let until = token_claims::check_validity_period(claims, now, self.max_lifetime_ms)?;
+        let valid_until = token_claims::check_validity_period(claims, now, self.max_lifetime_ms)?;
         if !token_claims::has_audience(claims, audiences) {
             return Err(CredentialErrorKind::WrongAudience.into());
         }
@@ -117,6 +122,32 @@ impl TrustedIssuer {
         if claims.get("at_hash").or_else(|| claims.get("c_hash")).is_some() {
             return Err(CredentialErrorKind::NotAnAccessToken.into());
         }
+        let terms = CredentialTerms { valid_until, is_agent: !self.is_person };
+        self.resolve_principal(claims, terms, directory)
+    }
+
+    /// Checks who issued and signed a token.
+    fn check_signature(
+        &self,
+        token: &UnverifiedJwt<'_>,
+        keys: &JwkSet,
+    ) -> Result<(), TokenVerificationError> {
+        if token.issuer() != Some(&self.iss) {
+            return Err(CredentialErrorKind::UnknownIssuer.into());
+        }
+        if !self.algorithms.contains(&token.algorithm()) {
+            return Err(CredentialErrorKind::AlgorithmNotAllowed.into());
+        }
+        keys.verify_signature(&token.jws)
+    }
+
+    /// Returns the principal of verified claims: their user, with what the grants give it now.
+    fn resolve_principal(
+        &self,
+        claims: &token_claims::TokenClaims,
+        terms: CredentialTerms,
+        directory: &Directory,
+    ) -> Result<Principal, TokenVerificationError> {
         let subject = token_claims::subject_claim(claims, &self.subject_claim)
             .ok_or(CredentialErrorKind::InvalidSubject)?;
         let org = self.resolve_org(claims).ok_or(CredentialErrorKind::InvalidSubject)?;
@@ -144,14 +175,14 @@ impl TrustedIssuer {
             roles,
             persona,
             inherited_personas: BTreeSet::new(),
-            is_agent: !self.is_person,
+            is_agent: terms.is_agent,
             delegations: Vec::new(),
             restrictions: RequestRestrictions::default(),
             actor: None,
         });
         let key = format!("{}:{}", self.name, self.subject_id(subject));
         let (actors, root, creator) = (Vec::new(), None, None);
-        let until = Some(until);
+        let until = Some(terms.valid_until);
         let who = CallerIdentity {
             subject: &named,
             key_id: &key,

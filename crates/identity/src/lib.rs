@@ -23,8 +23,8 @@ pub use change_rules::ChangeError;
 pub use credential_errors::{CredentialError, CredentialErrorKind, KeyIssueError};
 pub use directory::{Directory, OrgRecord, OrgToolPatterns, RoleRecord, UserRecord};
 pub use jwt::{
-    ClaimGrant, JwkSet, JwkSetError, OrgClaim, SignatureAlgorithm, TokenVerificationError,
-    TrustedIssuer, UnverifiedJws, UnverifiedJwt,
+    ClaimGrant, JwkSet, JwkSetError, OrgClaim, SignInExpectation, SignatureAlgorithm, SignedInUser,
+    TokenVerificationError, TrustedIssuer, UnverifiedJws, UnverifiedJwt,
 };
 pub use key_ring::{CallerCredential, KeyRing};
 pub use persona_set::PersonaSet;

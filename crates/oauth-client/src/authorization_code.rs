@@ -216,12 +216,12 @@ impl TokenProvider {
             ("code", code.clone().into_owned()),
             ("redirect_uri", pending.redirect_uri.clone()),
             ("code_verifier", pending.code_verifier.clone()),
+            pending.server.resource_parameter(),
         ];
         self.pin_issuer(&pending.server).await?;
         let now = self.dependencies.clock.wall_now();
         let grant_response =
-            request_token(&self.http_client, &pending.server, (&pending.client, now), grant)
-                .await?;
+            request_token(&self.http_client, server, (&pending.client, now), grant).await?;
         self.store_login(pending, &grant_response, now).await
     }
 

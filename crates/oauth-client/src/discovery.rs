@@ -124,7 +124,7 @@ fn select_issuer(
 }
 
 /// Fetches the metadata of an authorization server, or returns `None` if it has none.
-async fn fetch_server_metadata(
+pub(super) async fn fetch_server_metadata(
     web: &OAuthHttpClient,
     issuer: &str,
     is_same_issuer: impl Fn(&str) -> bool,

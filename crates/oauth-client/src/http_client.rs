@@ -46,15 +46,24 @@ impl OAuthHttpClient {
         &self,
         target: RequestTarget<'_>,
     ) -> Result<Option<T>, TokenError> {
-        let answer =
-            self.send_in_time(target, Method::GET, (HeaderMap::new(), Bytes::new())).await?;
+        let body = self.get_document(target, HeaderMap::new()).await?;
+        body.map(|body| parse_json(target, &body)).transpose()
+    }
+
+    /// Fetches a document, or returns `None` if there is none.
+    pub(super) async fn get_document(
+        &self,
+        target: RequestTarget<'_>,
+        headers: HeaderMap,
+    ) -> Result<Option<Bytes>, TokenError> {
+        let answer = self.send_in_time(target, Method::GET, (headers, Bytes::new())).await?;
         if answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS {
             return Ok(None);
         }
         if !answer.status.is_success() {
             return Err(status_error(target, answer.status));
         }
-        parse_json(target, &answer.body).map(Some)
+        Ok(Some(answer.body))
     }
 
     /// Sends a form with POST.

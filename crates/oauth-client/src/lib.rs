@@ -1,4 +1,5 @@
-//! OAuth 2.1 client for MCP servers over HTTP, as specified by MCP Authorization.
+//! OAuth 2.1 client for MCP servers over HTTP, as specified by MCP Authorization, and for the issuers
+//! that the server itself trusts.
 //!
 //! A token belongs to one source and is sent only there. No data of a caller is used. Addresses
 //! from responses are checked before `egress` contacts them.
@@ -10,6 +11,7 @@ mod client_auth;
 mod client_registration;
 mod discovery;
 mod http_client;
+mod issuer_client;
 mod metadata;
 mod signing_key;
 mod stored_credentials;
@@ -30,6 +32,9 @@ pub use signing_key::SigningKey;
 pub use token_provider::TokenProvider;
 
 pub use bearer_challenge::BearerChallenge;
+pub use issuer_client::{
+    AuthorizationRequest, IssuedIdentity, IssuerClient, ReturnedCode, SignInClient,
+};
 pub use token_error::TokenError;
 pub use token_provider::AuthRetries;
 pub use token_request::AccessToken;

@@ -23,6 +23,8 @@ pub(super) struct AuthorizationServerMetadata {
     pub(super) token_endpoint: Option<String>,
     pub(super) registration_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
+    pub(super) userinfo_endpoint: Option<String>,
+    pub(super) jwks_uri: Option<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
     pub(super) token_endpoint_auth_signing_alg_values_supported: Option<Vec<String>>,
@@ -91,4 +93,11 @@ pub(super) struct DiscoveredServer {
     /// Default scopes from the resource metadata.
     pub(super) default_scopes: Option<Vec<String>>,
     pub(super) server: AuthorizationServerMetadata,
+}
+
+impl DiscoveredServer {
+    /// Returns the parameter of a token request that names the resource (RFC 8707).
+    pub(super) fn resource_parameter(&self) -> (&'static str, String) {
+        ("resource", self.resource.clone())
+    }
 }

@@ -139,10 +139,11 @@ impl TokenProvider {
                 .with_help("set `client_id`"));
         };
         let scopes = self.lock_state().scopes_to_request(&self.settings, &known);
-        let mut grant = vec![("grant_type", "client_credentials".to_owned())];
+        let mut grant =
+            vec![("grant_type", "client_credentials".to_owned()), known.resource_parameter()];
         grant.extend(scope_parameter(&scopes));
         let now = self.dependencies.clock.wall_now();
-        let response = request_token(&self.http_client, &known, (&client, now), grant).await;
+        let response = request_token(&self.http_client, &known.server, (&client, now), grant).await;
         let grant_response = response.inspect_err(|_| {
             let mut state = self.lock_state();
             state.server = None;
@@ -173,9 +174,10 @@ impl TokenProvider {
             let grant = vec![
                 ("grant_type", "refresh_token".to_owned()),
                 ("refresh_token", refresh.clone()),
+                known.resource_parameter(),
             ];
             let now = self.dependencies.clock.wall_now();
-            match request_token(&self.http_client, &known, (&client, now), grant).await {
+            match request_token(&self.http_client, &known.server, (&client, now), grant).await {
                 Ok(given) => {
                     let scopes = kept.scopes.iter().cloned().collect();
                     self.store_grant(kept, &given, now).await;

@@ -13,7 +13,7 @@ use tool::{Secret, WallTime};
 use super::TokenError;
 use super::client_auth::OAuthClient;
 use super::http_client::{OAuthHttpClient, RequestTarget, describe_target};
-use super::metadata::DiscoveredServer;
+use super::metadata::AuthorizationServerMetadata;
 use tool::display_text::escape_and_truncate;
 
 /// Maximum bytes of a token.
@@ -95,6 +95,8 @@ pub(super) struct IssuedTokens {
     pub(super) refresh_token: Option<Secret>,
     pub(super) lifetime: Option<Duration>,
     pub(super) scope: Option<String>,
+    /// ID token of OpenID Connect, if the scope `openid` was requested.
+    pub(super) id_token: Option<Secret>,
 }
 
 impl IssuedTokens {
@@ -136,6 +138,7 @@ struct TokenResponseBody {
     expires_in: Option<u64>,
     refresh_token: Option<String>,
     scope: Option<String>,
+    id_token: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -161,20 +164,19 @@ fn deserialize_seconds<'de, D: Deserializer<'de>>(
 /// Requests a token with these form fields of the grant.
 pub(super) async fn request_token(
     http: &OAuthHttpClient,
-    server: &DiscoveredServer,
+    server: &AuthorizationServerMetadata,
     (client, now): (&OAuthClient, WallTime),
     grant: Vec<(&'static str, String)>,
 ) -> Result<IssuedTokens, TokenRequestError> {
-    let Some(url) = server.server.token_endpoint.as_deref() else {
+    let Some(url) = server.token_endpoint.as_deref() else {
         return Err(
             TokenError::malformed("has an authorization server without a token endpoint").into()
         );
     };
     let at =
         RequestTarget { url, role: "the token endpoint", named_by: "the authorization server" };
-    let mut signed = client.authenticate_request(&server.server, now)?;
+    let mut signed = client.authenticate_request(server, now)?;
     signed.fields.extend(grant);
-    signed.fields.push(("resource", server.resource.clone()));
     let answer = http.post_form(at, signed.headers, &signed.fields).await?;
     if !answer.status.is_success() {
         let Ok(error) = serde_json::from_slice::<TokenErrorBody>(&answer.body) else {
@@ -202,6 +204,7 @@ pub(super) async fn request_token(
         refresh_token: refresh,
         lifetime: life,
         scope: response.scope,
+        id_token: response.id_token.map(Secret::new),
     })
 }
 

@@ -20,6 +20,7 @@ mod error_page;
 mod form_post;
 mod html;
 mod indented_json;
+mod issuer_sign_in;
 mod live_calls;
 mod live_stream;
 mod node_pages;
@@ -77,20 +78,9 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui", get(overview_page::show_overview))
         .route("/ui/", get(|| async { Redirect::to(FIRST_PAGE) }))
         .route("/ui/sign-in", get(sign_in::show_form).post(sign_in::start_session))
+        .route("/ui/sign-in/issuers/{name}", get(issuer_sign_in::start_sign_in))
+        .route("/ui/sign-in/issuers/{name}/callback", get(issuer_sign_in::finish_sign_in))
         .route("/ui/sign-out", post(sign_in::end_session))
-        .route("/ui/access", get(access_pages::list_keys))
-        .route("/ui/access/keys", post(access_pages::create_key))
-        .route("/ui/access/keys/{id}/revoke", post(access_pages::revoke_key))
-        .route("/ui/access/users", get(access_pages::list_users))
-        .route("/ui/access/users/{subject}/disable", post(access_pages::disable_user))
-        .route("/ui/access/users/{subject}/enable", post(access_pages::enable_user))
-        .route("/ui/access/roles", get(access_pages::list_roles))
-        .route(access_matrix_pages::MATRIX, get(access_matrix_pages::show_matrix))
-        .route(access_matrix_pages::DECISION, get(access_matrix_pages::show_decision))
-        .route(
-            access_matrix_pages::POLICY,
-            get(access_matrix_pages::edit_policy).post(access_matrix_pages::preview_policy),
-        )
         .route("/ui/approvals", get(approval_pages::list_approvals))
         .route("/ui/approvals/{id}", get(approval_pages::show_approval))
         .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
@@ -127,9 +117,28 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/tools/{name}/try", post(try_page::post_try))
         .route("/ui/pictures/{token}", get(picture_store::serve_picture))
         .route("/ui/assets/{name}", get(assets::serve_asset))
+        .merge(access_router())
         .route("/ui/{*path}", get(|| async { PageError::no_page() }))
         .layer(map_response(response_headers::add_headers))
         .with_state(state)
+}
+
+/// The pages of keys, users, roles and what they may call.
+fn access_router() -> Router<ConsoleState> {
+    Router::new()
+        .route("/ui/access", get(access_pages::list_keys))
+        .route("/ui/access/keys", post(access_pages::create_key))
+        .route("/ui/access/keys/{id}/revoke", post(access_pages::revoke_key))
+        .route("/ui/access/users", get(access_pages::list_users))
+        .route("/ui/access/users/{subject}/disable", post(access_pages::disable_user))
+        .route("/ui/access/users/{subject}/enable", post(access_pages::enable_user))
+        .route("/ui/access/roles", get(access_pages::list_roles))
+        .route(access_matrix_pages::MATRIX, get(access_matrix_pages::show_matrix))
+        .route(access_matrix_pages::DECISION, get(access_matrix_pages::show_decision))
+        .route(
+            access_matrix_pages::POLICY,
+            get(access_matrix_pages::edit_policy).post(access_matrix_pages::preview_policy),
+        )
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The session of a request: who signed in, with the rights that its key has now.
+//! The session of a request: who signed in, with the rights of now.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::session_store::form_token;
 /// The session that a request belongs to. A handler that takes it is only called with a valid one.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsoleSession {
-    /// The principal of the session's key, as narrowed by the request.
+    /// The principal of the session's user, as narrowed by the request.
     pub(crate) principal: Principal,
     /// The token of the session.
     pub(crate) token: Secret,
 }
 
 impl ConsoleSession {
-    /// Finds the session of the request's cookie. `None` without a cookie, and if the session or
-    /// its key has ended.
+    /// Finds the session of the request's cookie. `None` without a cookie, and if the session,
+    /// its key or the sign-in with an issuer has ended.
     ///
     /// # Errors
     /// Returns an error if the state of the key is unknown.
@@ -37,10 +37,10 @@ impl ConsoleSession {
     ) -> Result<Option<Self>, PageError> {
         let Some(token) = ConsoleCookie::Session.read(headers) else { return Ok(None) };
         let clock = &state.server.components.clock;
-        let Some(caller) = state.sessions.find_caller(token, clock.monotonic_now()) else {
+        let Some(user) = state.sessions.find_user(token, clock.monotonic_now()) else {
             return Ok(None);
         };
-        match resume_principal(&state.server, &caller, clock.wall_now()) {
+        match resume_principal(&state.server, &user, clock.wall_now()) {
             Ok(principal) => Ok(Some(Self { principal, token: Secret::new(token) })),
             Err(error) if error.code() == ErrorCode::Unauthenticated => {
                 state.sessions.end_session(token);
@@ -54,8 +54,8 @@ impl ConsoleSession {
     /// prolong the session.
     pub(crate) fn current_principal(&self, state: &ConsoleState) -> Option<Principal> {
         let clock = &state.server.components.clock;
-        let caller = state.sessions.peek_caller(self.token.expose(), clock.monotonic_now())?;
-        let current = resume_principal(&state.server, &caller, clock.wall_now()).ok()?;
+        let user = state.sessions.peek_user(self.token.expose(), clock.monotonic_now())?;
+        let current = resume_principal(&state.server, &user, clock.wall_now()).ok()?;
         let restrictions = self.principal.rights_class().restrictions();
         Some(current.with_restrictions(restrictions))
     }

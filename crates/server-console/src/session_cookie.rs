@@ -1,4 +1,4 @@
-//! Cookies of the console: `HttpOnly`, `SameSite=Strict`, and sent to its paths only.
+//! Cookies of the console: `HttpOnly`, `SameSite=Strict` but for one, and sent to its paths only.
 //!
 //! A browser sends the cookies of a host to all of its ports. The name therefore contains the port,
 //! so that two servers on one machine do not replace each other's cookies.
@@ -13,6 +13,9 @@ pub(crate) enum ConsoleCookie {
     Session,
     /// Ties a sign-in form to the browser that loaded it.
     SignIn,
+    /// Ties a sign-in with an issuer to the browser that began it. It is sent when the issuer leads
+    /// the browser back, which a strict cookie is not.
+    IssuerSignIn,
 }
 
 impl ConsoleCookie {
@@ -23,8 +26,16 @@ impl ConsoleCookie {
         let base = match self {
             Self::Session => "toolkeep_session",
             Self::SignIn => "toolkeep_sign_in",
+            Self::IssuerSignIn => "toolkeep_issuer",
         };
         port.map_or_else(|| base.to_owned(), |port| format!("{base}_{port}"))
+    }
+
+    fn restrictions(self) -> &'static str {
+        match self {
+            Self::Session | Self::SignIn => "Path=/ui; HttpOnly; SameSite=Strict",
+            Self::IssuerSignIn => "Path=/ui/sign-in/issuers; HttpOnly; SameSite=Lax; Max-Age=600",
+        }
     }
 
     /// Returns the value that a request has; `None` if there is none, or more than one.
@@ -38,17 +49,19 @@ impl ConsoleCookie {
         values.next().filter(|_| values.next().is_none())
     }
 
-    /// Returns the `Set-Cookie` value that stores `value` until the browser closes.
+    /// Returns the `Set-Cookie` value that stores `value` until the browser closes, or for ten minutes
+    /// while an issuer signs its user in.
     pub(crate) fn store(self, headers: &HeaderMap, value: &str, is_https: bool) -> String {
         let secure = if is_https { "; Secure" } else { "" };
         let name = self.name(headers);
-        format!("{name}={value}; Path=/ui; HttpOnly; SameSite=Strict{secure}")
+        format!("{name}={value}; {}{secure}", self.restrictions())
     }
 
     /// Returns the `Set-Cookie` value that removes the cookie.
     pub(crate) fn remove(self, headers: &HeaderMap) -> String {
         let name = self.name(headers);
-        format!("{name}=; Path=/ui; HttpOnly; SameSite=Strict; Max-Age=0")
+        let restrictions = self.restrictions().trim_end_matches("; Max-Age=600");
+        format!("{name}=; {restrictions}; Max-Age=0")
     }
 }
 
@@ -87,6 +100,11 @@ mod tests {
             "toolkeep_session_1=t; Path=/ui; HttpOnly; SameSite=Strict"
         );
         assert!(ConsoleCookie::SignIn.store(&headers, "t", true).ends_with("; Secure"));
+        assert_eq!(
+            ConsoleCookie::IssuerSignIn.store(&headers, "t", true),
+            "toolkeep_issuer_1=t; Path=/ui/sign-in/issuers; HttpOnly; SameSite=Lax; Max-Age=600; Secure"
+        );
+        assert!(ConsoleCookie::IssuerSignIn.remove(&headers).ends_with("Lax; Max-Age=0"));
         assert!(ConsoleCookie::Session.remove(&headers).ends_with("; Max-Age=0"));
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions of the console: in memory, short and limited in number.
 //!
-//! A session stores which caller signed in, and no key. Its rights are those of the key at each
-//! request.
+//! A session stores which user signed in, and no credential. Its rights are those of the user's key,
+//! or of the person at the issuer, at each request.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
-use tool::{Caller, ErrorCode, MonotonicTime, Secret};
+use tool::{ErrorCode, MonotonicTime, Secret};
 
+use server_core::authentication::SessionUser;
 use server_core::error::ApiError;
 use server_core::key_store::random_bytes;
 
@@ -38,7 +39,9 @@ struct SessionTable {
 
 #[derive(Debug)]
 struct StoredSession {
-    caller: Caller,
+    user: SessionUser,
+    /// The key, or what stands for it in records.
+    key_id: String,
     started: MonotonicTime,
     used: MonotonicTime,
     /// Number of its last use.
@@ -60,13 +63,14 @@ impl SessionTable {
 }
 
 impl SessionStore {
-    /// Starts a session of this caller and returns its token.
+    /// Starts a session of this user and returns its token. `key_id` is that of the user's principal.
     ///
     /// # Errors
     /// [`ErrorCode::Busy`] if there are too many sessions.
     pub(crate) fn start_session(
         &self,
-        caller: Caller,
+        user: SessionUser,
+        key_id: &str,
         now: MonotonicTime,
     ) -> Result<Secret, ApiError> {
         let token = random_token()?;
@@ -74,7 +78,7 @@ impl SessionStore {
         let last_use = table.next_use();
         let sessions = &mut table.by_digest;
         sessions.retain(|_, session| !session.is_over(now));
-        let of_key = |session: &StoredSession| session.caller.key_id == caller.key_id;
+        let of_key = |session: &StoredSession| session.key_id == key_id;
         if sessions.values().filter(|session| of_key(session)).count() >= MAX_PER_KEY {
             let oldest = sessions.iter().filter(|(_, session)| of_key(session));
             let oldest =
@@ -85,13 +89,14 @@ impl SessionStore {
             let message = format!("the console has {MAX_SESSIONS} sessions, the maximum");
             return Err(ApiError::new(ErrorCode::Busy, message).with_help("try again later"));
         }
-        let session = StoredSession { caller, started: now, used: now, last_use };
+        let session =
+            StoredSession { user, key_id: key_id.to_owned(), started: now, used: now, last_use };
         sessions.insert(token_digest(token.expose()), session);
         Ok(token)
     }
 
-    /// Returns the caller of a session that is not over, and prolongs it.
-    pub(crate) fn find_caller(&self, token: &str, now: MonotonicTime) -> Option<Caller> {
+    /// Returns the user of a session that is not over, and prolongs it.
+    pub(crate) fn find_user(&self, token: &str, now: MonotonicTime) -> Option<SessionUser> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last_use = table.next_use();
         let sessions = &mut table.by_digest;
@@ -102,14 +107,14 @@ impl SessionStore {
         }
         let session = sessions.get_mut(&digest)?;
         (session.used, session.last_use) = (now, last_use);
-        Some(session.caller.clone())
+        Some(session.user.clone())
     }
 
-    /// Returns the caller of a session that is not over, without prolonging it.
-    pub(crate) fn peek_caller(&self, token: &str, now: MonotonicTime) -> Option<Caller> {
+    /// Returns the user of a session that is not over, without prolonging it.
+    pub(crate) fn peek_user(&self, token: &str, now: MonotonicTime) -> Option<SessionUser> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let session = table.by_digest.get(&token_digest(token))?;
-        (!session.is_over(now)).then(|| session.caller.clone())
+        (!session.is_over(now)).then(|| session.user.clone())
     }
 
     /// Ends the session of this token.
@@ -142,15 +147,21 @@ mod tests {
     use std::time::Duration;
 
     use identity::{KeyId, KeyRing, NewKey};
-    use tool::{Caller, MonotonicTime, WallTime};
+    use server_core::authentication::SessionUser;
+    use server_core::error::ApiError;
+    use tool::{MonotonicTime, Secret, WallTime};
 
     use super::{IDLE_TIMEOUT, MAX_AGE, MAX_PER_KEY, MAX_SESSIONS, SessionStore, form_token};
 
-    fn caller(id: &str) -> Caller {
+    fn start(store: &SessionStore, id: &str, now: MonotonicTime) -> Result<Secret, ApiError> {
+        store.start_session(key_holder(id), id, now)
+    }
+
+    fn key_holder(id: &str) -> SessionUser {
         let key = NewKey::for_user(KeyId::new(id).unwrap(), "ann");
         let (_, record) = key.issue_key([7; 32], WallTime(0)).unwrap();
         let ring = KeyRing::new([record]);
-        ring.principal_of_key(id).unwrap().caller().clone()
+        SessionUser::KeyHolder(ring.principal_of_key(id).unwrap().caller().clone())
     }
 
     fn at(seconds: u64) -> MonotonicTime {
@@ -160,69 +171,68 @@ mod tests {
     #[test]
     fn a_session_ends_when_it_is_unused_and_when_it_is_old() {
         let store = SessionStore::default();
-        let token = store.start_session(caller("a"), at(0)).unwrap();
+        let token = start(&store, "a", at(0)).unwrap();
         let idle = IDLE_TIMEOUT.as_secs();
-        assert_eq!(store.find_caller(token.expose(), at(idle - 1)).unwrap().key_id, "a");
-        assert!(store.find_caller(token.expose(), at(2 * idle - 2)).is_some(), "it was used");
-        assert!(store.peek_caller(token.expose(), at(3 * idle - 3)).is_some());
-        assert!(store.peek_caller(token.expose(), at(3 * idle)).is_none(), "a look is no use");
-        assert!(store.find_caller(token.expose(), at(3 * idle)).is_none());
-        assert!(store.find_caller(token.expose(), at(3 * idle)).is_none(), "it does not come back");
-        let token = store.start_session(caller("a"), at(0)).unwrap();
+        let user = store.find_user(token.expose(), at(idle - 1));
+        assert!(matches!(user, Some(SessionUser::KeyHolder(caller)) if caller.key_id == "a"));
+        assert!(store.find_user(token.expose(), at(2 * idle - 2)).is_some(), "it was used");
+        assert!(store.peek_user(token.expose(), at(3 * idle - 3)).is_some());
+        assert!(store.peek_user(token.expose(), at(3 * idle)).is_none(), "a look is no use");
+        assert!(store.find_user(token.expose(), at(3 * idle)).is_none());
+        assert!(store.find_user(token.expose(), at(3 * idle)).is_none(), "it does not come back");
+        let token = start(&store, "a", at(0)).unwrap();
         let last = MAX_AGE.as_secs();
         for second in (0..last).step_by(600) {
-            assert!(store.find_caller(token.expose(), at(second)).is_some());
+            assert!(store.find_user(token.expose(), at(second)).is_some());
         }
-        assert!(store.find_caller(token.expose(), at(last)).is_none());
+        assert!(store.find_user(token.expose(), at(last)).is_none());
     }
 
     #[test]
     fn one_key_has_few_sessions_and_ends_only_its_own() {
         let store = SessionStore::default();
-        let other = store.start_session(caller("b"), at(0)).unwrap();
-        let first = store.start_session(caller("a"), at(1)).unwrap();
+        let other = start(&store, "b", at(0)).unwrap();
+        let first = start(&store, "a", at(1)).unwrap();
         for second in 0..MAX_PER_KEY as u64 {
-            store.start_session(caller("a"), at(2 + second)).unwrap();
+            start(&store, "a", at(2 + second)).unwrap();
         }
-        assert!(store.find_caller(first.expose(), at(20)).is_none());
-        assert!(store.find_caller(other.expose(), at(20)).is_some());
+        assert!(store.find_user(first.expose(), at(20)).is_none());
+        assert!(store.find_user(other.expose(), at(20)).is_some());
     }
 
     #[test]
     fn a_session_in_use_outlives_new_ones_of_the_same_moment() {
         let store = SessionStore::default();
-        let used = store.start_session(caller("a"), at(0)).unwrap();
-        let unused = store.start_session(caller("a"), at(0)).unwrap();
+        let used = start(&store, "a", at(0)).unwrap();
+        let unused = start(&store, "a", at(0)).unwrap();
         for _ in 0..MAX_PER_KEY - 1 {
-            assert!(store.find_caller(used.expose(), at(0)).is_some());
-            store.start_session(caller("a"), at(0)).unwrap();
+            assert!(store.find_user(used.expose(), at(0)).is_some());
+            start(&store, "a", at(0)).unwrap();
         }
-        assert!(store.find_caller(used.expose(), at(0)).is_some());
-        assert!(store.find_caller(unused.expose(), at(0)).is_none(), "the least recently used");
+        assert!(store.find_user(used.expose(), at(0)).is_some());
+        assert!(store.find_user(unused.expose(), at(0)).is_none(), "the least recently used");
     }
 
     #[test]
     fn sessions_are_limited_until_some_are_over() {
         let store = SessionStore::default();
         for number in 0..MAX_SESSIONS {
-            let mut caller = caller("a");
-            caller.key_id = format!("k{number}");
-            store.start_session(caller, at(0)).unwrap();
+            store.start_session(key_holder("a"), &format!("k{number}"), at(0)).unwrap();
         }
-        assert!(store.start_session(caller("late"), at(1)).is_err());
-        assert!(store.start_session(caller("late"), at(IDLE_TIMEOUT.as_secs())).is_ok());
+        assert!(start(&store, "late", at(1)).is_err());
+        assert!(start(&store, "late", at(IDLE_TIMEOUT.as_secs())).is_ok());
     }
 
     #[test]
     fn tokens_are_random_and_form_tokens_belong_to_one_session() {
         let store = SessionStore::default();
-        let [a, b] = [0, 1].map(|_| store.start_session(caller("a"), at(0)).unwrap());
+        let [a, b] = [0, 1].map(|_| start(&store, "a", at(0)).unwrap());
         assert_eq!(a.expose().len(), 64);
         assert_ne!(a.expose(), b.expose());
         assert_ne!(form_token(a.expose()), form_token(b.expose()));
         assert_ne!(form_token(a.expose()), a.expose());
         store.end_session(a.expose());
-        assert!(store.find_caller(a.expose(), at(0)).is_none());
-        assert!(store.find_caller(b.expose(), at(0)).is_some());
+        assert!(store.find_user(a.expose(), at(0)).is_none());
+        assert!(store.find_user(b.expose(), at(0)).is_some());
     }
 }

@@ -1,11 +1,11 @@
-//! Signing in with a key or a one-time link, and signing out.
+//! Signing in with a key or a one-time link, the page for all ways to sign in, and signing out.
 
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde::Deserialize;
-use server_core::authentication::{authenticate_form_key, resume_principal};
+use server_core::authentication::{SessionUser, authenticate_form_key, resume_principal};
 use server_core::error::ApiError;
 use server_core::http_status::http_status;
 use server_core::query_string::parse_query;
@@ -19,7 +19,7 @@ use crate::page_layout::{PageLayout, PageUser, submit_button};
 use crate::session::ConsoleSession;
 use crate::session_cookie::ConsoleCookie;
 use crate::session_store::{form_token, random_token};
-use crate::{ConsoleState, FIRST_PAGE};
+use crate::{ConsoleState, FIRST_PAGE, issuer_sign_in};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ pub(crate) async fn show_form(
     if ConsoleSession::find(&state, &headers)?.is_some() {
         return Ok(Redirect::to(next).into_response());
     }
-    sign_in_page(&headers, next, None)
+    sign_in_page(&state, &headers, next, None)
 }
 
 /// Signs in with a key, and opens the next page.
@@ -58,7 +58,7 @@ pub(crate) async fn start_session(
     let next = check_next_page(form.fields.get("next"));
     let token = match sign_in(&state, form.fields.get("key").trim()).await {
         Ok(token) => token,
-        Err(error) => return sign_in_page(&headers, next, Some(&error)),
+        Err(error) => return sign_in_page(&state, &headers, next, Some(&error)),
     };
     if let Some(former) = ConsoleCookie::Session.read(&headers) {
         state.sessions.end_session(former);
@@ -90,15 +90,16 @@ async fn sign_in(state: &ConsoleState, key: &str) -> Result<Secret, ApiError> {
         let caller = caller.ok_or_else(|| {
             ApiError::new(ErrorCode::Unauthenticated, "the link was used or has expired")
         })?;
-        resume_principal(&state.server, &caller, clock.wall_now())?
+        resume_principal(&state.server, &SessionUser::KeyHolder(caller), clock.wall_now())?
     } else {
         authenticate_form_key(&state.server, key, clock.wall_now()).await?
     };
     check_console_credential(&principal)?;
-    state.sessions.start_session(principal.caller().clone(), clock.monotonic_now())
+    let user = SessionUser::KeyHolder(principal.caller().clone());
+    state.sessions.start_session(user, principal.key_id(), clock.monotonic_now())
 }
 
-fn append_cookie(response: &mut Response, cookie: &str) -> Result<(), ApiError> {
+pub(crate) fn append_cookie(response: &mut Response, cookie: &str) -> Result<(), ApiError> {
     let value = cookie.parse().map_err(|_| {
         ApiError::new(ErrorCode::InvalidRequest, "the Host header has no place in a cookie")
     })?;
@@ -106,8 +107,9 @@ fn append_cookie(response: &mut Response, cookie: &str) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// The page with the form. Each has a token and a cookie of its own.
-fn sign_in_page(
+/// The page with the form and the links to issuers. Each has a token and a cookie of its own.
+pub(crate) fn sign_in_page(
+    state: &ConsoleState,
     headers: &HeaderMap,
     next: &str,
     error: Option<&ApiError>,
@@ -115,6 +117,7 @@ fn sign_in_page(
     let token = random_token()?;
     let content = element("div").class("narrow").children(error.map(error_notice));
     let content = content.child(sign_in_form(&form_token(token.expose()), next));
+    let content = content.children(issuer_sign_in::issuer_links(state, next));
     // A link from another site arrives without the cookie of a session, a link from here does not.
     let again = element("p").text("Already signed in? ");
     let content =
@@ -130,7 +133,8 @@ fn sign_in_page(
 fn error_notice(error: &ApiError) -> Element {
     let notice = element("div").class("notice error").attr("role", "alert");
     if error.code() == ErrorCode::Unauthenticated {
-        let message = "This key or link is not valid: it is unknown, used, expired or revoked.";
+        let message =
+            "This key, link or sign-in is not valid: it is unknown, used, expired or revoked.";
         return notice.child(text_element("p", message));
     }
     let help = error.help().map(|help| text_element("p", help));

@@ -3,10 +3,12 @@
 
 mod principal_cache;
 
+use std::sync::Arc;
+
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use gateway::{CredentialStatus, PrincipalResolver as _};
-use identity::{Principal, UnverifiedJwt};
+use identity::{Principal, SignedInUser, UnverifiedJwt};
 use tool::{Caller, ErrorCode, WallTime};
 
 use crate::error::ApiError;
@@ -65,19 +67,37 @@ pub async fn authenticate_form_key(
         .await
 }
 
-/// Returns the principal of a caller that was authenticated earlier by its key: with the key's
-/// current rights, and only while the key is valid.
+/// A user who was authenticated earlier. It holds no credential.
+#[derive(Debug, Clone)]
+pub enum SessionUser {
+    /// The holder of a key.
+    KeyHolder(Caller),
+    /// A person who signed in with an issuer.
+    IssuerUser(Arc<SignedInUser>),
+}
+
+/// Returns the principal of a user who was authenticated earlier: with the current rights, and only
+/// while the key or the sign-in is valid.
 ///
 /// # Errors
-/// [`ErrorCode::Unauthenticated`] if the key is no longer valid, or the credential was a token;
-/// [`ErrorCode::StoreUnavailable`] if that cannot be checked.
+/// [`ErrorCode::Unauthenticated`] if it is no longer valid, or the credential was an access token;
+/// [`ErrorCode::Forbidden`] for a person without grants; [`ErrorCode::StoreUnavailable`] if that cannot
+/// be checked.
 pub fn resume_principal(
     state: &ServerState,
-    caller: &Caller,
+    user: &SessionUser,
     now: WallTime,
 ) -> Result<Principal, ApiError> {
-    let ServerComponents { keys, clock, .. } = &state.components;
+    let ServerComponents { keys, clock, issuers, .. } = &state.components;
     keys.check_not_stale(clock.as_ref())?;
+    let caller = match user {
+        SessionUser::KeyHolder(caller) => caller,
+        SessionUser::IssuerUser(user) => {
+            let principal = issuers.resume_user(user, keys.key_ring().directory(), now)?;
+            mark_authenticated();
+            return Ok(principal);
+        }
+    };
     match keys.resolve_caller(caller, now) {
         CredentialStatus::Valid(principal) => {
             mark_authenticated();

@@ -38,13 +38,14 @@ struct UnusedLink {
 /// Checks that this principal may have a session of the console.
 ///
 /// # Errors
-/// [`ErrorCode::Forbidden`] for a token of an issuer: a session asks the key store for its rights, which has no tokens.
+/// [`ErrorCode::Forbidden`] for an access token: a session asks the key store for its rights, which has no tokens.
 pub fn check_console_credential(principal: &Principal) -> Result<(), ApiError> {
     if !principal.is_from_token() {
         return Ok(());
     }
     let message = "a token cannot sign in to the console";
-    Err(ApiError::new(ErrorCode::Forbidden, message).with_help("use an API key"))
+    Err(ApiError::new(ErrorCode::Forbidden, message)
+        .with_help("use an API key, or sign in with its issuer"))
 }
 
 /// Returns true if the text has the form of a link's token.

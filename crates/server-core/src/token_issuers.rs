@@ -5,6 +5,7 @@
 //! minute, independent of what callers send.
 
 mod issuer_keys;
+mod issuer_sign_in;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use identity::{
-    CredentialError, CredentialErrorKind, KeyRing, Principal, TokenVerificationError,
+    CredentialError, CredentialErrorKind, JwkSet, KeyRing, Principal, TokenVerificationError,
     TrustedIssuer, UnverifiedJwt,
 };
 use schemars::JsonSchema;
@@ -21,6 +22,7 @@ use tool::{BoxFuture, Clock, ErrorCode};
 
 use crate::error::ApiError;
 use issuer_keys::IssuerKeys;
+pub use issuer_sign_in::{AuthorizationRequest, IssuedIdentity, ReturnedCode, SignInProvider};
 
 /// Port to the JWKS documents of token issuers.
 pub trait JwksProvider: Send + Sync + std::fmt::Debug {
@@ -45,12 +47,15 @@ pub struct IssuerTrust {
     pub issuers: Vec<TrustedIssuer>,
     /// The provider of their signing keys.
     pub key_source: Arc<dyn JwksProvider>,
+    /// The connection to the issuers with which people sign in, if there are any.
+    pub sign_in: Option<Arc<dyn SignInProvider>>,
 }
 
 /// The trusted issuers, which can be replaced at runtime.
 #[derive(Debug, Default)]
 pub struct TokenIssuers {
     current: ArcSwapOption<ActiveIssuers>,
+    sign_in_slots: issuer_sign_in::SignInSlots,
 }
 
 #[derive(Debug)]
@@ -59,6 +64,7 @@ struct ActiveIssuers {
     scopes: Vec<String>,
     issuer_keys: Vec<Arc<IssuerKeys>>,
     key_source: Arc<dyn JwksProvider>,
+    sign_in: Option<Arc<dyn SignInProvider>>,
 }
 
 /// The server state against which a token is verified.
@@ -72,7 +78,7 @@ impl TokenIssuers {
     /// Replaces the trusted issuers. The keys of an issuer with an unchanged JWKS URL are kept.
     pub fn replace(&self, trust: Option<IssuerTrust>) {
         let before = self.current.load_full();
-        let inner = trust.map(|IssuerTrust { resource, issuers, key_source: keys }| {
+        let inner = trust.map(|IssuerTrust { resource, issuers, key_source: keys, sign_in }| {
             let mut scopes: Vec<String> = issuers.iter().flat_map(granted_scopes).collect();
             scopes.sort_unstable();
             scopes.dedup();
@@ -86,7 +92,13 @@ impl TokenIssuers {
                 IssuerKeys::with_config(known, issuer, place.map(str::to_owned))
             };
             let all = issuers.into_iter().map(kept).collect();
-            Arc::new(ActiveIssuers { resource, scopes, issuer_keys: all, key_source: keys })
+            Arc::new(ActiveIssuers {
+                resource,
+                scopes,
+                issuer_keys: all,
+                key_source: keys,
+                sign_in,
+            })
         });
         self.current.store(inner);
     }
@@ -112,23 +124,12 @@ impl TokenIssuers {
             Ok(principal) => return Ok(principal),
             Err(refused) => refused,
         };
-        let reason = match refused {
-            TokenRejection::Invalid(TokenVerificationError::Rejected(reason)) => reason,
-            TokenRejection::Invalid(TokenVerificationError::UnknownKey) => {
-                CredentialErrorKind::UnknownId
-            }
-            TokenRejection::Invalid(TokenVerificationError::NoGrant) => {
-                tracing::info!("token without a grant");
-                let message = "the token is valid, but no grant matches its claims";
-                let error = ApiError::new(ErrorCode::Forbidden, message)
-                    .with_help("request the named scope, or ask the operator for a grant");
+        let reason = match refused.reason() {
+            Ok(reason) => reason,
+            Err(error) if error.code() == ErrorCode::Forbidden => {
                 return Err(self.with_challenge(error, source, Some("insufficient_scope")));
             }
-            TokenRejection::KeysUnavailable => {
-                let told = "the signing keys of the token's issuer are unavailable";
-                return Err(ApiError::new(ErrorCode::UpstreamLost, told)
-                    .with_help("try again in a few seconds"));
-            }
+            Err(error) => return Err(error),
         };
         tracing::info!(reason = reason.as_str(), "token rejected");
         let told = CredentialError::new(reason).to_string();
@@ -182,10 +183,33 @@ pub struct ProtectedResourceMetadata {
 }
 
 /// Why a token was rejected.
+#[derive(Debug)]
 enum TokenRejection {
     Invalid(TokenVerificationError),
     /// The keys of its issuer are not available.
     KeysUnavailable,
+}
+
+impl TokenRejection {
+    /// Returns why the token is invalid; or the error if it is valid and grants nothing, or if that
+    /// cannot be checked.
+    fn reason(&self) -> Result<CredentialErrorKind, ApiError> {
+        match self {
+            Self::Invalid(TokenVerificationError::Rejected(reason)) => Ok(*reason),
+            Self::Invalid(TokenVerificationError::UnknownKey) => Ok(CredentialErrorKind::UnknownId),
+            Self::Invalid(TokenVerificationError::NoGrant) => {
+                tracing::info!("token without a grant");
+                let message = "the token is valid, but no grant matches its claims";
+                Err(ApiError::new(ErrorCode::Forbidden, message)
+                    .with_help("request the named scope, or ask the operator for a grant"))
+            }
+            Self::KeysUnavailable => {
+                let told = "the signing keys of the token's issuer are unavailable";
+                Err(ApiError::new(ErrorCode::UpstreamLost, told)
+                    .with_help("try again in a few seconds"))
+            }
+        }
+    }
 }
 
 impl ActiveIssuers {
@@ -203,10 +227,23 @@ impl ActiveIssuers {
         let own = source.map(|source| format!("{}/{source}", self.resource));
         let audiences: Vec<&str> =
             std::iter::once(self.resource.as_str()).chain(own.as_deref()).collect();
+        let (directory, now) = (key_ring.directory(), clock.wall_now());
+        self.verify_with_keys(kept, clock, |keys| {
+            kept.issuer.verify_token(&token, keys, &audiences, directory, now)
+        })
+        .await
+    }
+
+    /// Verifies with the keys of an issuer, and again with new ones where a key is unknown.
+    async fn verify_with_keys<T>(
+        &self,
+        kept: &Arc<IssuerKeys>,
+        clock: &Arc<dyn Clock>,
+        verify: impl Fn(&JwkSet) -> Result<T, TokenVerificationError>,
+    ) -> Result<T, TokenRejection> {
         let judge = || {
             let keys = kept.current_keys(&self.key_source, clock)?;
-            let (directory, now) = (key_ring.directory(), clock.wall_now());
-            Some(kept.issuer.verify_token(&token, &keys.0, &audiences, directory, now))
+            Some(verify(&keys.0))
         };
         let first = judge();
         if !matches!(first, None | Some(Err(TokenVerificationError::UnknownKey))) {
@@ -225,6 +262,11 @@ impl ActiveIssuers {
         }
     }
 
+    /// The URL of this server as clients use it, without a trailing slash.
+    fn base_url(&self) -> &str {
+        self.resource.strip_suffix("/mcp").unwrap_or(&self.resource)
+    }
+
     /// The value of `WWW-Authenticate` (RFC 6750 3, RFC 9728 5.1).
     fn challenge_header(&self, source: Option<&str>, fault: Option<&str>) -> String {
         let mut message = "Bearer realm=\"toolkeep\"".to_owned();
@@ -235,7 +277,7 @@ impl ActiveIssuers {
         if let Some(fault) = fault {
             add("error", fault);
         }
-        let base = self.resource.strip_suffix("/mcp").unwrap_or(&self.resource);
+        let base = self.base_url();
         // A name that is invalid in a header value is not a source name.
         let source = source.filter(|source| tool::SourceName::new(*source).is_ok());
         let tail = source.map(|source| format!("/{source}")).unwrap_or_default();

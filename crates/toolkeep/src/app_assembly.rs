@@ -29,7 +29,7 @@ use super::server_clocks::ClockPair;
 use super::source_factory::{self, SourceFactory};
 use super::startup_tasks::StartupTasks;
 use super::upstream_credentials::UpstreamCredentials;
-use super::{App, data_storage, file_roots, jwks_client, pending_approvals, startup_error};
+use super::{App, data_storage, file_roots, issuer_connection, pending_approvals, startup_error};
 use cli_core::command_error::CommandError;
 use cli_core::process_launcher::child_launcher;
 use cli_core::server_launcher::LaunchOptions;
@@ -318,7 +318,7 @@ fn build_credentials(config: &Config) -> Arc<UpstreamCredentials> {
 
 fn build_issuers(config: &Config, workshop: &SourceFactory) -> Arc<TokenIssuers> {
     let issuers = TokenIssuers::default();
-    issuers.replace(jwks_client::trusted_issuers(config, &workshop.egress));
+    issuers.replace(issuer_connection::trusted_issuers(config, workshop));
     Arc::new(issuers)
 }
 

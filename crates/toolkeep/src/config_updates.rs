@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tool::Problem;
 
-use super::{App, jwks_client, pending_approvals, source_factory, unmatched_names};
+use super::{App, issuer_connection, pending_approvals, source_factory, unmatched_names};
 use config::{Config, ConfigError, ConfigErrors, ConfigPosition, ConfigUpdate};
 
 /// Applies each configuration update atomically; runs until the server stops.
@@ -50,7 +50,7 @@ async fn apply_config(app: &App, first: Option<&Config>, config: &Config) {
     app.record_maintenance.set_mirror(config.checkpoint_mirror.clone());
     app.record_maintenance.set_retention(config.retention);
     pending_approvals::apply_config(config, app);
-    app.state.set_trusted_issuers(jwks_client::trusted_issuers(config, &app.source_factory.egress));
+    app.state.set_trusted_issuers(issuer_connection::trusted_issuers(config, &app.source_factory));
     let guests = config.default_guest_modules.clone();
     if let Err(error) = app.keys.set_guest_sources(guests).await {
         tracing::error!(%error, "cannot reload the personas");

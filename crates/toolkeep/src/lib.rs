@@ -9,7 +9,7 @@ mod data_storage;
 mod file_roots;
 mod in_process_transport;
 mod internal_tools;
-mod jwks_client;
+mod issuer_connection;
 mod listeners;
 mod manifest_storage;
 mod mcp_endpoint;

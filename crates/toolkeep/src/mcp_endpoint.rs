@@ -51,14 +51,12 @@ pub(crate) fn build_mcp_endpoint(
     }
 }
 
-fn oauth_settings(
-    config: &SourceConfig,
-    url: &str,
-    oauth: Option<&OAuthConfig>,
-) -> Result<OAuthSettings, Problem> {
-    let settings = OAuthSettings::new(config.name.clone(), url);
-    let Some(oauth) = oauth else { return Ok(settings) };
-    let proof = match &oauth.client_auth {
+/// Returns how a client authenticates at a token endpoint.
+///
+/// # Errors
+/// A [`Problem`] if its private key is not usable.
+pub(crate) fn client_authentication(config: &OAuthClientAuth) -> Result<ClientAuth, Problem> {
+    Ok(match config {
         OAuthClientAuth::None => ClientAuth::Public,
         OAuthClientAuth::ClientSecret(secret) => ClientAuth::Secret(secret.clone()),
         OAuthClientAuth::PrivateKey(pem) => {
@@ -68,7 +66,17 @@ fn oauth_settings(
             };
             ClientAuth::PrivateKey(Arc::new(SigningKey::from_pem(pem.expose()).map_err(bad)?))
         }
-    };
+    })
+}
+
+fn oauth_settings(
+    config: &SourceConfig,
+    url: &str,
+    oauth: Option<&OAuthConfig>,
+) -> Result<OAuthSettings, Problem> {
+    let settings = OAuthSettings::new(config.name.clone(), url);
+    let Some(oauth) = oauth else { return Ok(settings) };
+    let proof = client_authentication(&oauth.client_auth)?;
     let client = oauth.client_id.clone().map(|id| ConfiguredClient { client_id: id, auth: proof });
     let grant = if oauth.is_client_credentials {
         GrantType::ClientCredentials

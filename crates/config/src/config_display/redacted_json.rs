@@ -167,6 +167,7 @@ impl RedactedJson for IssuerConfig {
             "subject": issuer.subject_claim,
             "person": issuer.is_person,
             "max_lifetime": format!("{}m", issuer.max_lifetime_ms / 60_000),
+            "sign_in": self.sign_in.to_redacted_json(),
             "grants": issuer.grants.iter().map(grant).collect::<Vec<_>>(),
         })
     }

@@ -7,6 +7,7 @@ use identity::{ClaimGrant, OrgClaim, RoleRecord, SignatureAlgorithm, TrustedIssu
 use tool::{Org, PermissionLevel};
 
 use super::http_url::{check_secret_url, http_url, is_https_or_loopback, secure_url};
+use super::issuer_sign_in::IssuerSignInConfig;
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::{section, subsection};
 use crate::value_parsers::{boolean, is_scope_byte, list, mapping, text};
@@ -29,7 +30,7 @@ const DEFAULT_ALGORITHMS: [SignatureAlgorithm; 3] =
 section! {
     /// The issuers whose access tokens are accepted. `/mcp` is then an OAuth protected resource: its metadata name the
     /// issuers to clients.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone)]
     pub struct AccessTokensConfig as "Tokens": RedactedJson {
         /// The URL of `/mcp` as clients use it, such as `https://tools.example/mcp`. The audience of a token must be
         /// exactly this text.
@@ -41,12 +42,14 @@ section! {
 }
 
 /// A trusted issuer of access tokens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct IssuerConfig {
     /// The issuer, and the rights of its tokens.
     pub issuer: TrustedIssuer,
     /// The URL of its keys; `None` for the one in its metadata.
     pub jwks_url: Option<String>,
+    /// The sign-in to the console, if people sign in with this issuer.
+    pub sign_in: Option<IssuerSignInConfig>,
 }
 
 section! {
@@ -76,6 +79,8 @@ section! {
         person: bool = boolean();
         /// The longest lifetime of a token in minutes or hours, such as `30m`: from `1m` to `168h`. Default: `1h`.
         max_lifetime: u64 = text().convert_text(token_lifetime), default DEFAULT_LIFETIME_MS;
+        /// The client with which people sign in to the web console. Default: nobody signs in with this issuer.
+        sign_in: Option<IssuerSignInConfig> = subsection::<IssuerSignInConfig>();
         /// The rights of its tokens: 1 to 1000 grants. A token that matches none of them has no rights.
         grants: Vec<ClaimGrant> = list(subsection::<GrantKeys>().and_then(claim_grant));
     }
@@ -154,8 +159,9 @@ fn trusted_issuer(value: ConfigValue<'_>, keys: IssuerKeys) -> Option<IssuerConf
         is_person: keys.person,
         grants: keys.grants,
         max_lifetime_ms: keys.max_lifetime,
+        client_id: keys.sign_in.as_ref().map(|sign_in| sign_in.client_id.clone()),
     };
-    Some(IssuerConfig { issuer, jwks_url: keys.jwks })
+    Some(IssuerConfig { issuer, jwks_url: keys.jwks, sign_in: keys.sign_in })
 }
 
 /// Checks a required string of 1 to 2,048 bytes.

@@ -57,7 +57,7 @@ section! {
 
 section! {
     /// The authentication of a client: at most one of these.
-    struct ClientAuthKeys as "ProofKeys" {
+    pub(super) struct ClientAuthKeys as "ProofKeys" {
         /// The client secret. Prefer `client_secret_env` or `client_secret_file`.
         client_secret: Option<OAuthClientAuth> = scalar_text().and_then(client_secret);
         /// Name of the environment variable with the client secret.
@@ -158,7 +158,7 @@ pub(super) fn check_oauth(value: ConfigValue<'_>, oauth: OAuthConfig) -> OAuthCo
     oauth
 }
 
-fn client_auth(value: ConfigValue<'_>, keys: ClientAuthKeys) -> Option<OAuthClientAuth> {
+pub(super) fn client_auth(value: ConfigValue<'_>, keys: ClientAuthKeys) -> Option<OAuthClientAuth> {
     let present = value.present_keys(&CREDENTIAL_KEYS);
     if present.len() > 1 {
         let message = format!("a client has one credential; found {}", present.join(" and "));
@@ -173,7 +173,7 @@ fn metadata_url(value: ConfigValue<'_>, text: String) -> Option<String> {
     check_secret_url(value, text, |url| url.scheme() == "https" && url.path() != "/")
 }
 
-fn oauth_scope(value: ConfigValue<'_>, scope: String) -> Option<String> {
+pub(super) fn oauth_scope(value: ConfigValue<'_>, scope: String) -> Option<String> {
     if (1..=256).contains(&scope.len()) && scope.bytes().all(is_scope_byte) {
         return Some(scope);
     }

@@ -15,6 +15,8 @@ use super::{
 };
 use crate::{CredentialErrorKind, Directory, OrgRecord, PersonaSet, Principal, UserRecord};
 
+mod id_tokens;
+
 /// 2033, in milliseconds.
 const NOW: WallTime = WallTime(2_000_000_000_000);
 const SECOND: u64 = 2_000_000_000;
@@ -79,6 +81,7 @@ fn issuer() -> TrustedIssuer {
             grant("realm.groups", "ops", PermissionLevel::Admin, &["ops"]),
         ],
         max_lifetime_ms: 3_600_000,
+        client_id: None,
     }
 }
 

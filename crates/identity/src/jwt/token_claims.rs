@@ -66,8 +66,13 @@ pub(super) fn has_audience(claims: &TokenClaims, audiences: &[&str]) -> bool {
     }
 }
 
-/// Returns the user of the token.
+/// Returns the user of the token. An email address that its issuer did not verify is no user:
+/// whoever may edit a profile could write another's.
 pub(super) fn subject_claim<'a>(claims: &'a TokenClaims, claim: &str) -> Option<&'a str> {
+    let is_verified = |value: &Value| value.as_bool() == Some(true) || value == "true";
+    if claim == "email" && claims.get("email_verified").is_some_and(|value| !is_verified(value)) {
+        return None;
+    }
     let subject = find_claim(claims, claim)?.as_str()?;
     // The issuer chose the subject, but people read it in approvals and records.
     validate_foreign_name(subject, MAX_SUBJECT_BYTES).is_ok().then_some(subject)

@@ -2,6 +2,7 @@
 
 mod access_matrix;
 mod forms;
+mod issuer_sign_in;
 mod live_calls;
 mod node_pages;
 mod operator_pages;

@@ -7,6 +7,7 @@ mod fifteen_servers;
 mod first_approval;
 mod helm_chart;
 mod installed_programs;
+mod issuer_sign_in;
 mod lisp;
 mod mcp_file;
 mod nodes;

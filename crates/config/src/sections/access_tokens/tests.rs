@@ -21,6 +21,7 @@ tokens:
       issuer: http://127.0.0.1:9/
       jwks: http://127.0.0.1:9/keys
       person: true
+      sign_in: { client_id: console, client_secret: s3cret, scopes: [groups], user_info: true }
       grants: [{ claim: sub, value: bot, level: guest }]
 ";
 
@@ -39,7 +40,21 @@ fn what_is_said_of_issuers_is_kept() {
     assert_eq!((ci.issuer.max_lifetime_ms, ci.issuer.is_person), (3_600_000, true));
     let usual = [SignatureAlgorithm::Rs256, SignatureAlgorithm::Es256, SignatureAlgorithm::EdDsa];
     assert_eq!(ci.issuer.algorithms, usual.into());
-    assert_eq!(valid_config("version: 1\n").access_tokens, None);
+    assert!(valid_config("version: 1\n").access_tokens.is_none());
+}
+
+#[test]
+fn people_sign_in_with_an_issuer_that_says_so() {
+    let tokens = valid_config(GOOD).access_tokens.unwrap();
+    let [corp, ci] = tokens.issuers.as_slice() else { panic!() };
+    assert!(corp.sign_in.is_none() && corp.issuer.client_id.is_none());
+    let sign_in = ci.sign_in.as_ref().unwrap();
+    assert_eq!((sign_in.client_id.as_str(), sign_in.fetches_user_info), ("console", true));
+    assert_eq!(sign_in.client_auth.secret().unwrap().expose(), "s3cret");
+    assert_eq!(
+        (sign_in.scopes.as_slice(), ci.issuer.client_id.as_deref()),
+        (&["groups".to_owned()][..], Some("console"))
+    );
 }
 
 #[test]
@@ -57,6 +72,10 @@ fn what_would_let_in_too_much_or_nobody_is_told() {
         ),
         ("https://login.example/", "http://login.example/", "secrets and tokens cannot be sent to"),
         ("name: ci", "name: corp", "an issuer with this name or this URL is already listed"),
+        ("client_id: console, ", "", "the key `client_id` is missing"),
+        ("client_id: console", "client_id: ''", "the `client_id` is empty"),
+        ("client_secret: s3cret", "client_secret: ''", "invalid client secret"),
+        ("[groups]", "['a b']", "invalid scope `a b`"),
         ("name: ci", "name: Ci", "invalid issuer name `Ci`"),
         ("[ES256]", "[HS256]", "unsupported signature algorithm `HS256`"),
         ("[ES256]", "[none]", "unsupported signature algorithm `none`"),

@@ -118,6 +118,12 @@ impl Browser {
         Self { client: keyless, origin, cookie }
     }
 
+    /// A browser with the session that this reply has set.
+    pub(crate) fn from_reply(server: &FixtureServer, reply: &Reply) -> Self {
+        let (client, origin) = (server.keyless_client(), format!("http://{}", server.address));
+        Self { client, origin, cookie: stored_cookies(reply).remove(0) }
+    }
+
     /// The same browser without its cookie.
     pub(crate) fn without_cookie(&self) -> Self {
         Self { cookie: String::new(), ..self.clone() }

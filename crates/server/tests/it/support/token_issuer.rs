@@ -135,9 +135,15 @@ pub(crate) fn issuer_trust(published: &Arc<PublishedKeys>) -> IssuerTrust {
             grant("admin", PermissionLevel::Admin, &["ops"]),
         ],
         max_lifetime_ms: 3_600_000,
+        client_id: None,
     };
     let keys = Arc::clone(published) as Arc<dyn JwksProvider>;
-    IssuerTrust { resource: RESOURCE.to_owned(), issuers: vec![issuer], key_source: keys }
+    IssuerTrust {
+        resource: RESOURCE.to_owned(),
+        issuers: vec![issuer],
+        key_source: keys,
+        sign_in: None,
+    }
 }
 
 pub(crate) fn client_with_token(server: &FixtureServer, token: &str) -> Client {

@@ -4,6 +4,7 @@
 //! requested on one connection, one after the other.
 
 mod browser_session;
+mod first_paint;
 mod live_tail;
 mod report;
 
@@ -39,7 +40,7 @@ const REQUESTS: usize = 300;
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The pages that are measured.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 16] = [
     "/ui",
     "/ui/approvals",
     "/ui/calls",
@@ -50,6 +51,8 @@ const PAGES: [&str; 14] = [
     "/ui/pins",
     "/ui/access",
     "/ui/access/tools",
+    "/ui/access/personas",
+    "/ui/access/orgs",
     "/ui/record",
     "/ui/tools",
     "/ui/tools?q=tool_99",
@@ -102,10 +105,12 @@ async fn measure(binary: &Path, folder: &Path) -> Result<ConsoleReport, String> 
         pages.push(time_page(&mut session, path).await?);
         println!("{path}");
     }
+    println!("first contentful paint");
+    let paints = first_paint::measure_paints(&session, &PAGES)?;
     println!("calls beside a live tail");
     let tail = TailComparison::measure(&server, &session).await?;
     let memory = system_stats::process_memory(server.process.pid());
-    Ok(ConsoleReport { pages, tail, memory, machine: system_stats::describe_machine() })
+    Ok(ConsoleReport { pages, paints, tail, memory, machine: system_stats::describe_machine() })
 }
 
 /// Writes the tool files and returns the configuration.

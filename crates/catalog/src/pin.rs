@@ -14,6 +14,8 @@ pub use definition_diff::{DefinitionChange, diff_definitions};
 /// Maximum number of rejected definitions that are remembered per tool; the oldest is dropped
 /// first.
 const MAX_REJECTED: usize = 16;
+/// Maximum number of former definitions that are stored per tool; the oldest is dropped first.
+const MAX_FORMER: usize = 5;
 
 /// States of a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,6 +80,9 @@ pub struct Pin {
     /// Last observed definition, if it awaits review.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<ObservedDefinition>,
+    /// Definitions that were active before, oldest first.
+    #[serde(rename = "o", default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<ObservedDefinition>,
     /// Rejected definitions, oldest first.
     #[serde(rename = "n", default, skip_serializing_if = "Vec::is_empty")]
     pub rejected_digests: Vec<Digest>,
@@ -161,7 +166,7 @@ pub fn observe_definition(
     if trust == SourceTrust::Full && !pin.rejected_digests.contains(&observed.digest) {
         next.state = PinState::Active;
         next.pending = None;
-        next.active = Some(observed);
+        next.replace_active(observed);
         let change = if is_active { PinChange::Restored } else { PinChange::Changed };
         return Some(PinUpdate { pin: next, change: Some(change) });
     }
@@ -196,6 +201,7 @@ fn new_pin(trust: SourceTrust, seen: ObservedDefinition, first: bool) -> PinUpda
         state: PinState::Active,
         active: None,
         pending: None,
+        former: Vec::new(),
         rejected_digests: Vec::new(),
         decided_by: None,
         reason: None,
@@ -257,7 +263,8 @@ impl Pin {
         let mut agreed = next.take_pending(decision.definition_digest)?;
         agreed.observed_at = decision.decided_at;
         next.rejected_digests.retain(|rejected| *rejected != decision.definition_digest);
-        (next.state, next.active) = (PinState::Active, Some(agreed));
+        next.state = PinState::Active;
+        next.replace_active(agreed);
         (next.decided_by, next.reason) = (Some(decision.decided_by), decision.reason);
         Ok(next)
     }
@@ -280,6 +287,19 @@ impl Pin {
         (next.state, next.pending) = (PinState::Quarantined, Some(refused));
         (next.decided_by, next.reason) = (Some(decision.decided_by), decision.reason);
         Ok(next)
+    }
+
+    /// Makes a definition the active one, and keeps the one before it.
+    fn replace_active(&mut self, active: ObservedDefinition) {
+        let replaced = self.active.replace(active);
+        let digest = self.active.as_ref().map(|active| active.digest);
+        let Some(replaced) = replaced.filter(|replaced| Some(replaced.digest) != digest) else {
+            return;
+        };
+        if self.former.len() >= MAX_FORMER {
+            self.former.remove(0);
+        }
+        self.former.push(replaced);
     }
 
     fn take_pending(&mut self, definition: Digest) -> Result<ObservedDefinition, PinDecisionError> {

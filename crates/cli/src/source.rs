@@ -6,6 +6,7 @@ mod login;
 mod logout;
 mod oauth_callback;
 mod refresh;
+mod switch;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(crate) enum SourceCommand {
     List(list::SourceListArgs),
     Add(Box<add::SourceAddArgs>),
     Refresh(refresh::SourceRefreshArgs),
+    Disable(switch::SourceDisableArgs),
+    Enable(switch::SourceEnableArgs),
     Login(login::SourceLoginArgs),
     Logout(logout::SourceLogoutArgs),
 }
@@ -38,6 +41,8 @@ impl SourceCommand {
             Self::List(command) => command.run(context, ui).await,
             Self::Add(command) => command.run(context, ui),
             Self::Refresh(command) => command.run(context, ui).await,
+            Self::Disable(command) => command.run(context, ui).await,
+            Self::Enable(command) => command.run(context, ui).await,
             Self::Login(command) => command.run(context, ui).await,
             Self::Logout(command) => command.run(context, ui).await,
         }

@@ -8,6 +8,7 @@ mod catalog_publisher;
 mod failure_log;
 mod pin_registry;
 mod source_task;
+mod tool_switches;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,7 @@ use tool::source::ProbeResult;
 use tool::{Clock, Durability, MonotonicTime, Org, Source, SourceName, SourceTrust, ToolName};
 
 pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinReview, PinVerdict};
+pub use tool_switches::{DisabledNames, SwitchError, ToolSwitch};
 
 use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels, RefreshTicket};
 use source_task::SourceTask;
@@ -339,6 +341,22 @@ impl SourceSupervisor {
         // A complete catalog is merged: not on a thread that others wait for.
         drop(tokio::task::spawn_blocking(move || keeper.reapply_pins(&source)).await);
         Ok(pin)
+    }
+
+    /// Turns a source or a tool on or off; the catalog has the result when this resolves. Without a pin
+    /// registry nothing can be turned off.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub async fn set_switch(
+        &self,
+        switch: ToolSwitch<'_>,
+    ) -> Result<Option<Arc<DisabledNames>>, SwitchError> {
+        let Some(pins) = self.pin_registry() else { return Ok(None) };
+        let names = pins.set_switch(switch).await?;
+        let (keeper, source) = (Arc::clone(&self.publisher), switch.source.clone());
+        drop(tokio::task::spawn_blocking(move || keeper.reapply_pins(&source)).await);
+        Ok(Some(names))
     }
 
     /// Probes the address and health of a source; `None` for an unknown source, or one without an

@@ -21,6 +21,7 @@ use tool::{
 
 pub use pin_decisions::{DecidePinError, PinEntry, PinReview, PinVerdict};
 
+use crate::tool_switches::{DisabledNames, SwitchError, ToolSwitch, ToolSwitches};
 use pin_store::{PinStore, ROWS_PER_SOURCE, shard_index};
 
 /// Maximum number of changes of one kind per listing that are recorded individually; more are one
@@ -31,10 +32,11 @@ const MAX_WRITE_ATTEMPTS: usize = 4;
 /// Maximum size in bytes of a definition whose text is stored for comparison.
 const MAX_STORED_TEXT_BYTES: usize = 64 << 10;
 
-/// Registry of the pins of all sources.
+/// Registry of the pins of all sources, and of what an operator has turned off.
 #[derive(Debug)]
 pub struct PinRegistry {
     pin_store: PinStore,
+    switches: ToolSwitches,
     audit_log: Arc<dyn AuditLog>,
     clock: Arc<dyn Clock>,
     org: Org,
@@ -58,7 +60,35 @@ impl PinRegistry {
         events: Arc<dyn AuditLog>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { pin_store: PinStore::new(org.clone(), store), audit_log: events, clock, org }
+        let switches = ToolSwitches::new(
+            org.clone(),
+            Arc::clone(&store),
+            Arc::clone(&events),
+            Arc::clone(&clock),
+        );
+        let pin_store = PinStore::new(org.clone(), store);
+        Self { pin_store, switches, audit_log: events, clock, org }
+    }
+
+    /// Reads what an operator has turned off. To be called before sources are listed.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store does not respond, or the row is not readable.
+    pub async fn load_switches(&self) -> Result<(), StoreError> {
+        self.switches.load().await
+    }
+
+    /// Returns the sources and tools that an operator has turned off.
+    pub fn disabled_names(&self) -> Arc<DisabledNames> {
+        self.switches.disabled_names()
+    }
+
+    /// Sets a switch in the store and in memory; the catalog has it after `apply_pins`.
+    pub(crate) async fn set_switch(
+        &self,
+        switch: ToolSwitch<'_>,
+    ) -> Result<Arc<DisabledNames>, SwitchError> {
+        self.switches.set_switch(switch).await
     }
 
     /// Updates pins from a listing. Call before [`PinRegistry::apply_pins`].
@@ -118,12 +148,17 @@ impl PinRegistry {
         PinUpdateStatus::RetryNeeded
     }
 
-    /// Applies the pins to a source catalog. Never blocks.
+    /// Applies the pins and the switches to a source catalog. Never blocks.
     pub(crate) fn apply_pins(&self, source_catalog: &mut SourceCatalog) {
         let (source, trust) = (source_catalog.source.clone(), source_catalog.trust);
+        let disabled = self.switches.disabled_names();
+        let is_source_off = disabled.sources.contains(&source);
+        let tools_off = disabled.tools.get(&source);
         self.pin_store.with_pins(&source, |pins| {
-            source_catalog
-                .apply_pins(|name, definition| pin::is_callable(pins.get(name), trust, definition));
+            source_catalog.apply_pins(|name, definition| {
+                let is_off = is_source_off || tools_off.is_some_and(|names| names.contains(name));
+                !is_off && pin::is_callable(pins.get(name), trust, definition)
+            });
         });
     }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tool::ledger::{RecordInspector, RecordStorage, StoredCheckpoint, WriterStorage};
+use tool::ledger::{
+    RecordInspector, RecordStorage, RecordVerification, StoredCheckpoint, WriterStorage,
+};
 use tool::{
     ApprovalStepRecord, BoxFuture, Clock, Durability, IntentReceipt, IntentRecord, Ledger,
     LedgerError, OutcomeRecord, RefusalRecord,
@@ -167,6 +169,16 @@ impl RecordInspector for FileLedger {
                 damage_count: opened.damage_count,
                 unknown_calls: opened.unknown_calls,
             })
+        })
+    }
+
+    fn verify_record(&self) -> BoxFuture<'_, Result<RecordVerification, LedgerError>> {
+        Box::pin(async move {
+            let read = self.run_read(|inner| {
+                let site = &inner.writer_dir;
+                crate::verification::verify_record(&site.dir, &site.disk, &[])
+            });
+            read.await?.map(RecordVerification::from)
         })
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tool::LedgerError;
+use tool::ledger::RecordVerification;
 
 use crate::disk::Disk;
 use crate::error_messages::io_failure;
@@ -50,6 +51,21 @@ impl VerificationReport {
     /// Returns whether there is no damage. Torn ends do not count, because a crash leaves them.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty() && self.more_findings == 0
+    }
+}
+
+impl From<VerificationReport> for RecordVerification {
+    fn from(report: VerificationReport) -> Self {
+        let sum = |count: fn(&WriterReport) -> u64| report.writers.iter().map(count).sum();
+        let findings = report.findings.iter().map(|finding| {
+            format!("{} at byte {}: {}", finding.segment, finding.offset, finding.message)
+        });
+        Self {
+            records: sum(|writer| writer.records),
+            unsealed_records: sum(|writer| writer.unsealed_records),
+            findings: findings.collect(),
+            more_findings: report.more_findings,
+        }
     }
 }
 

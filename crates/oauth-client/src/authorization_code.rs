@@ -63,9 +63,9 @@ impl TokenProvider {
                 "uses the credential in the configuration and needs no login",
             ));
         }
-        if !is_loopback_redirect(redirect) {
+        if !is_secure_redirect(redirect) {
             return Err(TokenError::request_refused(
-                "supports only redirects to `http://127.0.0.1:PORT/…`",
+                "supports only redirects to `http://127.0.0.1:PORT/…` and `https://`",
             ));
         }
         self.load_stored().await?;
@@ -275,8 +275,10 @@ impl TokenState {
     }
 }
 
-fn is_loopback_redirect(redirect: &str) -> bool {
-    Origin::parse(redirect).is_ok_and(|origin| origin.is_loopback() && !origin.is_https())
+/// Whether nobody else can read what a browser brings back there: on this machine, or by https. The
+/// caller answers for the host.
+fn is_secure_redirect(redirect: &str) -> bool {
+    Origin::parse(redirect).is_ok_and(|origin| origin.is_loopback() || origin.is_https())
 }
 
 /// Returns 256 random bits as text.

@@ -118,6 +118,18 @@
     document.getElementById("sign-in").focus();
   }
 
+  // The content of a chosen file goes into its field, in Base64. The file itself is not sent.
+  for (const input of document.querySelectorAll("[data-file-of]")) {
+    input.hidden = false;
+    input.addEventListener("change", () => {
+      const reader = new FileReader();
+      reader.addEventListener("load", () => {
+        document.getElementById(input.dataset.fileOf).value = reader.result.replace(/^[^,]*,/, "");
+      });
+      if (input.files[0]) reader.readAsDataURL(input.files[0]);
+    });
+  }
+
   const isTyping = (target) =>
     target.matches("input:not([type=submit]), select, textarea") || target.isContentEditable;
 

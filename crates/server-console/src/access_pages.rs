@@ -15,6 +15,7 @@ use url::form_urlencoded;
 
 use crate::ConsoleState;
 use crate::access_matrix_pages::{DECISION, MATRIX, POLICY};
+use crate::directory_pages::{ORGS, PERSONAS};
 use crate::error_page::PageError;
 use crate::form_post::{FormFields, SignedForm};
 use crate::html::{Element, element, link, text_element};
@@ -168,6 +169,8 @@ pub(crate) fn section_tabs(current: &'static str) -> Element {
         (KEYS, "Keys"),
         (USERS, "Users"),
         (ROLES, "Roles"),
+        (PERSONAS, "Personas"),
+        (ORGS, "Organisations"),
         (MATRIX, "Tools"),
         (DECISION, "One decision"),
         (POLICY, "Try a policy"),
@@ -182,12 +185,14 @@ fn next_link(path: &str, text: &str, next: Option<String>) -> Option<Element> {
     Some(element("p").child(next))
 }
 
-fn row(name: &str, cells: impl IntoIterator<Item = Element>) -> Element {
+/// Creates a row of a table that begins with a name.
+pub(crate) fn row(name: &str, cells: impl IntoIterator<Item = Element>) -> Element {
     let name = element("th").attr("scope", "row").child(text_element("code", name));
     element("tr").attr("data-row", "").attr("tabindex", "-1").child(name).children(cells)
 }
 
-fn cell(text: &str) -> Element {
+/// Creates a cell with a text.
+pub(crate) fn cell(text: &str) -> Element {
     text_element("td", text)
 }
 

@@ -1,22 +1,18 @@
 //! A form for the arguments of a tool, made from its schema, and the arguments that come back from it.
 //!
-//! Strings, numbers, truth values, choices and objects of them have fields of their own. Everything else is written as
-//! JSON. An empty field is a property that is left out.
+//! Strings, numbers, truth values, choices, and objects and lists of them have fields of their own. Everything else is
+//! written as JSON. An empty field is a property that is left out.
+
+mod list_fields;
+mod schema_reader;
 
 use serde_json::Value;
 use tool::{Json, JsonLimits};
 
+use schema_reader::SchemaReader;
+
 use crate::form_post::FormFields;
 use crate::html::{Element, element, text_element};
-
-/// Maximum number of fields; the arguments as JSON have no such limit.
-const MAX_FIELDS: usize = 60;
-/// Maximum depth of nested objects with fields of their own.
-const MAX_DEPTH: usize = 3;
-/// Maximum number of references that lead from a schema to the one that counts.
-const MAX_REFERENCES: usize = 8;
-/// Maximum number of values of a choice.
-const MAX_CHOICES: usize = 200;
 
 /// The form of one tool.
 #[derive(Debug)]
@@ -44,6 +40,14 @@ enum FieldKind {
     Number,
     /// Values as JSON text.
     Choice(Vec<String>),
+    /// The content of a file in Base64, which the script reads from a file.
+    File,
+    /// A list of texts or numbers, one a line.
+    Lines(Box<Self>),
+    /// A list of values that are checked; as JSON text.
+    Options(Vec<String>),
+    /// A list of objects: the first entries.
+    Entries(Vec<ArgumentField>),
     /// Any value, as JSON text; with the name of its type.
     Json(String),
     Group(Vec<ArgumentField>),
@@ -67,7 +71,7 @@ impl FieldError {
 impl ArgumentForm {
     /// Makes the form of a schema.
     pub(crate) fn from_schema(schema: &Value) -> Self {
-        let mut reader = SchemaReader { root: schema, field_count: 0, is_complete: true };
+        let mut reader = SchemaReader::new(schema);
         let properties = reader.read_properties(schema, "", 0);
         Self { properties, is_complete: reader.is_complete }
     }
@@ -93,112 +97,6 @@ impl ArgumentForm {
     }
 }
 
-/// Reads a schema into fields.
-struct SchemaReader<'a> {
-    root: &'a Value,
-    field_count: usize,
-    is_complete: bool,
-}
-
-impl<'a> SchemaReader<'a> {
-    fn read_properties(
-        &mut self,
-        schema: &'a Value,
-        path: &str,
-        depth: usize,
-    ) -> Vec<ArgumentField> {
-        let required = schema.get("required").and_then(Value::as_array);
-        let is_required =
-            |name: &str| required.is_some_and(|all| all.iter().any(|value| value == name));
-        let mut fields = Vec::new();
-        for (name, property) in
-            schema.get("properties").and_then(Value::as_object).into_iter().flatten()
-        {
-            if self.field_count >= MAX_FIELDS {
-                self.is_complete = false;
-                break;
-            }
-            self.field_count += 1;
-            let effective = self.effective_schema(property);
-            let field_name = json::json_pointer::child_pointer(path, name);
-            let text = |key: &str| property.get(key).or_else(|| effective.get(key));
-            let kind = self.read_kind(effective, &field_name, depth);
-            fields.push(ArgumentField {
-                name: name.clone(),
-                description: text("description")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned(),
-                default_text: text("default").map_or_else(String::new, |value| kind.text_of(value)),
-                is_required: is_required(name),
-                field_name,
-                kind,
-            });
-        }
-        fields
-    }
-
-    /// Follows local references, and alternatives of which all but one are `null`.
-    fn effective_schema(&self, schema: &'a Value) -> &'a Value {
-        let mut current = schema;
-        for _ in 0..MAX_REFERENCES {
-            let reference = current.get("$ref").and_then(Value::as_str);
-            let target = reference.and_then(|path| self.root.pointer(path.strip_prefix('#')?));
-            let next = target.or_else(|| single_alternative(current));
-            let Some(next) = next else { break };
-            current = next;
-        }
-        current
-    }
-
-    fn read_kind(&mut self, schema: &'a Value, path: &str, depth: usize) -> FieldKind {
-        if let Some(values) = choice_values(schema) {
-            return FieldKind::Choice(values);
-        }
-        match single_type(schema) {
-            Some("string") => FieldKind::Text,
-            Some("number" | "integer") => FieldKind::Number,
-            Some("boolean") => FieldKind::Choice(vec!["true".to_owned(), "false".to_owned()]),
-            Some("object") if schema.get("properties").is_some() && depth + 1 < MAX_DEPTH => {
-                FieldKind::Group(self.read_properties(schema, path, depth + 1))
-            }
-            Some(name) => FieldKind::Json(name.to_owned()),
-            None => FieldKind::Json("any value".to_owned()),
-        }
-    }
-}
-
-/// Returns the values of a choice as JSON text: those of `enum`, or of alternatives that are one value each.
-fn choice_values(schema: &Value) -> Option<Vec<String>> {
-    let values = schema.get("enum").and_then(Value::as_array);
-    let values = values.map(|values| values.iter().map(visible_json).collect::<Vec<_>>());
-    let values = values.or_else(|| {
-        let alternatives = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(key)?.as_array())?;
-        alternatives.iter().map(|schema| schema.get("const").map(visible_json)).collect()
-    });
-    values.filter(|values| (1..=MAX_CHOICES).contains(&values.len()))
-}
-
-/// Returns the alternative that is not `null`, if there is only one.
-fn single_alternative(schema: &Value) -> Option<&Value> {
-    let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array())?;
-    let is_null = |schema: &&Value| schema.get("type").is_some_and(|name| name == "null");
-    let mut others = alternatives.iter().filter(|schema| !is_null(schema));
-    others.next().filter(|_| others.next().is_none())
-}
-
-/// Returns the type of a schema, if it has only one beside `null`.
-fn single_type(schema: &Value) -> Option<&str> {
-    match schema.get("type")? {
-        Value::String(name) => Some(name),
-        Value::Array(names) => {
-            let mut others = names.iter().filter_map(Value::as_str).filter(|name| *name != "null");
-            others.next().filter(|_| others.next().is_none())
-        }
-        _ => None,
-    }
-}
-
 /// Returns JSON text without invisible characters.
 fn visible_json(value: &Value) -> String {
     let text = value.to_string();
@@ -210,8 +108,12 @@ impl FieldKind {
     /// see what the form sends.
     fn text_of(&self, value: &Value) -> String {
         match (self, value) {
-            (Self::Group(_), _) | (_, Value::Null) => String::new(),
-            (Self::Text, Value::String(text)) => {
+            (Self::Group(_) | Self::Entries(_) | Self::Options(_), _) | (_, Value::Null) => {
+                String::new()
+            }
+            (Self::Lines(item), Value::Array(values)) => item.lines_of(values),
+            (Self::Lines(_), _) => String::new(),
+            (Self::Text | Self::File, Value::String(text)) => {
                 let is_visible = json::escape_invisible_text(text).is_none();
                 if is_visible { text.clone() } else { String::new() }
             }
@@ -222,7 +124,9 @@ impl FieldKind {
     /// Returns the JSON text of what was typed.
     fn read_value(&self, typed: &str) -> Result<String, String> {
         match self {
-            Self::Text => Ok(Json::encode(&typed.replace("\r\n", "\n")).as_str().to_owned()),
+            Self::Text | Self::File => {
+                Ok(Json::encode(&typed.replace("\r\n", "\n")).as_str().to_owned())
+            }
             Self::Number => {
                 let text = typed.trim();
                 let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
@@ -237,7 +141,8 @@ impl FieldKind {
                     Err("choose one of the values".to_owned())
                 }
             }
-            Self::Json(_) | Self::Group(_) => {
+            Self::Lines(item) => item.read_lines(typed),
+            Self::Json(_) | Self::Group(_) | Self::Entries(_) | Self::Options(_) => {
                 let parsed = Json::parse(typed.trim().to_owned(), JsonLimits::DEFINITION);
                 parsed
                     .map(|json| json.as_str().to_owned())
@@ -255,12 +160,17 @@ fn read_members(
 ) -> Vec<String> {
     let mut members = Vec::new();
     for field in fields {
-        let value = if let FieldKind::Group(inner) = &field.kind {
-            let inner = read_members(inner, typed, errors);
-            (field.is_required || !inner.is_empty()).then(|| format!("{{{}}}", inner.join(",")))
-        } else {
-            let text = typed.get(&field.field_name);
-            if text.is_empty() { None } else { field.read_text(text, errors) }
+        let value = match &field.kind {
+            FieldKind::Group(inner) => {
+                let inner = read_members(inner, typed, errors);
+                (field.is_required || !inner.is_empty()).then(|| format!("{{{}}}", inner.join(",")))
+            }
+            FieldKind::Entries(entries) => list_fields::read_entries(entries, typed, errors),
+            FieldKind::Options(values) => field.read_options(values, typed, errors),
+            _ => {
+                let text = typed.get(&field.field_name);
+                if text.is_empty() { None } else { field.read_text(text, errors) }
+            }
         };
         members
             .extend(value.map(|value| format!("{}:{value}", Json::encode(&field.name).as_str())));
@@ -280,8 +190,12 @@ impl ArgumentField {
     }
 
     fn render(&self, typed: Option<&FormFields>, errors: &[FieldError]) -> Element {
-        if let FieldKind::Group(inner) = &self.kind {
-            return self.render_group(inner, typed, errors);
+        match &self.kind {
+            FieldKind::Group(inner) | FieldKind::Entries(inner) => {
+                return self.render_group(inner, typed, errors);
+            }
+            FieldKind::Options(values) => return self.render_options(values, typed, errors),
+            _ => {}
         }
         let text = typed.map_or(self.default_text.as_str(), |typed| typed.get(&self.field_name));
         let error = errors.iter().find(|error| error.field_name == self.field_name);
@@ -300,7 +214,8 @@ impl ArgumentField {
             hint.children(self.hint()).children(error_text)
         });
         let input = if error.is_some() { input.attr("aria-invalid", "true") } else { input };
-        element("div").class("field").child(label).children(hint).child(input)
+        let file = matches!(self.kind, FieldKind::File).then(|| self.file_input());
+        element("div").class("field").child(label).children(hint).child(input).children(file)
     }
 
     /// Renders an object. An optional one is closed as long as nothing in it was filled in.
@@ -324,7 +239,9 @@ impl ArgumentField {
     /// Whether the field, or one in it, has a text.
     fn is_filled(&self, typed: Option<&FormFields>) -> bool {
         match &self.kind {
-            FieldKind::Group(inner) => inner.iter().any(|field| field.is_filled(typed)),
+            FieldKind::Group(inner) | FieldKind::Entries(inner) => {
+                inner.iter().any(|field| field.is_filled(typed))
+            }
             _ => typed.is_some_and(|typed| !typed.get(&self.field_name).is_empty()),
         }
     }
@@ -346,7 +263,11 @@ impl ArgumentField {
                 let input = element("input").attr("type", "text").attr("inputmode", "decimal");
                 input.attr("autocomplete", "off").attr("value", text.to_owned())
             }
-            FieldKind::Text | FieldKind::Json(_) | FieldKind::Group(_) => {
+            FieldKind::Lines(_) => {
+                let area = element("textarea").attr("rows", "3").attr("spellcheck", "false");
+                area.text(text)
+            }
+            _ => {
                 let area = element("textarea").attr("rows", "1").attr("spellcheck", "false");
                 area.text(text)
             }
@@ -357,7 +278,13 @@ impl ArgumentField {
         let note = match &self.kind {
             FieldKind::Json(name) => format!(" ({name}, as JSON)"),
             FieldKind::Number => " (number)".to_owned(),
-            FieldKind::Text | FieldKind::Choice(_) | FieldKind::Group(_) => String::new(),
+            FieldKind::File => " (content in Base64)".to_owned(),
+            FieldKind::Lines(_) => " (list, one a line)".to_owned(),
+            FieldKind::Entries(_) => " (list)".to_owned(),
+            FieldKind::Text
+            | FieldKind::Choice(_)
+            | FieldKind::Group(_)
+            | FieldKind::Options(_) => String::new(),
         };
         let required = if self.is_required { ", required" } else { "" };
         format!("{}{note}{required}", self.name)

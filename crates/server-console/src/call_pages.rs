@@ -2,11 +2,12 @@
 
 use axum::extract::{Path, State};
 use axum::http::Uri;
-use axum::response::Html;
+use axum::response::{Html, Response};
 use server_core::call_history::{CallStatusReply, find_call};
 use server_core::child_calls::{ChildCallsReply, list_child_calls};
 use server_core::error::ApiError;
 use server_core::query_string::parse_query;
+use server_core::record_export::export_records;
 use server_core::record_list;
 use tool::display_text::truncate_and_escape_debug;
 use tool::ledger::LedgerRecord;
@@ -27,6 +28,8 @@ use crate::tool_page::tool_path;
 
 /// Path of the list.
 pub(crate) const PAGE: &str = "/ui/calls";
+/// Path of the records as a file.
+pub(crate) const EXPORT: &str = "/ui/calls/export";
 /// Maximum size of a result that the page of a call shows, in bytes.
 const MAX_RESULT_TEXT: usize = 32_000;
 
@@ -47,7 +50,9 @@ pub(crate) async fn list_calls(
         let path = filters.path_with(PAGE, &format!("cursor={next}"));
         element("p").child(link(path, "Older records").attr("rel", "next"))
     });
-    let twin = filters.path_with("GET /v1/records", "");
+    let export = link(filters.path_with(EXPORT, ""), "Export these records as JSON lines");
+    let content = content.child(element("p").child(export.flag("download", true)));
+    let twin = filters.path_with("GET /v1/records and GET /v1/records/export", "");
     let layout = PageLayout {
         title: "Calls",
         section: Some(Section::Calls),
@@ -55,6 +60,17 @@ pub(crate) async fn list_calls(
         twin: Some(&twin),
     };
     Ok(layout.render(content.children(next)))
+}
+
+/// Sends the records of the filters as a file.
+pub(crate) async fn export_calls(
+    State(state): State<ConsoleState>,
+    session: ConsoleSession,
+    uri: Uri,
+) -> Result<Response, PageError> {
+    let filters: CallFilters = parse_query(&uri).map_err(PageError::invalid_query)?;
+    let query = filters.record_query();
+    Ok(export_records(&state.server, &session.principal, query).await?)
 }
 
 /// Creates the choice between the recorded and the live calls.

@@ -56,6 +56,11 @@ impl FormFields {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value.as_str())
     }
+
+    /// Returns all values of a field, in order.
+    pub(crate) fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
 }
 
 impl FromRequest<ConsoleState> for SignedForm {

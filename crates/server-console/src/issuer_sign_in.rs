@@ -154,7 +154,7 @@ pub(crate) async fn finish_sign_in(
         Ok(token) => {
             let is_https = redirect_uri(&state, &name)?.starts_with("https:");
             let cookie = ConsoleCookie::Session.store(&headers, token.expose(), is_https);
-            let mut response = forward_page(next);
+            let mut response = forward_page("You are signed in.", next);
             append_cookie(&mut response, &cookie)?;
             response
         }
@@ -230,16 +230,16 @@ fn denied(name: &str, error: Option<&str>) -> ApiError {
         .with_help("sign in again, or ask the operator whether you may use this server")
 }
 
-/// The page after signing in. The browser comes from another site, so that a redirect would open the
-/// next page without the session's cookie; from this page it is sent.
-fn forward_page(next: &str) -> Response {
-    let content = element("p").text("You are signed in. ");
-    let content = content.child(link(next.to_owned(), "Continue to the page")).text(".");
+/// A page that leads on by itself. Between sites a redirect does not do: a browser that comes from
+/// another site would open the next page without the session's cookie.
+pub(crate) fn forward_page(message: &str, target: &str) -> Response {
+    let content = element("p").text(message).text(" ");
+    let content = content.child(link(target.to_owned(), "Continue")).text(".");
     let layout =
-        PageLayout { title: "Signed in", section: None, user: PageUser::Unknown, twin: None };
+        PageLayout { title: "Signing in", section: None, user: PageUser::Unknown, twin: None };
     let mut response = layout.render(content).into_response();
-    if let Ok(target) = HeaderValue::try_from(format!("0; url={next}")) {
-        response.headers_mut().insert(REFRESH, target);
+    if let Ok(refresh) = HeaderValue::try_from(format!("0; url={target}")) {
+        response.headers_mut().insert(REFRESH, refresh);
     }
     response
 }

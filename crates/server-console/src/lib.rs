@@ -5,6 +5,7 @@
 
 mod access_matrix_pages;
 mod access_pages;
+mod acting_keys;
 mod activity_chart;
 mod approval_details_view;
 mod approval_events;
@@ -16,6 +17,7 @@ mod call_pages;
 mod call_result_view;
 mod call_snippets;
 mod call_waterfall;
+mod directory_pages;
 mod error_page;
 mod form_post;
 mod html;
@@ -39,7 +41,9 @@ mod session_store;
 mod sign_in;
 mod source_add_page;
 mod source_form;
+mod source_login_page;
 mod source_page;
+mod source_tools_page;
 mod tool_filters;
 mod tool_list_page;
 mod tool_page;
@@ -54,16 +58,20 @@ use axum::response::Redirect;
 use axum::routing::{get, post};
 use server_core::ServerState;
 
+use acting_keys::ActingKeys;
+use directory_pages::{ORGS, PERSONAS};
 use error_page::PageError;
 use picture_store::PictureStore;
 use session_store::SessionStore;
 
-/// The state of the console: the server's, the sessions of its users, and pictures that they look at.
+/// The state of the console: the server's, the sessions of its users, pictures that they look at, and
+/// keys with which they act for others.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsoleState {
     server: ServerState,
     sessions: Arc<SessionStore>,
     pictures: Arc<PictureStore>,
+    acting_keys: Arc<ActingKeys>,
 }
 
 /// Path of the page that opens after signing in.
@@ -72,8 +80,12 @@ const FIRST_PAGE: &str = "/ui";
 /// Builds the router of all pages below `/ui`. Its sessions end with it. The caller adds the check
 /// of Host and Origin, as for every router.
 pub fn console_router(server: &ServerState) -> Router {
-    let state =
-        ConsoleState { server: server.clone(), sessions: Arc::default(), pictures: Arc::default() };
+    let state = ConsoleState {
+        server: server.clone(),
+        sessions: Arc::default(),
+        pictures: Arc::default(),
+        acting_keys: Arc::default(),
+    };
     Router::new()
         .route("/ui", get(overview_page::show_overview))
         .route("/ui/", get(|| async { Redirect::to(FIRST_PAGE) }))
@@ -88,6 +100,7 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
         .route(approval_pages::EVENTS, get(approval_events::stream_events))
         .route(call_pages::PAGE, get(call_pages::list_calls))
+        .route(call_pages::EXPORT, get(call_pages::export_calls))
         .route(live_calls::PAGE, get(live_calls::show_live_calls))
         .route(live_calls::EVENTS, get(live_calls::stream_calls))
         .route("/ui/calls/{id}", get(call_pages::show_call))
@@ -106,18 +119,14 @@ pub fn console_router(server: &ServerState) -> Router {
         )
         .route("/ui/plugins/{name}/reload", post(plugin_pages::reload_plugin))
         .route("/ui/record", get(record_page::show_record))
-        .route(source_page::PAGE, get(source_page::show_sources))
-        .route(
-            source_add_page::PAGE,
-            get(source_add_page::show_form).post(source_add_page::post_form_of_source),
-        )
-        .route("/ui/sources/refresh", post(source_page::refresh_sources))
+        .route("/ui/record/verify", post(record_page::verify_record))
         .route("/ui/tools", get(tool_list_page::list_tools))
         .route("/ui/tools/{name}", get(tool_page::show_tool))
         .route("/ui/tools/{name}/try", post(try_page::post_try))
         .route("/ui/pictures/{token}", get(picture_store::serve_picture))
         .route("/ui/assets/{name}", get(assets::serve_asset))
         .merge(access_router())
+        .merge(source_router())
         .route("/ui/{*path}", get(|| async { PageError::no_page() }))
         .layer(map_response(response_headers::add_headers))
         .with_state(state)
@@ -133,12 +142,36 @@ fn access_router() -> Router<ConsoleState> {
         .route("/ui/access/users/{subject}/disable", post(access_pages::disable_user))
         .route("/ui/access/users/{subject}/enable", post(access_pages::enable_user))
         .route("/ui/access/roles", get(access_pages::list_roles))
+        .route(PERSONAS, get(directory_pages::list_personas).post(directory_pages::create_persona))
+        .route("/ui/access/personas/{name}", post(directory_pages::update_persona))
+        .route(ORGS, get(directory_pages::list_orgs).post(directory_pages::create_org))
+        .route(
+            "/ui/access/orgs/{name}",
+            get(directory_pages::show_org).post(directory_pages::set_org_tools),
+        )
+        .route("/ui/access/orgs/{name}/disable", post(directory_pages::disable_org))
+        .route("/ui/access/orgs/{name}/enable", post(directory_pages::enable_org))
         .route(access_matrix_pages::MATRIX, get(access_matrix_pages::show_matrix))
         .route(access_matrix_pages::DECISION, get(access_matrix_pages::show_decision))
         .route(
             access_matrix_pages::POLICY,
             get(access_matrix_pages::edit_policy).post(access_matrix_pages::preview_policy),
         )
+}
+
+/// The pages of sources: their state, their tools, adding one, and signing in to one.
+fn source_router() -> Router<ConsoleState> {
+    Router::new()
+        .route(source_page::PAGE, get(source_page::show_sources))
+        .route(
+            source_add_page::PAGE,
+            get(source_add_page::show_form).post(source_add_page::post_form_of_source),
+        )
+        .route("/ui/sources/{source}/login", post(source_login_page::start_login))
+        .route("/ui/sources/{source}/login/{*rest}", get(source_login_page::finish_login))
+        .route("/ui/sources/refresh", post(source_page::refresh_sources))
+        .route("/ui/sources/{source}/tools", get(source_tools_page::show_tools))
+        .route("/ui/sources/{source}/switch", post(source_tools_page::post_switch))
 }
 
 #[cfg(test)]

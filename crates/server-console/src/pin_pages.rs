@@ -8,7 +8,8 @@ use catalog::pin::DefinitionChange;
 use serde::Deserialize;
 use serde_json::Value;
 use server_core::pin_review::{
-    self, MAX_REASON_CHARS, PinDecisionBody, PinDetailReply, PinListQuery, PinReply, PinVerdict,
+    self, FormerDefinitionReply, MAX_REASON_CHARS, PinDecisionBody, PinDetailReply, PinListQuery,
+    PinReply, PinVerdict,
 };
 use server_core::query_string::parse_query;
 use tool::Json;
@@ -30,6 +31,8 @@ use crate::word_diff::word_diff;
 pub(crate) const PAGE: &str = "/ui/pins";
 /// Number of definitions per page.
 const PAGE_SIZE: usize = 50;
+/// Maximum number of changes that the page shows of an earlier definition.
+const MAX_PAST_CHANGES: usize = 20;
 /// State of the definitions that need a review, as in REST.
 const WAITING: &str = "waiting";
 
@@ -175,7 +178,7 @@ async fn decide_definition(
     Ok(Redirect::to(&pin_path(&source, &tool)))
 }
 
-fn pin_path(source: &str, tool: &str) -> String {
+pub(crate) fn pin_path(source: &str, tool: &str) -> String {
     format!("/ui/pins/{}/{}", encode_segment(source), encode_segment(tool))
 }
 
@@ -207,7 +210,30 @@ fn pin_content(session: &ConsoleSession, details: &PinDetailReply) -> Element {
     }
     content = content.children(change_section(details));
     content = content.children(decision_forms(session, details));
-    content.child(text_element("h2", "Details")).child(fact_list(details))
+    content = content.child(text_element("h2", "Details")).child(fact_list(details));
+    content.children(history_section(&details.history))
+}
+
+/// The definitions that were approved before, each with what the next one changed.
+fn history_section(history: &[FormerDefinitionReply]) -> Option<Element> {
+    let entry = |former: &FormerDefinitionReply| {
+        let summary = format!("Since {}", former.former.at);
+        let digest = text_element("code", &former.former.definition.to_string());
+        let changes = former.changes.iter().take(MAX_PAST_CHANGES).flat_map(change_view);
+        let more = former.changes.len().saturating_sub(MAX_PAST_CHANGES) + former.more_changes;
+        let more = (more > 0).then(|| text_element("p", &format!("{more} more changes")));
+        let none = "The texts are not stored.";
+        let none = former.changes.is_empty().then(|| text_element("p", none).class("empty"));
+        element("details")
+            .child(text_element("summary", &summary))
+            .child(element("p").text("Replaced by the next definition. ").child(digest))
+            .children(changes)
+            .children(more)
+            .children(none)
+    };
+    let title = text_element("h2", "Earlier definitions");
+    let entries = history.iter().map(entry);
+    (!history.is_empty()).then(|| element("section").child(title).children(entries))
 }
 
 /// What a reviewer reads: each change word by word, or the whole text of a new definition.

@@ -1,13 +1,15 @@
 //! The page of the record: whether calls can be recorded, its files, and the last checkpoint.
 
 use axum::extract::State;
-use axum::response::Html;
+use axum::response::{Html, Redirect};
 use server_core::record_storage::{RecordStorageReply, WriterStorageReply, show_storage};
+use server_core::record_verification::{VerificationReply, show_verification, start_verification};
 
 use crate::ConsoleState;
 use crate::error_page::PageError;
+use crate::form_post::SignedForm;
 use crate::html::{Element, element, text_element};
-use crate::page_layout::{PageLayout, PageUser, Section, data_table};
+use crate::page_layout::{PageLayout, PageUser, Section, data_table, post_form, submit_button};
 use crate::session::ConsoleSession;
 
 /// Shows the state of the record.
@@ -16,13 +18,57 @@ pub(crate) async fn show_record(
     session: ConsoleSession,
 ) -> Result<Html<String>, PageError> {
     let storage = show_storage(&state.server, &session.principal).await?;
+    let verification = show_verification(&state.server, &session.principal)?;
     let layout = PageLayout {
         title: "Record",
         section: Some(Section::Record),
         user: PageUser::SignedIn(&session),
-        twin: Some("GET /v1/records/storage"),
+        twin: Some("GET /v1/records/storage, GET and POST /v1/records/verification"),
     };
-    Ok(layout.render(record_content(&storage)))
+    let content = record_content(&storage).child(verification_section(&session, &verification));
+    Ok(layout.render(content))
+}
+
+/// Starts a verification of the whole record.
+pub(crate) async fn verify_record(
+    State(state): State<ConsoleState>,
+    form: SignedForm,
+) -> Result<Redirect, PageError> {
+    start_verification(&state.server, &form.session.principal)?;
+    Ok(Redirect::to("/ui/record"))
+}
+
+fn verification_section(session: &ConsoleSession, reply: &VerificationReply) -> Element {
+    let section = element("section").child(text_element("h2", "Verification"));
+    let class = if matches!(reply.state, "damaged" | "failed") { "badge pending" } else { "badge" };
+    let mut line = element("p").child(text_element("span", reply.state).class(class));
+    if let Some(since) = &reply.running_since {
+        line = line.text(&format!(" since {since}; load the page again for the result"));
+    } else if let Some(finished) = &reply.finished {
+        let (records, unsealed) = (reply.records, reply.unsealed);
+        line = line.text(&format!(
+            " at {finished}: {records} records, {unsealed} of them after the last checkpoint"
+        ));
+    }
+    let findings = reply.findings.iter().chain(&reply.problem);
+    let findings = findings.map(|finding| text_element("li", finding));
+    let findings = element("ul").children(findings);
+    let more = (reply.more_findings > 0)
+        .then(|| text_element("p", &format!("{} more findings", reply.more_findings)));
+    let button = submit_button("Verify every record");
+    let form = post_form(session, "/ui/record/verify".to_owned()).child(button);
+    let hint = element("p")
+        .class("hint")
+        .text("Reads every file, in the background. With checkpoints that were kept elsewhere: ")
+        .child(text_element("code", "toolkeep record verify --checkpoint FILE"))
+        .text(".");
+    let has_findings = !reply.findings.is_empty() || reply.problem.is_some();
+    section
+        .child(line)
+        .children(has_findings.then_some(findings))
+        .children(more)
+        .child(form)
+        .child(hint)
 }
 
 fn record_content(storage: &RecordStorageReply) -> Element {
@@ -37,9 +83,7 @@ fn record_content(storage: &RecordStorageReply) -> Element {
     let rows = storage.writers.iter().map(writer_row);
     let files = data_table("Files of the record", &titles, rows);
     let content = element("div").child(state).child(fact_list(storage));
-    let verify = element("p").class("hint").text("To verify every record, run ");
-    let verify = verify.child(text_element("code", "toolkeep record verify")).text(".");
-    content.child(text_element("h2", "Files")).child(files).child(verify)
+    content.child(text_element("h2", "Files")).child(files)
 }
 
 fn writer_row(writer: &WriterStorageReply) -> Element {

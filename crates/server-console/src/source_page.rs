@@ -17,6 +17,8 @@ use crate::page_layout::{
 };
 use crate::pin_pages::review_path;
 use crate::session::ConsoleSession;
+use crate::source_login_page::login_path;
+use crate::source_tools_page::source_path;
 use crate::tool_page::encode_segment;
 use crate::{node_pages, pin_pages, plugin_pages, source_add_page};
 
@@ -117,6 +119,13 @@ fn refresh_form(session: &ConsoleSession, source: &str) -> Element {
     post_form(session, "/ui/sources/refresh".to_owned()).child(name).child(button)
 }
 
+/// A form with one button that leads to the login page of the source's server.
+fn login_form(session: &ConsoleSession, source: &SourceReply) -> Option<Element> {
+    let path = login_path(&source.name);
+    let button = submit_button("Sign in").attr("aria-label", format!("Sign in to {}", source.name));
+    (source.uses_login && source.needs_attention).then(|| post_form(session, path).child(button))
+}
+
 fn source_row(session: &ConsoleSession, source: &SourceReply) -> Element {
     let cell = |text: &str| text_element("td", text);
     let problems = source.problems.iter().take(MAX_PROBLEMS).map(problem_notice);
@@ -131,10 +140,14 @@ fn source_row(session: &ConsoleSession, source: &SourceReply) -> Element {
         .child(name.children(problems).children(more))
         .child(cell(source.kind))
         .child(element("td").child(state_badge(source)))
-        .child(cell(&source.tools.to_string()))
+        .child(element("td").child(link(source_path(&source.name), &source.tools.to_string())))
         .child(element("td").children(review_link(source)))
         .child(cell(serde_json::json!(source.trust).as_str().unwrap_or_default()))
-        .child(element("td").child(refresh_form(session, &source.name)))
+        .child(
+            element("td")
+                .child(refresh_form(session, &source.name))
+                .children(login_form(session, source)),
+        )
 }
 
 /// Links the definitions of a source that need a review.

@@ -7,6 +7,7 @@ use axum::response::Html;
 use catalog::CatalogEntry;
 use gateway::CatalogView;
 use server_core::error::ApiError;
+use server_core::pin_review::may_read_pins;
 use server_core::provider_forms::list_provider_forms;
 use tool::display_text::truncate_and_escape_debug;
 use tool::{ErrorCode, Json};
@@ -16,6 +17,7 @@ use crate::error_page::PageError;
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
 use crate::page_layout::{PageLayout, PageUser, Section, data_table};
+use crate::pin_pages::pin_path;
 use crate::schema_table::schema_table;
 use crate::session::ConsoleSession;
 use crate::try_page::try_section;
@@ -39,7 +41,9 @@ pub(crate) async fn show_tool(
         twin: Some(&twin),
     };
     let content = tool_content(entry);
-    let content = content.child(try_section(&session, entry)).children(trait_section(entry));
+    let content = content
+        .child(try_section(&session, entry))
+        .children(trait_section(entry, may_read_pins(&session.principal)));
     Ok(layout.render(content.child(form_section(entry))))
 }
 
@@ -101,11 +105,17 @@ fn tool_content(entry: &CatalogEntry) -> Element {
     content
 }
 
-fn trait_section(entry: &CatalogEntry) -> [Element; 3] {
+fn trait_section(entry: &CatalogEntry, reads_pins: bool) -> [Element; 3] {
     let name = encode_segment(entry.name.as_str());
     let keys = link(format!("/ui/access/tools?tool={name}"), "Keys that may call it");
     let title = text_element("h2", "Who may call it, and what it does");
-    [title, trait_list(entry), element("p").child(keys)]
+    let (source, tool) = (entry.tool_key.source.as_str(), entry.tool_key.name.as_str());
+    let history = link(pin_path(source, tool), "Its definition, and earlier ones");
+    let mut links = element("p").child(keys);
+    if reads_pins {
+        links = links.text(" · ").child(history);
+    }
+    [title, trait_list(entry), links]
 }
 
 /// The forms of the tool for model providers, with their sizes and losses.

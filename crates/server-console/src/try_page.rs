@@ -6,8 +6,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use catalog::CatalogEntry;
 use gateway::CallRequest;
-use identity::RequestRestrictions;
+use identity::{Principal, RequestRestrictions};
 use server_core::decision_explanation::{self, ExplainReply, HypotheticalCall};
+use server_core::key_delegation;
 use tool::{Interface, Json, JsonLimits};
 
 use crate::ConsoleState;
@@ -23,6 +24,8 @@ use crate::tool_page::{find_tool, tool_path};
 
 /// Field that says whether the arguments are in fields of their own or JSON.
 const SOURCE_FIELD: &str = "argument_source";
+/// Field with the user to act for; empty for oneself.
+const SUBJECT_FIELD: &str = "act_for";
 /// Field with the arguments as JSON.
 const JSON_FIELD: &str = "arguments";
 
@@ -31,6 +34,7 @@ const JSON_FIELD: &str = "arguments";
 struct PostedForms<'a> {
     fields: Option<&'a FormFields>,
     json: Option<&'a str>,
+    subject: &'a str,
     errors: &'a [FieldError],
 }
 
@@ -52,6 +56,8 @@ pub(crate) async fn post_try(
     let argument_form = form_of(entry);
     let is_json = fields.get(SOURCE_FIELD) == "json";
     let read = if is_json { read_json(&fields) } else { argument_form.read_arguments(&fields) };
+    let subject = fields.get(SUBJECT_FIELD).trim();
+    let caller = acting_principal(&state, &session, subject).await?;
     let mut content = element("div");
     let mut status = StatusCode::OK;
     let mut errors = Vec::new();
@@ -64,20 +70,20 @@ pub(crate) async fn post_try(
         Ok(arguments) if fields.get("action") == "run" => {
             let request =
                 CallRequest::new(entry.name.as_str(), arguments.clone(), Interface::Console);
-            let answer =
-                state.server.components.gateway.call_tool(&session.principal, request).await;
+            let answer = state.server.components.gateway.call_tool(&caller, request).await;
             state.server.metrics.observe_call(Interface::Console, &answer);
             content = content.child(call_result(&state, &session, answer)?);
             content = content.child(snippets(&headers, entry, &arguments));
         }
         Ok(arguments) => {
-            content = content.child(explain(&state, &session, entry, &arguments)?);
+            content = content.child(explain(&state, &caller, entry, &arguments)?);
             content = content.child(snippets(&headers, entry, &arguments));
         }
     }
     let posted = PostedForms {
         fields: (!is_json).then_some(&fields),
         json: is_json.then(|| fields.get(JSON_FIELD)),
+        subject,
         errors: &errors,
     };
     let title = format!("Try {}", entry.name);
@@ -92,6 +98,27 @@ pub(crate) async fn post_try(
         .child(render_forms(&session, entry, &argument_form, posted))
         .child(element("p").child(tool));
     Ok((status, layout.render(content)).into_response())
+}
+
+/// Returns who calls: the session's principal, or one that acts for another user.
+async fn acting_principal(
+    state: &ConsoleState,
+    session: &ConsoleSession,
+    subject: &str,
+) -> Result<Principal, PageError> {
+    let own = &session.principal;
+    if subject.is_empty() || subject == own.subject() {
+        return Ok(own.clone());
+    }
+    let key = (own.key_id().to_owned(), subject.to_owned());
+    let ring = state.server.components.keys.key_ring();
+    let now = state.server.components.clock.wall_now();
+    if let Some(known) = state.acting_keys.find_principal(&key, &ring, now) {
+        return Ok(known);
+    }
+    let acting = key_delegation::act_for_user(&state.server, own, subject).await?;
+    state.acting_keys.store_key(key, acting.key_id());
+    Ok(acting)
 }
 
 fn read_json(fields: &FormFields) -> Result<String, Vec<FieldError>> {
@@ -125,7 +152,7 @@ fn snippets(headers: &HeaderMap, entry: &CatalogEntry, arguments: &str) -> Eleme
 
 fn explain(
     state: &ConsoleState,
-    session: &ConsoleSession,
+    caller: &Principal,
     entry: &CatalogEntry,
     arguments: &str,
 ) -> Result<Element, PageError> {
@@ -138,7 +165,7 @@ fn explain(
         is_chained: false,
         restrictions: RequestRestrictions::default(),
     };
-    let reply = decision_explanation::explain_call(&state.server, &session.principal, call)?;
+    let reply = decision_explanation::explain_call(&state.server, caller, call)?;
     Ok(decision_view(&reply))
 }
 
@@ -187,9 +214,11 @@ fn render_forms(
     let area = element("textarea").attr("id", "arguments-json").attr("name", JSON_FIELD);
     let area = area.attr("rows", "6").attr("spellcheck", "false").text(posted.json.unwrap_or("{}"));
     let label = text_element("label", "Arguments as one JSON object").attr("for", "arguments-json");
-    let json = new_form(session, entry, "json").child(label).child(area).child(buttons());
+    let json = new_form(session, entry, "json").child(label).child(area);
+    let json = json.child(subject_field("subject-json", posted.subject)).child(buttons());
     let details = element("details").flag("open", posted.json.is_some());
     let details = details.child(text_element("summary", "Write the arguments as JSON")).child(json);
+    let fields = fields.child(subject_field("subject-fields", posted.subject));
     section.child(fields.child(buttons())).child(details)
 }
 
@@ -197,6 +226,23 @@ fn new_form(session: &ConsoleSession, entry: &CatalogEntry, source: &'static str
     let path = format!("{}/try", tool_path(entry.name.as_str()));
     let field = element("input").attr("type", "hidden").attr("name", SOURCE_FIELD);
     post_form(session, path).class("arguments").child(field.attr("value", source))
+}
+
+/// The user to act for. Whoever may not is told by the decision.
+fn subject_field(id: &'static str, subject: &str) -> Element {
+    let input = element("input").attr("type", "text").attr("id", id).attr("name", SUBJECT_FIELD);
+    let input = input.attr("value", subject.to_owned()).attr("autocomplete", "off");
+    let hint_id = format!("{id}-hint");
+    let input = input.attr("aria-describedby", hint_id.clone());
+    let label = text_element("label", "User to act for").attr("for", id);
+    let hint = "Empty: yourself. For another user you need the right `act_as`; a key of ten minutes with the lesser \
+                rights of both makes the call.";
+    let hint = text_element("p", hint).class("hint").attr("id", hint_id);
+    let summary = text_element("summary", "Act for another user");
+    let details = element("details").class("group").flag("open", !subject.is_empty());
+    details
+        .child(summary)
+        .child(element("div").class("field").child(label).child(hint).child(input))
 }
 
 /// The first button is the one that Enter presses: it runs nothing.

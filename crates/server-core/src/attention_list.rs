@@ -11,6 +11,7 @@ use tool::clock::duration_millis;
 use crate::error::ApiError;
 use crate::page_query::run_blocking;
 use crate::record_storage::{may_see_storage, show_storage};
+use crate::record_verification::show_verification;
 use crate::server_state::ServerState;
 use crate::source_list::{SourceReply, list_sources};
 
@@ -144,6 +145,16 @@ async fn record_entries(
     if storage.damaged > 0 {
         let places = if storage.damaged == 1 { "one place" } else { "several places" };
         let message = format!("the record was damaged in {places} when the server opened it");
+        let action = "run `toolkeep record verify` for all findings, copy `records/`, and restore \
+                      the damaged files from a backup";
+        push(AttentionTopic::Record, message, action);
+    }
+    let verification = show_verification(state, principal)?;
+    if verification.state == "damaged" {
+        let count = verification
+            .more_findings
+            .saturating_add(u64::try_from(verification.findings.len()).unwrap_or(u64::MAX));
+        let message = format!("the last verification of the record has {count} findings");
         let action = "run `toolkeep record verify` for all findings, copy `records/`, and restore \
                       the damaged files from a backup";
         push(AttentionTopic::Record, message, action);

@@ -90,6 +90,8 @@ pub struct PinDetailReply {
     pub changes: Vec<DefinitionChange>,
     /// Number of further differences.
     pub more_changes: usize,
+    /// Definitions that were approved before, newest first, each with what its successor changed.
+    pub history: Vec<FormerDefinitionReply>,
     /// Hashes of rejected definitions, oldest first.
     #[schemars(with = "Vec<String>")]
     pub rejected: Vec<Digest>,
@@ -109,6 +111,19 @@ pub struct PinnedDefinitionReply {
     /// Definition as received, with invisible characters escaped; absent if it is not stored.
     #[schemars(with = "Option<serde_json::Value>")]
     pub received: Option<Json>,
+}
+
+/// A definition that was approved before.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FormerDefinitionReply {
+    /// The definition.
+    #[serde(flatten)]
+    pub former: PinnedDefinitionReply,
+    /// Differences to the approved definition after it, field by field; empty if a text is not stored.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub changes: Vec<DefinitionChange>,
+    /// Number of further differences.
+    pub more_changes: usize,
 }
 
 /// A decision on a definition.
@@ -176,15 +191,13 @@ pub async fn show_pin(
         .get_pin(&source, &tool)
         .await
         .map_err(|error| pin_error(error, path))?;
-    let texts = pin.active.as_ref().zip(pin.pending.as_ref());
-    let texts =
-        texts.and_then(|(a, w)| Some((a.raw_definition.as_ref()?, w.raw_definition.as_ref()?)));
-    let (changes, more_changes) = texts.map(|(a, w)| diff_definitions(a, w)).unwrap_or_default();
+    let (changes, more_changes) = pin_changes(pin.active.as_ref(), pin.pending.as_ref());
     Ok(PinDetailReply {
         active: pin.active.as_ref().map(definition_reply),
         waiting: pin.pending.as_ref().map(definition_reply),
         changes,
         more_changes,
+        history: definition_history(&pin),
         rejected: pin.rejected_digests.clone(),
         pin: pin_reply(&source, &tool, &pin),
     })
@@ -220,8 +233,13 @@ pub async fn decide_pin(
     Ok(pin_reply(&source, &tool, &pin))
 }
 
+/// Whether a principal may read pinned definitions: to review them, or to refresh sources.
+pub fn may_read_pins(principal: &Principal) -> bool {
+    principal.has_right(Right::PinsWrite) || principal.has_right(Right::SourcesRefresh)
+}
+
 fn require_pin_access(principal: &Principal) -> Result<(), ApiError> {
-    if principal.has_right(Right::PinsWrite) || principal.has_right(Right::SourcesRefresh) {
+    if may_read_pins(principal) {
         return Ok(());
     }
     let message = "the key lacks the rights `pins:write` and `sources:refresh`";
@@ -291,6 +309,27 @@ fn pin_reply(source: &SourceName, tool: &ToolName, pin: &Pin) -> PinReply {
         by: pin.decided_by.clone(),
         reason: pin.reason.clone(),
     }
+}
+
+/// Compares two definitions whose texts are stored.
+fn pin_changes(
+    before: Option<&ObservedDefinition>,
+    after: Option<&ObservedDefinition>,
+) -> (Vec<DefinitionChange>, usize) {
+    let text = |one: Option<&ObservedDefinition>| one?.raw_definition.clone();
+    let texts = text(before).zip(text(after));
+    texts.map(|(before, after)| diff_definitions(&before, &after)).unwrap_or_default()
+}
+
+fn definition_history(pin: &Pin) -> Vec<FormerDefinitionReply> {
+    let successors = pin.former.iter().skip(1).map(Some).chain([pin.active.as_ref()]);
+    let entries = pin.former.iter().zip(successors).map(|(former, successor)| {
+        let (changes, more_changes) = pin_changes(Some(former), successor);
+        FormerDefinitionReply { former: definition_reply(former), changes, more_changes }
+    });
+    let mut history: Vec<_> = entries.collect();
+    history.reverse();
+    history
 }
 
 fn definition_reply(sight: &ObservedDefinition) -> PinnedDefinitionReply {

@@ -27,3 +27,12 @@ pub fn list_provider_forms(entry: &CatalogEntry) -> Vec<ProviderForm> {
     };
     ProviderFormat::ALL.iter().map(form).collect()
 }
+
+/// Estimates the tokens of a tool's definition in a list: its name, description and schema.
+pub fn definition_tokens(entry: &CatalogEntry) -> usize {
+    let (name, tool) = (entry.name.as_str(), &entry.tool);
+    [name, &tool.description, tool.input_schema.as_str()]
+        .into_iter()
+        .map(search::count_tokens)
+        .sum()
+}

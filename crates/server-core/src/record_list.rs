@@ -37,7 +37,7 @@ pub const STATUSES: &[CallStatus] = &[
 ];
 
 /// The query of a list. Absent and empty fields match any record.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordListQuery {
     /// Number of records per page.

@@ -64,6 +64,20 @@ pub(crate) fn may_see_storage(principal: &Principal) -> bool {
     principal.has_right(Right::RecordsRead) && *principal.org() == Org::default()
 }
 
+/// Checks that a principal may see the storage, as [`may_see_storage`].
+///
+/// # Errors
+/// [`ErrorCode::Forbidden`].
+pub(crate) fn require_storage_access(principal: &Principal) -> Result<(), ApiError> {
+    require_right(principal, Right::RecordsRead)?;
+    if may_see_storage(principal) {
+        return Ok(());
+    }
+    let message = "the storage of the record belongs to the installation";
+    Err(ApiError::new(ErrorCode::Forbidden, message)
+        .with_help("use a key of the organisation `default`"))
+}
+
 /// Returns what the record stores.
 ///
 /// # Errors
@@ -73,12 +87,7 @@ pub async fn show_storage(
     state: &ServerState,
     principal: &Principal,
 ) -> Result<RecordStorageReply, ApiError> {
-    require_right(principal, Right::RecordsRead)?;
-    if !may_see_storage(principal) {
-        let message = "the storage of the record belongs to the installation";
-        return Err(ApiError::new(ErrorCode::Forbidden, message)
-            .with_help("use a key of the organisation `default`"));
-    }
+    require_storage_access(principal)?;
     let storage = match &state.components.record_inspector {
         Some(inspector) => inspector.read_storage().await?,
         None => RecordStorage::default(),

@@ -21,6 +21,7 @@ use crate::configuration_file::ConfigurationFile;
 use crate::error::ApiError;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
+use crate::record_verification::RecordVerifier;
 use crate::sign_in_links::SignInLinks;
 use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
@@ -133,6 +134,8 @@ pub struct StateInner {
     pub body_budget: BodyBudget,
     /// The unused links that sign in to the console.
     pub sign_in_links: SignInLinks,
+    /// The last verification of the record.
+    pub record_verifier: RecordVerifier,
     /// The limits for open streams.
     pub streams: StreamLimits,
     /// Cancelled when streams end that would last as long as their clients.
@@ -157,6 +160,7 @@ impl ServerState {
             activity: CallActivity::default(),
             body_budget: room,
             sign_in_links: SignInLinks::default(),
+            record_verifier: RecordVerifier::default(),
             streams,
             streams_closed: CancellationToken::new(),
             approval_page: page,

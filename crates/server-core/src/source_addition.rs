@@ -60,8 +60,11 @@ pub async fn add_source(
     configuration.add_source(entry, principal.caller().clone()).await
 }
 
-/// Checks the right to add sources. The file belongs to the installation.
-fn require_source_admin(principal: &Principal) -> Result<(), ApiError> {
+/// Checks the right to add sources, and to turn them off. They belong to the installation.
+///
+/// # Errors
+/// [`ErrorCode::Forbidden`].
+pub(crate) fn require_source_admin(principal: &Principal) -> Result<(), ApiError> {
     require_right(principal, Right::SourcesWrite)?;
     if *principal.org() == Org::default() {
         return Ok(());

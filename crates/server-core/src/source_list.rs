@@ -58,6 +58,10 @@ pub struct SourceReply {
     /// Whether it is unavailable, or has problems that the caller may know; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub needs_attention: bool,
+    /// Whether a person can sign in to its server (`/v1/sources/login`); absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "login")]
+    pub uses_login: bool,
     /// Since when it is unavailable, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_since: Option<String>,
@@ -86,6 +90,7 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
         let is_available = matches!(shelf.state.as_str(), "ok" | "starting");
         SourceReply {
             needs_attention: !is_available || !problems.is_empty(),
+            uses_login: all && uses_login(server_state, &shelf.source),
             name: shelf.source.to_string(),
             kind: shelf.kind,
             state: shelf.state.as_str(),
@@ -106,6 +111,11 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
         }
     });
     SourceListReply { sources: sources.collect() }
+}
+
+fn uses_login(state: &ServerState, source: &SourceName) -> bool {
+    let source = state.components.intake.find_source(source);
+    source.is_some_and(|source| source.consent_flow().is_some())
 }
 
 /// Lists the tools of all sources again, or of one, and returns the sources afterwards.

@@ -1,10 +1,9 @@
 //! How the tools of one request are listed: the mode of the address, of the key or of the
 //! configuration, and what `auto` makes of it. What may be called does not depend on it.
 
-use catalog::CatalogEntry;
 use gateway::CatalogView;
 use mcp::ProtocolEra;
-use server_core::tool_search::count_tokens;
+use server_core::provider_forms::definition_tokens;
 use server_core::{ListingMode, ListingOptions};
 
 use super::endpoint::Endpoint;
@@ -73,9 +72,4 @@ fn is_within_bound(view: &CatalogView, options: &ListingOptions) -> bool {
         }
     }
     true
-}
-
-fn definition_tokens(entry: &CatalogEntry) -> usize {
-    let (name, tool) = (entry.name.as_str(), &entry.tool);
-    [name, &tool.description, tool.input_schema.as_str()].into_iter().map(count_tokens).sum()
 }

@@ -25,6 +25,7 @@ mod role_api;
 mod search_api;
 mod sign_in_api;
 mod source_api;
+mod switch_api;
 mod tool_api;
 mod user_api;
 
@@ -56,6 +57,7 @@ pub fn authenticated_routes() -> Vec<ApiRoute> {
         attention_api::routes(),
         record_api::routes(),
         source_api::routes(),
+        switch_api::routes(),
         pin_api::routes(),
         plugin_api::routes(),
         key_api::routes(),

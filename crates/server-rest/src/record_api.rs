@@ -2,7 +2,8 @@
 //! them.
 
 use axum::extract::State;
-use axum::routing::get;
+use axum::response::Response;
+use axum::routing::{get, post};
 use axum::{Extension, Json as Reply};
 use identity::Principal;
 use schemars::JsonSchema;
@@ -11,8 +12,10 @@ use tool::ledger::LedgerRecord;
 
 use server_core::body::QueryParams;
 use server_core::error::ApiError;
+use server_core::record_export;
 use server_core::record_list::{self, RecordListQuery};
 use server_core::record_storage::{self, RecordStorageReply};
+use server_core::record_verification::{self, VerificationReply};
 use server_core::route::{ApiRoute, QueryParam};
 use server_core::server_state::ServerState;
 
@@ -74,6 +77,27 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             get(show_storage),
         )
         .with_reply::<RecordStorageReply>(),
+        ApiRoute::new(
+            "get",
+            "/v1/records/export",
+            "Export records as JSON lines, newest first, at most 100,000",
+            get(export_records),
+        )
+        .with_query(LIST_QUERY),
+        ApiRoute::new(
+            "get",
+            "/v1/records/verification",
+            "Show the last verification of the record",
+            get(show_verification),
+        )
+        .with_reply::<VerificationReply>(),
+        ApiRoute::new(
+            "post",
+            "/v1/records/verification",
+            "Verify the whole record in the background",
+            post(start_verification),
+        )
+        .with_reply::<VerificationReply>(),
     ]
 }
 
@@ -101,4 +125,26 @@ async fn list_records(
 ) -> Result<Reply<RecordListReply>, ApiError> {
     let page = record_list::list_records(&state, &principal, list_query).await?;
     Ok(Reply(RecordListReply { records: page.records, next_cursor: page.next_cursor }))
+}
+
+async fn export_records(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+    QueryParams(list_query): QueryParams<RecordListQuery>,
+) -> Result<Response, ApiError> {
+    record_export::export_records(&state, &principal, list_query).await
+}
+
+async fn show_verification(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<VerificationReply>, ApiError> {
+    record_verification::show_verification(&state, &principal).map(Reply)
+}
+
+async fn start_verification(
+    State(state): State<ServerState>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Reply<VerificationReply>, ApiError> {
+    record_verification::start_verification(&state, &principal).map(Reply)
 }

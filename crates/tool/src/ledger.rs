@@ -18,7 +18,9 @@ pub use record_body::{
     ApprovalStep, ApprovalStepRecord, AuditEventRecord, IntentRecord, OutcomeRecord, RefusalRecord,
     StepCaller,
 };
-pub use record_storage::{RecordInspector, RecordStorage, StoredCheckpoint, WriterStorage};
+pub use record_storage::{
+    RecordInspector, RecordStorage, RecordVerification, StoredCheckpoint, WriterStorage,
+};
 pub use sandbox_usage::SandboxUsage;
 
 /// Writes the record of every call: one intent before it runs, one outcome after.

@@ -171,7 +171,7 @@ impl CoreComponents {
         let records_dir = start.data_dir_lock.dir().records_dir();
         let ledger = data_storage::open_ledger(records_dir, config.segment_bytes, clock).await?;
         let egress = startup_tasks.join_tasks().await?;
-        let pins = data_storage::open_pins(&ledger, &store, &record_key, clock);
+        let pins = data_storage::open_pins(&ledger, &store, &record_key, clock).await?;
         let record_maintenance =
             data_storage::start_record_maintenance(start, &ledger, record_key, clock);
         let intake = Arc::new(SourceSupervisor::start_with_pins(

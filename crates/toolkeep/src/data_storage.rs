@@ -75,15 +75,21 @@ pub(crate) async fn open_ledger(
 
 /// Opens the pins. They are encrypted with the record's key, which is not in the store, so write
 /// access to the store alone cannot activate one.
-pub(crate) fn open_pins(
+///
+/// # Errors
+/// If the switches of tools cannot be read: a tool that was turned off would be on.
+pub(crate) async fn open_pins(
     ledger: &Arc<FileLedger>,
     store: &Arc<dyn Store>,
     key: &CheckpointSigningKey,
     clock: &Arc<dyn Clock>,
-) -> Arc<PinRegistry> {
+) -> Result<Arc<PinRegistry>, CommandError> {
     let encrypted_store = Arc::new(EncryptedStore::new(Arc::clone(store), &key.to_hex(), "pins"));
     let events = Arc::clone(ledger) as Arc<dyn tool::ledger::AuditLog>;
-    Arc::new(PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock)))
+    let pins = PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock));
+    let loaded = pins.load_switches().await;
+    loaded.map_err(startup_error("the list of tools that are turned off"))?;
+    Ok(Arc::new(pins))
 }
 
 /// Starts record maintenance, which signs checkpoints with the record's key.

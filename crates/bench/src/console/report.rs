@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use super::first_paint::{LOADS, PaintTimes};
 use super::live_tail::{RATE, TailComparison, TailSide};
 use super::{PENDING_CALLS, PageTimes, RECORDS, REQUESTS, SMALL_SOURCES, TOOLS};
 
 /// The complete report of one run.
 pub(super) struct ConsoleReport {
     pub(super) pages: Vec<PageTimes>,
+    /// Times to the first contentful paint, where a browser is installed.
+    pub(super) paints: Option<PaintTimes>,
     pub(super) tail: TailComparison,
     /// Resident memory of the server at the end, and the most, in MiB.
     pub(super) memory: (f64, f64),
@@ -16,6 +19,8 @@ pub(super) struct ConsoleReport {
 
 /// Largest p99 of a page, in milliseconds.
 const PAGE_GOAL_MS: f64 = 100.0;
+/// Longest time to the first contentful paint, in milliseconds.
+const PAINT_GOAL_MS: f64 = 200.0;
 /// Largest page, in bytes.
 const SIZE_GOAL: usize = 100_000;
 /// Largest ratio of CPU beside a live tail.
@@ -44,6 +49,25 @@ impl ConsoleReport {
                 ms(0.99),
                 judge(ms(0.99) < PAGE_GOAL_MS)
             )?;
+        }
+        Ok(())
+    }
+
+    fn write_paints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(paints) = &self.paints else {
+            return writeln!(f, "Not measured: `TOOLKEEP_REAL` names no folder with a browser.");
+        };
+        writeln!(
+            f,
+            "In headless Chromium on the same machine, {LOADS} loads of each page, the style sheet and the \
+             script cached.\n\n| page | median | longest, to be < {PAINT_GOAL_MS} ms |"
+        )?;
+        writeln!(f, "| --- | ---: | ---: |")?;
+        for (path, times) in paints {
+            let median = times.get(times.len() / 2).copied().unwrap_or_default();
+            let longest = times.last().copied().unwrap_or_default();
+            let goal = judge(longest < PAINT_GOAL_MS);
+            writeln!(f, "| `{path}` | {median:.0} ms | {longest:.0} ms{goal} |")?;
         }
         Ok(())
     }
@@ -86,6 +110,8 @@ impl fmt::Display for ConsoleReport {
             self.machine
         )?;
         self.write_pages(f)?;
+        writeln!(f, "\n## First contentful paint\n")?;
+        self.write_paints(f)?;
         writeln!(
             f,
             "\n## Calls beside a live tail\n\n{RATE} calls a second by 16 callers, in turns of 4 s with and \

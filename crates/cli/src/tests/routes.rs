@@ -20,6 +20,8 @@ const COMMANDS: &[(&str, &[&str], &str)] = &[
     ("tool call", &["a", "--args", "{}"], "POST /v1/calls"),
     ("source list", &[], "GET /v1/sources"),
     ("source refresh", &[], "POST /v1/sources/refresh"),
+    ("source disable", &["a"], "PUT /v1/switches"),
+    ("source enable", &["a", "b"], "PUT /v1/switches"),
     ("source login", &["a"], "POST /v1/sources/login"),
     ("source logout", &["a"], "POST /v1/sources/logout"),
     ("pin list", &[], "GET /v1/pins"),

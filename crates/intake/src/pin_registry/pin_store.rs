@@ -99,9 +99,11 @@ impl PinStore {
     ) -> Result<(), StoreError> {
         let mut pins = pins;
         let mut bytes = encode_pins(&pins)?;
-        if bytes.len() > MAX_ROW_BYTES {
-            pins.values_mut().for_each(drop_text);
-            bytes = encode_pins(&pins)?;
+        for reduce in [drop_former, drop_text] {
+            if bytes.len() > MAX_ROW_BYTES {
+                pins.values_mut().for_each(reduce);
+                bytes = encode_pins(&pins)?;
+            }
         }
         let expect = version.map_or(WritePrecondition::Absent, WritePrecondition::Version);
         let version =
@@ -122,6 +124,7 @@ impl PinStore {
         *at = Some(version);
         known.pins.retain(|name, _| shard_index(name) != shard);
         known.pins.extend(pins.into_iter().map(|(name, mut pin)| {
+            drop_former(&mut pin);
             drop_text(&mut pin);
             (name, pin)
         }));
@@ -163,6 +166,10 @@ impl PinStore {
 fn encode_pins(pins: &BTreeMap<ToolName, Pin>) -> Result<Bytes, StoreError> {
     let written = serde_json::to_vec(pins).map(Bytes::from);
     written.map_err(|error| StoreError::Unavailable(format!("cannot encode pins: {error}")))
+}
+
+fn drop_former(pin: &mut Pin) {
+    pin.former = Vec::new();
 }
 
 fn drop_text(pin: &mut Pin) {

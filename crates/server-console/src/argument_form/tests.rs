@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{ArgumentForm, MAX_FIELDS};
+use super::ArgumentForm;
+use super::schema_reader::MAX_FIELDS;
 use crate::form_post::FormFields;
 use crate::html::element;
 
@@ -28,6 +29,7 @@ fn sample_schema() -> Value {
             "mode": {"enum": ["fast", "slow", 1]},
             "force": {"type": "boolean"},
             "tags": {"type": "array", "items": {"type": "string"}},
+            "rest": {"type": "array"},
             "since": {"anyOf": [{"type": "string"}, {"type": "null"}]},
             "issue": {"$ref": "#/$defs/Issue"},
             "options": {"type": "object", "properties": {"a/b": {"type": "number"}}},
@@ -43,7 +45,7 @@ fn every_kind_of_field_becomes_its_json() {
         ("/depth", " 12345678901234567890.10 "),
         ("/mode", "\"slow\""),
         ("/force", "false"),
-        ("/tags", "[\"x\", 1.50]"),
+        ("/tags", "x\r\n[y]\r\n\r\n"),
         ("/since", "now"),
         ("/issue/title", "t"),
         ("/options/a~1b", "-0.5"),
@@ -51,7 +53,7 @@ fn every_kind_of_field_becomes_its_json() {
     let text = arguments(&sample_schema(), &fields).unwrap();
     assert_eq!(
         text,
-        r#"{"path":"a \"b\"\nc","depth":12345678901234567890.10,"mode":"slow","force":false,"tags":["x", 1.50],"since":"now","issue":{"title":"t"},"options":{"a/b":-0.5}}"#
+        r#"{"path":"a \"b\"\nc","depth":12345678901234567890.10,"mode":"slow","force":false,"tags":["x","[y]"],"since":"now","issue":{"title":"t"},"options":{"a/b":-0.5}}"#
     );
 }
 
@@ -63,11 +65,11 @@ fn an_empty_field_is_left_out_and_a_required_object_is_not() {
 
 #[test]
 fn all_wrong_fields_are_named() {
-    let fields = [("/depth", "three"), ("/mode", "\"medium\""), ("/tags", "[1"), ("/path", "fine")];
+    let fields = [("/depth", "three"), ("/mode", "\"medium\""), ("/rest", "[1"), ("/path", "fine")];
     let errors = arguments(&sample_schema(), &fields).unwrap_err();
     assert_eq!(errors.len(), 3, "{errors:?}");
     for (error, start) in
-        errors.iter().zip(["/depth: expected a number", "/mode: choose", "/tags: expected JSON"])
+        errors.iter().zip(["/depth: expected a number", "/mode: choose", "/rest: expected JSON"])
     {
         assert!(error.starts_with(start), "{error}");
     }
@@ -87,7 +89,8 @@ fn the_form_shows_labels_descriptions_and_defaults_as_text() {
         "<option value=\"&quot;slow&quot;\">slow</option>",
         "<legend>options, required</legend>",
         "name=\"/options/a~1b\"",
-        "tags (array, as JSON)",
+        "rest (array, as JSON)",
+        "tags (list, one a line)",
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -136,4 +139,50 @@ fn alternatives_of_one_value_each_are_a_choice() {
     let text = html(&form);
     assert!(text.contains("<option value=\"&quot;full&quot;\">full</option>"), "{text}");
     assert!(text.contains("mixed (any value, as JSON)"), "{text}");
+}
+
+#[test]
+fn lists_have_lines_checks_and_entries() {
+    let schema = json!({"type": "object", "properties": {
+        "sizes": {"type": "array", "items": {"type": "integer"}, "default": [1, 2]},
+        "days": {"type": "array", "items": {"enum": ["mon", "tue"]}},
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
+        "any": {"type": "array"},
+    }, "$defs": {"Row": {"type": "object", "properties": {
+        "name": {"type": "string"}, "count": {"type": "number"}}}}});
+    let fields = [
+        ("/sizes", "3\r\n 4.50 "),
+        ("/days", "\"tue\""),
+        ("/days", "\"mon\""),
+        ("/rows/0/name", "a"),
+        ("/rows/2/count", "7"),
+        ("/any", "[true, {}]"),
+    ];
+    assert_eq!(
+        arguments(&schema, &fields).unwrap(),
+        r#"{"sizes":[3,4.50],"days":["tue","mon"],"rows":[{"name":"a"},{"count":7}],"any":[true, {}]}"#
+    );
+    let errors = arguments(&schema, &[("/sizes", "1\nx"), ("/days", "\"sun\"")]).unwrap_err();
+    assert_eq!(errors, ["/sizes: line 2: expected a number", "/days: choose some of the values"]);
+    assert!(!ArgumentForm::from_schema(&schema).is_complete, "a longer list is written as JSON");
+    let html = html(&schema);
+    assert!(html.contains("1\n2</textarea>") && html.contains("type=\"checkbox\""), "{html}");
+}
+
+#[test]
+fn a_list_of_large_objects_has_no_more_fields_than_a_form_may_have() {
+    let properties: serde_json::Map<_, _> =
+        (0..40).map(|number| (format!("p{number}"), json!({"type": "string"}))).collect();
+    let schema = json!({"type": "object", "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": properties}}}});
+    let html = html(&schema);
+    assert!(html.contains("Entry 1") && !html.contains("Entry 2"));
+}
+
+#[test]
+fn a_file_is_chosen_and_sent_as_text() {
+    let schema = json!({"type": "object", "properties": {
+        "data": {"type": "string", "contentEncoding": "base64"}}});
+    assert!(html(&schema).contains("data-file-of=\"argument/data\""));
+    assert_eq!(arguments(&schema, &[("/data", "aGk=")]).unwrap(), r#"{"data":"aGk="}"#);
 }

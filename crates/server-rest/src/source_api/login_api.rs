@@ -1,23 +1,18 @@
 //! `/v1/sources/login`: the OAuth login to a source in a person's browser. Tokens are never
 //! returned by these routes.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Extension, Json as Reply};
-use identity::{Principal, Right};
+use identity::Principal;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use tool::source::ConsentFlow;
-use tool::{ErrorCode, Problem, Source, SourceName};
+use serde::Deserialize;
 
-use server_core::authorization_checks::require_right;
 use server_core::body::DecodedBody;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
-use server_core::source_list::{no_such_source, parse_visible_source};
+use server_core::source_login::{self, LoginReply, StartLoginReply};
 
 pub(super) fn routes() -> Vec<ApiRoute> {
     vec![
@@ -52,13 +47,6 @@ struct StartLoginBody {
     redirect_uri: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-struct StartLoginReply {
-    source: String,
-    /// URL to open in a browser.
-    url: String,
-}
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FinishLoginBody {
@@ -77,68 +65,13 @@ struct LogoutBody {
     source: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-struct LoginReply {
-    source: String,
-    /// Whether a consent is or was stored.
-    #[serde(rename = "given")]
-    has_credentials: bool,
-}
-
-/// A source that supports login, for a caller who may log in.
-struct LoginTarget {
-    name: SourceName,
-    source: Arc<dyn Source>,
-}
-
-impl LoginTarget {
-    /// Resolves the requested source and checks the caller's rights.
-    fn resolve(state: &ServerState, principal: &Principal, name: &str) -> Result<Self, ApiError> {
-        require_right(principal, Right::SourcesRefresh)?;
-        if principal.is_agent() {
-            let message = "an agent's key cannot give consent";
-            return Err(
-                ApiError::new(ErrorCode::Forbidden, message).with_help("use a person's key")
-            );
-        }
-        let name = parse_visible_source(principal, name)?;
-        let source = state
-            .components
-            .intake
-            .find_source(&name)
-            .ok_or_else(|| no_such_source(name.as_str()))?;
-        Ok(Self { name, source })
-    }
-
-    fn consent_flow(&self) -> Result<&dyn ConsentFlow, ApiError> {
-        self.source.consent_flow().ok_or_else(|| {
-            let message = format!("the source `{}` does not use a login", self.name);
-            ApiError::new(ErrorCode::InvalidRequest, message)
-        })
-    }
-
-    fn login_error(&self, problem: Problem) -> ApiError {
-        let Problem { message, help: fix, .. } = problem;
-        let error = ApiError::new(
-            ErrorCode::UpstreamFailed,
-            format!("the source `{}` {message}", self.name),
-        );
-        match fix {
-            Some(fix) => error.with_help(fix),
-            None => error,
-        }
-    }
-}
-
 async fn start_login(
     State(state): State<ServerState>,
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<StartLoginBody>,
 ) -> Result<Reply<StartLoginReply>, ApiError> {
-    let target = LoginTarget::resolve(&state, &principal, &body.source)?;
-    let begun = target.consent_flow()?.begin_consent(&body.redirect_uri).await;
-    let url = begun.map_err(|problem| target.login_error(problem))?;
-    Ok(Reply(StartLoginReply { source: target.name.to_string(), url }))
+    let login = (body.source.as_str(), body.redirect_uri.as_str());
+    source_login::start_login(&state, &principal, login).await.map(Reply)
 }
 
 async fn finish_login(
@@ -146,13 +79,11 @@ async fn finish_login(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<FinishLoginBody>,
 ) -> Result<Reply<LoginReply>, ApiError> {
-    let target = LoginTarget::resolve(&state, &principal, &body.source)?;
     let path = body.path.filter(|path| path.starts_with('/'));
     let answer = path.map(|path| format!("{path}?{}", body.query));
     let answer = answer.unwrap_or(body.query);
-    let ended = target.consent_flow()?.finish_consent(&answer).await;
-    ended.map_err(|problem| target.login_error(problem))?;
-    refresh_source(&state, target, true).await
+    let login = (body.source.as_str(), answer.as_str());
+    source_login::finish_login(&state, &principal, login).await.map(Reply)
 }
 
 async fn logout_source(
@@ -160,20 +91,5 @@ async fn logout_source(
     Extension(principal): Extension<Principal>,
     DecodedBody(body): DecodedBody<LogoutBody>,
 ) -> Result<Reply<LoginReply>, ApiError> {
-    let target = LoginTarget::resolve(&state, &principal, &body.source)?;
-    let forgotten = target.consent_flow()?.revoke_consent().await;
-    let given = forgotten.map_err(|problem| target.login_error(problem))?;
-    refresh_source(&state, target, given).await
-}
-
-/// Refreshes the source after its login changed.
-async fn refresh_source(
-    state: &ServerState,
-    target: LoginTarget,
-    given: bool,
-) -> Result<Reply<LoginReply>, ApiError> {
-    let LoginTarget { name, .. } = target;
-    // A source that was removed meanwhile has nothing to list.
-    drop(state.components.intake.refresh_sources(Some(&name)).await);
-    Ok(Reply(LoginReply { source: name.to_string(), has_credentials: given }))
+    source_login::log_out(&state, &principal, &body.source).await.map(Reply)
 }

@@ -66,6 +66,7 @@ fn body(path: &str, definition: &Value) -> Value {
         "/v1/sources/login" => json!({"source": "s", "redirect_uri": "http://127.0.0.1:1/"}),
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
+        "/v1/switches" => json!({"source": "s", "tool": "none", "enabled": true}),
         path if path.starts_with("/v1/pins/") => definition.clone(),
         _ => json!({}),
     }
@@ -145,6 +146,10 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
     // An invalid package, empty queries, and an entry that is created and removed.
     if path.starts_with("/catalogue/") {
         return &[200, 201, 400, 404];
+    }
+    // The record is in memory here.
+    if path == "/v1/records/verification" && method == "post" {
+        return &[404];
     }
     // There is no tool that runs one here.
     if path == "/v1/programs" && method == "post" {

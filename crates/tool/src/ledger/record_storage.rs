@@ -47,6 +47,19 @@ pub struct StoredCheckpoint {
     pub created_at: WallTime,
 }
 
+/// Result of a verification of the whole record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordVerification {
+    /// Number of records that were read.
+    pub records: u64,
+    /// Number of records after the last checkpoint: a removal of these is not detected.
+    pub unsealed_records: u64,
+    /// Findings with file and place, at most 1,000.
+    pub findings: Vec<String>,
+    /// Number of further findings.
+    pub more_findings: u64,
+}
+
 /// Looks at the files of the record.
 pub trait RecordInspector: Send + Sync + fmt::Debug {
     /// Reads names, sizes and headers of the files; verifies nothing.
@@ -54,4 +67,11 @@ pub trait RecordInspector: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`LedgerError`] if the directory cannot be read.
     fn read_storage(&self) -> BoxFuture<'_, Result<RecordStorage, LedgerError>>;
+
+    /// Verifies all records: checksums, numbers, hash chain, tree and checkpoints. Reads every file, which
+    /// takes seconds for millions of records, on a thread of its own.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the directory cannot be read.
+    fn verify_record(&self) -> BoxFuture<'_, Result<RecordVerification, LedgerError>>;
 }

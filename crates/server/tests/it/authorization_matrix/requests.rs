@@ -59,6 +59,11 @@ fn all(_: &Rules<'_>) -> &'static str {
     "allowed"
 }
 
+/// What the record stores: of the installation.
+fn sees_storage(rules: &Rules<'_>) -> &'static str {
+    when(rules.is_home() && rules.may(Right::RecordsRead))
+}
+
 /// Objects that no principal owns.
 fn nobody(_: &Rules<'_>) -> &'static str {
     "hidden"
@@ -362,11 +367,23 @@ pub(super) const REQUESTS: &[Request] = &[
     .incomplete(),
     request("POST /v1/sources/logout", "/v1/sources/logout", r#"{"source":"s"}"#, gives_consent)
         .incomplete(),
+    request("GET /v1/switches", "/v1/switches", "", refreshes),
+    request("GET /v1/sources/{source}/tools", "/v1/sources/s/tools", "", |rules| {
+        rules.of_source(rules.may(Right::SourcesRefresh))
+    }),
+    request("PUT /v1/switches", "/v1/switches", r#"{"source":"none","enabled":false}"#, |rules| {
+        missing(rules.is_home() && rules.may(Right::SourcesWrite))
+    }),
     request("POST /refresh-tools", "/refresh-tools", "{}", refreshes),
     request("GET /v1/attention", "/v1/attention", "", all),
     request("GET /v1/activity", "/v1/activity", "", all),
-    request("GET /v1/records/storage", "/v1/records/storage", "", |rules| {
-        when(rules.is_home() && rules.may(Right::RecordsRead))
+    request("GET /v1/records/storage", "/v1/records/storage", "", sees_storage),
+    request("GET /v1/records/verification", "/v1/records/verification", "", sees_storage),
+    request("POST /v1/records/verification", "/v1/records/verification", "{}", |rules| {
+        missing(rules.is_home() && rules.may(Right::RecordsRead))
+    }),
+    request("GET /v1/records/export", "/v1/records/export?tool=none", "", |rules| {
+        when(rules.may(Right::RecordsRead))
     }),
     request(
         "GET /v1/approvals/{id}/last-approved",

@@ -63,8 +63,87 @@ async fn a_changed_definition_is_reviewed_word_by_word() {
     server.replace_offers(vec![described("Reads a text.")]).await;
     let now = pin_of(&owner).await["waiting"]["definition"].as_str().unwrap().to_owned();
     assert_eq!(post("approve", &now, "").await.status, 303);
-    assert_eq!(pin_of(&owner).await["state"], "active");
+    let pin = pin_of(&owner).await;
+    assert_eq!(pin["state"], "active");
     assert!(browser.page("/ui/pins").await.entries().is_empty());
+    // What was approved before stays, with what changed.
+    assert_eq!(pin["history"].as_array().unwrap().len(), 1);
+    assert_eq!(pin["history"][0]["received"]["description"], "Reads a document.");
+    assert_eq!(pin["history"][0]["changes"][0]["after"], "Reads a text.");
+    let html = browser.get("/ui/pins/s/docs.read").await;
+    assert!(html.text().contains("<ins>text.</ins>"), "{}", html.text());
+}
+
+#[tokio::test]
+async fn a_definition_has_few_former_ones_and_the_newest_first() {
+    let server = pinning_server(SourceTrust::Full).await;
+    let owner = server.owner_client().await;
+    for number in 0..9 {
+        server.replace_offers(vec![described(&format!("Version {number}."))]).await;
+    }
+    let pin = pin_of(&owner).await;
+    let history = pin["history"].as_array().unwrap();
+    assert_eq!(history.len(), 5);
+    let digests: std::collections::BTreeSet<_> =
+        history.iter().map(|former| former["definition"].as_str().unwrap()).collect();
+    assert_eq!(digests.len(), 5);
+    assert!(!digests.contains(pin["active"]["definition"].as_str().unwrap()));
+}
+
+#[tokio::test]
+async fn personas_and_organisations_are_changed_as_rest_changes_them() {
+    let server = pinning_server(SourceTrust::Full).await;
+    let owner = server.owner_client().await;
+    let browser = Browser::sign_in(&server, &owner).await;
+    let fields = [("name", "reader"), ("names", " s \r\n\r\n")];
+    assert_eq!(browser.post("/ui/access/personas", &fields).await.status, 303);
+    let fields = [("names", "s\nother"), ("default", "on")];
+    assert_eq!(browser.post("/ui/access/personas/reader", &fields).await.status, 303);
+    let list = owner.get("/v1/personas").await.expect_ok();
+    let reader = list["personas"].as_array().unwrap().iter().find(|it| it["name"] == "reader");
+    let reader = reader.unwrap();
+    assert_eq!(
+        (&reader["allowed_modules"], &reader["default"]),
+        (&json!(["other", "s"]), &json!(true))
+    );
+    let page = browser.page("/ui/access/personas").await;
+    assert!(page.text.contains("other, s") && page.text.contains("No source has these names"));
+    let created = browser.post("/ui/access/orgs", &[("name", "acme")]).await;
+    assert!(created.text().contains("id=\"created-key\""), "{}", created.text());
+    let set = browser.post("/ui/access/orgs/acme", &[("names", "s.*")]).await;
+    assert_eq!(set.status, 303);
+    let tools = owner.get("/v1/orgs/acme/tools").await.expect_ok();
+    assert_eq!(tools["tools"], json!(["s.*"]));
+    assert!(browser.get("/ui/access/orgs/acme").await.text().contains("s.*</textarea>"));
+    for (action, state) in [("disable", "disabled since"), ("enable", "enabled")] {
+        let path = format!("/ui/access/orgs/acme/{action}");
+        assert_eq!(browser.post(&path, &[]).await.status, 303);
+        assert!(browser.page("/ui/access/orgs").await.text.contains(state));
+    }
+}
+
+#[tokio::test]
+async fn records_are_exported_as_they_are_listed() {
+    let server = pinning_server(SourceTrust::Full).await;
+    let owner = server.owner_client().await;
+    let browser = Browser::sign_in(&server, &owner).await;
+    for number in 0..3 {
+        owner.call_tool("docs.read", json!({"n": number})).await.expect_ok();
+    }
+    for query in ["", "?kind=outcome", "?tool=none"] {
+        let list = owner.get(&format!("/v1/records{query}")).await.expect_ok();
+        for reply in [
+            owner.get(&format!("/v1/records/export{query}")).await,
+            browser.get(&format!("/ui/calls/export{query}")).await,
+        ] {
+            assert_eq!(reply.header("content-type"), Some("application/jsonl"));
+            assert!(reply.header("content-disposition").unwrap().starts_with("attachment"));
+            let lines: Vec<Value> =
+                reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(json!(lines), list["records"], "{query}");
+        }
+    }
+    assert!(owner.get("/v1/records?kind=outcome").await.expect_ok()["records"][2].is_object());
 }
 
 #[tokio::test]
@@ -114,6 +193,60 @@ async fn compare_user_changes(browser: &Browser, client: &Client) {
     }
 }
 
+/// A page, the fields of its form, and the path and body of the same request of REST.
+type PagePost = (&'static str, Vec<(&'static str, &'static str)>, &'static str, Value);
+
+/// Posts of pages, and the same requests of REST.
+fn changes() -> Vec<PagePost> {
+    vec![
+        (
+            "/ui/sources/refresh",
+            vec![("source", "s")],
+            "/v1/sources/refresh",
+            json!({"source": "s"}),
+        ),
+        (
+            "/ui/sources/refresh",
+            vec![("source", "none")],
+            "/v1/sources/refresh",
+            json!({"source": "none"}),
+        ),
+        (
+            "/ui/pins/s/docs.read/reject",
+            vec![("definition", "x")],
+            "/v1/pins/s/docs.read/reject",
+            json!({"definition": "x"}),
+        ),
+        (
+            "/ui/access/keys",
+            vec![("subject", ""), ("level", "user")],
+            "/v1/keys",
+            json!({"subject": "", "level": "user"}),
+        ),
+        (
+            "/ui/access/personas",
+            vec![("name", "a b"), ("names", "")],
+            "/v1/personas",
+            json!({"name": "a b"}),
+        ),
+        (
+            "/ui/access/personas/none",
+            vec![("names", "s")],
+            "/v1/personas/none",
+            json!({"allowed_modules": ["s"]}),
+        ),
+        ("/ui/access/orgs", vec![("name", "default")], "/v1/orgs", json!({"name": "default"})),
+        ("/ui/access/orgs/none/enable", vec![], "/v1/orgs/none/enable", json!({})),
+        ("/ui/record/verify", vec![], "/v1/records/verification", json!({})),
+        (
+            "/ui/sources/none/login",
+            vec![],
+            "/v1/sources/login",
+            json!({"source": "none", "redirect_uri": "http://127.0.0.1:1/"}),
+        ),
+    ]
+}
+
 #[tokio::test]
 async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
     let server = pinning_server(SourceTrust::Review).await;
@@ -127,6 +260,11 @@ async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
             ("/ui/access", "/v1/keys"),
             ("/ui/access/users", "/v1/users"),
             ("/ui/access/roles", "/v1/roles"),
+            ("/ui/access/personas", "/v1/personas"),
+            ("/ui/access/orgs", "/v1/orgs"),
+            ("/ui/access/orgs/none", "/v1/orgs/none/tools"),
+            ("/ui/calls/export?limit=1", "/v1/records/export?other=1"),
+            ("/ui/calls/export", "/v1/records/export"),
             ("/ui/record", "/v1/records/storage"),
             ("/ui", "/v1/attention"),
             ("/ui/sources", "/v1/sources"),
@@ -135,32 +273,7 @@ async fn each_principal_gets_from_operator_pages_what_rest_gives_it() {
             assert_eq!(shown.status, rest.status, "{page}: {}", shown.text());
             *statuses.entry(shown.status.as_u16()).or_default() += 1;
         }
-        for (page, fields, rest, body) in [
-            (
-                "/ui/sources/refresh",
-                vec![("source", "s")],
-                "/v1/sources/refresh",
-                json!({"source": "s"}),
-            ),
-            (
-                "/ui/sources/refresh",
-                vec![("source", "none")],
-                "/v1/sources/refresh",
-                json!({"source": "none"}),
-            ),
-            (
-                "/ui/pins/s/docs.read/reject",
-                vec![("definition", "x")],
-                "/v1/pins/s/docs.read/reject",
-                json!({"definition": "x"}),
-            ),
-            (
-                "/ui/access/keys",
-                vec![("subject", ""), ("level", "user")],
-                "/v1/keys",
-                json!({"subject": "", "level": "user"}),
-            ),
-        ] {
+        for (page, fields, rest, body) in changes() {
             let (done, rest) = (browser.post(page, &fields).await, client.post(rest, &body).await);
             let done = if done.status == 303 { 200 } else { done.status.as_u16() };
             assert_eq!(done, rest.status.as_u16(), "{page} {fields:?}");
@@ -239,4 +352,63 @@ async fn arguments_are_edited_as_shown_and_compared_with_the_last_approved_call(
     assert_eq!(browser.decide(&id, "approve", "").await.status, 303);
     let done = bench.agent.post(&format!("/v1/calls/{id}/resume?wait=30s"), &json!({})).await;
     assert_eq!(done.expect_ok()["result"], json!({"n": 2}));
+}
+
+#[tokio::test]
+async fn a_tool_that_is_off_is_gone_for_everybody_until_it_is_on() {
+    let server = pinning_server(SourceTrust::Full).await;
+    let owner = server.owner_client().await;
+    let agent = server.agent_client("ann", PermissionLevel::User).await;
+    let browser = Browser::sign_in(&server, &owner).await;
+    let page = browser.page("/ui/sources/s/tools").await;
+    assert!(page.text.contains("tokens in a full list, and 0 that are saved"), "{}", page.text);
+    let tools = async || {
+        let list = agent.get("/v1/tools").await.expect_ok();
+        list["tools"].as_array().unwrap().len()
+    };
+    let call = async || agent.call_tool("docs.read", json!({})).await.status.as_u16();
+    assert_eq!((tools().await, call().await), (1, 200));
+    for tool in ["docs.read", ""] {
+        let off = [("tool", tool), ("enabled", "false")];
+        assert_eq!(browser.post("/ui/sources/s/switch", &off).await.status, 303);
+        assert_eq!((tools().await, call().await), (0, 404), "{tool}");
+        // A refresh does not bring it back.
+        owner.post("/v1/sources/refresh", &json!({})).await.expect_ok();
+        server.replace_offers(vec![described("Another text.")]).await;
+        assert_eq!((tools().await, call().await), (0, 404), "{tool}");
+        let page = browser.page("/ui/sources/s/tools").await;
+        assert!(page.text.contains("off") && !page.text.contains("and 0 that are saved"));
+        let on = [("tool", tool), ("enabled", "true")];
+        assert_eq!(browser.post("/ui/sources/s/switch", &on).await.status, 303);
+        assert_eq!((tools().await, call().await), (1, 200), "{tool}");
+    }
+    let events = owner.get("/v1/records?kind=event").await.expect_ok().to_string();
+    for event in ["tool_disabled", "tool_enabled", "source_disabled", "source_enabled"] {
+        assert!(events.contains(event), "{event} is on record");
+    }
+}
+
+#[tokio::test]
+async fn only_a_person_with_the_right_turns_tools_off_and_what_is_gone_can_be_turned_on() {
+    let server = pinning_server(SourceTrust::Full).await;
+    let owner = server.owner_client().await;
+    let put = async |client: &Client, source: &str, enabled: bool| {
+        let body = json!({"source": source, "tool": "docs.read", "enabled": enabled});
+        client.put("/v1/switches", &body).await.status.as_u16()
+    };
+    let refresher = server.client_with(|key| {
+        (key.is_agent, key.level) = (false, PermissionLevel::Admin);
+        key.rights = [identity::Right::SourcesRefresh].into();
+    });
+    let refresher = refresher.await;
+    assert_eq!(put(&refresher, "s", false).await, 403);
+    refresher.get("/v1/switches").await.expect_ok();
+    assert_eq!(put(&owner, "none", false).await, 404);
+    assert_eq!(put(&owner, "none", true).await, 200);
+    for bad in [json!({"source": "s"}), json!({"source": "s", "tool": "a b", "enabled": false})] {
+        assert_eq!(owner.put("/v1/switches", &bad).await.status, 400, "{bad}");
+    }
+    assert_eq!(put(&owner, "s", false).await, 200);
+    let list = owner.get("/v1/switches").await.expect_ok();
+    assert_eq!(list, json!({"sources": [], "tools": [{"source": "s", "tool": "docs.read"}]}));
 }

@@ -1,6 +1,8 @@
 //! Trying a tool: the decision, the call as REST makes it, and nothing that the caller may not call.
 
+use identity::Right;
 use serde_json::json;
+use tool::PermissionLevel;
 use tool::call_outcome::OutcomeBody;
 use tool::{ExecutionState, Json, Outcome};
 
@@ -26,6 +28,40 @@ async fn a_tool_is_explained_and_run_from_its_page() {
     let call = text.split("/ui/calls/").nth(1).unwrap().split('"').next().unwrap();
     let record = bench.owner.get(&format!("/v1/records?call={call}")).await.expect_ok();
     assert_eq!(record["records"][1]["body"]["door"], "console", "{record}");
+}
+
+#[tokio::test]
+async fn a_person_with_the_right_acts_for_another_user_with_the_lesser_rights() {
+    let bench = ApprovalServer::new().await;
+    bench.owner.post("/v1/users", &json!({"subject": "bob", "level": "guest"})).await.expect_ok();
+    let form = |action: &'static str, subject: &'static str| {
+        [("argument_source", "json"), ("arguments", "{}"), ("action", action), ("act_for", subject)]
+    };
+    let actor = bench.server.client_with(|key| {
+        (key.is_agent, key.level) = (false, PermissionLevel::Admin);
+        key.rights = [Right::ActAs, Right::RecordsRead].into();
+    });
+    let actor = actor.await;
+    let browser = Browser::sign_in(&bench.server, &actor).await;
+    for _ in 0..2 {
+        let ran = browser.post("/ui/tools/ls/try", &form("run", "bob")).await;
+        assert!(ran.text().contains("succeeded"), "{}", ran.text());
+    }
+    let records = actor.get("/v1/records?caller=bob&kind=intent").await.expect_ok();
+    let records = records["records"].as_array().unwrap().clone();
+    assert_eq!(records.len(), 2, "{records:?}");
+    let caller = &records[0]["body"]["caller"];
+    assert!(caller.to_string().contains(&actor.key_id), "it says who acts: {caller}");
+    assert_eq!(records[0]["body"]["caller"]["key"], records[1]["body"]["caller"]["key"], "one key");
+    // Without the right, and for nobody.
+    let agent = Browser::sign_in(&bench.server, &bench.agent).await;
+    for action in ["run", "explain"] {
+        assert_eq!(agent.post("/ui/tools/ls/try", &form(action, "bob")).await.status, 403);
+    }
+    let records = actor.get("/v1/records?caller=bob&kind=intent").await.expect_ok();
+    assert_eq!(records["records"].as_array().unwrap().len(), 2, "nothing ran for the agent");
+    let none = browser.post("/ui/tools/ls/try", &form("run", "a b ")).await;
+    assert!(none.status.is_client_error(), "{}", none.status);
 }
 
 #[tokio::test]

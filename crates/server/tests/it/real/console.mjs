@@ -259,6 +259,40 @@ async function manageKeys(browser) {
   await page.context().close();
 }
 
+// A persona and an organisation are created, and the records of a filter are saved as a file.
+async function manageDirectory(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/access/personas");
+  await page.locator("#new-persona").fill("reader");
+  await page.locator("#new-sources").fill("files\nnotes");
+  await page.locator("button", { hasText: "Create the persona" }).click();
+  found.steps.persona = (await page.locator("tr", { hasText: "reader" }).innerText()).includes("files, notes");
+  await page.locator("a", { hasText: "Organisations" }).click();
+  await page.locator("#org-name").fill("acme");
+  await page.locator("button", { hasText: "Create the organisation" }).click();
+  found.steps.organisation = (await page.locator("#created-key").innerText()).length > 20;
+  await page.goto(`${address}/ui/calls?kind=intent`);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.locator("a", { hasText: "Export these records" }).click(),
+  ]);
+  const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
+  found.steps.exported = lines.every((line) => JSON.parse(line).kind === "intent") && lines.length > 0;
+  await page.context().close();
+}
+
+// A tool is turned off from its source, and on again.
+async function switchTool(browser) {
+  const page = await openPage(browser, {});
+  await signIn(page, "/ui/sources/s/tools");
+  const row = () => page.locator("tr", { hasText: "plot" });
+  await row().locator("button", { hasText: "Turn off" }).click();
+  found.steps.off = await row().locator(".badge").innerText();
+  await row().locator("button", { hasText: "Turn on" }).click();
+  found.steps.on = await row().locator(".badge").innerText();
+  await page.context().close();
+}
+
 // A page of another origin with this browser's cookie posts a form.
 async function postFromElsewhere(browser) {
   const page = await openPage(browser, {});
@@ -309,6 +343,9 @@ try {
   await examine(browser, "keys", "/ui/access");
   await examine(browser, "users", "/ui/access/users");
   await examine(browser, "roles", "/ui/access/roles");
+  await examine(browser, "personas", "/ui/access/personas");
+  await examine(browser, "orgs", "/ui/access/orgs");
+  await examine(browser, "source-tools", "/ui/sources/files/tools");
   await examine(browser, "record", "/ui/record");
   await examine(browser, "live", "/ui/calls/live");
   await examine(browser, "program", `/ui/calls/${program}`);
@@ -329,6 +366,8 @@ try {
   await tryTool(browser);
   await reviewDefinition(browser);
   await manageKeys(browser);
+  await manageDirectory(browser);
+  await switchTool(browser);
   await editArguments(browser, edited);
   await watchApprovals(browser);
   await operate(browser);

@@ -209,8 +209,8 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
             "denied": "denied", "reason": true, "tool": "rm", "keys": "",
             "withoutScript": true, "signedOut": "/ui/sign-in", "explained": true, "kept": "a \"title\"",
             "linkHidden": true, "edited": true, "compared": true, "changed": true, "pinned": "active",
-            "created": true, "revoked": true,
-            "usedLink": "This key or link is not valid: it is unknown, used, expired or revoked.",
+            "created": true, "revoked": true, "persona": true, "organisation": true, "exported": true, "off": "off", "on": "on",
+            "usedLink": "This key, link or sign-in is not valid: it is unknown, used, expired or revoked.",
             "picture": 40, "appeared": 1, "liveRows": 100, "paused": true, "previewed": true,
             "tried": true, "added": true, "drained": true, "typed": 1, "bars": 4})
     );
@@ -218,5 +218,5 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
     }
     assert_eq!(bench.ran.call_count(), 4);
-    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 96);
+    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 108);
 }

@@ -125,13 +125,24 @@ async fn the_storage_of_the_record_is_for_those_who_may_read_it() {
         assert_eq!(client.get("/v1/records/storage").await.status, 403);
     }
     assert_eq!(entries(&owner).await, [""; 0]);
+    assert_eq!(owner.get("/v1/records/verification").await.expect_ok()["state"], "never");
+    assert_eq!(verify(&owner).await["state"], "intact");
     // Damage that was found when the record was opened is urgent; the rest still works.
     for _ in 0..3 {
         owner.call_tool("notes.append", json!({})).await.expect_ok();
     }
     files.close_ledger();
     drop((server, files));
+    let (files, _) = open_files(folder.path());
+    let server = server_with(&files).await;
+    let owner = server.owner_client().await;
     damage_segment(folder.path());
+    let found = verify(&owner).await;
+    assert_eq!(found["state"], "damaged");
+    assert!(!found["findings"].as_array().unwrap().is_empty(), "{found}");
+    assert_eq!(entries(&owner).await, ["urgent record"], "while the server runs");
+    files.close_ledger();
+    drop((server, files));
     let (files, recovery) = open_files(folder.path());
     assert!(!recovery.findings.is_empty(), "the control");
     let server = server_with(&files).await;
@@ -140,6 +151,19 @@ async fn the_storage_of_the_record_is_for_those_who_may_read_it() {
     assert!(owner.get("/v1/records/storage").await.expect_ok()["damaged"].as_u64() >= Some(1));
     let other = server.agent_client("bob", tool::PermissionLevel::User).await;
     assert_eq!(entries(&other).await, [""; 0]);
+}
+
+/// Verifies the record, and waits for the result.
+async fn verify(client: &Client) -> Value {
+    let path = "/v1/records/verification";
+    client.post(path, &json!({})).await.expect_ok();
+    loop {
+        let reply = client.get(path).await.expect_ok();
+        if reply["state"] != "running" {
+            return reply;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 fn open_files(dir: &Path) -> (Arc<FileLedger>, ledger::RecoveryReport) {

@@ -5,14 +5,14 @@ use testkit::source::MockListing;
 use tool::source::SourceErrorKind;
 use tool::{PermissionLevel, Problem, SourceError, SourceListing};
 
-use crate::support::{FixtureServer, tools};
+use crate::support::{Browser, FixtureServer, tools};
 
 #[tokio::test]
 async fn a_source_says_how_it_stands() {
     let server = FixtureServer::new().await;
     let owner = server.owner_client().await;
     let expected = json!({"sources": [{"name": "s", "kind": "test", "state": "ok", "tools": 11,
-        "prompts": 0, "resources": 0, "trust": "full", "problems": []}]});
+        "prompts": 0, "resources": 0, "trust": "full", "login": true, "problems": []}]});
     assert_eq!(owner.get("/v1/sources").await.expect_ok(), expected);
     let problem = Problem::new("http://127.0.0.1:1", "connection refused").with_help("start it");
     server.source.set_answer(MockListing::Error(SourceError {
@@ -21,7 +21,7 @@ async fn a_source_says_how_it_stands() {
     }));
     let away = owner.post("/v1/sources/refresh", &json!({"source": "s"})).await.expect_ok();
     let expected = json!({"sources": [{"name": "s", "kind": "test", "state": "stale", "tools": 11,
-        "prompts": 0, "resources": 0, "trust": "full", "needs_attention": true, "stale_since": "2001-09-09T01:46:40.000Z",
+        "prompts": 0, "resources": 0, "trust": "full", "needs_attention": true, "login": true, "stale_since": "2001-09-09T01:46:40.000Z",
         "problems": [{"place": "http://127.0.0.1:1", "message": "connection refused", "fix": "start it"}]}]});
     assert_eq!(away, expected);
     // Its tools stay callable.
@@ -96,8 +96,36 @@ async fn a_persons_consent_is_for_persons_who_may() {
             assert_eq!(agent.post(path, body).await.status, 403, "{path}");
         }
     }
+    // A code does not go to a place of the caller's choice.
+    for elsewhere in ["https://evil.example/", "http://evil.example/", "javascript:alert(1)", ""] {
+        let body = json!({"source": "s", "redirect_uri": elsewhere});
+        assert_eq!(owner.post("/v1/sources/login", &body).await.status, 400, "{elsewhere}");
+    }
     let unknown = json!({"source": "none"});
     assert_eq!(owner.post("/v1/sources/logout", &unknown).await.status, 404);
+}
+
+/// The browser goes to the login page, and comes back from another site without its cookie.
+#[tokio::test]
+async fn a_person_signs_in_to_a_source_in_the_console() {
+    let server = FixtureServer::new().await;
+    let owner = server.owner_client().await;
+    let browser = Browser::sign_in(&server, &owner).await;
+    let begun = browser.post("/ui/sources/s/login", &[]).await;
+    let callback = format!("{}/ui/sources/s/login/callback", browser.origin);
+    let login = format!("0; url=https://login.example/?to={callback}");
+    assert_eq!((begun.status.as_u16(), begun.header("refresh")), (200, Some(login.as_str())));
+    let answer = "/ui/sources/s/login/callback/x?code=1&state=2";
+    let returned = browser.without_cookie().get(answer).await;
+    let again = format!("{answer}&returned=1");
+    assert_eq!(returned.header("refresh"), Some(format!("0; url={again}").as_str()));
+    assert_eq!(browser.without_cookie().get(&again).await.status, 303, "nobody is signed in");
+    let done = browser.get(&again).await;
+    assert_eq!((done.status.as_u16(), done.header("location")), (303, Some("/ui/sources")));
+    let agent = server.agent_client("ann", PermissionLevel::Admin).await;
+    let agent = Browser::sign_in(&server, &agent).await;
+    assert_eq!(agent.get(&again).await.status, 403, "an agent gives no consent");
+    assert_eq!(agent.post("/ui/sources/s/login", &[]).await.status, 403);
 }
 
 /// Commands on this machine are set in the configuration only; no key can change them remotely.

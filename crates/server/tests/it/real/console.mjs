@@ -284,11 +284,16 @@ async function manageDirectory(browser) {
 // A tool is turned off from its source, and on again.
 async function switchTool(browser) {
   const page = await openPage(browser, {});
-  await signIn(page, "/ui/sources/s/tools");
+  await signIn(page, "/ui/sources");
+  await page.goto(`${address}/ui/sources/s/tools?after=pl`);
   const row = () => page.locator("tr", { hasText: "plot" });
   await row().locator("button", { hasText: "Turn off" }).click();
+  await page.waitForURL(/tools$/);
+  await page.goto(`${address}/ui/sources/s/tools?after=pl`);
   found.steps.off = await row().locator(".badge").innerText();
   await row().locator("button", { hasText: "Turn on" }).click();
+  await page.waitForURL(/tools$/);
+  await page.goto(`${address}/ui/sources/s/tools?after=pl`);
   found.steps.on = await row().locator(".badge").innerText();
   await page.context().close();
 }

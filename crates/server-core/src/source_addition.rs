@@ -75,7 +75,7 @@ pub(crate) fn require_source_admin(principal: &Principal) -> Result<(), ApiError
 }
 
 /// Keys of an entry that concern nothing of this machine.
-const REMOTE_KEYS: [&str; 27] = [
+const REMOTE_KEYS: [&str; 29] = [
     "name",
     "module",
     "mcp",
@@ -95,6 +95,8 @@ const REMOTE_KEYS: [&str; 27] = [
     "trust_annotations",
     "timeout",
     "startup_timeout",
+    "start",
+    "idle_stop",
     "max_message",
     "slow",
     "retry",

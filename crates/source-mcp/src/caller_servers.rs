@@ -164,6 +164,7 @@ impl ServerSupervisor {
             SupervisorState::Running(link) => link.is_idle() && self.secondary.is_idle(),
             SupervisorState::Starting => !self.is_started(),
             SupervisorState::BackingOff(_)
+            | SupervisorState::Idle
             | SupervisorState::Failed(_)
             | SupervisorState::Closed => true,
         }

@@ -137,6 +137,11 @@ impl McpConnection {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Returns the number of requests so far, Toolkeep's own included.
+    pub(super) fn request_count(&self) -> i64 {
+        self.next_id.load(Ordering::Relaxed)
+    }
+
     /// Whether the connection has no call in flight and no subscriber of a resource.
     pub(super) fn is_idle(&self) -> bool {
         self.call_permits.available_permits() == self.max_calls

@@ -141,7 +141,7 @@ impl ServerSupervisor {
 
     /// Returns the connection of this era, or else the existing one.
     pub(super) async fn connection_for_era(
-        &self,
+        self: &Arc<Self>,
         era: ProtocolEra,
     ) -> Result<Arc<McpConnection>, ConnectionError> {
         match self.secondary.for_era(era) {

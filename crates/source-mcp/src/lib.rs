@@ -10,10 +10,12 @@ mod definition_parser;
 mod delivery_errors;
 mod dual_era;
 mod http_transport;
+mod idle_stop;
 mod in_flight_request;
 mod input_requests;
 mod list_page;
 mod list_subscription;
+mod listed_items;
 mod listing;
 mod mcp_options;
 mod method_executor;
@@ -44,15 +46,16 @@ use tool::{BoxFuture, Source, SourceError, SourceListing, SourceName, SourceRevi
 
 pub use definition_parser::offered_name;
 pub use http_transport::HttpEndpoint;
-pub use mcp_options::{EraSelection, McpOptions, ServerLimits, TraitOverrides};
+pub use listed_items::ListingStore;
+pub use mcp_options::{EraSelection, McpOptions, ServerLimits, StartMode, TraitOverrides};
 pub use pipe_connector::{ConnectionError, PipeConnection, PipeConnector, ServerProcess};
 pub use pipe_transport::{PipeReader, PipeWriter};
 pub use stdio_connector::StdioConnector;
 
 use server_supervisor::{ServerConnector, ServerSupervisor};
 
-/// Source backed by one MCP server. The server starts at the first [`Source::list_offers`]. After a drop
-/// it shuts down in the background.
+/// Source backed by one MCP server. The server starts at the first [`Source::list_offers`], or with its
+/// first call ([`StartMode`]). After a drop it shuts down in the background.
 #[derive(Debug)]
 pub struct McpSource {
     supervisor: Arc<ServerSupervisor>,
@@ -79,8 +82,18 @@ impl McpSource {
         }
     }
 
+    /// Keeps what the server lists in `store`, for a source whose server starts with its first call.
+    #[must_use]
+    pub fn with_listing_store(self, store: Arc<dyn ListingStore>) -> Self {
+        self.supervisor.lazy_listing.set_store(store);
+        self
+    }
+
     async fn fetch_listing(&self) -> Result<SourceListing, SourceError> {
         let upstream = &self.supervisor;
+        if let Some(items) = upstream.items_without_server().await {
+            return Ok(listing::build_listing(upstream, &items, Vec::new()));
+        }
         upstream.start();
         // The start has its own time limit.
         let link = upstream

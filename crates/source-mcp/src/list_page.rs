@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Maximum elements of one page. The limit of the whole list counts all pages and may be lower.
 const MAX_ELEMENTS: usize = 100_000;
 
 /// Kind of list that a server offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum UpstreamListKind {
     Tools,
     Prompts,
@@ -19,6 +20,10 @@ pub(super) enum UpstreamListKind {
 }
 
 impl UpstreamListKind {
+    /// Every kind, in the order of the requests.
+    pub(super) const ALL: [Self; 4] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
     /// Returns the MCP method of this list.
     pub(super) const fn method(self) -> &'static str {
         match self {

@@ -14,6 +14,8 @@ use super::definition_parser::{self, ParsedDefinition};
 use super::delivery_errors::{describe_rpc_error, to_connection_error};
 use super::in_flight_request::RpcOutcome;
 use super::list_page::{UpstreamListKind, parse_page};
+use super::listed_items::ListedItems;
+use super::method_executor::method_offers;
 use super::negotiation::ServerCapabilities;
 use super::pipe_connector::ConnectionError;
 use super::restart_backoff::EXIT_WINDOW;
@@ -36,39 +38,70 @@ pub(super) async fn fetch_listing(
 ) -> Result<SourceListing, ConnectionError> {
     // Read before the first request, so that a change during the listing counts as a change.
     let revision = upstream.revision();
-    let mut builder = ListingBuilder::new(upstream);
-    let negotiated = connection.negotiated();
-    let capabilities = negotiated.capabilities;
-    for kind in [
-        UpstreamListKind::Tools,
-        UpstreamListKind::Prompts,
-        UpstreamListKind::Resources,
-        UpstreamListKind::Templates,
-    ] {
+    let (items, problems) = fetch_items(upstream, connection).await?;
+    upstream.store_items(&items).await;
+    let mut listing = build_listing(upstream, &items, problems);
+    let stray = connection.context.stray_output.to_problem(&upstream.display_address);
+    listing.problems.extend(stray);
+    listing.revision = revision;
+    Ok(listing)
+}
+
+/// Requests all items, as received, within the limits.
+///
+/// # Errors
+/// Fails if the tools cannot be listed.
+pub(super) async fn fetch_items(
+    upstream: &ServerSupervisor,
+    connection: &Arc<McpConnection>,
+) -> Result<(ListedItems, Vec<Problem>), ConnectionError> {
+    let mut items = ListedItems::new(connection);
+    let mut problems = Vec::new();
+    let capabilities = items.capabilities();
+    for kind in UpstreamListKind::ALL {
         if !is_list_supported(capabilities, kind) {
             continue;
         }
-        let problem = match builder.fetch_pages(connection, kind).await {
-            Ok(()) => continue,
+        match fetch_pages((upstream, connection), kind, &mut items).await {
+            Ok(problem) => problems.extend(problem),
             Err(fault) if kind == UpstreamListKind::Tools && capabilities.tools.is_some() => {
                 return Err(fault);
             }
             // A server that declares no tools may still have some, and need not.
-            Err(_) if kind == UpstreamListKind::Tools => continue,
-            Err(fault) => fault.to_problem(&format!("{} of `{}`", kind.method(), upstream.name)),
-        };
+            Err(_) if kind == UpstreamListKind::Tools => {}
+            Err(fault) => {
+                let place = format!("{} of `{}`", kind.method(), upstream.name);
+                problems.push(fault.to_problem(&place));
+            }
+        }
+    }
+    Ok((items, problems))
+}
+
+/// Builds the listing of these items, with `problems` of fetching them.
+pub(super) fn build_listing(
+    upstream: &Arc<ServerSupervisor>,
+    items: &ListedItems,
+    problems: Vec<Problem>,
+) -> SourceListing {
+    let mut builder = ListingBuilder::new(upstream, items.requires_request_headers());
+    for problem in problems {
         builder.add_problem(problem);
+    }
+    for (index, (kind, raw)) in items.iter().enumerate() {
+        if let Err(problem) = builder.build_offer(kind, (index, raw)) {
+            builder.add_problem(problem);
+        }
     }
     builder.report_unmatched_overrides();
     let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
-    offers.extend(super::method_executor::method_offers(upstream, connection));
+    offers.extend(method_offers(upstream, (items.capabilities(), items.era())));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),
             format!("{unnamed} more problems in the same list"),
         ));
     }
-    problems.extend(connection.context.stray_output.to_problem(&upstream.display_address));
     problems.extend(upstream.last_exit().map(|LastExit { error, count }| {
         let message = format!(
             "is running again; it ended {} within {} minutes, the last time because it {}",
@@ -83,16 +116,14 @@ pub(super) async fn fetch_listing(
             .token_provider()
             .and_then(|account| account.scope_problem(&upstream.display_address)),
     );
-    let about = Some(negotiated.raw_result.clone());
-    let trusted_annotations = upstream.options.overrides.trusts_annotations;
-    Ok(SourceListing {
-        revision,
+    SourceListing {
+        revision: upstream.revision(),
         offers,
         problems,
-        initialize_result: about,
-        trusted_annotations,
+        initialize_result: Some(items.initialize_result().clone()),
+        trusted_annotations: upstream.options.overrides.trusts_annotations,
         ..SourceListing::default()
-    })
+    }
 }
 
 /// Creates the error for a list request that the server answered with an error.
@@ -113,14 +144,70 @@ fn is_list_supported(can: ServerCapabilities, kind: UpstreamListKind) -> bool {
     }
 }
 
+/// Requests all pages of one kind. Returns a problem if the list ends early.
+async fn fetch_pages(
+    (upstream, link): (&ServerSupervisor, &Arc<McpConnection>),
+    kind: UpstreamListKind,
+    items: &mut ListedItems,
+) -> Result<Option<Problem>, ConnectionError> {
+    let mut cursors = HashSet::new();
+    let mut cursor = None;
+    loop {
+        let params = match &cursor {
+            Some(cursor) => Json::encode(&serde_json::json!({"cursor": cursor})),
+            None => Json::empty_object(),
+        };
+        let method = kind.method();
+        let outcome = link
+            .call_method(method, &params)
+            .await
+            .map_err(|why| to_connection_error(method, why))?;
+        let result = match outcome {
+            RpcOutcome::Result(result) => result.bytes().clone(),
+            RpcOutcome::InvalidResult(invalid) => invalid.raw_result,
+            // Servers may have resources without templates, and many lack the method.
+            RpcOutcome::Error(error)
+                if kind == UpstreamListKind::Templates
+                    && error.code == error_codes::METHOD_NOT_FOUND =>
+            {
+                return Ok(None);
+            }
+            RpcOutcome::Error(error) => return Err(error_reply(method, &error)),
+        };
+        let page = parse_page(kind, &result).map_err(|why| {
+            ConnectionError::new(
+                SourceErrorKind::MalformedReply,
+                format!("returned an invalid response to `{method}`: {why}"),
+            )
+        })?;
+        for raw in page.items {
+            if !items.add_item(kind, raw, &upstream.options.limits) {
+                let bounds = &upstream.options.limits;
+                let message = format!(
+                    "offers more than {} definitions or {} bytes; the rest is omitted",
+                    bounds.max_definitions, bounds.max_definition_bytes
+                );
+                return Ok(Some(Problem::new(upstream.name.as_str(), message)));
+            }
+        }
+        match page.next_cursor {
+            None => return Ok(None),
+            Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
+            Some(_) => {
+                let place = format!("{} of `{}`", kind.method(), upstream.name);
+                let message = "returned the same page twice; only the pages before it are used";
+                return Ok(Some(Problem::new(place, message)));
+            }
+        }
+    }
+}
+
 struct ListingBuilder<'a> {
     supervisor: &'a Arc<ServerSupervisor>,
     offers: Vec<Offer>,
     problems: Vec<Problem>,
     /// Problems that were only counted.
     omitted_problems: usize,
-    item_count: usize,
-    byte_count: usize,
     names: HashSet<(&'static str, String)>,
     tool_names: BTreeSet<String>,
     /// Whether headers must repeat arguments.
@@ -128,17 +215,15 @@ struct ListingBuilder<'a> {
 }
 
 impl<'a> ListingBuilder<'a> {
-    fn new(upstream: &'a Arc<ServerSupervisor>) -> Self {
+    fn new(upstream: &'a Arc<ServerSupervisor>, requires_request_headers: bool) -> Self {
         Self {
             supervisor: upstream,
             offers: Vec::new(),
             problems: Vec::new(),
             omitted_problems: 0,
-            item_count: 0,
-            byte_count: 0,
             names: HashSet::new(),
             tool_names: BTreeSet::new(),
-            requires_request_headers: false,
+            requires_request_headers,
         }
     }
 
@@ -148,83 +233,6 @@ impl<'a> ListingBuilder<'a> {
         } else {
             self.omitted_problems += 1;
         }
-    }
-
-    /// Requests all pages of one kind.
-    async fn fetch_pages(
-        &mut self,
-        link: &Arc<McpConnection>,
-        kind: UpstreamListKind,
-    ) -> Result<(), ConnectionError> {
-        let mut cursors = HashSet::new();
-        let mut cursor = None;
-        self.requires_request_headers = link.requires_request_headers();
-        loop {
-            let params = match &cursor {
-                Some(cursor) => Json::encode(&serde_json::json!({"cursor": cursor})),
-                None => Json::empty_object(),
-            };
-            let method = kind.method();
-            let outcome = link
-                .call_method(method, &params)
-                .await
-                .map_err(|why| to_connection_error(method, why))?;
-            let result = match outcome {
-                RpcOutcome::Result(result) => result.bytes().clone(),
-                RpcOutcome::InvalidResult(invalid) => invalid.raw_result,
-                // Servers may have resources without templates, and many lack the method.
-                RpcOutcome::Error(error)
-                    if kind == UpstreamListKind::Templates
-                        && error.code == error_codes::METHOD_NOT_FOUND =>
-                {
-                    return Ok(());
-                }
-                RpcOutcome::Error(error) => return Err(error_reply(method, &error)),
-            };
-            let page = parse_page(kind, &result).map_err(|why| {
-                ConnectionError::new(
-                    SourceErrorKind::MalformedReply,
-                    format!("returned an invalid response to `{method}`: {why}"),
-                )
-            })?;
-            for raw in page.items {
-                if let Err(problem) = self.add_definition(kind, raw) {
-                    self.add_problem(problem);
-                    return Ok(());
-                }
-            }
-            match page.next_cursor {
-                None => return Ok(()),
-                Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
-                Some(_) => {
-                    let place = format!("{} of `{}`", kind.method(), self.supervisor.name);
-                    self.add_problem(Problem::new(
-                        place,
-                        "returned the same page twice; only the pages before it are used",
-                    ));
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Adds one definition. An error ends the list.
-    fn add_definition(&mut self, kind: UpstreamListKind, raw: &RawValue) -> Result<(), Problem> {
-        let bounds = &self.supervisor.options.limits;
-        self.item_count += 1;
-        self.byte_count = self.byte_count.saturating_add(raw.get().len());
-        if self.item_count > bounds.max_definitions || self.byte_count > bounds.max_definition_bytes
-        {
-            let message = format!(
-                "offers more than {} definitions or {} bytes; the rest is omitted",
-                bounds.max_definitions, bounds.max_definition_bytes
-            );
-            return Err(Problem::new(self.supervisor.name.as_str(), message));
-        }
-        if let Err(problem) = self.build_offer(kind, (self.item_count - 1, raw)) {
-            self.add_problem(problem);
-        }
-        Ok(())
     }
 
     fn build_offer(
@@ -267,7 +275,9 @@ impl<'a> ListingBuilder<'a> {
         }
         let executor: Arc<dyn Executor> = if kind == UpstreamListKind::Tools {
             self.tool_names.insert(own.clone());
-            Arc::new(McpToolExecutor::new(Arc::clone(self.supervisor), &own, (mirror, support)))
+            let definition = raw.1.get().to_owned();
+            let upstream = Arc::clone(self.supervisor);
+            Arc::new(McpToolExecutor::new(upstream, (&own, definition), (mirror, support)))
         } else {
             Arc::new(NotCallable)
         };

@@ -15,6 +15,21 @@ pub struct McpOptions {
     pub limits: ServerLimits,
     /// Protocol era to use.
     pub era_selection: EraSelection,
+    /// When the server starts.
+    pub start_mode: StartMode,
+}
+
+/// When the server of a source starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartMode {
+    /// With the first listing.
+    #[default]
+    AtStartup,
+    /// With the first call. Until then its tools are listed as it listed them last.
+    OnFirstCall {
+        /// Time without a call after which it is stopped.
+        idle_stop: Duration,
+    },
 }
 
 impl Default for McpOptions {
@@ -23,6 +38,7 @@ impl Default for McpOptions {
             overrides: TraitOverrides::default(),
             limits: ServerLimits::default(),
             era_selection: EraSelection::Detect,
+            start_mode: StartMode::AtStartup,
         }
     }
 }

@@ -10,7 +10,6 @@ use tool::{
     ToolTraits,
 };
 
-use super::connection::McpConnection;
 use super::negotiation::ServerCapabilities;
 use super::outgoing_request::RequestParams;
 use super::resource_subscription::ResourceSubscribeExecutor;
@@ -24,11 +23,9 @@ const SUBSCRIBE_METHOD: &str = "resources/subscribe";
 /// Returns an offer for each method that the server declares.
 pub(super) fn method_offers(
     upstream: &Arc<ServerSupervisor>,
-    connection: &McpConnection,
+    (can, era): (ServerCapabilities, ProtocolEra),
 ) -> Vec<Offer> {
-    let can = connection.negotiated().capabilities;
-    let has =
-        MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, connection.era()));
+    let has = MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, era));
     has.filter_map(|McpMethod { name, method }| {
         let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
         let upstream = Arc::clone(upstream);

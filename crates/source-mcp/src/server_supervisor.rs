@@ -18,6 +18,7 @@ use super::caller_servers::CallerServers;
 use super::connection::McpConnection;
 use super::dual_era::SecondaryConnection;
 use super::http_transport::HttpEndpoint;
+use super::idle_stop::LazyListing;
 use super::mcp_options::McpOptions;
 use super::pending_input::{PendingInput, PendingInputOwner, PendingInputs};
 use super::pipe_connector::{ConnectionError, PipeConnector};
@@ -33,6 +34,8 @@ pub(super) enum SupervisorState {
     Running(Arc<McpConnection>),
     /// Stopped, and restarts after a delay.
     BackingOff(ConnectionError),
+    /// Stopped because nobody uses it; the next call starts it.
+    Idle,
     /// Stopped until the operator restarts it.
     Failed(ConnectionError),
     /// Closed permanently.
@@ -70,7 +73,9 @@ pub(super) struct ServerSupervisor {
     /// Per-caller servers of the same source.
     pub(super) caller_servers: CallerServers,
     /// Whether this is a per-caller server, which does not restart by itself.
-    is_per_caller: bool,
+    pub(super) is_per_caller: bool,
+    /// Last listing of a server that starts with its first call.
+    pub(super) lazy_listing: LazyListing,
 }
 
 impl ServerSupervisor {
@@ -124,6 +129,7 @@ impl ServerSupervisor {
             pending_inputs,
             caller_servers: CallerServers::default(),
             is_per_caller,
+            lazy_listing: LazyListing::default(),
         })
     }
 
@@ -142,16 +148,43 @@ impl ServerSupervisor {
         self.was_started.load(Ordering::Acquire)
     }
 
-    /// Returns the connection once the server is up, or the reason why it is not.
-    pub(super) async fn wait_for_connection(&self) -> Result<Arc<McpConnection>, ConnectionError> {
+    /// Returns the connection once the server is up, or the reason why it is not. Starts a server that
+    /// starts with its first call.
+    pub(super) async fn wait_for_connection(
+        self: &Arc<Self>,
+    ) -> Result<Arc<McpConnection>, ConnectionError> {
         let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, SupervisorState::Starting)).await;
-        match settled.as_deref() {
-            Ok(SupervisorState::Running(link)) => Ok(Arc::clone(link)),
-            Ok(SupervisorState::BackingOff(fault) | SupervisorState::Failed(fault)) => {
-                Err(fault.clone())
+        if self.is_lazy() {
+            self.start();
+        }
+        loop {
+            let settled = state.wait_for(|state| !matches!(state, SupervisorState::Starting)).await;
+            match settled.as_deref() {
+                Ok(SupervisorState::Running(link)) => return Ok(Arc::clone(link)),
+                Ok(SupervisorState::BackingOff(fault) | SupervisorState::Failed(fault)) => {
+                    return Err(fault.clone());
+                }
+                Ok(SupervisorState::Starting | SupervisorState::Closed) | Err(_) => {
+                    return Err(closed_error());
+                }
+                Ok(SupervisorState::Idle) => {}
             }
-            Ok(SupervisorState::Starting | SupervisorState::Closed) | Err(_) => Err(closed_error()),
+            drop(settled);
+            self.start_idle_server();
+        }
+    }
+
+    /// Starts the server if it was stopped because nobody used it.
+    fn start_idle_server(&self) {
+        let is_idle = self.state.send_if_modified(|state| {
+            let is_idle = matches!(state, SupervisorState::Idle);
+            if is_idle {
+                *state = SupervisorState::Starting;
+            }
+            is_idle
+        });
+        if is_idle {
+            self.lazy_listing.start_requested.notify_one();
         }
     }
 
@@ -209,7 +242,12 @@ impl ServerSupervisor {
     }
 
     /// Starts the server now if it is backing off or has failed, at the operator's request.
-    pub(super) fn restart_now(&self) {
+    pub(super) fn restart_now(self: &Arc<Self>) {
+        // Whoever asks for a listing means one of the server.
+        if self.is_lazy() {
+            self.start();
+            self.start_idle_server();
+        }
         self.token_provider().inspect(|account| account.clear_failure());
         let is_down = self.state.send_if_modified(|state| {
             let is_down =

@@ -20,6 +20,8 @@ pub(super) struct McpToolExecutor {
     /// `None` if the header annotations are invalid, which matters in one era only.
     argument_headers: Option<ArgumentHeaders>,
     task_support: TaskSupport,
+    /// The definition as received, with which the tool was listed.
+    definition: Box<str>,
 }
 
 /// Whether a tool of 2025-11-25 can be called as a task.
@@ -48,7 +50,7 @@ impl TaskSupport {
 impl McpToolExecutor {
     pub(super) fn new(
         upstream: Arc<ServerSupervisor>,
-        own_name: &str,
+        (own_name, definition): (&str, String),
         (argument_headers, task_support): (Option<ArgumentHeaders>, TaskSupport),
     ) -> Self {
         Self {
@@ -56,7 +58,30 @@ impl McpToolExecutor {
             upstream_name: Json::encode(own_name),
             argument_headers,
             task_support,
+            definition: definition.into_boxed_str(),
         }
+    }
+
+    /// Checks that a server that starts with its first call still has the definition that was listed, and
+    /// pinned, without it.
+    async fn check_definition(&self) -> Result<(), ExecuteError> {
+        if !self.supervisor.is_lazy() {
+            return Ok(());
+        }
+        let started = self.supervisor.wait_for_connection().await;
+        started.map_err(|fault| {
+            let message = format!("the server of `{}` {}", self.supervisor.name, fault.message);
+            ExecuteError::not_sent(ErrorCode::UpstreamLost, message)
+        })?;
+        if self.supervisor.has_tool_definition(&self.definition) {
+            return Ok(());
+        }
+        let message = format!(
+            "the definition of the tool has changed since it was listed, found when the server of \
+             `{}` started",
+            self.supervisor.name
+        );
+        Err(ExecuteError::not_sent(ErrorCode::Conflict, message))
     }
 
     async fn run_call(
@@ -73,6 +98,7 @@ impl McpToolExecutor {
             is_handshake_only: self.argument_headers.is_none(),
             task_support: self.task_support,
         };
+        self.check_definition().await?;
         let own = self.supervisor.server_for_caller(call, ctx).await?;
         UpstreamCall::new(own.as_ref().unwrap_or(&self.supervisor), call, ctx).run_call(job).await
     }

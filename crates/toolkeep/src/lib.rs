@@ -24,6 +24,7 @@ mod source_factory;
 mod source_readiness;
 mod source_redaction;
 mod startup_tasks;
+mod stored_listings;
 mod unmatched_names;
 mod upstream_credentials;
 mod webhook;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::stored_listings::StoredListing;
 use builtins::{
     BuiltinSource, RuffLinter, SandboxProvider, SearchEngine, WebEndpoint, WebEndpoints,
 };
@@ -16,7 +17,7 @@ use oauth_client::OAuthDependencies;
 use programs::Programs;
 use sandbox::process::{CommandSpec, EnvValue, ProcessLauncher};
 use source_layers::{RedactedSource, RetrySource};
-use source_mcp::{McpSource, ServerLimits, StdioConnector, TraitOverrides};
+use source_mcp::{McpSource, ServerLimits, StartMode, StdioConnector, TraitOverrides};
 use source_modules::{HttpModuleOptions, HttpModuleSource, ManifestCache};
 use source_tool_files::{
     CodeHost, HttpToolDependencies, ImplementationRegistry, InstalledBuiltins, InternalHandlers,
@@ -186,7 +187,8 @@ impl SourceFactory {
             SourceKind::McpCommand(command) => {
                 let connector =
                     Arc::new(StdioConnector::new(self.launcher.clone(), process_spec(command)));
-                (Arc::new(McpSource::with_pipes(name, mcp_options(config), connector)), MCP_KIND)
+                let source = McpSource::with_pipes(name, mcp_options(config), connector);
+                (self.with_stored_listing(source, config), MCP_KIND)
             }
             SourceKind::McpUrl { .. } => (self.build_http_mcp_source(config), MCP_KIND),
         };
@@ -210,6 +212,16 @@ impl SourceFactory {
         ConfiguredSource { source, kind, trust, durability, poll_interval: poll, fingerprint }
     }
 
+    /// Adds the store for the listing of a server that starts with its first call.
+    fn with_stored_listing(&self, source: McpSource, config: &SourceConfig) -> Arc<dyn Source> {
+        if config.idle_stop.is_none() {
+            return Arc::new(source);
+        }
+        let (store, fingerprint) = (Arc::clone(&self.token_store), config.fingerprint());
+        let listing = StoredListing::new(store, config.name.clone(), fingerprint);
+        Arc::new(source.with_listing_store(Arc::new(listing)))
+    }
+
     fn build_http_mcp_source(&self, config: &SourceConfig) -> Arc<dyn Source> {
         let dependencies = OAuthDependencies {
             egress: self.egress.clone(),
@@ -219,7 +231,8 @@ impl SourceFactory {
         match mcp_endpoint::build_mcp_endpoint(config, dependencies) {
             Ok(http) => {
                 let http = http.with_redaction(source_redaction::source_redaction(config));
-                Arc::new(McpSource::with_http(config.name.clone(), mcp_options(config), http))
+                let source = McpSource::with_http(config.name.clone(), mcp_options(config), http);
+                self.with_stored_listing(source, config)
             }
             Err(problem) => Arc::new(ProblemSource::unavailable(config.name.clone(), problem)),
         }
@@ -334,7 +347,10 @@ fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
         max_message_bytes: config.max_message_bytes,
         ..ServerLimits::default()
     };
-    source_mcp::McpOptions { overrides, limits, ..source_mcp::McpOptions::default() }
+    let start_mode = config
+        .idle_stop
+        .map_or(StartMode::AtStartup, |idle_stop| StartMode::OnFirstCall { idle_stop });
+    source_mcp::McpOptions { overrides, limits, start_mode, ..source_mcp::McpOptions::default() }
 }
 
 pub(crate) fn process_spec(command: &McpCommandConfig) -> CommandSpec {

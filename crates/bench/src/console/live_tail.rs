@@ -55,19 +55,15 @@ impl TailComparison {
         let call = tool_call(server, "calculator", &serde_json::json!({"expression": "6*7"}));
         let (mut without, mut with) = (TailSide::default(), TailSide::default());
         let mut ratios = Vec::new();
-        for _ in 0..TURNS {
-            let plain = take_turn(server, &call, &mut without).await?;
-            let mut events = session.open_stream("/ui/events/calls").await?;
-            let reader: JoinHandle<u64> = tokio::spawn(async move {
-                let mut bytes = 0;
-                while let Some(Ok(frame)) = events.frame().await {
-                    bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                }
-                bytes
-            });
-            let watched = take_turn(server, &call, &mut with).await?;
-            // Without its end the stream never ends.
-            reader.abort();
+        for number in 0..TURNS {
+            // In alternating order: whatever drifts falls on both sides alike.
+            let (plain, watched) = if number % 2 == 0 {
+                let plain = take_turn(server, &call, &mut without).await?;
+                (plain, watched_turn((server, session), &call, &mut with).await?)
+            } else {
+                let watched = watched_turn((server, session), &call, &mut with).await?;
+                (take_turn(server, &call, &mut without).await?, watched)
+            };
             ratios.push(watched / plain.max(1e-9));
         }
         with.event_bytes = count_events(server, session, &call).await?;
@@ -75,6 +71,21 @@ impl TailComparison {
         let cpu_ratio = ratios.get(ratios.len() / 2).copied().unwrap_or_default();
         Ok(Self { without, with, cpu_ratio })
     }
+}
+
+/// Runs one turn while somebody reads the stream.
+async fn watched_turn(
+    (server, session): (&ToolkeepServer, &BrowserSession),
+    call: &TimedRequest,
+    side: &mut TailSide,
+) -> Result<f64, String> {
+    let mut events = session.open_stream("/ui/events/calls").await?;
+    let reader: JoinHandle<()> =
+        tokio::spawn(async move { while let Some(Ok(_)) = events.frame().await {} });
+    let cpu = take_turn(server, call, side).await;
+    // Without its end the stream never ends.
+    reader.abort();
+    cpu
 }
 
 /// Counts the bytes of events in one turn.

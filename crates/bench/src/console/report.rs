@@ -115,7 +115,7 @@ impl fmt::Display for ConsoleReport {
         writeln!(
             f,
             "\n## Calls beside a live tail\n\n{RATE} calls a second by 16 callers, in turns of 4 s with and \
-             without a reader of `/ui/events/calls`. A look takes at most 50 records, twice a second, \
+             without a reader of `/ui/events/calls`. A look takes at most 50 records, once a second, \
              whatever was written.\n"
         )?;
         self.write_tail(f)?;

@@ -76,16 +76,21 @@ redis: ${REDIS_URL:-}
 #[test]
 fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_have_neither() {
     let config = valid_config(
-        "version: 1\nserver: { idle_timeout: 2h }\nsources:\n  - { name: a, mcp: { command: npx } }\n  - { name: b, mcp: { url: 'http://h/mcp' } }\n  - { name: c, mcp: { command: npx }, startup_timeout: 40m, max_message: 64MiB }\n",
+        "version: 1\nserver: { idle_timeout: 2h }\nsources:\n  - { name: a, mcp: { command: npx } }\n  - { name: b, mcp: { url: 'http://h/mcp' } }\n  - { name: c, mcp: { command: npx }, startup_timeout: 40m, max_message: 64MiB }\n  - { name: d, mcp: { command: npx }, start: on_first_call }\n  - { name: e, mcp: { url: 'http://h/' }, start: on_first_call, idle_stop: 90s }\n",
     );
     let of = |at: usize| {
         (config.sources[at].startup_timeout.as_secs(), config.sources[at].max_message_bytes)
     };
     assert_eq!([of(0), of(1), of(2)], [(300, 16 << 20), (20, 16 << 20), (2_400, 64 << 20)]);
     assert_eq!(config.server.idle_timeout.as_secs(), 7_200);
+    let idle: Vec<_> =
+        config.sources.iter().map(|one| one.idle_stop.map(|it| it.as_secs())).collect();
+    assert_eq!(idle, [None, None, None, Some(300), Some(90)]);
+    let alone = source("{ name: a, mcp: { command: npx }, idle_stop: 2m }");
+    assert!(alone.len() == 1 && alone[0].contains("start: on_first_call"), "{alone:?}");
     let long = source("{ name: a, mcp: { command: npx }, startup_timeout: 2h }");
     assert!(long.len() == 1 && long[0].contains("invalid duration `2h`"), "{long:?}");
-    for key in ["startup_timeout: 1m", "max_message: 1MiB"] {
+    for key in ["startup_timeout: 1m", "max_message: 1MiB", "start: on_first_call"] {
         let messages = source(&format!("{{ name: a, tools: ./t.yaml, {key} }}"));
         assert!(
             messages.len() == 1 && messages[0].contains("is only for an MCP server"),

@@ -55,6 +55,9 @@ pub struct SourceConfig {
     pub retries_once: bool,
     /// The timeout of one start of an MCP server, including the handshake.
     pub startup_timeout: Duration,
+    /// Time without a call after which an MCP server is stopped that starts with its first call; `None` for one that
+    /// starts with Toolkeep.
+    pub idle_stop: Option<Duration>,
     /// The largest message of an MCP server, in bytes.
     pub max_message_bytes: usize,
     /// The kind, with its settings.
@@ -97,8 +100,8 @@ pub enum SourceKind {
 }
 
 impl SourceConfig {
-    /// Hashes all settings of the source, including its secrets, without its location. It is only comparable within
-    /// this process.
+    /// Hashes all settings of the source, including its secrets, without its location. It is only comparable between
+    /// processes of one build.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let location = ConfigLocation { file: PathBuf::new(), position: ConfigPosition::UNKNOWN };
@@ -209,11 +212,22 @@ fn check_kind(value: ConfigValue<'_>, kind: &SourceKind) {
             SourceKind::Module(_) | SourceKind::McpUrl { .. } => {}
         }
     }
-    let mcp_keys =
-        ["trust_annotations", "destructive", "disabled_tools", "startup_timeout", "max_message"];
+    let mcp_keys = [
+        "trust_annotations",
+        "destructive",
+        "disabled_tools",
+        "startup_timeout",
+        "start",
+        "idle_stop",
+        "max_message",
+    ];
     let misplaced = if kind.is_mcp() { Vec::new() } else { value.present_keys(&mcp_keys) };
     for key in misplaced {
         value.report(format!("`{key}` is only for an MCP server"), "remove it");
+    }
+    if value.has_member("idle_stop") && !value.has_member("start") {
+        let help = "write `start: on_first_call` too, or remove it";
+        value.report("`idle_stop` is only for a server with `start: on_first_call`", help);
     }
     if value.has_member("servers") {
         value.report("`servers` is only for `mcp_servers`", "remove it");
@@ -242,6 +256,8 @@ impl RedactedJson for SourceConfig {
             "enabled_tools": enabled_tools,
             "retry": if self.retries_once { "once" } else { "never" },
             "startup_timeout": if_mcp(self.startup_timeout.to_redacted_json()),
+            "start": if_mcp(if self.idle_stop.is_some() { "on_first_call" } else { "at_startup" }.into()),
+            "idle_stop": self.idle_stop.as_ref().map(RedactedJson::to_redacted_json),
             "max_message": if_mcp(self.max_message_bytes.to_redacted_json()),
         });
         if let Some(members) = json.as_object_mut() {

@@ -78,7 +78,11 @@ impl FakeServer {
     }
 
     fn list_tools(&self) -> Value {
-        let tool = |name: String| json!({"name": name, "description": "", "inputSchema": {"type": "object"}});
+        // Of mode `described`, in a file that a test changes between two starts.
+        let file = std::env::var_os("TK_DESCRIPTION");
+        let description = file.and_then(|file| std::fs::read_to_string(file).ok());
+        let description = description.unwrap_or_default();
+        let tool = |name: String| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
         let mut tools = vec![tool("echo".to_owned())];
         if self.mode == "grow" {
             tools.extend((0..self.calls).map(|n| tool(format!("extra{n}"))));

@@ -20,6 +20,14 @@ const LIST_CHANGE_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum delay before an endpoint is tried again.
 const MAX_HTTP_BACKOFF: Duration = Duration::from_secs(10);
 
+/// Why an instance of a server ended.
+enum InstanceEnd {
+    /// It failed, or was lost.
+    Failed(ConnectionError),
+    /// It was stopped because nobody used it.
+    Unused,
+}
+
 impl ServerSupervisor {
     /// Starts the server and restarts it after each end, until it is closed or given up.
     pub(super) async fn supervise(self: Arc<Self>) {
@@ -34,9 +42,14 @@ impl ServerSupervisor {
                 break;
             }
             let was_up = started.is_ok();
-            let (fault, uptime) = match started {
+            let (end, uptime) = match started {
                 Ok(server) => Box::pin(self.run_instance(server)).await,
-                Err(fault) => (fault, Duration::ZERO),
+                Err(fault) => (InstanceEnd::Failed(fault), Duration::ZERO),
+            };
+            let fault = match end {
+                InstanceEnd::Failed(fault) => fault,
+                InstanceEnd::Unused if self.wait_for_use().await => continue,
+                InstanceEnd::Unused => break,
             };
             if self.instance_factory.closing.is_cancelled()
                 || !self.back_off(&mut backoff, (fault, uptime), was_up).await
@@ -54,9 +67,14 @@ impl ServerSupervisor {
     async fn run_instance(
         &self,
         StartedServer { primary, secondary, supports_both_eras }: StartedServer,
-    ) -> (ConnectionError, Duration) {
+    ) -> (InstanceEnd, Duration) {
         let since = Instant::now();
         let link = Arc::clone(&primary.connection);
+        if let Err(fault) = self.list_at_start(&link).await {
+            link.context.close_signal.close();
+            primary.run_until_closed(&self.instance_factory).await;
+            return (InstanceEnd::Failed(fault), Duration::ZERO);
+        }
         let mut maintenance =
             Box::pin(self.maintain_secondary(link.era(), (secondary, supports_both_eras))).fuse();
         // Polled once before any call, so that calls find the secondary connection.
@@ -68,7 +86,13 @@ impl ServerSupervisor {
             link.wait_until_closed().await;
             // Before the process tree is gone, which takes time: no call may wait for this
             // connection.
-            self.state.send_replace(SupervisorState::Starting);
+            self.state.send_if_modified(|state| {
+                let is_running = matches!(state, SupervisorState::Running(_));
+                if is_running {
+                    *state = SupervisorState::Starting;
+                }
+                is_running
+            });
         };
         let list_subscription = run_list_subscription(&link);
         let ended = async {
@@ -80,11 +104,22 @@ impl ServerSupervisor {
         };
         let mut ended = pin!(ended);
         let background = async { tokio::join!(&mut maintenance, self.clear_last_exit()) };
-        let (fault, (), ()) = tokio::select! {
-            ended = &mut ended => ended,
-            _ = background => ended.await,
-        };
-        (fault, since.elapsed())
+        let mut background = pin!(background.fuse());
+        let mut unused = pin!(self.wait_until_idle(&link).fuse());
+        let mut is_unused = false;
+        loop {
+            tokio::select! {
+                (fault, (), ()) = &mut ended => {
+                    let end = if is_unused { InstanceEnd::Unused } else { InstanceEnd::Failed(fault) };
+                    return (end, since.elapsed());
+                }
+                _ = &mut background => {}
+                () = &mut unused => {
+                    is_unused = true;
+                    link.context.close_signal.close();
+                }
+            }
+        }
     }
 
     /// Waits for the backoff delay; returns `false` if the server is closed meanwhile.

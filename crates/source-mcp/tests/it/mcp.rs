@@ -8,6 +8,7 @@ mod curious;
 mod endpoints;
 mod eras;
 mod http;
+mod idle_stop;
 mod life;
 mod listing;
 mod marks;

@@ -75,6 +75,8 @@ const CONFIG_KEYS: &[&str] = &[
     "credential",
     "durability",
     "startup_timeout",
+    "start",
+    "idle_stop",
     "max_message",
     "retry",
 ];

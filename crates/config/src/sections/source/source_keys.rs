@@ -101,9 +101,23 @@ section! {
         /// `5m` for a `command`, which may download a package first; `20s` for a `url`. Other sources start meanwhile.
         pub(in crate::sections) startup_timeout: Option<Duration> =
             duration(Duration::from_hours(1));
+        /// When an MCP server starts. Default: `at_startup`.
+        pub(in crate::sections) starts_on_first_call as "start": Option<bool> = start_mode();
+        /// Time without a call after which an MCP server with `start: on_first_call` is stopped: from `1s` to `24h`. Default: `5m`.
+        pub(in crate::sections) idle_stop: Option<Duration> = duration(Duration::from_hours(24));
         /// The largest message of an MCP server, such as `64MiB`: from `1KiB` to `256MiB`. Default: `16MiB`.
         pub(in crate::sections) max_message_bytes as "max_message": Option<usize> =
             byte_size(256 << 20);
+    }
+}
+
+keywords! {
+    /// When an MCP server starts.
+    fn start_mode as "StartWord" -> bool {
+        /// With Toolkeep, which lists its tools.
+        "at_startup" = false,
+        /// With the first call of one of its tools, which are listed as they were listed last. It is stopped after `idle_stop`.
+        "on_first_call" = true,
     }
 }
 

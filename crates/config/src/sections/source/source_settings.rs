@@ -13,6 +13,8 @@ use crate::ConfigLocation;
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default timeout of a call on a source marked `slow` (spec 0).
 const DEFAULT_SLOW_CALL_TIMEOUT: Duration = Duration::from_mins(2);
+/// The default time without a call after which a server that starts with its first call is stopped.
+const DEFAULT_IDLE_STOP: Duration = Duration::from_mins(5);
 /// The default timeout of the start of an MCP server at a URL.
 const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 /// The default timeout of the start of a command, which may download a package first.
@@ -61,6 +63,8 @@ impl SourceSettings {
             callable_by_programs,
             timeout,
             startup_timeout,
+            starts_on_first_call,
+            idle_stop,
             max_message_bytes,
         } = calls;
         own.read_only = read_only.or(own.read_only.take());
@@ -68,6 +72,8 @@ impl SourceSettings {
         own.callable_by_programs = callable_by_programs.or(own.callable_by_programs.take());
         own.timeout = timeout.or(own.timeout);
         own.startup_timeout = startup_timeout.or(own.startup_timeout);
+        own.starts_on_first_call = starts_on_first_call.or(own.starts_on_first_call);
+        own.idle_stop = idle_stop.or(own.idle_stop);
         own.max_message_bytes = max_message_bytes.or(own.max_message_bytes);
         self
     }
@@ -109,6 +115,10 @@ impl SourceSettings {
             },
             retries_once,
             startup_timeout: calls.startup_timeout.unwrap_or(startup_timeout),
+            idle_stop: calls
+                .starts_on_first_call
+                .unwrap_or_default()
+                .then(|| calls.idle_stop.unwrap_or(DEFAULT_IDLE_STOP)),
             max_message_bytes: calls.max_message_bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES),
             kind,
         }

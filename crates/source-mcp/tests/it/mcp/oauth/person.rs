@@ -295,7 +295,7 @@ async fn nobody_is_sent_to_a_server_without_pkce_or_back_to_another_machine() {
         assert!(problem.message.contains("without PKCE"), "{problem:?}");
     }
     world.authority.change_behavior(|habits| habits.metadata = json!({}));
-    for redirect in ["https://evil.example/", "http://10.0.0.1/", "x", "https://127.0.0.1/"] {
+    for redirect in ["http://evil.example/", "http://10.0.0.1/", "x", "ftp://127.0.0.1/"] {
         assert!(consent(&source).begin_consent(redirect).await.is_err(), "{redirect}");
     }
     let page = json!({"authorization_endpoint": "javascript:alert(1)"});

@@ -17,6 +17,10 @@ use super::root_fs::PreparedMounts;
 use super::{ProgramSource, SandboxLevel, SandboxSpec, idmapped_mount, memory_usage, syscalls};
 use crate::process::supervisor_protocol::ExecRequest;
 
+/// Tasks that other programs of the user may begin while a program runs without namespaces, before its
+/// own bound refuses it one: the program itself could start as many more.
+const FOREIGN_TASK_RESERVE: u64 = 64;
+
 /// Maximum bytes of a line that the init process writes, which is more than a report needs.
 const MAX_STATUS_LINE: u64 = 4096;
 
@@ -102,7 +106,12 @@ fn start_program(
         let folder = with_step("its temporary folder", create_scratch_dir())?;
         (folder.clone(), Some(folder))
     };
-    let others = if whole { 0 } else { memory_usage::count_user_tasks(user.uid) };
+    // The kernel counts all tasks of the user, and others of them begin meanwhile.
+    let others = if whole {
+        0
+    } else {
+        memory_usage::count_user_tasks(user.uid).saturating_add(FOREIGN_TASK_RESERVE)
+    };
     let act = ExecPlan {
         request,
         spec: sandbox,

@@ -2,6 +2,7 @@
 
 use gateway::{ApprovalDetails, ApprovalState};
 
+use crate::argument_hunks::{ArgumentHunk, ArgumentHunks};
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
 use crate::page_layout::{post_form, submit_button};
@@ -16,6 +17,10 @@ const MAX_LISTED_ARGUMENTS: usize = 2_500;
 /// Bytes of markup that a quotation mark takes beyond its own.
 const QUOTE_MARKUP: usize = 5;
 
+/// Field of the form with single changes: the numbers of those that are kept.
+pub(crate) const HUNK_FIELD: &str = "hunk";
+/// Field with the call that the changes are compared with.
+pub(crate) const FORMER_FIELD: &str = "former";
 /// Maximum length of arguments that can be edited here, in bytes.
 const MAX_EDITED_ARGUMENTS: usize = 20_000;
 
@@ -50,6 +55,7 @@ pub(crate) fn call_content(
     let content = content.children(decision_forms(session, details));
     let content = content.children(edit_form(session, details));
     let content = content.children(former.map(|former| comparison(former, details)));
+    let content = content.children(former.and_then(|former| hunk_form(session, former, details)));
     content.child(text_element("h2", "Details")).child(fact_list(details))
 }
 
@@ -145,6 +151,39 @@ fn comparison(former: &ApprovalDetails, details: &ApprovalDetails) -> Element {
     }
     let text = |details: &ApprovalDetails| indent_json(details.arguments.as_str());
     section.child(word_diff(&text(former), &text(details)))
+}
+
+/// The form that takes single changes since the last approved call back.
+fn hunk_form(
+    session: &ConsoleSession,
+    former: &ApprovalDetails,
+    details: &ApprovalDetails,
+) -> Option<Element> {
+    if details.state != ApprovalState::Pending
+        || details.arguments.as_str().len() > MAX_EDITED_ARGUMENTS
+    {
+        return None;
+    }
+    let hunks = ArgumentHunks::between(&former.arguments, &details.arguments)?.list();
+    let row = |(number, hunk): (usize, &ArgumentHunk)| {
+        let place = if hunk.place.is_empty() { "all arguments" } else { &hunk.place };
+        let input = element("input").attr("type", "checkbox").attr("name", HUNK_FIELD);
+        let input = input.attr("value", number.to_string()).flag("checked", true);
+        let label = element("label").class("check").child(input).text(" Keep ");
+        let label = label.child(text_element("code", place));
+        element("div").child(element("p").child(label)).child(word_diff(&hunk.before, &hunk.after))
+    };
+    let former_id = element("input").attr("type", "hidden").attr("name", FORMER_FIELD);
+    let former_id = former_id.attr("value", former.id.to_string());
+    let hint = "What is not kept becomes what the last approved call had. The call waits on with the new arguments.";
+    let form = post_form(session, format!("{}/hunks", approval_path(details)))
+        .child(digest_field(details))
+        .child(former_id)
+        .children(hunks.iter().enumerate().map(row))
+        .child(text_element("p", hint).class("hint"))
+        .child(submit_button("Keep only these changes"));
+    let summary = text_element("summary", "Take single changes back");
+    Some(element("details").child(summary).child(form))
 }
 
 /// The hash of the arguments that the page shows.

@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::{Html, Redirect};
-use gateway::ArgumentEdit;
+use gateway::{ApprovalDetails, ArgumentEdit};
 use serde::Deserialize;
 use server_core::error::ApiError;
 use server_core::query_string::parse_query;
@@ -12,7 +12,8 @@ use tool::{CallId, Digest, ErrorCode, Interface, Json, JsonLimits};
 use uuid::Uuid;
 
 use crate::ConsoleState;
-use crate::approval_details_view::{call_content, listed_call};
+use crate::approval_details_view::{FORMER_FIELD, HUNK_FIELD, call_content, listed_call};
+use crate::argument_hunks::ArgumentHunks;
 use crate::error_page::PageError;
 use crate::form_post::SignedForm;
 use crate::html::{Element, element, link, text_element};
@@ -131,6 +132,42 @@ pub(crate) async fn edit_call(
     })?;
     let edit = ArgumentEdit { arguments, reviewed: Some(reviewed_digest(&form)?) };
     state.server.components.gateway.edit_arguments(by, id, edit).await?;
+    Ok(Redirect::to(&format!("/ui/approvals/{id}")))
+}
+
+/// Takes changes since the last approved call back, which the form does not keep. The call still waits
+/// for its approval.
+pub(crate) async fn keep_hunks(
+    State(state): State<ConsoleState>,
+    Path(id): Path<String>,
+    form: SignedForm,
+) -> Result<Redirect, PageError> {
+    let (id, principal) = (parse_id(&id)?, &form.session.principal);
+    let gateway = &state.server.components.gateway;
+    let reviewed = reviewed_digest(&form)?;
+    let details = gateway.get_approval(principal, id).await?;
+    let former = gateway.last_approved_call(principal, id).await?;
+    let changed = || {
+        ApiError::new(
+            ErrorCode::Conflict,
+            "the arguments, or the last approved call, are no longer those of the page",
+        )
+        .with_help("load the page of the call again")
+    };
+    let is_shown =
+        |former: &ApprovalDetails| former.id.to_string() == form.fields.get(FORMER_FIELD);
+    let former = former.filter(is_shown).ok_or_else(changed)?;
+    if details.arguments_sha256 != reviewed {
+        return Err(changed().into());
+    }
+    let kept = form.fields.get_all(HUNK_FIELD).filter_map(|number| number.parse().ok()).collect();
+    let hunks = ArgumentHunks::between(&former.arguments, &details.arguments);
+    let text = hunks.and_then(|hunks| hunks.keep(&kept)).ok_or_else(changed)?;
+    let arguments = Json::parse(text, JsonLimits::ARGUMENTS).map_err(|error| {
+        ApiError::new(ErrorCode::InvalidArguments, format!("the arguments: {error}"))
+    })?;
+    let edit = ArgumentEdit { arguments, reviewed: Some(reviewed) };
+    gateway.edit_arguments((principal, Interface::Console), id, edit).await?;
     Ok(Redirect::to(&format!("/ui/approvals/{id}")))
 }
 

@@ -11,6 +11,7 @@ mod approval_details_view;
 mod approval_events;
 mod approval_pages;
 mod argument_form;
+mod argument_hunks;
 mod assets;
 mod call_filters;
 mod call_pages;
@@ -97,6 +98,7 @@ pub fn console_router(server: &ServerState) -> Router {
         .route("/ui/approvals/{id}", get(approval_pages::show_approval))
         .route("/ui/approvals/{id}/approve", post(approval_pages::approve_call))
         .route("/ui/approvals/{id}/edit", post(approval_pages::edit_call))
+        .route("/ui/approvals/{id}/hunks", post(approval_pages::keep_hunks))
         .route("/ui/approvals/{id}/deny", post(approval_pages::deny_call))
         .route(approval_pages::EVENTS, get(approval_events::stream_events))
         .route(call_pages::PAGE, get(call_pages::list_calls))

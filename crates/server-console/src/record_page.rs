@@ -104,6 +104,13 @@ fn fact_list(storage: &RecordStorageReply) -> Element {
         let min = format_bytes(storage.min_free_bytes);
         fact("Free on its disk", &format!("{} (at least {min})", format_bytes(free)))
     });
+    let growth = storage.bytes_per_day.map(|bytes| {
+        let days = storage
+            .free_bytes
+            .and_then(|free| free.saturating_sub(storage.min_free_bytes).checked_div(bytes));
+        let days = days.map(|days| format!("; the disk lasts for {days} days")).unwrap_or_default();
+        fact("Growth a day", &format!("{}{days}", format_bytes(bytes)))
+    });
     let checkpoint = storage.checkpoint.as_ref().map_or_else(
         || vec![fact("Last checkpoint", "none yet")],
         |last| {
@@ -113,6 +120,7 @@ fn fact_list(storage: &RecordStorageReply) -> Element {
     );
     let mut facts = checkpoint;
     facts.extend(free);
+    facts.extend(growth);
     facts.push(fact("Damaged places found at the start", &storage.damaged.to_string()));
     facts.push(fact("Calls with an unknown outcome", &storage.unknown_calls.to_string()));
     element("dl").class("facts").children(facts.into_iter().flatten())

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use identity::Principal;
 use serde_json::json;
+use tool::ErrorCode;
 use tool::ledger::LedgerRecord;
 
 use crate::error::ApiError;
@@ -29,8 +30,8 @@ struct RecordExport {
 }
 
 /// Returns matching records as JSON lines, newest first, as a download. At most 100,000; the last line of
-/// a longer one is `{"next_cursor": …}`, with which the next export begins. The rights count for
-/// each thousand records anew.
+/// a longer one is `{"next_cursor": …}`, with which the next export begins. It breaks off once the
+/// credential is revoked.
 ///
 /// # Errors
 /// As [`list_records`], for the first records.
@@ -67,8 +68,19 @@ pub async fn export_records(
 }
 
 impl RecordExport {
+    /// Checks that the credential is still valid: an export takes longer than a request.
+    fn check_credential(&self) -> Result<(), ApiError> {
+        let components = &self.state.components;
+        let now = components.clock.wall_now();
+        if components.keys.key_ring().is_still_valid(&self.principal, now) {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Unauthenticated, "the credential is no longer valid"))
+    }
+
     /// Returns the lines of the next records, and whether they are the last.
     async fn next_chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
+        self.check_credential()?;
         let page = match self.page.take() {
             Some(page) => page,
             None => list_records(&self.state, &self.principal, self.query.clone()).await?,
@@ -91,7 +103,7 @@ impl RecordExport {
 
 fn push_line(lines: &mut Vec<u8>, record: &LedgerRecord) -> Result<(), ApiError> {
     let text = serde_json::to_string(record).map_err(|error| {
-        ApiError::new(tool::ErrorCode::Internal, format!("a record cannot be encoded: {error}"))
+        ApiError::new(ErrorCode::Internal, format!("a record cannot be encoded: {error}"))
     })?;
     // As in every reply: what is invisible is written as an escape of JSON.
     let text = json::escape_invisible_as_json(&text).unwrap_or(text);

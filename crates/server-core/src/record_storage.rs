@@ -4,11 +4,14 @@ use identity::{Principal, Right};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tool::ledger::{RecordStorage, WriterStorage};
-use tool::{ErrorCode, Org};
+use tool::{ErrorCode, Org, WallTime};
 
 use crate::authorization_checks::require_right;
 use crate::error::ApiError;
 use crate::server_state::ServerState;
+
+/// Milliseconds of an hour.
+const HOUR_MS: u64 = 3_600_000;
 
 /// The stored record of all organizations.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,6 +23,9 @@ pub struct RecordStorageReply {
     pub problem: Option<String>,
     /// The files of each writer.
     pub writers: Vec<WriterStorageReply>,
+    /// Bytes that a day has added on average since the oldest file; absent in the first hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_day: Option<u64>,
     /// Free bytes of the disk, if the system tells.
     pub free_bytes: Option<u64>,
     /// Free bytes below which calls with effects are refused soon.
@@ -96,6 +102,7 @@ pub async fn show_storage(
     Ok(RecordStorageReply {
         available: health.is_ok(),
         problem: health.err().map(|error| error.to_string()),
+        bytes_per_day: bytes_per_day(&storage.writers, state.components.clock.wall_now()),
         writers: storage.writers.into_iter().map(writer_reply).collect(),
         free_bytes: storage.free_bytes,
         min_free_bytes: storage.min_free_bytes,
@@ -109,6 +116,14 @@ pub async fn show_storage(
     })
 }
 
+/// Averages the size of all files over the time since the oldest one.
+fn bytes_per_day(writers: &[WriterStorage], now: WallTime) -> Option<u64> {
+    let oldest = writers.iter().filter_map(|files| files.oldest_at).map(|time| time.0).min()?;
+    let age = now.0.checked_sub(oldest).filter(|age| *age >= HOUR_MS)?;
+    let bytes: u64 = writers.iter().map(|files| files.bytes).sum();
+    u64::try_from(u128::from(bytes) * u128::from(24 * HOUR_MS) / u128::from(age)).ok()
+}
+
 fn writer_reply(files: WriterStorage) -> WriterStorageReply {
     WriterStorageReply {
         writer: files.writer,
@@ -116,5 +131,30 @@ fn writer_reply(files: WriterStorage) -> WriterStorageReply {
         bytes: files.bytes,
         since: files.oldest_at.map(|since| since.to_string()),
         removed: files.removed_segments,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::WallTime;
+    use tool::ledger::WriterStorage;
+
+    use super::{HOUR_MS, bytes_per_day};
+
+    #[test]
+    fn growth_is_what_a_day_adds_since_the_oldest_file() {
+        let files = |bytes, oldest| WriterStorage {
+            writer: "main".to_owned(),
+            segments: 1,
+            bytes,
+            oldest_at: oldest,
+            removed_segments: 0,
+        };
+        let at = |hours: u64| Some(WallTime(hours * HOUR_MS));
+        let writers = [files(600, at(12)), files(400, at(36)), files(0, None)];
+        assert_eq!(bytes_per_day(&writers, WallTime(60 * HOUR_MS)), Some(500));
+        assert_eq!(bytes_per_day(&writers, WallTime(12 * HOUR_MS + 1)), None, "too early to say");
+        assert_eq!(bytes_per_day(&writers, WallTime(0)), None);
+        assert_eq!(bytes_per_day(&[], WallTime(HOUR_MS)), None);
     }
 }

@@ -275,7 +275,7 @@ impl<'a> ListingBuilder<'a> {
         }
         let executor: Arc<dyn Executor> = if kind == UpstreamListKind::Tools {
             self.tool_names.insert(own.clone());
-            let definition = raw.1.get().to_owned();
+            let definition = self.supervisor.is_lazy().then(|| raw.1.get().into());
             let upstream = Arc::clone(self.supervisor);
             Arc::new(McpToolExecutor::new(upstream, (&own, definition), (mirror, support)))
         } else {

@@ -20,8 +20,8 @@ pub(super) struct McpToolExecutor {
     /// `None` if the header annotations are invalid, which matters in one era only.
     argument_headers: Option<ArgumentHeaders>,
     task_support: TaskSupport,
-    /// The definition as received, with which the tool was listed.
-    definition: Box<str>,
+    /// The definition as received, with which a tool was listed whose server starts with its first call.
+    definition: Option<Box<str>>,
 }
 
 /// Whether a tool of 2025-11-25 can be called as a task.
@@ -50,7 +50,7 @@ impl TaskSupport {
 impl McpToolExecutor {
     pub(super) fn new(
         upstream: Arc<ServerSupervisor>,
-        (own_name, definition): (&str, String),
+        (own_name, definition): (&str, Option<Box<str>>),
         (argument_headers, task_support): (Option<ArgumentHeaders>, TaskSupport),
     ) -> Self {
         Self {
@@ -58,22 +58,20 @@ impl McpToolExecutor {
             upstream_name: Json::encode(own_name),
             argument_headers,
             task_support,
-            definition: definition.into_boxed_str(),
+            definition,
         }
     }
 
     /// Checks that a server that starts with its first call still has the definition that was listed, and
     /// pinned, without it.
     async fn check_definition(&self) -> Result<(), ExecuteError> {
-        if !self.supervisor.is_lazy() {
-            return Ok(());
-        }
+        let Some(definition) = &self.definition else { return Ok(()) };
         let started = self.supervisor.wait_for_connection().await;
         started.map_err(|fault| {
             let message = format!("the server of `{}` {}", self.supervisor.name, fault.message);
             ExecuteError::not_sent(ErrorCode::UpstreamLost, message)
         })?;
-        if self.supervisor.has_tool_definition(&self.definition) {
+        if self.supervisor.has_tool_definition(definition) {
             return Ok(());
         }
         let message = format!(

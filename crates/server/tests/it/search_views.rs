@@ -1,8 +1,10 @@
 //! Tests that a search ranks the tools of its key alone: for many keys with different rights, the
 //! results are those of an index of the key's tools, which no other tool has touched.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gateway::CatalogView;
 use identity::{KeyDelegation, KeyId, NewKey, Principal};
@@ -10,6 +12,7 @@ use search::{AnalyzedTool, SearchIndex, ToolText};
 use serde_json::{Value, json};
 use server_core::tool_search::SearchRequest;
 use testkit::executor::echo_executor;
+use tokio::time::Instant;
 use tool::{CallerType, PermissionLevel, Tool};
 
 use crate::support::{FixtureServer, tools};
@@ -185,4 +188,94 @@ async fn each_key_is_ranked_as_if_no_other_tool_existed() {
     // Control: an index of all tools with a filter ranks by what hidden tools say.
     assert!(filtered_differs > 0, "{filtered_differs} of {searches}");
     println!("{searches} searches of {keys} keys: 0 differences; {filtered_differs} with a filter");
+}
+
+/// Names of each sample, and rounds of which the shortest time counts.
+const SAMPLE: usize = 200;
+const ROUNDS: usize = 5;
+
+/// A word of letters that no language and no other tool has.
+fn rare_word(numbers: &mut Numbers) -> String {
+    (0..10).map(|_| char::from(b'a' + u8::try_from(numbers.below(26)).unwrap())).collect()
+}
+
+/// Shortest times of searching by each name of both samples, which take turns.
+fn shortest_times(samples: [&[String]; 2], search: impl Fn(&str)) -> [Vec<Duration>; 2] {
+    let mut times = [(); 2].map(|()| vec![Duration::MAX; SAMPLE]);
+    for round in 0..ROUNDS {
+        for at in 0..SAMPLE {
+            for turn in 0..2 {
+                let sample = (turn + at + round) % 2;
+                let begun = Instant::now();
+                search(&samples[sample][at]);
+                times[sample][at] = times[sample][at].min(begun.elapsed());
+            }
+        }
+    }
+    times
+}
+
+/// The rank-sum statistic of two samples of one size (Mann and Whitney), in standard deviations.
+fn rank_sum_deviation([a, b]: &[Vec<Duration>; 2]) -> f64 {
+    let wins = |one: &Duration| {
+        let count = |order: Ordering| b.iter().filter(|other| (*other).cmp(one) == order).count();
+        // Doubled, so that a tie is half a win.
+        2 * count(Ordering::Less) + count(Ordering::Equal)
+    };
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap());
+    let statistic = number(a.iter().map(wins).sum()) / 2.0;
+    let (n, m) = (number(a.len()), number(b.len()));
+    (statistic - n * m / 2.0) / (n * m * (n + m + 1.0) / 12.0).sqrt()
+}
+
+/// Two samples of names: of tools that the key may not see, and of tools that do not exist. The
+/// statistic is below four deviations in all but one of 15,000 runs if they cannot be told apart.
+#[tokio::test]
+async fn names_of_hidden_tools_take_as_long_as_names_that_no_tool_has() {
+    let mut numbers = Numbers(7);
+    let [hidden, absent] =
+        [0, 1].map(|_| (0..SAMPLE).map(|_| rare_word(&mut numbers)).collect::<Vec<_>>());
+    let schema = json!({"type": "object"});
+    let shown = (0..1_000).map(|at| {
+        let description = numbers.words(8).join(" ");
+        testkit::read_only_tool(
+            &format!("g00.{}_{at}", numbers.words(2).join("_")),
+            &description,
+            &schema,
+        )
+    });
+    let mut all: Vec<Tool> = shown.collect();
+    all.extend(hidden.iter().map(|name| {
+        let text = format!("{name} {}", numbers.words(8).join(" "));
+        testkit::read_only_tool(&format!("g01.{name}"), &text, &schema)
+    }));
+    let offers = all.iter().map(|it| tools::tool_offer(it.clone(), echo_executor())).collect();
+    let server = FixtureServer::with_offers(offers).await;
+    let mut key = NewKey::for_user(KeyId::new("narrow").unwrap(), "ann");
+    key.level = PermissionLevel::User;
+    key.delegations = vec![KeyDelegation {
+        delegated_by: String::new(),
+        allowed_tools: Some(vec!["g00.*".to_owned()]),
+        denied_tools: Vec::new(),
+        is_read_only: false,
+        denies_network: false,
+        is_created_key: false,
+    }];
+    let principal = server.client_and_principal(key).await.1;
+    let view = server.gateway.view_for(&principal, CallerType::Direct);
+    assert_eq!(view.list_tools().count(), 1_000);
+    let samples = [hidden.as_slice(), absent.as_slice()];
+    let times = shortest_times(samples, |name| drop(searched(&server, &view, name)));
+    let deviation = rank_sum_deviation(&times);
+    // Control: an index of all tools, of which hidden ones are taken out afterwards.
+    let everything = SearchIndex::build(all.iter().map(analyze).collect());
+    let naive = shortest_times(samples, |name| {
+        let hits = everything.search(&[name], RESULTS);
+        let kept = hits.iter().filter(|hit| all[hit.position].name.as_str().starts_with("g00."));
+        std::hint::black_box(kept.count());
+    });
+    let control = rank_sum_deviation(&naive);
+    println!("{deviation:.1} deviations; {control:.1} of an index of all tools");
+    assert!(control.abs() > 4.0, "the control: {control:.1}");
+    assert!(deviation.abs() < 4.0, "{deviation:.1}");
 }

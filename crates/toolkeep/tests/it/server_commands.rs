@@ -199,3 +199,40 @@ fn a_server_is_addressed_by_a_name_that_a_flag_or_a_variable_allows() {
     let refused = home.run_with(&bad, ("TOOLKEEP_ALLOWED_HOSTS", "core:8000"));
     assert!(refused.err.contains("invalid host name `core:8000`"), "{}", refused.err);
 }
+
+/// The opener gets a private file, which other users cannot read, and not the link.
+#[test]
+fn a_link_is_opened_by_way_of_a_private_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = CommandHome::new();
+    let serving = home.serve(&[]);
+    let opener = home.path("xdg-open");
+    let script = "#!/bin/sh\nprintf '%s\n' \"$@\" > \"$0.arguments\"\n";
+    std::fs::write(&opener, script).unwrap();
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = opener.parent().unwrap().to_str().unwrap();
+    let opened = home.run_with(&["ui", "--open"], ("PATH", &format!("{folder}:/usr/bin:/bin")));
+    let link = opened.out.trim().to_owned();
+    assert!(
+        link.starts_with(&format!("{}/ui/sign-in#link=", serving.address())),
+        "{link} {}",
+        opened.err
+    );
+    let arguments = std::fs::read_to_string(home.path("xdg-open.arguments")).unwrap();
+    let [file] = arguments.lines().collect::<Vec<_>>()[..] else { panic!("{arguments}") };
+    assert!(!file.contains("link-") && file.ends_with(".html"), "{file}");
+    let mode = std::fs::metadata(file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+    let page = std::fs::read_to_string(file).unwrap();
+    assert!(page.contains(&format!("url={link}\"")), "{page}");
+    std::fs::remove_file(file).unwrap();
+    // Without an opener the link is printed all the same.
+    let missing = home.run_with(&["ui", "--open"], ("PATH", "/nonexistent"));
+    assert!(
+        missing.out.contains("#link=") && missing.err.contains("does not start"),
+        "{} {}",
+        missing.out,
+        missing.err
+    );
+}

@@ -130,7 +130,7 @@ fn user_info_adds_claims_of_the_same_user_and_replaces_none() {
     let directory = Directory::default();
     assert!(console_issuer().resolve_user(&signed_in, &directory, NOW).is_err());
     let info = |value: Value| value.as_object().unwrap().clone();
-    let mut user = signed_in.clone();
+    let mut user = signed_in;
     let groups = json!({"groups": ["ops"]});
     for other in [json!({"realm": groups}), json!({"sub": "bob", "realm": groups})] {
         assert!(user.add_user_info(info(other)).is_err());

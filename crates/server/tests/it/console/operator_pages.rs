@@ -355,6 +355,37 @@ async fn arguments_are_edited_as_shown_and_compared_with_the_last_approved_call(
 }
 
 #[tokio::test]
+async fn single_changes_since_the_last_approved_call_are_taken_back() {
+    let bench = ApprovalServer::new().await;
+    let browser = Browser::sign_in(&bench.server, &bench.owner).await;
+    let first = bench.pending_call(json!({"path": "/tmp/a", "text": "one\ntwo\nthree\n"})).await;
+    assert_eq!(browser.decide(&first, "approve", "").await.status, 303);
+    bench.server.clock.advance(std::time::Duration::from_millis(1));
+    let id = bench.pending_call(json!({"path": "/etc/a", "text": "one\n2\nthree\nrm\n"})).await;
+    let path = format!("/ui/approvals/{id}");
+    let page = browser.page(&path).await;
+    assert!(
+        page.text.contains("/text, line 2") && page.text.contains("/text, line 4"),
+        "{}",
+        page.text
+    );
+    let seen = page.hidden_field("arguments_sha256").unwrap().to_owned();
+    let post = async |former: &str, kept: &[&str], seen: &str| {
+        let mut fields = vec![("former", former), ("arguments_sha256", seen)];
+        fields.extend(kept.iter().map(|number| ("hunk", *number)));
+        browser.post(&format!("{path}/hunks"), &fields).await.status.as_u16()
+    };
+    assert_eq!(post(&id, &[], &seen).await, 409, "another call than the page compared with");
+    assert_eq!(post(&first, &[], "x").await, 400);
+    assert_eq!(post(&first, &["1"], &seen).await, 303);
+    assert_eq!(post(&first, &["1"], &seen).await, 409, "the page showed other arguments");
+    assert_eq!(browser.decide(&id, "approve", "").await.status, 303);
+    let done = bench.agent.post(&format!("/v1/calls/{id}/resume?wait=30s"), &json!({})).await;
+    let expected = json!({"path": "/tmp/a", "text": "one\n2\nthree\n"});
+    assert_eq!(done.expect_ok()["result"], expected);
+}
+
+#[tokio::test]
 async fn a_tool_that_is_off_is_gone_for_everybody_until_it_is_on() {
     let server = pinning_server(SourceTrust::Full).await;
     let owner = server.owner_client().await;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use tokio::sync::oneshot;
 use tool::ledger::{
     RecordInspector, RecordStorage, RecordVerification, StoredCheckpoint, WriterStorage,
 };
@@ -173,12 +174,23 @@ impl RecordInspector for FileLedger {
     }
 
     fn verify_record(&self) -> BoxFuture<'_, Result<RecordVerification, LedgerError>> {
+        let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            let read = self.run_read(|inner| {
+            // On a thread of its own: this reads for minutes, and neither a search nor the end of the
+            // process waits for it.
+            let (sender, verified) = oneshot::channel();
+            let verify = move || {
                 let site = &inner.writer_dir;
-                crate::verification::verify_record(&site.dir, &site.disk, &[])
-            });
-            read.await?.map(RecordVerification::from)
+                let verified = crate::verification::verify_record(&site.dir, &site.disk, &[]);
+                // Nobody waits where the process ends.
+                drop(sender.send(verified));
+            };
+            let thread = std::thread::Builder::new().name("record verification".to_owned());
+            let failed =
+                |error| LedgerError::new(format!("the verification does not start: {error}"));
+            drop(thread.spawn(verify).map_err(failed)?);
+            let stopped = |_| LedgerError::new("the verification of the record was stopped");
+            verified.await.map_err(stopped)?.map(RecordVerification::from)
         })
     }
 }

@@ -127,10 +127,11 @@ async fn attack_texts_of_calls_and_queries_stay_text() {
     assert_eq!(browser.decide(&former, "approve", "").await.status, 303);
     bench.server.clock.advance(std::time::Duration::from_millis(1));
     let plain_id = bench.pending_call(json!({"n": 1, "texts": ["plain"]})).await;
-    // Long arguments are not edited in a page.
+    // Long arguments are not edited in a page, and of inexact ones no single change is taken back.
     let long = bench.pending_call(json!({"n": 1, "texts": ["l".repeat(21_000)]})).await;
+    let marked = bench.pending_call(json!({"n": 1, "texts": ["m\u{200b}"]})).await;
     let mut pending = Vec::new();
-    for id in [&plain_id, &long] {
+    for id in [&plain_id, &long, &marked] {
         pending.push(structure(&browser.page(&format!("/ui/approvals/{id}")).await));
     }
     assert_eq!(browser.decide(&plain_id, "deny", "plain").await.status, 303);
@@ -247,6 +248,20 @@ async fn attack_texts_of_changed_definitions_stay_text() {
         }
         let list = Page::parse(browser.get("/ui/pins").await.text());
         assert!(find_markup(&list, &[structure(&list)]).is_none());
+        // As a definition that was approved, beside the one before it.
+        plain.clear();
+        for (n, (name, text)) in changed.iter().enumerate() {
+            let pin = owner.get(&format!("/v1/pins/s/{name}")).await.expect_ok();
+            let body = json!({"definition": pin["waiting"]["definition"]});
+            owner.post(&format!("/v1/pins/s/{name}/approve"), &body).await.expect_ok();
+            let page = Page::parse(browser.get(&format!("/ui/pins/s/{name}")).await.text());
+            if n < 2 {
+                assert!(page.text.contains("Earlier definitions"), "{}", page.text);
+                plain.push(structure(&page));
+            } else {
+                assert_eq!(find_markup(&page, &plain), None, "{text:?}: {}", page.text);
+            }
+        }
     }
     println!("{pages} pages, {active} with markup if nothing were escaped");
     assert!(active >= 80, "the control: {active} of {pages}");

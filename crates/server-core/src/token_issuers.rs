@@ -227,9 +227,9 @@ impl ActiveIssuers {
         let own = source.map(|source| format!("{}/{source}", self.resource));
         let audiences: Vec<&str> =
             std::iter::once(self.resource.as_str()).chain(own.as_deref()).collect();
-        let (directory, now) = (key_ring.directory(), clock.wall_now());
+        let directory = key_ring.directory();
         self.verify_with_keys(kept, clock, |keys| {
-            kept.issuer.verify_token(&token, keys, &audiences, directory, now)
+            kept.issuer.verify_token(&token, keys, &audiences, directory, clock.wall_now())
         })
         .await
     }

@@ -77,23 +77,18 @@ impl ServerSupervisor {
         Some(items)
     }
 
-    /// Keeps the items of a server that starts with its first call; returns whether they have changed.
-    pub(super) async fn store_items(&self, items: &ListedItems) -> bool {
+    /// Keeps the items of a server that starts with its first call, and stores them if they have changed.
+    pub(super) async fn store_items(&self, items: &Arc<ListedItems>) {
         if !self.is_lazy() {
-            return false;
+            return;
         }
-        let before = self.lazy_listing.items().map(|items| items.content_hash());
-        if before == Some(items.content_hash()) {
-            return false;
+        let before = self.lazy_listing.replace_items(items);
+        if before.is_some_and(|before| before.content_hash() == items.content_hash()) {
+            return;
         }
-        let Some(bytes) = items.to_stored() else { return false };
-        if let Some(kept) = ListedItems::from_stored(&bytes) {
-            drop(self.lazy_listing.replace_items(&Arc::new(kept)));
-        }
-        if let Some(store) = self.lazy_listing.store.get() {
+        if let Some((store, bytes)) = self.lazy_listing.store.get().zip(items.to_stored()) {
             store.store_listing(bytes).await;
         }
-        before.is_some()
     }
 
     /// Whether the server, as it was listed last, has a tool with exactly this definition.
@@ -117,7 +112,7 @@ impl ServerSupervisor {
             let message = format!("did not list its tools within {limit:?}");
             ConnectionError::new(SourceErrorKind::TimedOut, message)
         })??;
-        self.store_items(&items).await;
+        self.store_items(&Arc::new(items)).await;
         Ok(())
     }
 

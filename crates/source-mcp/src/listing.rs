@@ -39,6 +39,7 @@ pub(super) async fn fetch_listing(
     // Read before the first request, so that a change during the listing counts as a change.
     let revision = upstream.revision();
     let (items, problems) = fetch_items(upstream, connection).await?;
+    let items = Arc::new(items);
     upstream.store_items(&items).await;
     let mut listing = build_listing(upstream, &items, problems);
     let stray = connection.context.stray_output.to_problem(&upstream.display_address);

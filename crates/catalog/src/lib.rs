@@ -7,6 +7,7 @@
 pub mod canonical_json;
 pub mod catalog_entry;
 mod companion_items;
+mod companion_lookup;
 pub mod current_snapshot;
 pub mod definition_digest;
 pub mod input_schema;
@@ -17,12 +18,14 @@ pub mod pin;
 mod sharded_table;
 pub mod source_catalog;
 pub mod tool_registry;
+mod uri_template;
 
 pub use catalog_entry::CatalogEntry;
 pub use companion_items::CompanionItem;
+pub use companion_lookup::PinnedItem;
 pub use current_snapshot::{CatalogSnapshot, CurrentSnapshot};
 pub use input_schema::{ArgumentError, InputSchema};
-pub use merged_catalog::{Catalog, ToolPosition};
+pub use merged_catalog::{Catalog, ToolPosition, split_qualified_name};
 pub use merged_source::MergedSource;
 pub use pin::{Pin, PinState};
 pub use source_catalog::{BlockedTool, SourceCatalog, SourceDefinition, SourceState};

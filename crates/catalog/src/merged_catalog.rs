@@ -34,6 +34,8 @@ pub struct Catalog {
     name_claims: ShardedTable<NameClaim>,
     /// Positions by alias, if no tool has the alias as its own name.
     alias_positions: FastMap<String, ToolPosition>,
+    /// Slots of the sources that list a resource or template, by the hash of its URI.
+    uri_slots: ShardedTable<u32>,
     hash_state: FastHashState,
 }
 
@@ -115,6 +117,7 @@ impl Catalog {
         };
         next.sources_by_slot.resize(slots.len(), None);
         let (mut gone, mut come, mut other) = (Vec::new(), Vec::new(), false);
+        let (mut uris_gone, mut uris_come) = (Vec::new(), Vec::new());
         for (slot, (part, shelf)) in next.sources_by_slot.iter_mut().zip(slots).enumerate() {
             let (old, new) = (part.as_ref().map(|part| part.source_catalog()), shelf.as_ref());
             if old.map(Arc::as_ptr) == new.map(Arc::as_ptr) {
@@ -122,6 +125,9 @@ impl Catalog {
             }
             other |= old.map(|old| &old.source) != new.map(|new| &new.source);
             let of = |shelf| claims_of_source(&self.hash_state, slot, shelf);
+            let uris = |shelf: &Arc<SourceCatalog>| self.uri_entries(slot, shelf);
+            uris_gone.extend(old.into_iter().flat_map(uris));
+            uris_come.extend(new.into_iter().flat_map(uris));
             gone.extend(old.into_iter().flat_map(|old| of(old)));
             come.extend(new.into_iter().flat_map(|new| of(new)));
             *part = shelf.map(|shelf| Arc::new(MergedSource::new(shelf)));
@@ -131,6 +137,7 @@ impl Catalog {
         classes.extend(gone.iter().flat_map(|(_, claim)| self.unqualified_classes(*claim)));
         classes.extend(come.iter().flat_map(|(_, claim)| next.unqualified_classes(*claim)));
         next.name_claims = self.name_claims.with_changes(gone, come);
+        next.uri_slots = self.uri_slots.with_changes(uris_gone, uris_come);
         next.resolve_classes(self, classes);
         next.len = next.sources_by_slot.iter().flatten().map(|part| part.len()).sum();
         if other {
@@ -327,6 +334,21 @@ impl Catalog {
         self.sources_by_slot.iter().flatten().map(|part| part.source_catalog())
     }
 
+    /// Returns the hashes of the URIs that a source lists, each once.
+    fn uri_entries(&self, slot: usize, source_catalog: &SourceCatalog) -> Vec<(u64, u32)> {
+        let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        let uris = source_catalog.resources.iter().map(|resource| resource.uri.as_str());
+        let hashes: HashSet<u64, FastHashState> =
+            uris.map(|uri| self.hash_state.hash_one(uri)).collect();
+        hashes.into_iter().map(|hash| (hash, slot)).collect()
+    }
+
+    /// Iterates over the slots of the sources that list a resource or template of this URI.
+    pub fn slots_with_uri(&self, uri: &str) -> impl Iterator<Item = usize> {
+        let slots = self.uri_slots.get_entries(self.hash_state.hash_one(uri));
+        slots.filter_map(|slot| usize::try_from(slot).ok())
+    }
+
     /// Iterates over the problems of one source: its own, and the names it lost.
     pub fn source_problems<'a>(
         &'a self,
@@ -339,7 +361,7 @@ impl Catalog {
 }
 
 /// Splits a qualified name into source and own name at each dot; either may contain dots.
-fn split_qualified_name(name: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn split_qualified_name(name: &str) -> impl Iterator<Item = (&str, &str)> {
     let dots = name.match_indices('.').map(|(dot, _)| dot);
     dots.filter_map(|dot| Some((name.get(..dot)?, name.get(dot + 1..)?)))
 }

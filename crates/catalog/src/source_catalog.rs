@@ -1,7 +1,7 @@
 //! Offers of one source, compiled once per listing.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
@@ -11,6 +11,7 @@ use tool::{
 
 use crate::catalog_entry::CatalogEntry;
 use crate::companion_items::{CompanionContent, CompanionItem};
+use crate::companion_lookup::CompanionLookup;
 
 /// States of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub struct SourceCatalog {
     pub initialize_result: Option<Json>,
     /// All its prompts, resources and instructions, including blocked ones.
     pub companion_items: Vec<Arc<CompanionItem>>,
+    /// Indices of prompts and resources, built on first use.
+    companion_lookup: OnceLock<Arc<CompanionLookup>>,
     /// Initialize result including blocked instructions.
     full_initialize_result: Option<Json>,
     /// Problems of the source.
@@ -125,6 +128,7 @@ impl SourceCatalog {
             blocked: Vec::new(),
             initialize_result: None,
             companion_items: Vec::new(),
+            companion_lookup: OnceLock::new(),
             full_initialize_result: None,
             problems: Vec::new(),
             stale_since: None,
@@ -270,6 +274,7 @@ impl SourceCatalog {
 
     fn apply_pins_to_companions(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
         (self.prompts, self.resources) = (Vec::new(), Vec::new());
+        self.companion_lookup = OnceLock::new();
         self.initialize_result.clone_from(&self.full_initialize_result);
         for beside in &self.companion_items {
             let has = callable(&beside.pin_name, beside.definition_digest);
@@ -289,11 +294,9 @@ impl SourceCatalog {
         }
     }
 
-    /// Returns true if a prompt of this name is offered but blocked.
-    pub fn is_prompt_blocked(&self, name: &str) -> bool {
-        let is = |it: &CompanionItem| matches!(&it.content, CompanionContent::Prompt(it) if it.name.as_str() == name);
-        let has = self.prompts.iter().any(|prompt| prompt.name.as_str() == name);
-        !has && self.companion_items.iter().any(|beside| is(beside))
+    /// Returns the indices of its prompts and resources.
+    pub(crate) fn companion_lookup(&self) -> &CompanionLookup {
+        self.companion_lookup.get_or_init(|| Arc::new(CompanionLookup::new(self)))
     }
 
     /// Iterates over all pinned definitions except blocked tools.

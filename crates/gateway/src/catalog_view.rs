@@ -146,6 +146,29 @@ impl CatalogView {
             .map(|seen| seen.merged_source().source_catalog())
     }
 
+    /// Iterates over the catalogs of the sources of which it has a method of [`tool::MCP_METHODS`],
+    /// in the catalog's order.
+    pub fn sources_with_method<'a>(
+        &'a self,
+        method: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<SourceCatalog>> + Clone {
+        let seen = self.source_views.iter().flatten();
+        seen.filter(move |seen| seen.find_method(method).is_some())
+            .map(|seen| seen.merged_source().source_catalog())
+    }
+
+    /// Iterates over the catalogs of the sources with a method that list a resource or template of
+    /// this URI, without visiting the others.
+    pub fn sources_with_uri<'a>(
+        &'a self,
+        method: &'a str,
+        uri: &str,
+    ) -> impl Iterator<Item = &'a Arc<SourceCatalog>> {
+        let seen = self.catalog.slots_with_uri(uri).filter_map(|slot| self.source_view_at(slot));
+        seen.filter(move |seen| seen.find_method(method).is_some())
+            .map(|seen| seen.merged_source().source_catalog())
+    }
+
     /// Iterates over its tools in the catalog's order.
     pub fn list_tools(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> + Clone {
         self.tools_from(0, 0)

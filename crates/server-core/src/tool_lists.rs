@@ -105,6 +105,8 @@ pub enum ListKind {
     DeferredPage(NameStyle),
     /// A page of one source: its `tools`, `prompts`, `resources` or `resourceTemplates`.
     SourcePage(&'static str, String),
+    /// A page of all sources: their `prompts`, `resources` or `resourceTemplates`.
+    CompanionPage(&'static str),
 }
 
 /// A serialized list with its cursor.
@@ -147,20 +149,23 @@ impl CachedList {
     }
 
     /// The next items after the cursor, at most [`MAX_PAGE_TOOLS`]; `None` for an unknown cursor.
-    pub fn from_page<'a>(
-        items: impl Iterator<Item = (&'a str, Json)>,
+    /// Only the items of the page are rendered.
+    pub fn from_page<N: AsRef<str>, T>(
+        items: impl Iterator<Item = (N, T)>,
         cursor: Option<&str>,
+        render: impl Fn(T) -> Json,
     ) -> Option<Self> {
         let mut items = items.peekable();
         if let Some(cursor) = cursor
-            && !items.by_ref().any(|(name, _)| name == cursor)
+            && !items.by_ref().any(|(name, _)| name.as_ref() == cursor)
         {
             return None;
         }
         let page: Vec<_> = items.by_ref().take(MAX_PAGE_TOOLS).collect();
-        let next =
-            page.last().filter(|_| items.peek().is_some()).map(|(name, _)| (*name).to_owned());
-        let list = Json::array_of(page.iter().map(|(_, json)| json)).bytes().clone();
+        let more = items.peek().is_some();
+        let next = page.last().filter(|_| more).map(|(name, _)| name.as_ref().to_owned());
+        let rendered: Vec<_> = page.into_iter().map(|(_, item)| render(item)).collect();
+        let list = Json::array_of(&rendered).bytes().clone();
         Some(Self::new(list, next, Bytes::new(), None))
     }
 }

@@ -19,6 +19,7 @@ use super::request_error::RequestError;
 use super::request_state::{ResumableMethod, StateBinding};
 use super::result_encoding::{EncodedResult, ResultEncoder};
 use super::tasks::CallTask;
+use super::uri_rewriting::UriRewriter;
 use crate::McpServerState;
 use server_core::pending_call::{PendingCall, pending_message};
 
@@ -40,6 +41,8 @@ pub(crate) struct CallCompletion {
     state_binding: Option<StateBinding>,
     /// The approval data of a tool call.
     approval: Option<ApprovalContext>,
+    /// Rewrites URIs in results, if the client knows them by other names.
+    pub(crate) uri_rewriter: Option<Box<UriRewriter>>,
     /// The task that the call can become, for a client that supports tasks.
     task: Option<Arc<CallTask>>,
 }
@@ -93,6 +96,7 @@ impl CallCompletion {
             capabilities: request.client_capabilities(),
             state_binding: None,
             approval: None,
+            uri_rewriter: None,
             task: None,
         }
     }
@@ -179,8 +183,12 @@ impl CallCompletion {
         (self.encode_response(answer), status)
     }
 
-    /// Adds the schema that the client has not seen to the answer to arguments that do not fit it.
-    fn add_deferred_schema(&self, answer: &mut CallResponse) {
+    /// Writes URIs as the client knows them, and adds the schema that it has not seen to the answer
+    /// to arguments that do not fit it.
+    fn adapt_to_client(&self, answer: &mut CallResponse) {
+        if let Some(rewriter) = &self.uri_rewriter {
+            rewriter.rewrite_response(answer);
+        }
         if let (Err(failure), Some(schema)) = (&mut answer.result, &self.deferred_schema)
             && failure.code == ErrorCode::InvalidArguments
         {
@@ -190,7 +198,7 @@ impl CallCompletion {
     }
 
     fn encode_response(self, mut answer: CallResponse) -> EncodedResult {
-        self.add_deferred_schema(&mut answer);
+        self.adapt_to_client(&mut answer);
         let encoder = ResultEncoder {
             era: self.era,
             id: &self.request_id,

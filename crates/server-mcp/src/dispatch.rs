@@ -113,12 +113,8 @@ async fn handle_request(
         ("resources/list", _) => list_methods::list_resources(&context, false),
         ("resources/templates/list", _) => list_methods::list_resources(&context, true),
         ("prompts/get", _) => source_methods::get_prompt(&context).await,
-        ("resources/read", _) => {
-            source_methods::forward_method(&context, "mcp.resources.read").await
-        }
-        ("completion/complete", _) => {
-            source_methods::forward_method(&context, "mcp.completion.complete").await
-        }
+        ("resources/read", _) => source_methods::read_resource(&context).await,
+        ("completion/complete", _) => source_methods::complete_argument(&context).await,
         ("resources/subscribe", ProtocolEra::Handshake) => {
             resource_subscriptions::subscribe_resource(&context).await
         }

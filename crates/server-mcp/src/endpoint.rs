@@ -1,4 +1,4 @@
-//! The MCP endpoint of a request: all tools, or one source.
+//! The MCP endpoint of a request: all sources, or one.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ const MCP_KIND: &str = "mcp";
 /// The endpoint of an MCP request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// `/mcp`: all the caller's tools.
-    AllTools {
-        /// The style of their names.
+    /// `/mcp`: all the caller's tools, prompts and resources.
+    AllSources {
+        /// The style of tool names.
         names: NameStyle,
-        /// How they are listed, if the address says so.
+        /// How tools are listed, if the address says so.
         mode: Option<ListingMode>,
     },
     /// `/mcp/{source}`: one source as it is.
@@ -46,7 +46,7 @@ impl Endpoint {
     /// Returns an error if the query cannot be parsed.
     pub fn from_request(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
         let names = NameStyle::Native;
-        let all = source.map_or(Self::AllTools { names, mode: None }, Self::Source);
+        let all = source.map_or(Self::AllSources { names, mode: None }, Self::Source);
         if uri.query().is_none_or(str::is_empty) {
             return Ok(all);
         }
@@ -63,7 +63,7 @@ impl Endpoint {
             return Err(format!("unknown mode `{word}`; use list, deferred, search or auto"));
         };
         match self {
-            Self::AllTools { names, .. } => Ok(Self::AllTools { names, mode: Some(mode) }),
+            Self::AllSources { names, .. } => Ok(Self::AllSources { names, mode: Some(mode) }),
             source if mode == ListingMode::List => Ok(source),
             Self::Source(_) => Err(format!(
                 "the endpoint of a single source lists its tools; use `/mcp?mode={word}`"
@@ -74,11 +74,11 @@ impl Endpoint {
     /// Applies the requested style of names.
     fn with_names(all: Self, names: Option<&str>) -> Result<Self, String> {
         match (all, names) {
-            (all, None) | (all @ Self::AllTools { .. }, Some("native")) => Ok(all),
-            (Self::AllTools { mode, .. }, Some("safe")) => {
-                Ok(Self::AllTools { names: NameStyle::Safe, mode })
+            (all, None) | (all @ Self::AllSources { .. }, Some("native")) => Ok(all),
+            (Self::AllSources { mode, .. }, Some("safe")) => {
+                Ok(Self::AllSources { names: NameStyle::Safe, mode })
             }
-            (Self::AllTools { .. }, Some(word)) => {
+            (Self::AllSources { .. }, Some(word)) => {
                 Err(format!("unknown names `{}`; use safe or native", word.escape_debug()))
             }
             (Self::Source(_), Some(_)) => {
@@ -93,10 +93,10 @@ impl Endpoint {
     /// name of a mode.
     pub(crate) fn binding_key(&self) -> &str {
         match self {
-            Self::AllTools { mode: None | Some(ListingMode::List), .. } => "",
-            Self::AllTools { mode: Some(ListingMode::Search), .. } => "?mode=search",
-            Self::AllTools { mode: Some(ListingMode::Deferred), .. } => "?mode=deferred",
-            Self::AllTools { mode: Some(ListingMode::Auto), .. } => "?mode=auto",
+            Self::AllSources { mode: None | Some(ListingMode::List), .. } => "",
+            Self::AllSources { mode: Some(ListingMode::Search), .. } => "?mode=search",
+            Self::AllSources { mode: Some(ListingMode::Deferred), .. } => "?mode=deferred",
+            Self::AllSources { mode: Some(ListingMode::Auto), .. } => "?mode=auto",
             Self::Source(source) => source,
         }
     }
@@ -109,7 +109,7 @@ impl Endpoint {
     /// The source of a single-source endpoint.
     pub(crate) fn source(&self) -> Option<&str> {
         match self {
-            Self::AllTools { .. } => None,
+            Self::AllSources { .. } => None,
             Self::Source(source) => Some(source),
         }
     }

@@ -1,4 +1,4 @@
-//! The MCP endpoints: `/mcp` with all tools of the caller, `/mcp/{source}` with one source. Both
+//! The MCP endpoints: `/mcp` with all sources of the caller, `/mcp/{source}` with one source. Both
 //! support versions 2024-11-05 to 2025-11-25 with a handshake and 2026-07-28 without.
 //!
 //! Each message is parsed once by the parser that all interfaces use, and results are forwarded as
@@ -17,6 +17,7 @@ mod list_methods;
 mod listing_mode;
 mod log_level;
 mod progress_stream;
+mod qualified_uri;
 mod request_context;
 mod request_error;
 mod request_headers;
@@ -30,10 +31,12 @@ mod server_capabilities;
 mod server_stream;
 mod session;
 mod session_runtime;
+mod source_items;
 mod source_methods;
 mod tasks;
 mod tool_name_caches;
 mod tools_call;
+mod uri_rewriting;
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};

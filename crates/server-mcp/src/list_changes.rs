@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use catalog::SourceCatalog;
 use gateway::CatalogView;
 use identity::Principal;
 use mcp::{encode, sse};
@@ -17,6 +18,7 @@ use super::endpoint::Endpoint;
 use super::event_sink::EventSink;
 use super::request_context::EndpointCaller;
 use super::resource_subscriptions::with_subscription_id;
+use super::source_items::{PROMPT_METHOD, RESOURCE_METHOD};
 use crate::{McpServerState, WeakMcpServerState};
 use server_core::server_state::StateInner;
 
@@ -39,15 +41,20 @@ struct ListDigests {
 impl ListDigests {
     fn from_view(view: &CatalogView, scope: &Endpoint) -> Self {
         let tools = view.fingerprint(scope.source());
-        let (mut prompts, mut resources) = (DefaultHasher::new(), DefaultHasher::new());
-        if let Ok(Some(shelf)) = scope.source_catalog(view) {
-            shelf.prompts.iter().for_each(|prompt| prompt.raw_definition.hash(&mut prompts));
-            shelf
-                .resources
-                .iter()
-                .for_each(|resource| resource.raw_definition.hash(&mut resources));
-        }
-        Self { tools, prompts: prompts.finish(), resources: resources.finish() }
+        let in_scope = |source: &SourceCatalog| {
+            scope.source().is_none_or(|only| source.source.as_str() == only)
+        };
+        let digest_of = |method, fingerprint: fn(&SourceCatalog) -> u64| {
+            let mut digest = DefaultHasher::new();
+            for source in view.sources_with_method(method).filter(|source| in_scope(source)) {
+                source.source.hash(&mut digest);
+                fingerprint(source).hash(&mut digest);
+            }
+            digest.finish()
+        };
+        let prompts = digest_of(PROMPT_METHOD, SourceCatalog::prompt_fingerprint);
+        let resources = digest_of(RESOURCE_METHOD, SourceCatalog::resource_fingerprint);
+        Self { tools, prompts, resources }
     }
 }
 

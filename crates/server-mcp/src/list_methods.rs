@@ -1,13 +1,15 @@
 //! The handlers of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`,
 //! which send cached bytes.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use catalog::CatalogEntry;
 use formats::ProviderFormat;
 use gateway::CatalogView;
 use identity::Principal;
 use mcp::{ProtocolEra, encode};
-use tool::Json;
+use tool::{Json, Resource};
 
 use super::endpoint::{Endpoint, is_mcp_source};
 use super::listing_mode::ToolListing;
@@ -15,6 +17,8 @@ use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::{self, BodyParts, McpResponse};
 use super::search_mode;
+use super::source_items::{PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
+use super::uri_rewriting::{qualify_if_shared, rewrite_tool_link};
 use server_core::ServerState;
 use server_core::gzip_response;
 use server_core::program_runner::describe_run_program;
@@ -30,7 +34,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
     let lists = &request.caller.state.tool_lists;
     let to = (&**request.caller.state, request.caller.principal);
     let names = match request.caller.endpoint {
-        Endpoint::AllTools { names, .. } => *names,
+        Endpoint::AllSources { names, .. } => *names,
         Endpoint::Source(source) => {
             let what = ListKind::SourcePage("tools", source.clone());
             return list_page(request, ListWords::TOOLS, (&view, what), |from| {
@@ -53,12 +57,13 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
         let written = |entry: &CatalogEntry| {
             describe_run_program(to, entry, (ProviderFormat::Mcp, &alias_of(entry)))
                 .or_else(|| rendered.tool_json(entry.name.as_str()))
+                .map(|json| rewrite_tool_link(&view, entry, json))
         };
         match listing {
             ToolListing::Full => {
                 let all = tools_after(&view, from)?;
                 let all = all.filter_map(|it| Some((it.name.as_str(), written(it)?)));
-                CachedList::from_page(all, None)
+                CachedList::from_page(all, None, |json| json)
             }
             ToolListing::Deferred => {
                 let own = search_mode::deferred_tools(&view).filter(|_| from.is_none());
@@ -66,7 +71,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
                 let all = tools_after(&view, from)?;
                 let all =
                     all.map(|it| (it.name.as_str(), deferred_definition(&alias_of(it), &it.tool)));
-                CachedList::from_page(own.chain(all), None)
+                CachedList::from_page(own.chain(all), None, |json| json)
             }
             ToolListing::Search => {
                 let pinned = search_mode::always_listed(request, &view);
@@ -98,31 +103,27 @@ fn source_tools_page(
         };
         (entry.name.as_str(), json)
     });
-    CachedList::from_page(written, None)
+    CachedList::from_page(written, None, |json| json)
 }
 
 /// Handles the method `prompts/list`.
 pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
-    let (view, source) =
-        (request.caller.tool_view(), require_source_method(request, "mcp.prompts.get")?);
-    let shelf = request
-        .caller
-        .endpoint
-        .source_catalog(&view)
-        .map_err(RequestError::invalid_params)?
-        .ok_or_else(|| request.method_not_found())?;
-    list_page(
-        request,
-        ListWords::PROMPTS,
-        (&view, ListKind::SourcePage("prompts", source)),
-        |from| {
-            let all = shelf.prompts.iter();
-            CachedList::from_page(
-                all.map(|prompt| (prompt.name.as_str(), prompt.raw_definition.clone())),
-                from,
-            )
-        },
-    )
+    let view = request.caller.tool_view();
+    let words = ListWords::PROMPTS;
+    let Some(source) = endpoint_source(request, &view, PROMPT_METHOD)? else {
+        let of_all = ListKind::CompanionPage(words.member);
+        return list_page(request, words, (&view, of_all), |from| {
+            let all = view.sources_with_method(PROMPT_METHOD).flat_map(|source| &source.prompts);
+            CachedList::from_page(all.map(|it| (it.name.as_str(), it)), from, |prompt| {
+                prompt.raw_definition.with_member("name", &Json::encode(prompt.name.as_str()))
+            })
+        });
+    };
+    let of_source = ListKind::SourcePage(words.member, source.source.to_string());
+    list_page(request, words, (&view, of_source), |from| {
+        let all = source.prompts.iter().map(|prompt| (prompt.name.as_str(), prompt));
+        CachedList::from_page(all, from, |prompt| prompt.raw_definition.clone())
+    })
 }
 
 /// Handles `resources/list` and `resources/templates/list`.
@@ -130,35 +131,33 @@ pub(crate) fn list_resources(
     request: &RequestContext<'_>,
     is_template: bool,
 ) -> Result<McpResponse, RequestError> {
-    let (view, source) =
-        (request.caller.tool_view(), require_source_method(request, "mcp.resources.read")?);
-    let shelf = request
-        .caller
-        .endpoint
-        .source_catalog(&view)
-        .map_err(RequestError::invalid_params)?
-        .ok_or_else(|| request.method_not_found())?;
-    let words = if is_template { ListWords::TEMPLATES } else { ListWords::RESOURCES };
-    let what = ListKind::SourcePage(words.member, source);
-    list_page(request, words, (&view, what), |from| {
-        let all = shelf.resources.iter().filter(|resource| resource.is_template == is_template);
-        CachedList::from_page(
-            all.map(|resource| (resource.uri.as_str(), resource.raw_definition.clone())),
-            from,
-        )
-    })
-}
-
-/// Returns the endpoint's source if this caller may use the method behind a list.
-fn require_source_method(
-    request: &RequestContext<'_>,
-    method: &str,
-) -> Result<String, RequestError> {
-    let source = request.caller.endpoint.source().ok_or_else(|| request.method_not_found())?;
     let view = request.caller.tool_view();
-    view.find_method(source, method)
-        .map(|_| source.to_owned())
-        .ok_or_else(|| request.method_not_found())
+    let words = if is_template { ListWords::TEMPLATES } else { ListWords::RESOURCES };
+    let of_kind = |resource: &&Resource| resource.is_template == is_template;
+    let Some(source) = endpoint_source(request, &view, RESOURCE_METHOD)? else {
+        let of_all = ListKind::CompanionPage(words.member);
+        return list_page(request, words, (&view, of_all), |from| {
+            let named = view.sources_with_method(RESOURCE_METHOD).flat_map(|source| {
+                let name = source.source.as_str();
+                source.resources.iter().filter(of_kind).map(move |resource| (name, resource))
+            });
+            let all = named.map(|(source, resource)| {
+                let uri = qualify_if_shared(&view, source, &resource.uri);
+                let name = uri.clone().map_or(Cow::Borrowed(resource.uri.as_str()), Cow::Owned);
+                (name, (resource, uri))
+            });
+            CachedList::from_page(all, from, |(resource, uri)| match uri {
+                Some(uri) => resource.raw_definition.with_member(words.key, &Json::encode(&uri)),
+                None => resource.raw_definition.clone(),
+            })
+        });
+    };
+    let of_source = ListKind::SourcePage(words.member, source.source.to_string());
+    list_page(request, words, (&view, of_source), |from| {
+        let all = source.resources.iter().filter(of_kind);
+        let all = all.map(|resource| (resource.uri.as_str(), resource));
+        CachedList::from_page(all, from, |resource| resource.raw_definition.clone())
+    })
 }
 
 /// The words of one list in MCP and in errors.
@@ -168,19 +167,22 @@ struct ListWords {
     member: &'static str,
     /// The word for an entry.
     entry: &'static str,
+    /// The member of an entry by which clients name it.
+    key: &'static str,
 }
 
 impl ListWords {
-    const TOOLS: Self = Self { member: "tools", entry: "tool" };
-    const PROMPTS: Self = Self { member: "prompts", entry: "prompt" };
-    const RESOURCES: Self = Self { member: "resources", entry: "resource" };
-    const TEMPLATES: Self = Self { member: "resourceTemplates", entry: "template" };
+    const TOOLS: Self = Self { member: "tools", entry: "tool", key: "name" };
+    const PROMPTS: Self = Self { member: "prompts", entry: "prompt", key: "name" };
+    const RESOURCES: Self = Self { member: "resources", entry: "resource", key: "uri" };
+    const TEMPLATES: Self =
+        Self { member: "resourceTemplates", entry: "template", key: "uriTemplate" };
 }
 
 /// Responds with one page of a list, which `join` builds if it is not cached.
 fn list_page(
     request: &RequestContext<'_>,
-    ListWords { member, entry }: ListWords,
+    ListWords { member, entry, .. }: ListWords,
     (view, what): (&CatalogView, ListKind),
     join: impl FnOnce(Option<&str>) -> Option<CachedList>,
 ) -> Result<McpResponse, RequestError> {

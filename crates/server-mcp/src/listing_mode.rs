@@ -28,7 +28,7 @@ pub(crate) enum ToolListing {
 impl RequestContext<'_> {
     /// Returns how tools are listed for this request.
     pub(crate) fn tool_listing(&self, view: &CatalogView) -> ToolListing {
-        let Endpoint::AllTools { mode, .. } = self.caller.endpoint else {
+        let Endpoint::AllSources { mode, .. } = self.caller.endpoint else {
             return ToolListing::Full;
         };
         let options = &self.caller.state.components.listing_options;

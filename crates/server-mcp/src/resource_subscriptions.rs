@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use gateway::CallRequest;
+use gateway::{CallRequest, CallTarget};
 use mcp::{RequestId, encode, meta, sse};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
@@ -16,7 +16,8 @@ use super::request_error::RequestError;
 use super::response_body::McpResponse;
 use super::result_encoding::EncodedResult;
 use super::session_runtime::SessionRuntime;
-use super::source_methods::source_method;
+use super::source_items;
+use super::uri_rewriting::UriRewriter;
 
 /// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
 /// would have arrived.
@@ -42,6 +43,8 @@ pub(crate) enum UpdateTarget {
 #[derive(Debug)]
 struct UpdateForwarder {
     target: UpdateTarget,
+    /// Writes the URIs of the source as the client knows them.
+    uri_rewriter: Option<Box<UriRewriter>>,
     acknowledged: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -65,6 +68,8 @@ impl ProgressSink for UpdateForwarder {
         if method != UPDATED_NOTIFICATION {
             return;
         }
+        let rewritten = self.uri_rewriter.as_ref().map(|it| it.rewrite_member(params.clone()));
+        let params = rewritten.as_ref().unwrap_or(params);
         match &self.target {
             UpdateTarget::SessionStream(live) => {
                 if let Some(live) = live.upgrade() {
@@ -98,7 +103,6 @@ pub(crate) fn id_to_json(id: &RequestId) -> Json {
 pub(crate) async fn subscribe_resource(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
-    source_method(request, SUBSCRIBE_METHOD)?;
     let uri = request.require_uri()?;
     let session = request.session.as_ref().ok_or_else(|| {
         RequestError::invalid_params("a subscription needs a session; start one with `initialize`")
@@ -123,8 +127,8 @@ pub(crate) async fn subscribe_resource(
 pub(crate) fn unsubscribe_resource(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
-    source_method(request, SUBSCRIBE_METHOD)?;
     let uri = request.require_uri()?;
+    source_items::find_resource(request, &request.caller.tool_view(), (SUBSCRIBE_METHOD, &uri))?;
     if let Some(session) = &request.session {
         session.runtime.remove_subscription(&uri);
     }
@@ -145,15 +149,25 @@ pub(crate) async fn start_subscription(
     uri: &str,
     sink: UpdateTarget,
 ) -> Result<SubscriptionStart, RequestError> {
-    let target = source_method(context, SUBSCRIBE_METHOD)?;
-    let args = Json::object_from([("uri", &Json::encode(uri))]);
+    let view = context.caller.tool_view();
+    let item = source_items::find_resource(context, &view, (SUBSCRIBE_METHOD, uri))?;
+    let target =
+        CallTarget::Method { source: item.source.source.to_string(), name: SUBSCRIBE_METHOD };
+    let mut rewriter = UriRewriter::for_method(context.caller.endpoint, &view, &item.source);
+    if let Some(rewriter) = &mut rewriter {
+        rewriter.set_requested(&item.own_name, uri);
+    }
+    let args = Json::object_from([("uri", &Json::encode(&item.own_name))]);
     let (begun, begins) = oneshot::channel();
     let mut request = CallRequest::for_target(target, args.bytes().clone(), Interface::Mcp);
     request.is_long_lived = true;
     request.meta.clone_from(&context.raw_meta);
     request.client_capabilities = context.client_capabilities();
-    request.progress =
-        Some(Arc::new(UpdateForwarder { target: sink, acknowledged: Mutex::new(Some(begun)) }));
+    request.progress = Some(Arc::new(UpdateForwarder {
+        target: sink,
+        uri_rewriter: rewriter,
+        acknowledged: Mutex::new(Some(begun)),
+    }));
     let (state, principal) = (context.caller.state.clone(), context.caller.principal.clone());
     let (end, mut ended) = oneshot::channel();
     let task = context.caller.state.mcp_components.background_tasks.spawn(async move {

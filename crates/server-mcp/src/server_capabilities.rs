@@ -84,6 +84,11 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
     capabilities.insert("logging".to_owned(), json!({}));
     capabilities.insert("tools".to_owned(), json!({"listChanged": true}));
     let Some(shelf) = shelf else {
+        // Sources come and go while a client is connected, and it reads the capabilities once.
+        capabilities.insert("prompts".to_owned(), json!({"listChanged": true}));
+        let resources = json!({"listChanged": true, "subscribe": true});
+        capabilities.insert("resources".to_owned(), resources);
+        capabilities.insert("completions".to_owned(), json!({}));
         return Ok(EndpointDescription {
             capabilities: Value::Object(capabilities),
             server_info: Json::encode(&own),

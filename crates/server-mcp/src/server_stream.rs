@@ -115,8 +115,7 @@ pub(crate) async fn open_listen_stream(
         })?;
     let view = caller.tool_view();
     let has_method = |method: &str| {
-        let source = caller.endpoint.source();
-        source.is_some_and(|source| view.find_method(source, method).is_some())
+        caller.endpoint.source().is_none_or(|source| view.find_method(source, method).is_some())
     };
     let kinds = requested_list_kinds(&requested, has_method);
     let followed_tasks = tasks::subscribed_tasks(request, &requested)?;
@@ -161,7 +160,7 @@ pub(crate) async fn open_listen_stream(
 const LIST_NOTIFICATIONS: [&str; 3] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
 
-/// Returns the requested lists that the endpoint has; `has_method` tells the methods of its source.
+/// Returns the requested lists that the endpoint has; `has_method` tells its methods.
 fn requested_list_kinds(requested: &Json, has_method: impl Fn(&str) -> bool) -> ListKinds {
     let is_true = |json: Option<Json>| json.is_some_and(|json| json.as_str() == "true");
     let [tools, prompts, resources] = requested.pick(LIST_NOTIFICATIONS).map(is_true);

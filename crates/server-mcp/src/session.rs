@@ -258,7 +258,7 @@ mod tests {
     use server_core::tool_lists::NameStyle;
 
     const NOW: WallTime = WallTime(1_000);
-    const SCOPE: Endpoint = Endpoint::AllTools { names: NameStyle::Native, mode: None };
+    const SCOPE: Endpoint = Endpoint::AllSources { names: NameStyle::Native, mode: None };
 
     fn anyone() -> Principal {
         KeyRing::default()

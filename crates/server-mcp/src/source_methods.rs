@@ -1,34 +1,36 @@
-//! Methods that are forwarded to the endpoint's source: prompts, resources, completion, log level.
+//! Methods that are forwarded to a source: prompts, resources, completion, log level.
 
-use gateway::{CallRequest, CallTarget};
-use tool::{Interface, Json};
+use catalog::SourceState;
+use futures_util::StreamExt as _;
+use gateway::{CallRequest, CallTarget, CatalogView};
+use tool::{Interface, Json, SourceName};
 
 use super::call_completion::CallCompletion;
 use super::log_level::LogLevel;
-use super::request_context::RequestContext;
+use super::request_context::{EndpointCaller, RequestContext, require_string};
 use super::request_error::RequestError;
-use super::request_headers::escape_input;
 use super::response_body::McpResponse;
+use super::source_items::{self, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
 use super::tools_call::run_call;
+use super::uri_rewriting::UriRewriter;
+
+/// The method that sets the log level of a source.
+const LOG_METHOD: &str = "mcp.logging.setLevel";
+/// Maximum number of sources that receive a log level at once.
+const MAX_PARALLEL_LEVELS: usize = 8;
 
 /// Members of the params that this server consumes and does not forward.
 const RESERVED_PARAMS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 
-/// Forwards a request to the method `name` of [`tool::MCP_METHODS`].
-pub(crate) async fn forward_method(
-    request: &RequestContext<'_>,
-    name: &'static str,
-) -> Result<McpResponse, RequestError> {
-    forward_with_args(request, name, upstream_params(request)).await
-}
-
-async fn forward_with_args(
+/// Forwards a request to a method of one source.
+async fn forward_to(
     context: &RequestContext<'_>,
-    name: &'static str,
-    args: Json,
+    (source, name): (&SourceName, &'static str),
+    (args, rewriter): (Json, Option<Box<UriRewriter>>),
 ) -> Result<McpResponse, RequestError> {
-    let target = source_method(context, name)?;
+    let target = CallTarget::Method { source: source.to_string(), name };
     let mut finish = CallCompletion::for_method(context, &args);
+    finish.uri_rewriter = rewriter;
     let continues = finish.take_resumption(context).await?;
     let mut request =
         Box::new(CallRequest::for_target(target, args.bytes().clone(), Interface::Mcp));
@@ -37,20 +39,64 @@ async fn forward_with_args(
     Ok(run_call(context, finish, request).await)
 }
 
-/// Handles `prompts/get`. Prompts whose definition was not approved are rejected.
+/// Handles `prompts/get`.
 pub(crate) async fn get_prompt(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
-    let [name] = request.pick_params(["name"]);
-    let name = name.as_ref().and_then(Json::string_value);
     let view = request.caller.tool_view();
-    let shelf =
-        request.caller.endpoint.source_catalog(&view).map_err(RequestError::invalid_params)?;
-    if let (Some(shelf), Some(name)) = (shelf, name)
-        && shelf.is_prompt_blocked(&name)
-    {
-        let message = format!("unknown prompt `{}`", escape_input(&name));
-        return Err(RequestError::invalid_params(message));
+    endpoint_source(request, &view, PROMPT_METHOD)?;
+    let name = require_string("name", request.named_params.name.as_ref())?;
+    let item = source_items::find_prompt(request, &view, (PROMPT_METHOD, &name))?;
+    let args = upstream_params(request).with_member("name", &Json::encode(&item.own_name));
+    let rewriter = UriRewriter::for_method(request.caller.endpoint, &view, &item.source);
+    forward_to(request, (&item.source.source, PROMPT_METHOD), (args, rewriter)).await
+}
+
+/// Handles `resources/read`.
+pub(crate) async fn read_resource(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    endpoint_source(request, &view, RESOURCE_METHOD)?;
+    let uri = request.require_uri()?;
+    let item = source_items::find_resource(request, &view, (RESOURCE_METHOD, &uri))?;
+    let args = upstream_params(request).with_member("uri", &Json::encode(&item.own_name));
+    let mut rewriter = UriRewriter::for_method(request.caller.endpoint, &view, &item.source);
+    if let Some(rewriter) = &mut rewriter {
+        rewriter.set_requested(&item.own_name, &uri);
     }
-    forward_method(request, "mcp.prompts.get").await
+    forward_to(request, (&item.source.source, RESOURCE_METHOD), (args, rewriter)).await
+}
+
+/// Handles `completion/complete`, for an argument of a prompt or of a resource template.
+pub(crate) async fn complete_argument(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    let method = "mcp.completion.complete";
+    let view = request.caller.tool_view();
+    let own = endpoint_source(request, &view, method)?;
+    let params = upstream_params(request);
+    let reference = params.get("ref").unwrap_or_else(Json::empty_object);
+    let [kind, name, uri] = reference.pick(["type", "name", "uri"]);
+    let kind = kind.as_ref().and_then(Json::string_value);
+    let (member, item) = match (kind.as_deref(), name, uri) {
+        (Some("ref/prompt"), name, _) => {
+            let name = require_string("ref.name", name.as_ref())?;
+            ("name", source_items::find_prompt(request, &view, (method, &name))?)
+        }
+        (Some("ref/resource"), _, uri) => {
+            let uri = require_string("ref.uri", uri.as_ref())?;
+            ("uri", source_items::find_template(request, &view, (method, &uri))?)
+        }
+        _ => {
+            if let Some(source) = own {
+                return forward_to(request, (&source.source, method), (params, None)).await;
+            }
+            let message = "`params.ref.type` must be `ref/prompt` or `ref/resource`";
+            return Err(RequestError::invalid_params(message));
+        }
+    };
+    let reference = reference.with_member(member, &Json::encode(&item.own_name));
+    let args = params.with_member("ref", &reference);
+    forward_to(request, (&item.source.source, method), (args, None)).await
 }
 
 /// The params without the members meant for this server.
@@ -59,8 +105,8 @@ pub(crate) fn upstream_params(request: &RequestContext<'_>) -> Json {
     RESERVED_PARAMS.iter().fold(params, |params, key| params.without_member(key))
 }
 
-/// Handles `logging/setLevel` for the session, and at the source if it supports levels. Sessions
-/// share the source: it receives the lowest requested level, and each session filters by its own.
+/// Handles `logging/setLevel` for the session, and at the sources that support levels. Sessions
+/// share the sources: they receive the lowest requested level, and each session filters by its own.
 pub(crate) async fn set_log_level(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
@@ -73,29 +119,51 @@ pub(crate) async fn set_log_level(
         ))
     })?;
     session.runtime.set_log_level(level);
-    let method = "mcp.logging.setLevel";
-    if source_method(request, method).is_ok() {
-        let least =
-            request.caller.state.mcp_components.sessions.min_log_level(request.caller.endpoint);
-        let least = least.map_or(level, |least| least.min(level));
-        return forward_with_args(
-            request,
-            method,
-            upstream_params(request).with_member("level", &least.to_json()),
-        )
-        .await;
+    let caller = request.caller;
+    let view = caller.tool_view();
+    let least = caller.state.mcp_components.sessions.min_log_level(caller.endpoint);
+    let least = least.map_or(level, |least| least.min(level));
+    let args = upstream_params(request).with_member("level", &least.to_json());
+    match caller.endpoint.source() {
+        Some(source) if view.find_method(source, LOG_METHOD).is_some() => {
+            let source = view.source_catalog(source).ok_or_else(|| request.method_not_found())?;
+            forward_to(request, (&source.source, LOG_METHOD), (args, None)).await
+        }
+        Some(_) => Ok(request.encode_result(&Json::empty_object())),
+        None => {
+            send_log_level(caller, &view, &args);
+            Ok(request.encode_result(&Json::empty_object()))
+        }
     }
-    Ok(request.encode_result(&Json::empty_object()))
 }
 
-/// Returns a method of the endpoint's source, or an error if the caller cannot use it.
-pub(crate) fn source_method(
-    request: &RequestContext<'_>,
-    name: &'static str,
-) -> Result<CallTarget, RequestError> {
-    let source = request.caller.endpoint.source().ok_or_else(|| request.method_not_found())?;
-    if request.caller.tool_view().find_method(source, name).is_none() {
-        return Err(request.method_not_found());
+/// Sends a log level to all sources that are reached, in the background: a slow or unavailable
+/// source does not delay the client, which hears of no failure.
+fn send_log_level(caller: EndpointCaller<'_>, view: &CatalogView, args: &Json) {
+    let reached = view
+        .sources_with_method(LOG_METHOD)
+        .filter(|source| source.state == SourceState::Current)
+        .map(|source| source.source.to_string());
+    let targets: Vec<_> = reached.collect();
+    if targets.is_empty() {
+        return;
     }
-    Ok(CallTarget::Method { source: source.to_owned(), name })
+    let (state, principal) = (caller.state.clone(), caller.principal.clone());
+    let args = args.bytes().clone();
+    let calls = async move {
+        let calls = targets.into_iter().map(|source| {
+            let (state, principal, args) = (&state, &principal, args.clone());
+            async move {
+                let target = CallTarget::Method { source, name: LOG_METHOD };
+                let call = CallRequest::for_target(target, args, Interface::Mcp);
+                let answer = state.components.gateway.call_tool(principal, call).await;
+                state.metrics.observe_call(Interface::Mcp, &answer);
+            }
+        });
+        futures_util::stream::iter(calls)
+            .buffer_unordered(MAX_PARALLEL_LEVELS)
+            .for_each(|()| std::future::ready(()))
+            .await;
+    };
+    drop(caller.state.mcp_components.background_tasks.spawn(calls));
 }

@@ -25,6 +25,7 @@ use super::response_body::{self, EventStream, McpResponse};
 use super::result_encoding::EncodedResult;
 use super::running_requests::RunningRequestGuard;
 use super::search_mode::{self, RoutedCall};
+use super::uri_rewriting::UriRewriter;
 
 /// Handles the method `tools/call`.
 pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
@@ -50,6 +51,7 @@ pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpRespons
         check_argument_headers(context, &view, (&native, &args))?;
     }
     let mut finish = CallCompletion::for_tool(context, (&native, name), &args);
+    finish.uri_rewriter = UriRewriter::for_tool(context.caller.endpoint, &view, &native);
     if listing == ToolListing::Deferred {
         let tool = view.find_tool(&native).map(|(entry, _)| entry.tool.input_schema.clone());
         finish.deferred_schema = tool;

@@ -61,11 +61,16 @@ impl ServerSupervisor {
         self.idle_limit().is_some()
     }
 
-    /// Returns the items to list without starting the server: if it is to start with its first call, is
-    /// not running, and was listed before.
-    pub(super) async fn items_without_server(&self) -> Option<Arc<ListedItems>> {
+    /// Whether the server is to start with its next call.
+    pub(super) fn waits_for_call(&self) -> bool {
         let is_idle = matches!(*self.state.borrow(), SupervisorState::Idle);
-        if !self.is_lazy() || self.is_started() && !is_idle {
+        self.is_lazy() && (is_idle || !self.is_started())
+    }
+
+    /// Returns the items to list without starting the server: if it waits for a call, and was listed
+    /// before.
+    pub(super) async fn items_without_server(&self) -> Option<Arc<ListedItems>> {
+        if !self.waits_for_call() {
             return None;
         }
         if let Some(items) = self.lazy_listing.items() {

@@ -6,7 +6,7 @@ use ::mcp::ProtocolEra;
 use serde_json::json;
 use tool::{
     BoxFuture, CallContext, CallerType, CatalogItem, ExecuteError, ExecutionState, Executor, Json,
-    MCP_METHODS, McpMethod, Offer, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName,
+    MCP_METHODS, McpMethod, Offer, Outcome, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName,
     ToolTraits,
 };
 
@@ -19,6 +19,8 @@ use super::upstream_call::{CallSpec, UpstreamCall};
 
 /// MCP method that creates a subscription.
 const SUBSCRIBE_METHOD: &str = "resources/subscribe";
+/// MCP method that sets the log level of a connection.
+const SET_LEVEL_METHOD: &str = "logging/setLevel";
 
 /// Returns an offer for each method that the server declares.
 pub(super) fn method_offers(
@@ -46,7 +48,7 @@ fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> b
         SUBSCRIBE_METHOD => can.resources.is_some_and(|listed| listed.supports_subscribe),
         "completion/complete" => can.completions,
         // Since 2026-07-28, each request carries its log level.
-        "logging/setLevel" => can.logging && era == ProtocolEra::Handshake,
+        SET_LEVEL_METHOD => can.logging && era == ProtocolEra::Handshake,
         _ => false,
     }
 }
@@ -89,6 +91,10 @@ impl McpMethodExecutor {
         call: RecordedCall<'_>,
         ctx: &CallContext<'_>,
     ) -> Result<ExecutionState, ExecuteError> {
+        if self.method == SET_LEVEL_METHOD && self.supervisor.waits_for_call() {
+            // Nothing is logged, and a client that only sets its level does not start a server.
+            return Ok(ExecutionState::Completed(Outcome::from_value(Json::empty_object())));
+        }
         let call = call.call();
         let params = RequestParams::Object(call.arguments.as_json());
         let support = TaskSupport::Forbidden;

@@ -1,12 +1,13 @@
-//! A reverse proxy that adds a key, for programs that only accept a URL. Everything except the key
-//! is forwarded unchanged, including `Host` and `Origin`.
+//! A reverse proxy that adds a key, for programs that only accept a URL, and may add the name of a
+//! source to the names of tools and prompts, for programs that use fixed names. Everything else is
+//! forwarded unchanged, including `Host` and `Origin`.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -35,6 +37,8 @@ struct ProxyTarget {
     authority: String,
     path: Uri,
     bearer: HeaderValue,
+    /// The prefix of tools and prompts at the target, such as `source.`; empty for none.
+    prefix: String,
 }
 
 /// Starts a proxy on a free loopback port for `target`, which requires `key`.
@@ -42,11 +46,20 @@ struct ProxyTarget {
 /// # Errors
 /// Returns an error if no port is available or the key or the target is invalid.
 pub async fn start_proxy(target: &str, key: &str) -> io::Result<KeyProxy> {
+    start_prefixing_proxy(target, key, "").await
+}
+
+/// Starts a proxy as [`start_proxy`] does, whose clients name tools and prompts without `prefix`.
+///
+/// # Errors
+/// As [`start_proxy`].
+pub async fn start_prefixing_proxy(target: &str, key: &str, prefix: &str) -> io::Result<KeyProxy> {
     let (authority, path) = http_client::split_url(target);
     let behind = Arc::new(ProxyTarget {
         authority: authority.to_owned(),
         path: path.parse().map_err(io::Error::other)?,
         bearer: HeaderValue::from_str(&format!("Bearer {key}")).map_err(io::Error::other)?,
+        prefix: prefix.to_owned(),
     });
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
@@ -74,6 +87,11 @@ async fn forward_request(
     let (mut head, body) = request.into_parts();
     let body =
         Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
+    let body = if behind.prefix.is_empty() {
+        body
+    } else {
+        add_prefix(&behind.prefix, &mut head.headers, body)
+    };
     head.uri = behind.path.clone();
     head.headers.insert(AUTHORIZATION, behind.bearer.clone());
     match http_client::send_request(&behind.authority, Request::from_parts(head, Full::new(body)))
@@ -87,4 +105,26 @@ async fn forward_request(
             Ok(answer)
         }
     }
+}
+
+/// Adds the prefix to the tool or prompt that a request names, in its body and its header.
+fn add_prefix(prefix: &str, headers: &mut HeaderMap, body: Bytes) -> Bytes {
+    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return body };
+    let pointer = match message["method"].as_str() {
+        Some("tools/call" | "prompts/get") => "/params/name",
+        Some("completion/complete") => "/params/ref/name",
+        _ => return body,
+    };
+    let Some(Value::String(name)) = message.pointer_mut(pointer) else { return body };
+    name.insert_str(0, prefix);
+    // A header that does not equal the body stays so: some scenarios send one.
+    if let Some(header) = headers.get_mut("mcp-name")
+        && let Ok(text) = header.to_str()
+        && let Ok(prefixed) = HeaderValue::from_str(&format!("{prefix}{text}"))
+        && !text.is_empty()
+        && !text.starts_with("=?")
+    {
+        *header = prefixed;
+    }
+    message.to_string().into()
 }

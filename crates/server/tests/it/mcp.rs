@@ -1,5 +1,6 @@
 //! Tests of the MCP interface with raw JSON-RPC.
 
+mod all_sources;
 mod calls;
 pub(crate) mod cancel;
 mod client_requests;

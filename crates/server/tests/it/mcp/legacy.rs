@@ -29,7 +29,9 @@ async fn the_handshake_settles_the_revision() {
         let reply = ann.send(hyper::Method::POST, "/mcp", text).await;
         let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
             "protocolVersion": settled,
-            "capabilities": {"logging": {}, "tools": {"listChanged": true}},
+            "capabilities": {"logging": {}, "tools": {"listChanged": true},
+                "prompts": {"listChanged": true}, "completions": {},
+                "resources": {"listChanged": true, "subscribe": true}},
             "serverInfo": {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}}});
         let session = reply.header("mcp-session-id").unwrap().to_owned();
         assert_eq!(reply.expect_ok(), expected, "{asked}");
@@ -151,20 +153,22 @@ async fn without_a_session_there_is_no_stream_and_nothing_to_end() {
 }
 
 #[tokio::test]
-async fn prompts_and_resources_are_not_there() {
+async fn lists_without_such_sources_are_empty_and_other_methods_unknown() {
     let server = FixtureServer::new().await;
     let ann = server.agent_client("ann", PermissionLevel::User).await;
-    for method in [
-        "prompts/list",
-        "prompts/get",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "completion/complete",
-        "logging/setLevel",
-        "tasks/list",
-        "no/such",
+    for (method, member) in [
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
     ] {
+        let reply = ann.legacy_request(&message(method, json!({}))).await.expect_ok();
+        assert_eq!(reply["result"], json!({ member: [] }), "{method}");
+    }
+    for method in ["prompts/get", "resources/read", "completion/complete"] {
+        let reply = ann.legacy_request(&message(method, json!({}))).await.expect_ok();
+        assert_eq!(reply["error"]["code"], -32_602, "{method}: {reply}");
+    }
+    for method in ["logging/setLevel", "tasks/list", "no/such"] {
         let reply = ann.legacy_request(&message(method, json!({}))).await.expect_ok();
         assert_eq!(reply["error"]["code"], -32_601, "{method}: {reply}");
     }

@@ -20,6 +20,8 @@ async fn the_server_can_be_discovered() {
         "resultType": "complete",
         "supportedVersions": ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN],
         "capabilities": {"logging": {}, "tools": {"listChanged": true},
+            "prompts": {"listChanged": true}, "completions": {},
+            "resources": {"listChanged": true, "subscribe": true},
             "extensions": {"io.modelcontextprotocol/tasks": {}}},
         "ttlMs": 60_000, "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo":
@@ -141,7 +143,7 @@ async fn each_request_must_say_what_it_speaks() {
 async fn what_the_revision_took_away_is_gone() {
     let server = FixtureServer::new().await;
     let ann = server.agent_client("ann", PermissionLevel::User).await;
-    for method in ["initialize", "ping", "resources/subscribe", "prompts/list", "no/such"] {
+    for method in ["initialize", "ping", "resources/subscribe", "logging/setLevel", "no/such"] {
         let reply = ann.modern_request(method, json!({})).await;
         assert_eq!(reply.status, 404, "{method}: {}", reply.text());
         assert_eq!(reply.json()["error"]["code"], -32_601, "{method}");

@@ -244,8 +244,8 @@ async fn the_first_word_of_a_stream_is_what_is_heard_on_it() {
     let ann = server.agent_client("ann", PermissionLevel::User).await;
     let wanted = json!({"notifications": {"toolsListChanged": false, "promptsListChanged": true,
         "resourcesListChanged": true, "resourceSubscriptions": ["test://a"], "other": true}});
-    for (endpoint, agreed) in [("/mcp", json!({})), ("/mcp/s", json!({"promptsListChanged": true}))]
-    {
+    let both = json!({"promptsListChanged": true, "resourcesListChanged": true});
+    for (endpoint, agreed) in [("/mcp", both), ("/mcp/s", json!({"promptsListChanged": true}))] {
         let mut stream =
             ann.with_endpoint(endpoint).modern_stream("subscriptions/listen", wanted.clone()).await;
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 1});

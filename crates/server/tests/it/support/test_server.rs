@@ -174,12 +174,32 @@ impl FixtureServer {
         self.keys.set_guest_sources(modules).await.unwrap();
     }
 
+    /// Adds an MCP server beside its source; resolves when the catalog has it.
+    pub(crate) async fn add_mcp_source(&self, name: &str, offers: Vec<Offer>) -> Arc<MockSource> {
+        let source = Arc::new(MockSource::new(name, source_answer(offers)));
+        self.intake.add_source(Some(ConfiguredSource {
+            source: Arc::clone(&source) as Arc<dyn tool::Source>,
+            kind: "mcp",
+            trust: SourceTrust::FirstUse,
+            durability: None,
+            poll_interval: None,
+            fingerprint: 1,
+        }));
+        let is_listed = || {
+            let catalog = self.intake.catalog();
+            let found = catalog.find_source(name);
+            found.is_some_and(|source| source.state == catalog::SourceState::Current)
+        };
+        let mut numbers = self.intake.subscribe_versions();
+        within_a_minute(numbers.wait_for(|_| is_listed())).await.unwrap();
+        source
+    }
+
     /// Its source lists these from now on; resolves when the catalog has them.
     pub(crate) async fn replace_offers(&self, offers: Vec<Offer>) {
         let mut numbers = self.intake.subscribe_versions();
         let before = *numbers.borrow_and_update();
-        self.source
-            .set_answer(MockListing::Listing(SourceListing { offers, ..SourceListing::default() }));
+        self.source.set_answer(source_answer(offers));
         within_a_minute(numbers.wait_for(|number| *number > before)).await.unwrap();
     }
 
@@ -263,6 +283,11 @@ impl Drop for FixtureServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// A listing of these offers.
+fn source_answer(offers: Vec<Offer>) -> MockListing {
+    MockListing::Listing(SourceListing { offers, ..SourceListing::default() })
 }
 
 /// Stores approvals in memory, without notifications.

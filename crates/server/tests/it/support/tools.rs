@@ -99,7 +99,13 @@ pub(crate) fn server_offer(definition: &Value, executor: Arc<dyn Executor>) -> O
 }
 
 pub(crate) fn prompt_offer(definition: &Value) -> Offer {
-    let name = tool::ToolName::new(format!("s.{}", definition["name"].as_str().unwrap())).unwrap();
+    prompt_offer_of("s", definition)
+}
+
+/// A prompt of this source.
+pub(crate) fn prompt_offer_of(source: &str, definition: &Value) -> Offer {
+    let name = format!("{source}.{}", definition["name"].as_str().unwrap());
+    let name = tool::ToolName::new(name).unwrap();
     let prompt = tool::Prompt { name, raw_definition: Json::encode(definition) };
     Offer { item: CatalogItem::Prompt(prompt), executor: echo_executor() }
 }

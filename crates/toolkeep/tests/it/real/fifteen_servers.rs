@@ -76,7 +76,7 @@ async fn fifteen_servers_are_listed_byte_for_byte_and_answer_as_they_do_directly
         wait_until(READY_LIMIT, || marked_processes(&direct.mark).is_empty()).await,
         "left by the test"
     );
-    verdict.judge(REMOTE, TOOLS + EVERYTHING[1] - EVERYTHING[0]);
+    verdict.judge(REMOTE, TOOLS + EVERYTHING[1] - EVERYTHING[0], &everywhere);
     record::holds(&home.records(), verdict.calls(), &[]).await;
 }
 

@@ -1,10 +1,12 @@
 //! Comparison of a server's direct output with its output through Toolkeep, as text.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::gateway_peer::{GatewayPeer, Revision};
 use super::mcp_peer::McpPeer;
-use super::raw_json::{Raw, members, name, unprefixed};
+use super::raw_json::{Raw, members, name, without_prefix};
 use super::server_list::{Call, Side};
 use crate::support::server_process::Server;
 
@@ -16,17 +18,29 @@ const LISTS: [(&str, &str, &str); 4] = [
     ("resources/templates/list", "resourceTemplates", "resources"),
 ];
 
-/// All tools of all sources, as `/mcp` lists them in each revision.
-pub(super) struct RevisionLists(Vec<(Revision, Vec<Raw>)>);
+/// All items of all sources, as `/mcp` lists them in each revision, in the order of [`LISTS`].
+pub(super) struct RevisionLists(Vec<(Revision, [Vec<Raw>; 4])>);
 
 impl RevisionLists {
     pub(super) async fn read(server: &Server) -> Self {
         let mut all = Vec::new();
         for revision in Revision::ALL {
             let mut door = McpPeer::Door(GatewayPeer::open(server, "", revision).await);
-            all.push((revision, door.list("tools/list", "tools").await.unwrap()));
+            let mut lists = [const { Vec::new() }; 4];
+            for ((method, member, _), list) in LISTS.into_iter().zip(&mut lists) {
+                *list = door.list(method, member).await.unwrap();
+            }
+            all.push((revision, lists));
         }
         Self(all)
+    }
+
+    /// Prompts, resources and templates in each revision.
+    fn companion_counts(&self) -> Vec<[usize; 3]> {
+        let count = |(_, [_, prompts, resources, templates]): &(_, [Vec<Raw>; 4])| {
+            [prompts.len(), resources.len(), templates.len()]
+        };
+        self.0.iter().map(count).collect()
     }
 }
 
@@ -70,18 +84,26 @@ impl Row {
                     Err(error) => row.wrong.push(format!("{at}: {error}")),
                 }
             }
-            if member == "tools" {
-                row.prefixed(&own, everywhere);
-            }
+            row.compare_all(at, &own, everywhere);
         }
         row
     }
 
-    fn prefixed(&mut self, own: &[Raw], everywhere: &RevisionLists) {
-        let prefix = format!("{}.", self.source);
-        for (revision, all) in &everywhere.0 {
-            let seen: Vec<_> = all.iter().filter_map(|it| unprefixed(it.get(), &prefix)).collect();
-            self.same(&format!("/mcp in {}", revision.word()), own, seen.into_iter());
+    /// Compares with the list of all sources: tools and prompts are named `SOURCE.NAME`, and a URI
+    /// that several sources list has the name of its source in front.
+    fn compare_all(&mut self, list: usize, own: &[Raw], everywhere: &RevisionLists) {
+        let (prefix, label) = (format!("{}.", self.source), format!("{}+", self.source));
+        for (revision, lists) in &everywhere.0 {
+            let all = &lists[list];
+            let own_texts: HashSet<&str> = own.iter().map(|it| it.get()).collect();
+            let of_source = |item: &Raw| match LISTS[list].1 {
+                "tools" | "prompts" => without_prefix(item.get(), "name", &prefix),
+                "resources" => unqualified(item.get(), "uri", &label, &own_texts),
+                _ => unqualified(item.get(), "uriTemplate", &label, &own_texts),
+            };
+            let seen: Vec<_> = all.iter().filter_map(of_source).collect();
+            let at = format!("/mcp, {} in {}", LISTS[list].1, revision.word());
+            self.same(&at, own, seen.into_iter());
         }
     }
 
@@ -133,6 +155,12 @@ impl Row {
     }
 }
 
+/// An item of this source in the list of all, as the source lists it.
+fn unqualified(item: &str, member: &str, label: &str, own: &HashSet<&str>) -> Option<String> {
+    let plain = own.contains(item).then(|| item.to_owned());
+    plain.or_else(|| without_prefix(item, member, label))
+}
+
 /// Returns how far two results are equal: as text; or as values, if only one declares that it is
 /// complete, as 2026-07-28 requires.
 fn alike(seen: &str, own: &str) -> Result<&'static str, String> {
@@ -164,7 +192,7 @@ impl Verdict {
     }
 
     /// The table, and what is wrong; then fails where anything is.
-    pub(super) fn judge(&self, again: &str, tools: usize) {
+    pub(super) fn judge(&self, again: &str, tools: usize, everywhere: &RevisionLists) {
         println!("source: tools prompts resources templates, bytes compared, calls");
         for Row { source, counts: [tools, prompts, resources, templates], bytes, calls, .. } in
             &self.0
@@ -177,6 +205,11 @@ impl Verdict {
         let all: usize = others().map(|row| row.counts[0]).sum();
         let bytes: usize = self.0.iter().map(|row| row.bytes).sum();
         println!("{} servers, {all} tools, {bytes} bytes compared", others().count());
+        let sums = [1, 2, 3].map(|list| self.0.iter().map(|row| row.counts[list]).sum::<usize>());
+        println!("prompts, resources and templates of all: {sums:?}");
+        for counts in everywhere.companion_counts() {
+            assert_eq!(counts, sums, "`/mcp` has the items of all servers and no others");
+        }
         let wrong: Vec<_> = self
             .0
             .iter()

@@ -18,13 +18,14 @@ pub(super) fn items(object: &str, member: &str) -> Vec<Raw> {
     list.map(|list| serde_json::from_str(list.get()).unwrap()).unwrap_or_default()
 }
 
-/// Removes the prefix of the name from the text, and changes nothing else.
-pub(super) fn unprefixed(item: &str, prefix: &str) -> Option<String> {
-    let name = name(item)?;
-    let at = name.as_ptr().addr() - item.as_ptr().addr();
-    let own = name.strip_prefix('"')?.strip_prefix(prefix)?;
+/// Removes the prefix of a string member from the text, and changes nothing else.
+pub(super) fn without_prefix(item: &str, member: &str, prefix: &str) -> Option<String> {
+    let found: HashMap<&str, &RawValue> = serde_json::from_str(item).ok()?;
+    let value = found.get(member)?.get();
+    let at = value.as_ptr().addr() - item.as_ptr().addr();
+    let own = value.strip_prefix('"')?.strip_prefix(prefix)?;
     let (before, rest) = item.split_at(at);
-    let (_, after) = rest.split_at(name.len());
+    let (_, after) = rest.split_at(value.len());
     Some(format!("{before}\"{own}{after}"))
 }
 
@@ -42,6 +43,6 @@ pub(super) fn name(item: &str) -> Option<&str> {
 fn only_the_name_is_touched() {
     let item = r#"{ "inputSchema":{"name":"a.x"}, "name" : "a.x", "title":"a.x" }"#;
     let own = r#"{ "inputSchema":{"name":"a.x"}, "name" : "x", "title":"a.x" }"#;
-    assert_eq!(unprefixed(item, "a.").as_deref(), Some(own));
-    assert_eq!(unprefixed(item, "b."), None);
+    assert_eq!(without_prefix(item, "name", "a.").as_deref(), Some(own));
+    assert_eq!(without_prefix(item, "name", "b."), None);
 }

@@ -1,0 +1,177 @@
+//! Finds the source of the prompt or resource that a request names. At the endpoint of one source,
+//! names and URIs are the source's own. At the endpoint of all sources, prompts are named
+//! `SOURCE.PROMPT`, and a URI that several sources list names its source.
+
+use std::sync::Arc;
+
+use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
+use gateway::CatalogView;
+use http::StatusCode;
+use mcp::{ProtocolEra, error_codes};
+use tool::Json;
+
+use super::endpoint::Endpoint;
+use super::qualified_uri::{QualifiedUri, qualify_uri};
+use super::request_context::RequestContext;
+use super::request_error::RequestError;
+use super::request_headers::escape_input;
+
+/// The method whose right decides whether a caller knows of prompts.
+pub(crate) const PROMPT_METHOD: &str = "mcp.prompts.get";
+/// The method whose right decides whether a caller knows of resources and templates.
+pub(crate) const RESOURCE_METHOD: &str = "mcp.resources.read";
+
+/// A prompt, resource or template at its source.
+#[derive(Debug)]
+pub(crate) struct SourceItem {
+    pub(crate) source: Arc<SourceCatalog>,
+    /// Its name or URI at the source.
+    pub(crate) own_name: String,
+}
+
+/// Finds the prompt of this name, of a source of which the caller may use `method`. One that its pin
+/// blocks does not exist.
+pub(crate) fn find_prompt(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    (method, name): (&str, &str),
+) -> Result<SourceItem, RequestError> {
+    let unknown =
+        || RequestError::invalid_params(format!("unknown prompt `{}`", escape_input(name)));
+    if let Some(source) = endpoint_source(request, view, method)? {
+        if source.find_prompt(name) == Some(PinnedItem::Blocked) {
+            return Err(unknown());
+        }
+        return Ok(SourceItem { source: Arc::clone(source), own_name: name.to_owned() });
+    }
+    let of_source = |(source, own): (&str, &str)| {
+        view.find_method(source, method)?;
+        let source = view.source_catalog(source)?;
+        matches!(source.find_prompt(own), Some(PinnedItem::Listed(_)))
+            .then(|| SourceItem { source: Arc::clone(source), own_name: own.to_owned() })
+    };
+    split_qualified_name(name).find_map(of_source).ok_or_else(unknown)
+}
+
+/// Finds the source that serves the resource of this URI to callers of `method`. One that its pin
+/// blocks does not exist; one that no list contains may.
+pub(crate) fn find_resource(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    (method, uri): (&str, &str),
+) -> Result<SourceItem, RequestError> {
+    let own = |source: &Arc<SourceCatalog>| SourceItem {
+        source: Arc::clone(source),
+        own_name: uri.to_owned(),
+    };
+    if let Some(source) = endpoint_source(request, view, method)? {
+        let found = Some(own(source)).filter(|it| !it.source.is_resource_blocked(uri));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    let listed: Vec<_> = view
+        .sources_with_uri(method, uri)
+        .filter(|source| matches!(source.find_resource(uri), Some(PinnedItem::Listed(_))))
+        .collect();
+    if !listed.is_empty() {
+        return choose_source(request, uri, &listed).map(own);
+    }
+    if let Some(item) = find_qualified(view, method, uri) {
+        let found = Some(item).filter(|it| !it.source.is_resource_blocked(&it.own_name));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    let all: Vec<_> = view
+        .sources_with_method(method)
+        .filter(|source| !source.is_resource_blocked(uri))
+        .collect();
+    let matching = |fits: &dyn Fn(&SourceCatalog) -> bool| -> Vec<_> {
+        all.iter().copied().filter(|source| fits(source)).collect()
+    };
+    let by_template = matching(&|source| source.has_template_for(uri));
+    let by_scheme = || matching(&|source| source.has_scheme_of(uri));
+    let candidates = Some(by_template).filter(|found| !found.is_empty()).unwrap_or_else(by_scheme);
+    choose_source(request, uri, &candidates).map(own)
+}
+
+/// Finds the template, or resource, that a completion refers to.
+pub(crate) fn find_template(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    (method, uri): (&str, &str),
+) -> Result<SourceItem, RequestError> {
+    let is_blocked = |source: &SourceCatalog, uri: &str| {
+        let found = (source.find_template(uri), source.find_resource(uri));
+        matches!(found, (Some(PinnedItem::Blocked), _) | (None, Some(PinnedItem::Blocked)))
+    };
+    let own = |source: &Arc<SourceCatalog>| SourceItem {
+        source: Arc::clone(source),
+        own_name: uri.to_owned(),
+    };
+    if let Some(source) = endpoint_source(request, view, method)? {
+        let found = Some(own(source)).filter(|it| !is_blocked(&it.source, uri));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    let listed: Vec<_> = view.sources_with_uri(method, uri).collect();
+    if listed.is_empty()
+        && let Some(item) = find_qualified(view, method, uri)
+    {
+        let found = Some(item).filter(|it| !is_blocked(&it.source, &it.own_name));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    choose_source(request, uri, &listed).map(own)
+}
+
+/// Returns the endpoint's source if it is one that serves one source and the caller may use
+/// `method` of it.
+pub(crate) fn endpoint_source<'v>(
+    request: &RequestContext<'_>,
+    view: &'v CatalogView,
+    method: &str,
+) -> Result<Option<&'v Arc<SourceCatalog>>, RequestError> {
+    let Endpoint::Source(source) = request.caller.endpoint else { return Ok(None) };
+    let found = view.find_method(source, method).and_then(|_| view.source_catalog(source));
+    found.map(Some).ok_or_else(|| request.method_not_found())
+}
+
+/// Finds the source that a qualified URI names.
+fn find_qualified(view: &CatalogView, method: &str, uri: &str) -> Option<SourceItem> {
+    let qualified = QualifiedUri::parse(uri)?;
+    let mut sources = view.sources_with_method(method);
+    let source = sources.find(|source| qualified.names_source(source.source.as_str()))?;
+    Some(SourceItem { source: Arc::clone(source), own_name: qualified.own })
+}
+
+/// Returns the only candidate, or an error that says how to choose among several.
+fn choose_source<'v>(
+    request: &RequestContext<'_>,
+    uri: &str,
+    candidates: &[&'v Arc<SourceCatalog>],
+) -> Result<&'v Arc<SourceCatalog>, RequestError> {
+    match candidates {
+        [] => Err(resource_not_found(request, uri)),
+        [only] => Ok(only),
+        several => {
+            let shown = several.iter().take(8);
+            let choices: Vec<_> = shown
+                .map(|source| {
+                    format!("`{}`", escape_input(&qualify_uri(source.source.as_str(), uri)))
+                })
+                .collect();
+            Err(RequestError::invalid_params(format!(
+                "several sources have the resource `{}`; use {}",
+                escape_input(uri),
+                choices.join(" or ")
+            )))
+        }
+    }
+}
+
+fn resource_not_found(request: &RequestContext<'_>, uri: &str) -> RequestError {
+    let code = match request.era {
+        ProtocolEra::Stateless => error_codes::INVALID_PARAMS,
+        ProtocolEra::Handshake => error_codes::RESOURCE_NOT_FOUND,
+    };
+    let message = format!("unknown resource `{}`", escape_input(uri));
+    let mut error = RequestError::new(StatusCode::OK, code, message);
+    error.error.data = Some(Json::object_from([("uri", &Json::encode(uri))]));
+    error
+}

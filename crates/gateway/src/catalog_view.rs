@@ -146,6 +146,13 @@ impl CatalogView {
             .map(|seen| seen.merged_source().source_catalog())
     }
 
+    /// Iterates over the catalogs of the sources of which it has a tool or method, in the catalog's
+    /// order.
+    pub fn list_sources(&self) -> impl Iterator<Item = &Arc<SourceCatalog>> {
+        let seen = self.source_views.iter().flatten().filter(|seen| seen.has_items());
+        seen.map(|seen| seen.merged_source().source_catalog())
+    }
+
     /// Iterates over the catalogs of the sources of which it has a method of [`tool::MCP_METHODS`],
     /// in the catalog's order.
     pub fn sources_with_method<'a>(

@@ -115,6 +115,13 @@ pub fn extension_capability() -> Json {
     Json::object_from([(TASKS_EXTENSION, &Json::empty_object())])
 }
 
+/// Declares the extension in capabilities, beside the extensions that they have.
+pub fn declare_in(capabilities: &Json) -> Json {
+    let others = capabilities.get("extensions").unwrap_or_else(Json::empty_object);
+    let extensions = others.with_member(TASKS_EXTENSION, &Json::empty_object());
+    capabilities.with_member("extensions", &extensions)
+}
+
 /// Returns the `data` of an error that requires the extension.
 pub fn missing_extension_data() -> Json {
     let needed = Json::object_from([("extensions", &extension_capability())]);

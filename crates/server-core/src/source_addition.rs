@@ -75,7 +75,7 @@ pub(crate) fn require_source_admin(principal: &Principal) -> Result<(), ApiError
 }
 
 /// Keys of an entry that concern nothing of this machine.
-const REMOTE_KEYS: [&str; 29] = [
+const REMOTE_KEYS: [&str; 30] = [
     "name",
     "module",
     "mcp",
@@ -105,6 +105,7 @@ const REMOTE_KEYS: [&str; 29] = [
     "idempotent",
     "destructive",
     "disabled_tools",
+    "extensions",
 ];
 
 /// Refuses a source that starts a program, reads a file or takes a variable of the server, unless the

@@ -13,6 +13,8 @@ use super::request_context::{RequestContext, require_string};
 use super::request_error::RequestError;
 use super::response_body::McpResponse;
 
+/// Maximum number of extensions that an endpoint declares.
+const MAX_EXTENSIONS: usize = 64;
 /// Time for which a client may cache the description of an endpoint, in milliseconds.
 const ENDPOINT_TTL_MS: u64 = 60_000;
 
@@ -60,8 +62,7 @@ pub(crate) fn handle_initialize(request: &RequestContext<'_>) -> Result<McpRespo
 pub(crate) fn handle_discover(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
     let about = describe_endpoint(request)?;
     let versions = Json::encode(&ProtocolVersion::ALL.map(ProtocolVersion::as_str));
-    let capabilities = Json::encode(&about.capabilities)
-        .with_member("extensions", &mcp::tasks::extension_capability());
+    let capabilities = mcp::tasks::declare_in(&Json::encode(&about.capabilities));
     let (ttl, scope) = (Json::encode(&ENDPOINT_TTL_MS), Json::encode("private"));
     let beside = Json::object_from([(meta::SERVER_INFO, &about.server_info)]);
     let fields = [
@@ -83,6 +84,9 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
     let mut capabilities = Map::new();
     capabilities.insert("logging".to_owned(), json!({}));
     capabilities.insert("tools".to_owned(), json!({"listChanged": true}));
+    if let Some(extensions) = source_extensions(request, &view) {
+        capabilities.insert("extensions".to_owned(), extensions.to_value());
+    }
     let Some(shelf) = shelf else {
         // Sources come and go while a client is connected, and it reads the capabilities once.
         capabilities.insert("prompts".to_owned(), json!({"listChanged": true}));
@@ -108,6 +112,28 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
             .and_then(|about| about.get("instructions"))
             .filter(|text| text.kind() == "string"),
     })
+}
+
+/// The extensions that the endpoint's sources declare; of several settings of one extension the
+/// first.
+fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option<Json> {
+    let scope = request.caller.endpoint.source();
+    let sources = view.list_sources().filter(|source| {
+        is_mcp_source(source) && scope.is_none_or(|only| source.source.as_str() == only)
+    });
+    let declared = sources.filter_map(|source| {
+        source.initialize_result.as_ref()?.get("capabilities")?.get("extensions")
+    });
+    let mut all: Vec<(String, Json)> = Vec::new();
+    for (name, settings) in declared.flat_map(|extensions| extensions.members()) {
+        if all.len() < MAX_EXTENSIONS && !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, settings));
+        }
+    }
+    let joined = all
+        .iter()
+        .fold(Json::empty_object(), |joined, (name, settings)| joined.with_member(name, settings));
+    (!all.is_empty()).then_some(joined)
 }
 
 /// Adds the capabilities of the endpoint's source that this caller can use and that are forwarded.

@@ -230,7 +230,7 @@ fn shrink_capabilities(declared: Option<Json>) -> Json {
     if declared.bytes().len() <= MAX_CAPABILITIES_BYTES {
         return declared;
     }
-    let names = ["elicitation", "sampling", "roots"];
+    let names = ["elicitation", "sampling", "roots", "extensions"];
     let short = |member: Json| match member.kind() {
         _ if member.bytes().len() > MAX_CAPABILITIES_BYTES / 4 => Json::empty_object(),
         _ => member,

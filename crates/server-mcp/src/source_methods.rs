@@ -39,7 +39,7 @@ async fn forward_to(
     Ok(run_call(context, finish, request).await)
 }
 
-/// Handles `prompts/get`.
+/// Handles the method `prompts/get`.
 pub(crate) async fn get_prompt(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
     let view = request.caller.tool_view();
     endpoint_source(request, &view, PROMPT_METHOD)?;
@@ -50,7 +50,7 @@ pub(crate) async fn get_prompt(request: &RequestContext<'_>) -> Result<McpRespon
     forward_to(request, (&item.source.source, PROMPT_METHOD), (args, rewriter)).await
 }
 
-/// Handles `resources/read`.
+/// Handles the method `resources/read`.
 pub(crate) async fn read_resource(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {

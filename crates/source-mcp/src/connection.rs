@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ::mcp::extensions::AllowedExtensions;
 use ::mcp::{ProtocolEra, ProtocolVersion, RequestId, RpcError, encode};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -68,6 +69,8 @@ pub(super) struct McpConnection {
     next_id: AtomicI64,
     /// Time limit of the protocol negotiation.
     negotiation_timeout: Duration,
+    /// Extensions that are relayed between the server and clients.
+    extensions: AllowedExtensions,
 }
 
 impl McpConnection {
@@ -76,7 +79,7 @@ impl McpConnection {
         transport: Transport,
         era: ProtocolEra,
         context: ConnectionContext,
-        limits: &ServerLimits,
+        (limits, extensions): (&ServerLimits, &AllowedExtensions),
     ) -> Arc<Self> {
         let placeholder = NegotiatedServer {
             raw_result: Json::empty_object(),
@@ -96,12 +99,28 @@ impl McpConnection {
             max_calls: limits.max_in_flight_calls,
             next_id: AtomicI64::new(1),
             negotiation_timeout: limits.start_timeout,
+            extensions: extensions.clone(),
         })
     }
 
     /// Returns the protocol era of this connection.
     pub(super) fn era(&self) -> ProtocolEra {
         self.era
+    }
+
+    /// Returns the extensions that are relayed between the server and clients.
+    pub(super) fn extensions(&self) -> &AllowedExtensions {
+        &self.extensions
+    }
+
+    /// A request of Toolkeep's own. A server that asks which extensions its client has gets all that
+    /// are relayed, since its answer is for all clients.
+    fn own_request<'a>(&self, method: &'a str, params: &'a Json) -> OutgoingRequest<'a> {
+        let mut request = OutgoingRequest::internal(method, params);
+        if let Some(extensions) = self.extensions.declaration() {
+            request.client_capabilities = Json::object_from([("extensions", &extensions)]);
+        }
+        request
     }
 
     /// Returns what the server declared in the negotiation.
@@ -173,7 +192,7 @@ impl McpConnection {
         method: &str,
         params: &Json,
     ) -> Result<RpcOutcome, DeliveryError> {
-        self.send_request(&OutgoingRequest::internal(method, params)).await
+        self.send_request(&self.own_request(method, params)).await
     }
 
     /// Sends a prepared request of Toolkeep's own and returns the answer.
@@ -219,8 +238,8 @@ impl McpConnection {
 
     /// Negotiates the protocol version, by `initialize` or `server/discover`.
     pub(super) async fn negotiate_version(self: &Arc<Self>) -> Result<(), NegotiationError> {
-        let params = negotiation::negotiation_params(self.era);
-        let request = OutgoingRequest::internal(negotiation::negotiation_method(self.era), &params);
+        let params = negotiation::negotiation_params(self.era, &self.extensions);
+        let request = self.own_request(negotiation::negotiation_method(self.era), &params);
         let (mut exchange, mut outcome) = self.send_negotiation(&request).await?;
         if let RpcOutcome::Error(error) = &outcome
             && negotiation::supports_latest_version(self.era, error)

@@ -1,5 +1,6 @@
 //! Requests that a server sends to the client of a call.
 
+use ::mcp::extensions::AllowedExtensions;
 use ::mcp::{RpcError, error_codes};
 use tool::Json;
 use tool::executor::{ClientCapabilities, ClientRequestError, ClientRequester};
@@ -50,8 +51,12 @@ pub(super) fn missing_capability_error(method: &str) -> RpcError {
     }
 }
 
-/// Client capabilities for a 2026-07-28 server: the forwarded ones, as the client declared them.
-pub(super) fn forwarded_capabilities(client: &ClientCapabilities) -> Json {
+/// Client capabilities for a 2026-07-28 server: the forwarded ones and the allowed extensions, as the
+/// client declared them.
+pub(super) fn forwarded_capabilities(
+    client: &ClientCapabilities,
+    extensions: &AllowedExtensions,
+) -> Json {
     let empty = Json::empty_object();
     let names = FORWARDED_METHODS.map(|(_, capability)| capability);
     let capabilities = match &client.raw {
@@ -63,7 +68,12 @@ pub(super) fn forwarded_capabilities(client: &ClientCapabilities) -> Json {
         .zip(capabilities)
         .filter_map(|(name, said)| Some((name, said?)))
         .collect();
-    Json::object_from(told.iter().map(|(name, said)| (*name, said)))
+    let forwarded = Json::object_from(told.iter().map(|(name, said)| (*name, said)));
+    let declared = client.raw.as_ref().and_then(|raw| raw.get("extensions"));
+    match extensions.select(declared.as_ref()) {
+        Some(extensions) => forwarded.with_member("extensions", &extensions),
+        None => forwarded,
+    }
 }
 
 /// Sends the request to the client. A client that refuses or is gone yields an error for the
@@ -88,7 +98,7 @@ mod tests {
     use tool::Json;
     use tool::executor::ClientCapabilities;
 
-    use super::{client_supports, forwarded_capabilities};
+    use super::{AllowedExtensions, client_supports, forwarded_capabilities};
 
     #[test]
     fn a_client_is_told_of_in_its_own_words() {
@@ -98,7 +108,7 @@ mod tests {
             raw: Some(Json::encode(&declared)),
             ..ClientCapabilities::default()
         };
-        let told = forwarded_capabilities(&client);
+        let told = forwarded_capabilities(&client, &AllowedExtensions::default());
         assert_eq!(told.as_str(), r#"{"elicitation":{"url":{}},"roots":{"listChanged":true}}"#);
         assert!(
             client_supports(&client, "elicitation/create")
@@ -111,8 +121,15 @@ mod tests {
 
         let client =
             ClientCapabilities { supports_sampling: true, ..ClientCapabilities::default() };
-        assert_eq!(forwarded_capabilities(&client).as_str(), r#"{"sampling":{}}"#);
+        assert_eq!(
+            forwarded_capabilities(&client, &AllowedExtensions::default()).as_str(),
+            r#"{"sampling":{}}"#
+        );
         assert!(client_supports(&client, "sampling/createMessage"));
-        assert_eq!(forwarded_capabilities(&ClientCapabilities::default()).as_str(), "{}");
+        assert_eq!(
+            forwarded_capabilities(&ClientCapabilities::default(), &AllowedExtensions::default())
+                .as_str(),
+            "{}"
+        );
     }
 }

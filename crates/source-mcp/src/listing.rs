@@ -79,6 +79,17 @@ pub(super) async fn fetch_items(
     Ok((items, problems))
 }
 
+/// What the server says of itself, with the extensions that are relayed and no others.
+fn relayed_description(upstream: &ServerSupervisor, received: &Json) -> Json {
+    let Some(capabilities) = received.get("capabilities") else { return received.clone() };
+    let Some(declared) = capabilities.get("extensions") else { return received.clone() };
+    let capabilities = match upstream.options.extensions.select(Some(&declared)) {
+        Some(extensions) => capabilities.with_member("extensions", &extensions),
+        None => capabilities.without_member("extensions"),
+    };
+    received.with_member("capabilities", &capabilities)
+}
+
 /// Builds the listing of these items, with `problems` of fetching them.
 pub(super) fn build_listing(
     upstream: &Arc<ServerSupervisor>,
@@ -121,7 +132,7 @@ pub(super) fn build_listing(
         revision: upstream.revision(),
         offers,
         problems,
-        initialize_result: Some(items.initialize_result().clone()),
+        initialize_result: Some(relayed_description(upstream, items.initialize_result())),
         trusted_annotations: upstream.options.overrides.trusts_annotations,
         ..SourceListing::default()
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ::mcp::extensions::AllowedExtensions;
 use source_layers::ToolSelection;
 use tool::{AccessScope, PermissionLevel, SafetyLevel};
 
@@ -17,6 +18,8 @@ pub struct McpOptions {
     pub era_selection: EraSelection,
     /// When the server starts.
     pub start_mode: StartMode,
+    /// Extensions of MCP that are relayed between the server and clients.
+    pub extensions: AllowedExtensions,
 }
 
 /// When the server of a source starts.
@@ -39,6 +42,7 @@ impl Default for McpOptions {
             limits: ServerLimits::default(),
             era_selection: EraSelection::Detect,
             start_mode: StartMode::AtStartup,
+            extensions: AllowedExtensions::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Negotiation request to a server, in each era, and its answer.
 
+use ::mcp::extensions::AllowedExtensions;
 use ::mcp::{ProtocolEra, ProtocolVersion, RpcError, error_codes};
 use serde::Deserialize;
 use tool::Json;
@@ -70,15 +71,22 @@ pub(super) const fn negotiation_method(era: ProtocolEra) -> &'static str {
 
 /// Params of the negotiation. Client capabilities differ from call to call on one connection. So
 /// Toolkeep declares all that it can forward; a client without one refuses the request.
-pub(super) fn negotiation_params(era: ProtocolEra) -> Json {
-    match era {
-        ProtocolEra::Handshake => Json::encode(&serde_json::json!({
-            "protocolVersion": ProtocolVersion::LAST_HANDSHAKE.as_str(),
-            "capabilities": {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}},
-            "clientInfo": serde_json::from_str::<serde_json::Value>(CLIENT_INFO).unwrap_or_default(),
-        })),
-        ProtocolEra::Stateless => Json::empty_object(),
+pub(super) fn negotiation_params(era: ProtocolEra, extensions: &AllowedExtensions) -> Json {
+    if era == ProtocolEra::Stateless {
+        return Json::empty_object();
     }
+    let mut capabilities = Json::encode(&serde_json::json!({
+        "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}));
+    if let Some(extensions) = extensions.declaration() {
+        capabilities = capabilities.with_member("extensions", &extensions);
+    }
+    let version = Json::encode(ProtocolVersion::LAST_HANDSHAKE.as_str());
+    let client = Json::from_trusted(CLIENT_INFO.to_owned());
+    Json::object_from([
+        ("protocolVersion", &version),
+        ("capabilities", &capabilities),
+        ("clientInfo", &client),
+    ])
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::mcp::ProtocolEra;
+use ::mcp::extensions::AllowedExtensions;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ const SLOW_START_HELP: &str = "raise `startup_timeout` of the source, or run the
 #[derive(Debug)]
 pub(super) struct InstanceFactory {
     pub(super) limits: ServerLimits,
+    pub(super) extensions: AllowedExtensions,
     pub(super) era_selection: EraSelection,
     pub(super) unattributed_requests: UnattributedRequests,
     pub(super) list_changed: Arc<Notify>,
@@ -91,7 +93,12 @@ impl InstanceFactory {
             self.limits.max_message_bytes,
             shared.clone(),
         );
-        let link = McpConnection::new(Transport::Pipe(pipe), era, shared.clone(), &self.limits);
+        let link = McpConnection::new(
+            Transport::Pipe(pipe),
+            era,
+            shared.clone(),
+            (&self.limits, &self.extensions),
+        );
         let Err(error) = self.negotiate_in_time(&link).await else {
             return Ok(ServerInstance { connection: link, process: Some(process) });
         };
@@ -132,7 +139,12 @@ impl InstanceFactory {
         let shared = self.new_context(StrayOutput::default());
         let endpoint =
             StreamableHttpTransport::new(Arc::clone(http), era, self.limits.max_message_bytes);
-        let link = McpConnection::new(Transport::Http(endpoint), era, shared.clone(), &self.limits);
+        let link = McpConnection::new(
+            Transport::Http(endpoint),
+            era,
+            shared.clone(),
+            (&self.limits, &self.extensions),
+        );
         let Err(error) = self.negotiate_in_time(&link).await else {
             if era == ProtocolEra::Handshake {
                 drop(self.tasks.spawn(super::http_transport::run_server_stream(Arc::clone(&link))));

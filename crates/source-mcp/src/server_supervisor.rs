@@ -107,6 +107,7 @@ impl ServerSupervisor {
         };
         let instance_factory = InstanceFactory {
             limits: options.limits.clone(),
+            extensions: options.extensions.clone(),
             era_selection: options.era_selection,
             unattributed_requests,
             list_changed: Arc::new(Notify::new()),

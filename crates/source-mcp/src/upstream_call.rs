@@ -211,7 +211,10 @@ impl<'a> UpstreamCall<'a> {
             }
             ProtocolEra::Handshake => {}
             ProtocolEra::Stateless => {
-                request.client_capabilities = forwarded_capabilities(self.ctx.client_capabilities);
+                request.client_capabilities = forwarded_capabilities(
+                    self.ctx.client_capabilities,
+                    &self.supervisor.options.extensions,
+                );
                 if self.call.resumption.is_none() {
                     request.input_responses.clone_from(&self.call.unsolicited_input);
                 }

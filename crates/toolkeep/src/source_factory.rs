@@ -13,6 +13,7 @@ use builtins::{
 use builtins_llm::LanguageTools;
 use egress::EgressClient;
 use intake::ConfiguredSource;
+use mcp::extensions::AllowedExtensions;
 use oauth_client::OAuthDependencies;
 use programs::Programs;
 use sandbox::process::{CommandSpec, EnvValue, ProcessLauncher};
@@ -350,7 +351,11 @@ fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
     let start_mode = config
         .idle_stop
         .map_or(StartMode::AtStartup, |idle_stop| StartMode::OnFirstCall { idle_stop });
-    source_mcp::McpOptions { overrides, limits, start_mode, ..source_mcp::McpOptions::default() }
+    let configured = config.mcp_tools.extensions.clone();
+    let extensions = configured
+        .map_or_else(AllowedExtensions::default, |names| AllowedExtensions::from_names(names));
+    let defaults = source_mcp::McpOptions::default();
+    source_mcp::McpOptions { overrides, limits, start_mode, extensions, ..defaults }
 }
 
 pub(crate) fn process_spec(command: &McpCommandConfig) -> CommandSpec {

@@ -1,5 +1,6 @@
 //! One source of tools: its kind, its trust and its calls.
 
+mod extension_names;
 mod source_keys;
 mod source_settings;
 
@@ -75,6 +76,8 @@ pub struct McpToolsConfig {
     pub disabled_tools: BTreeSet<String>,
     /// The only enabled tools; `None` for all.
     pub enabled_tools: Option<BTreeSet<String>>,
+    /// Extensions of MCP that are relayed; `None` for the default.
+    pub extensions: Option<BTreeSet<String>>,
 }
 
 /// The kind of a source.
@@ -216,6 +219,7 @@ fn check_kind(value: ConfigValue<'_>, kind: &SourceKind) {
         "trust_annotations",
         "destructive",
         "disabled_tools",
+        "extensions",
         "startup_timeout",
         "start",
         "idle_stop",
@@ -238,8 +242,13 @@ impl RedactedJson for SourceConfig {
     fn to_redacted_json(&self) -> Value {
         // Only MCP servers have these limits.
         let if_mcp = |value: Value| if self.kind.is_mcp() { value } else { Value::Null };
-        let McpToolsConfig { trust_annotations, destructive, disabled_tools, enabled_tools } =
-            &self.mcp_tools;
+        let McpToolsConfig {
+            trust_annotations,
+            destructive,
+            disabled_tools,
+            enabled_tools,
+            extensions,
+        } = &self.mcp_tools;
         let mut json = json!({
             "name": self.name,
             "slow": self.is_slow,
@@ -254,6 +263,7 @@ impl RedactedJson for SourceConfig {
             "destructive": destructive.to_redacted_json(),
             "disabled_tools": (!disabled_tools.is_empty()).then_some(disabled_tools),
             "enabled_tools": enabled_tools,
+            "extensions": extensions,
             "retry": if self.retries_once { "once" } else { "never" },
             "startup_timeout": if_mcp(self.startup_timeout.to_redacted_json()),
             "start": if_mcp(if self.idle_stop.is_some() { "on_first_call" } else { "at_startup" }.into()),

@@ -109,6 +109,5 @@ impl UpstreamCall<'_> {
 
 /// Declares that the client supports tasks.
 fn declare_tasks(request: &mut OutgoingRequest<'_>) {
-    request.client_capabilities =
-        request.client_capabilities.with_member("extensions", &tasks::extension_capability());
+    request.client_capabilities = tasks::declare_in(&request.client_capabilities);
 }

@@ -36,8 +36,7 @@ impl RemoteTask {
         client: &ClientCapabilities,
     ) -> Self {
         let params = Json::object_from([("taskId", &Json::encode(id))]);
-        let can = forwarded_capabilities(client)
-            .with_member("extensions", &tasks::extension_capability());
+        let can = tasks::declare_in(&forwarded_capabilities(client, connection.extensions()));
         Self {
             connection: Arc::clone(connection),
             task_id: id.to_owned(),

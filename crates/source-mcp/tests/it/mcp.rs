@@ -7,6 +7,7 @@ mod children;
 mod curious;
 mod endpoints;
 mod eras;
+mod extensions;
 mod http;
 mod idle_stop;
 mod life;

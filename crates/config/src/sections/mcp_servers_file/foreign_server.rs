@@ -72,6 +72,7 @@ const CONFIG_KEYS: &[&str] = &[
     "chain",
     "slow",
     "disabled_tools",
+    "extensions",
     "credential",
     "durability",
     "startup_timeout",

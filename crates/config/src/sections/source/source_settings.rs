@@ -48,14 +48,21 @@ impl SourceSettings {
     /// Overrides the settings by those of one server.
     pub(in crate::sections) fn with_overrides(mut self, server: ServerSettings) -> Self {
         let ServerSettings { trust, calls } = server;
-        let TrustSettings { is_slow, trust, trust_annotations, destructive, disabled_tools } =
-            trust;
+        let TrustSettings {
+            is_slow,
+            trust,
+            trust_annotations,
+            destructive,
+            disabled_tools,
+            extensions,
+        } = trust;
         let own = &mut self.trust;
         own.is_slow = is_slow.or(own.is_slow);
         own.trust = trust.or(own.trust);
         own.trust_annotations = trust_annotations.or(own.trust_annotations);
         own.destructive = destructive.or(own.destructive.take());
         own.disabled_tools.extend(disabled_tools);
+        own.extensions = extensions.or(own.extensions.take());
         let own = &mut self.calls;
         let CallSettings {
             read_only,
@@ -112,6 +119,7 @@ impl SourceSettings {
                 destructive: trust.destructive,
                 disabled_tools: trust.disabled_tools,
                 enabled_tools,
+                extensions: trust.extensions,
             },
             retries_once,
             startup_timeout: calls.startup_timeout.unwrap_or(startup_timeout),

@@ -428,3 +428,36 @@ async fn long_lists_of_many_sources_come_in_pages() {
     uris.dedup();
     assert_eq!(uris.len(), 3_003);
 }
+
+/// An MCP server that declares extensions; its `initialize` result is as `source-mcp` passes it on.
+#[tokio::test]
+async fn extensions_of_the_visible_sources_are_declared() {
+    let about = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "u", "version": "1"},
+        "capabilities": {"extensions": {"io.modelcontextprotocol/ui": {"a": 1}}}});
+    let server = FixtureServer::with_setup(ServerSetup {
+        offers: methods("s", PermissionLevel::Owner),
+        kind: Some("mcp"),
+        source_about: Some(Json::encode(&about)),
+        ..ServerSetup::default()
+    })
+    .await;
+    let declared = async |client: &Client| {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+        let old = client.legacy_request(&message("initialize", params)).await.expect_ok();
+        let new = client.modern_request("server/discover", json!({})).await.expect_ok();
+        let mut new = new["result"]["capabilities"]["extensions"].clone();
+        let tasks = new.as_object_mut().unwrap().remove("io.modelcontextprotocol/tasks");
+        assert_eq!(tasks, Some(json!({})), "Toolkeep's own");
+        let old = old["result"]["capabilities"]["extensions"].clone();
+        (old.as_object().cloned().unwrap_or_default(), new.as_object().cloned().unwrap())
+    };
+    let expected = json!({"io.modelcontextprotocol/ui": {"a": 1}}).as_object().cloned().unwrap();
+    let owner = server.owner_client().await;
+    for client in [&owner, &owner.with_endpoint("/mcp/s")] {
+        assert_eq!(declared(client).await, (expected.clone(), expected.clone()));
+    }
+    // Who may not see the source hears of none.
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let (old, new) = declared(&ann).await;
+    assert!(old.is_empty() && new.is_empty(), "{old:?} {new:?}");
+}

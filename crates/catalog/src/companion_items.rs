@@ -1,15 +1,16 @@
-//! Companion items of a source: instructions, prompts, resources and templates, each pinned like a
-//! tool under a name of its own.
+//! Companion items of a source: instructions, prompts, resources, templates and skills, each pinned
+//! like a tool under a name of its own.
 
 use sha2::{Digest as _, Sha256};
-use tool::{Digest, Json, Prompt, Resource, ToolName};
+use tool::{Digest, Json, Prompt, Resource, Skill, ToolName};
 
 use crate::definition_digest::definition_digest;
 
 /// A companion item as received.
 #[derive(Debug, Clone)]
 pub struct CompanionItem {
-    /// Name under which it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`.
+    /// Name under which it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`,
+    /// `mcp.skill.HASH`.
     pub pin_name: ToolName,
     /// Hash of the definition as received.
     pub definition_digest: Digest,
@@ -28,6 +29,7 @@ pub(crate) enum CompanionContent {
     Instructions,
     Prompt(Prompt),
     Resource(Resource),
+    Skill(Skill),
 }
 
 /// Returns the pin name of an item. A name that is too long or not a valid tool name is replaced by
@@ -83,6 +85,14 @@ impl CompanionItem {
                 raw_definition: received,
             })
         };
+        Some(Self::new(pin, received, shown))
+    }
+
+    /// The pin covers the digest of each file, since the entry contains them.
+    pub(crate) fn from_skill(skill: Skill) -> Option<Self> {
+        let pin = companion_pin_name("skill", &skill.uri)?;
+        let Skill { uri, files, raw_definition: received } = skill;
+        let shown = |raw_definition| CompanionContent::Skill(Skill { uri, files, raw_definition });
         Some(Self::new(pin, received, shown))
     }
 }

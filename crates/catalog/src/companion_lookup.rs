@@ -1,9 +1,9 @@
-//! Finds the prompts, resources and templates of one source by the names that its clients use, and
+//! Finds the prompts, resources, templates and skills of one source by the names that its clients use, and
 //! says which of them are held back by their pins.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use tool::{FastMap, Json, Prompt, Resource};
+use tool::{FastMap, Json, Prompt, Resource, Skill};
 
 use crate::companion_items::CompanionContent;
 use crate::source_catalog::SourceCatalog;
@@ -30,7 +30,10 @@ pub(crate) struct CompanionLookup {
     prompts: FastMap<Box<str>, ItemIndex>,
     resources: FastMap<Box<str>, ItemIndex>,
     templates: FastMap<Box<str>, ItemIndex>,
-    /// Schemes of its usable resources and templates, each once.
+    skills: FastMap<Box<str>, ItemIndex>,
+    /// Files of skills, with whether any usable skill has them.
+    skill_files: FastMap<Box<str>, bool>,
+    /// Schemes of its usable resources, templates and skills, each once.
     schemes: Vec<Box<str>>,
     prompt_fingerprint: u64,
     resource_fingerprint: u64,
@@ -62,12 +65,14 @@ impl CompanionLookup {
         for (index, resource) in source_catalog.resources.iter().enumerate() {
             resource.raw_definition.hash(&mut digest);
             lookup.uris_of(resource).entry(resource.uri.as_str().into()).or_insert(Some(index));
-            if let Some(scheme) = literal_scheme(&resource.uri)
-                && !lookup.schemes.iter().any(|known| **known == *scheme)
-                && lookup.schemes.len() < MAX_SCHEMES
-            {
-                lookup.schemes.push(scheme.into());
+            lookup.add_scheme(&resource.uri);
+        }
+        for (index, skill) in source_catalog.skills.iter().enumerate() {
+            lookup.skills.entry(skill.uri.as_str().into()).or_insert(Some(index));
+            for file in skill.files.iter().flatten() {
+                lookup.skill_files.insert(file.uri.as_str().into(), true);
             }
+            lookup.add_scheme(&skill.uri);
         }
         lookup.resource_fingerprint = digest.finish();
         for item in &source_catalog.companion_items {
@@ -79,10 +84,26 @@ impl CompanionLookup {
                 CompanionContent::Resource(resource) => {
                     lookup.uris_of(resource).entry(resource.uri.as_str().into()).or_insert(None);
                 }
+                CompanionContent::Skill(skill) => {
+                    lookup.skills.entry(skill.uri.as_str().into()).or_insert(None);
+                    for file in skill.files.iter().flatten() {
+                        lookup.skill_files.entry(file.uri.as_str().into()).or_insert(false);
+                    }
+                    lookup.skill_files.entry(skill.uri.as_str().into()).or_insert(false);
+                }
                 CompanionContent::Instructions => {}
             }
         }
         lookup
+    }
+
+    fn add_scheme(&mut self, uri: &str) {
+        if let Some(scheme) = literal_scheme(uri)
+            && !self.schemes.iter().any(|known| **known == *scheme)
+            && self.schemes.len() < MAX_SCHEMES
+        {
+            self.schemes.push(scheme.into());
+        }
     }
 
     fn uris_of(&mut self, resource: &Resource) -> &mut FastMap<Box<str>, ItemIndex> {
@@ -113,9 +134,60 @@ impl SourceCatalog {
         pinned_item(&self.resources, self.companion_lookup().templates.get(uri_template))
     }
 
-    /// Returns true if the source offers the resource of this URI, and its pin, or those of all
-    /// templates that match it, block it.
+    /// Finds a skill by the URI of its `SKILL.md`.
+    pub fn find_skill(&self, uri: &str) -> Option<PinnedItem<'_, Skill>> {
+        pinned_item(&self.skills, self.companion_lookup().skills.get(uri))
+    }
+
+    /// Returns true if a usable resource or a file of a usable skill has this URI.
+    pub fn lists_uri(&self, uri: &str) -> bool {
+        let is_file = || self.companion_lookup().skill_files.get(uri) == Some(&true);
+        !self.is_resource_blocked(uri)
+            && (matches!(self.find_resource(uri), Some(PinnedItem::Listed(_))) || is_file())
+    }
+
+    /// Returns true if a usable skill has files below this directory, which has no trailing slash.
+    pub fn has_skill_directory(&self, uri: &str) -> bool {
+        let is_below = |file: &str| file.strip_prefix(uri).is_some_and(|it| it.starts_with('/'));
+        let dynamic = self.skills.iter().filter(|skill| skill.files.is_none());
+        let files = self.skills.iter().flat_map(|skill| skill.files.iter().flatten());
+        files.map(|file| file.uri.as_str()).any(is_below)
+            || dynamic
+                .map(Skill::directory)
+                .any(|own| own == uri || uri.starts_with(&format!("{own}/")))
+    }
+
+    /// Returns true if the directory belongs to skills alone that are blocked.
+    pub fn is_directory_blocked(&self, uri: &str) -> bool {
+        let is_inside = |skill: &Skill| {
+            let rest = uri.strip_prefix(skill.directory());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_of_skill = |item: &std::sync::Arc<crate::CompanionItem>| matches!(&item.content, CompanionContent::Skill(skill) if is_inside(skill));
+        self.companion_items.iter().any(is_of_skill) && !self.has_skill_directory(uri)
+    }
+
+    /// Returns true if a file of this URI would belong to a skill whose entry does not list it, or
+    /// whose pin blocks it.
+    fn is_skill_file_blocked(&self, uri: &str) -> bool {
+        if let Some(is_listed) = self.companion_lookup().skill_files.get(uri) {
+            return !is_listed;
+        }
+        let is_inside = |skill: &Skill| {
+            uri.strip_prefix(skill.directory()).is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.companion_items.iter().any(|item| match &item.content {
+            CompanionContent::Skill(skill) => is_inside(skill) && skill.files.is_some(),
+            _ => false,
+        })
+    }
+
+    /// Returns true if the source offers the resource of this URI, and its pin, that of its skill, or
+    /// those of all templates that match it, block it.
     pub fn is_resource_blocked(&self, uri: &str) -> bool {
+        if self.is_skill_file_blocked(uri) {
+            return true;
+        }
         match self.find_resource(uri) {
             Some(PinnedItem::Blocked) => true,
             Some(PinnedItem::Listed(_)) => false,

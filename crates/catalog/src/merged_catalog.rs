@@ -34,7 +34,7 @@ pub struct Catalog {
     name_claims: ShardedTable<NameClaim>,
     /// Positions by alias, if no tool has the alias as its own name.
     alias_positions: FastMap<String, ToolPosition>,
-    /// Slots of the sources that list a resource or template, by the hash of its URI.
+    /// Slots of the sources that list a resource, template or file of a skill, by the hash of its URI.
     uri_slots: ShardedTable<u32>,
     hash_state: FastHashState,
 }
@@ -337,13 +337,17 @@ impl Catalog {
     /// Returns the hashes of the URIs that a source lists, each once.
     fn uri_entries(&self, slot: usize, source_catalog: &SourceCatalog) -> Vec<(u64, u32)> {
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        let files = source_catalog.skills.iter().flat_map(|skill| skill.files.iter().flatten());
         let uris = source_catalog.resources.iter().map(|resource| resource.uri.as_str());
+        let uris = uris.chain(files.map(|file| file.uri.as_str()));
+        let uris = uris.chain(source_catalog.skills.iter().map(|skill| skill.uri.as_str()));
         let hashes: HashSet<u64, FastHashState> =
             uris.map(|uri| self.hash_state.hash_one(uri)).collect();
         hashes.into_iter().map(|hash| (hash, slot)).collect()
     }
 
-    /// Iterates over the slots of the sources that list a resource or template of this URI.
+    /// Iterates over the slots of the sources that list a resource, template or file of a skill of this
+    /// URI.
     pub fn slots_with_uri(&self, uri: &str) -> impl Iterator<Item = usize> {
         let slots = self.uri_slots.get_entries(self.hash_state.hash_one(uri));
         slots.filter_map(|slot| usize::try_from(slot).ok())

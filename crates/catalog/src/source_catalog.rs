@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
-    CatalogItem, Digest, Durability, Json, Org, Problem, Prompt, Resource, SourceError,
+    CatalogItem, Digest, Durability, Json, Org, Problem, Prompt, Resource, Skill, SourceError,
     SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
 };
 
@@ -89,15 +89,17 @@ pub struct SourceCatalog {
     pub prompts: Vec<Prompt>,
     /// Resources and templates of the source.
     pub resources: Vec<Resource>,
+    /// Skills of the source.
+    pub skills: Vec<Skill>,
     /// MCP methods that it answers besides tool calls.
     pub methods: Vec<Arc<CatalogEntry>>,
     /// Tools that pins block. They are neither listed nor callable, but keep their names reserved.
     pub blocked: Vec<BlockedTool>,
     /// Initialize result of the source, without blocked instructions.
     pub initialize_result: Option<Json>,
-    /// All its prompts, resources and instructions, including blocked ones.
+    /// All its prompts, resources, skills and instructions, including blocked ones.
     pub companion_items: Vec<Arc<CompanionItem>>,
-    /// Indices of prompts and resources, built on first use.
+    /// Indices of prompts, resources and skills, built on first use.
     companion_lookup: OnceLock<Arc<CompanionLookup>>,
     /// Initialize result including blocked instructions.
     full_initialize_result: Option<Json>,
@@ -124,6 +126,7 @@ impl SourceCatalog {
             tools: Vec::new(),
             prompts: Vec::new(),
             resources: Vec::new(),
+            skills: Vec::new(),
             methods: Vec::new(),
             blocked: Vec::new(),
             initialize_result: None,
@@ -189,6 +192,10 @@ impl SourceCatalog {
                         .extend(CompanionItem::from_resource(resource).map(Arc::new));
                     continue;
                 }
+                CatalogItem::Skill(skill) => {
+                    next.companion_items.extend(CompanionItem::from_skill(skill).map(Arc::new));
+                    continue;
+                }
             };
             let place = tool.name.to_string();
             match CatalogEntry::new(org.clone(), self.source.clone(), tool, offer.executor) {
@@ -252,6 +259,7 @@ impl SourceCatalog {
             && self.companion_items.len() == other.companion_items.len()
             && self.companion_items.iter().zip(&other.companion_items).all(beside)
             && (&self.prompts, &self.resources) == (&other.prompts, &other.resources)
+            && self.skills == other.skills
             && (&self.problems, &self.aliases) == (&other.problems, &other.aliases)
             && says(self) == says(other)
     }
@@ -273,7 +281,7 @@ impl SourceCatalog {
     }
 
     fn apply_pins_to_companions(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
-        (self.prompts, self.resources) = (Vec::new(), Vec::new());
+        (self.prompts, self.resources, self.skills) = (Vec::new(), Vec::new(), Vec::new());
         self.companion_lookup = OnceLock::new();
         self.initialize_result.clone_from(&self.full_initialize_result);
         for beside in &self.companion_items {
@@ -283,6 +291,7 @@ impl SourceCatalog {
                 CompanionContent::Resource(resource) if has => {
                     self.resources.push(resource.clone());
                 }
+                CompanionContent::Skill(skill) if has => self.skills.push(skill.clone()),
                 CompanionContent::Instructions if !has => {
                     self.initialize_result = self
                         .full_initialize_result

@@ -95,9 +95,10 @@ impl ToolRegistry {
             CatalogItem::Tool(tool) => {
                 self.register_tool(tool, offer.executor, ConflictPolicy::KeepFirst)
             }
-            CatalogItem::Prompt(_) | CatalogItem::Resource(_) | CatalogItem::Method(_) => {
-                Err(RegisterError::NotATool)
-            }
+            CatalogItem::Prompt(_)
+            | CatalogItem::Resource(_)
+            | CatalogItem::Skill(_)
+            | CatalogItem::Method(_) => Err(RegisterError::NotATool),
         }
     }
 

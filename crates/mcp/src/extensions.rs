@@ -12,6 +12,8 @@ use crate::tasks::TASKS_EXTENSION;
 
 /// Name of the extension for user interfaces of tools, MCP Apps (SEP-1865).
 pub const APPS_EXTENSION: &str = "io.modelcontextprotocol/ui";
+/// Name of the extension for skills (SEP-2640).
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// Media type of a user interface, in the settings of [`APPS_EXTENSION`].
 const APP_MEDIA_TYPE: &str = "text/html;profile=mcp-app";
 
@@ -20,9 +22,9 @@ const APP_MEDIA_TYPE: &str = "text/html;profile=mcp-app";
 pub struct AllowedExtensions(Arc<[String]>);
 
 impl Default for AllowedExtensions {
-    /// Allows user interfaces of tools, whose pages a client shows in a sandbox.
+    /// Allows user interfaces of tools, whose pages a client shows in a sandbox, and skills.
     fn default() -> Self {
-        Self(Arc::from([APPS_EXTENSION.to_owned()]))
+        Self(Arc::from([APPS_EXTENSION, SKILLS_EXTENSION].map(str::to_owned)))
     }
 }
 
@@ -30,6 +32,11 @@ impl AllowedExtensions {
     /// Allows the extensions of these names.
     pub fn from_names(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().filter(|name| name != TASKS_EXTENSION).collect())
+    }
+
+    /// Returns true if the extension of this name is allowed.
+    pub fn allows(&self, name: &str) -> bool {
+        self.0.iter().any(|allowed| allowed == name)
     }
 
     /// Returns the allowed ones among declared `extensions`, with their settings; `None` if there are
@@ -65,7 +72,7 @@ mod tests {
     use serde_json::json;
     use tool::Json;
 
-    use super::{APPS_EXTENSION, AllowedExtensions};
+    use super::{APPS_EXTENSION, AllowedExtensions, SKILLS_EXTENSION};
 
     #[test]
     fn only_allowed_extensions_pass_with_their_settings() {
@@ -92,7 +99,8 @@ mod tests {
     #[test]
     fn a_shared_connection_declares_all_that_is_allowed() {
         let declared = AllowedExtensions::default().declaration().unwrap().to_value();
-        assert_eq!(declared, json!({APPS_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}}));
+        let expected = json!({APPS_EXTENSION: {"mimeTypes": ["text/html;profile=mcp-app"]}, SKILLS_EXTENSION: {}});
+        assert_eq!(declared, expected);
         assert_eq!(AllowedExtensions::from_names([]).declaration(), None);
     }
 }

@@ -114,6 +114,9 @@ async fn handle_request(
         ("resources/templates/list", _) => list_methods::list_resources(&context, true),
         ("prompts/get", _) => source_methods::get_prompt(&context).await,
         ("resources/read", _) => source_methods::read_resource(&context).await,
+        ("resources/directory/read", _) => source_methods::read_directory(&context).await,
+        ("skills/list", _) => list_methods::list_skills(&context),
+        ("skills/get", _) => list_methods::get_skill(&context),
         ("completion/complete", _) => source_methods::complete_argument(&context).await,
         ("resources/subscribe", ProtocolEra::Handshake) => {
             resource_subscriptions::subscribe_resource(&context).await

@@ -1,5 +1,5 @@
-//! The handlers of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`,
-//! which send cached bytes.
+//! The handlers of `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and
+//! `skills/list`, which send cached bytes.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::{self, BodyParts, McpResponse};
 use super::search_mode;
-use super::source_items::{PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
-use super::uri_rewriting::{qualify_if_shared, rewrite_tool_link};
+use super::source_items::{self, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
+use super::uri_rewriting::{qualify_if_shared, rewrite_skill, rewrite_tool_link};
 use server_core::ServerState;
 use server_core::gzip_response;
 use server_core::program_runner::describe_run_program;
@@ -160,6 +160,50 @@ pub(crate) fn list_resources(
     })
 }
 
+/// Handles the method `skills/list` of the skills extension (SEP-2640).
+pub(crate) fn list_skills(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    let words = ListWords::SKILLS;
+    let Some(source) = endpoint_source(request, &view, RESOURCE_METHOD)? else {
+        let of_all = ListKind::CompanionPage(words.member);
+        return list_page(request, words, (&view, of_all), |from| {
+            let named = view.sources_with_method(RESOURCE_METHOD).flat_map(|source| {
+                let name = source.source.as_str();
+                source.skills.iter().map(move |skill| (name, skill))
+            });
+            let all = named.map(|(source, skill)| {
+                // Entries of two sources may have one URI, and a cursor names one entry.
+                (format!("{source} {}", skill.uri), (source, skill))
+            });
+            CachedList::from_page(all, from, |(source, skill)| rewrite_skill(&view, source, skill))
+        });
+    };
+    let of_source = ListKind::SourcePage(words.member, source.source.to_string());
+    list_page(request, words, (&view, of_source), |from| {
+        let all = source.skills.iter().map(|skill| (skill.uri.as_str(), skill));
+        CachedList::from_page(all, from, |skill| skill.raw_definition.clone())
+    })
+}
+
+/// Handles the method `skills/get`: the entry as it is pinned, without a call of the source.
+pub(crate) fn get_skill(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    endpoint_source(request, &view, RESOURCE_METHOD)?;
+    let uri = request.require_uri()?;
+    let (item, skill) = source_items::find_skill(request, &view, &uri)?;
+    let entry = match request.caller.endpoint {
+        Endpoint::AllSources { .. } => rewrite_skill(&view, item.source.source.as_str(), &skill),
+        Endpoint::Source(_) => skill.raw_definition,
+    };
+    let mut result = Json::object_from([("skill", &entry)]);
+    if request.era == ProtocolEra::Stateless {
+        result = result
+            .with_member("ttlMs", &Json::from_trusted(LIST_TTL_MS.to_owned()))
+            .with_member("cacheScope", &Json::encode("private"));
+    }
+    Ok(request.encode_result(&result))
+}
+
 /// The words of one list in MCP and in errors.
 #[derive(Debug, Clone, Copy)]
 struct ListWords {
@@ -172,6 +216,7 @@ struct ListWords {
 }
 
 impl ListWords {
+    const SKILLS: Self = Self { member: "skills", entry: "skill", key: "uri" };
     const TOOLS: Self = Self { member: "tools", entry: "tool", key: "name" };
     const PROMPTS: Self = Self { member: "prompts", entry: "prompt", key: "name" };
     const RESOURCES: Self = Self { member: "resources", entry: "resource", key: "uri" };

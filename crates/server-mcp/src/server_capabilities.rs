@@ -4,6 +4,7 @@
 use catalog::SourceCatalog;
 use gateway::CatalogView;
 use http::HeaderValue;
+use mcp::extensions::SKILLS_EXTENSION;
 use mcp::{ProtocolEra, ProtocolVersion, headers, meta};
 use serde_json::{Map, Value, json};
 use tool::Json;
@@ -114,6 +115,10 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
     })
 }
 
+fn reads_directories(settings: &Json) -> bool {
+    settings.get("directoryRead").is_some_and(|can| can.as_str() == "true")
+}
+
 /// The extensions that the endpoint's sources declare; of several settings of one extension the
 /// first.
 fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option<Json> {
@@ -126,8 +131,14 @@ fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option
     });
     let mut all: Vec<(String, Json)> = Vec::new();
     for (name, settings) in declared.flat_map(|extensions| extensions.members()) {
-        if all.len() < MAX_EXTENSIONS && !all.iter().any(|(known, _)| *known == name) {
-            all.push((name, settings));
+        match all.iter().position(|(known, _)| *known == name) {
+            None if all.len() < MAX_EXTENSIONS => all.push((name, settings)),
+            // Directories can be read if one source can.
+            Some(index) if name == SKILLS_EXTENSION && reads_directories(&settings) => {
+                all.swap_remove(index);
+                all.push((name, settings));
+            }
+            Some(_) | None => {}
         }
     }
     let joined = all

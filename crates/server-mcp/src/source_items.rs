@@ -8,7 +8,7 @@ use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
 use gateway::CatalogView;
 use http::StatusCode;
 use mcp::{ProtocolEra, error_codes};
-use tool::Json;
+use tool::{Json, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::{QualifiedUri, qualify_uri};
@@ -21,7 +21,10 @@ pub(crate) const PROMPT_METHOD: &str = "mcp.prompts.get";
 /// The method whose right decides whether a caller knows of resources and templates.
 pub(crate) const RESOURCE_METHOD: &str = "mcp.resources.read";
 
-/// A prompt, resource or template at its source.
+/// The method whose right decides whether a caller may read directories of resources.
+pub(crate) const DIRECTORY_METHOD: &str = "mcp.resources.directory.read";
+
+/// A prompt, resource, template or skill at its source.
 #[derive(Debug)]
 pub(crate) struct SourceItem {
     pub(crate) source: Arc<SourceCatalog>,
@@ -68,10 +71,8 @@ pub(crate) fn find_resource(
         let found = Some(own(source)).filter(|it| !it.source.is_resource_blocked(uri));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let listed: Vec<_> = view
-        .sources_with_uri(method, uri)
-        .filter(|source| matches!(source.find_resource(uri), Some(PinnedItem::Listed(_))))
-        .collect();
+    let listed: Vec<_> =
+        view.sources_with_uri(method, uri).filter(|source| source.lists_uri(uri)).collect();
     if !listed.is_empty() {
         return choose_source(request, uri, &listed).map(own);
     }
@@ -89,6 +90,65 @@ pub(crate) fn find_resource(
     let by_template = matching(&|source| source.has_template_for(uri));
     let by_scheme = || matching(&|source| source.has_scheme_of(uri));
     let candidates = Some(by_template).filter(|found| !found.is_empty()).unwrap_or_else(by_scheme);
+    choose_source(request, uri, &candidates).map(own)
+}
+
+/// Finds the skill of this `SKILL.md`. Skills that are not listed do not exist: their files have no
+/// pin.
+pub(crate) fn find_skill(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    uri: &str,
+) -> Result<(SourceItem, Skill), RequestError> {
+    let unknown = || RequestError::invalid_params(format!("unknown skill `{}`", escape_input(uri)));
+    let listed = |source: &SourceCatalog, uri: &str| match source.find_skill(uri) {
+        Some(PinnedItem::Listed(skill)) => Some(skill.clone()),
+        Some(PinnedItem::Blocked) | None => None,
+    };
+    let own = |source: &Arc<SourceCatalog>| SourceItem {
+        source: Arc::clone(source),
+        own_name: uri.to_owned(),
+    };
+    let item = if let Some(source) = endpoint_source(request, view, RESOURCE_METHOD)? {
+        own(source)
+    } else {
+        let sources = view.sources_with_uri(RESOURCE_METHOD, uri);
+        let candidates: Vec<_> = sources.filter(|it| listed(it, uri).is_some()).collect();
+        match candidates.as_slice() {
+            [] => find_qualified(view, RESOURCE_METHOD, uri).ok_or_else(unknown)?,
+            several => choose_source(request, uri, several).map(own)?,
+        }
+    };
+    let skill = listed(&item.source, &item.own_name).ok_or_else(unknown)?;
+    Ok((item, skill))
+}
+
+/// Finds the source that serves a directory of resources.
+pub(crate) fn find_directory(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    uri: &str,
+) -> Result<SourceItem, RequestError> {
+    let own = |source: &Arc<SourceCatalog>| SourceItem {
+        source: Arc::clone(source),
+        own_name: uri.to_owned(),
+    };
+    if let Some(source) = endpoint_source(request, view, DIRECTORY_METHOD)? {
+        let found = Some(own(source)).filter(|it| !it.source.is_directory_blocked(uri));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    if let Some(item) = find_qualified(view, DIRECTORY_METHOD, uri) {
+        let found = Some(item).filter(|it| !it.source.is_directory_blocked(&it.own_name));
+        return found.ok_or_else(|| resource_not_found(request, uri));
+    }
+    let all: Vec<_> = view
+        .sources_with_method(DIRECTORY_METHOD)
+        .filter(|source| !source.is_directory_blocked(uri))
+        .collect();
+    let of_skills: Vec<_> =
+        all.iter().copied().filter(|source| source.has_skill_directory(uri)).collect();
+    let by_scheme = || all.iter().copied().filter(|source| source.has_scheme_of(uri)).collect();
+    let candidates = Some(of_skills).filter(|found| !found.is_empty()).unwrap_or_else(by_scheme);
     choose_source(request, uri, &candidates).map(own)
 }
 

@@ -10,7 +10,9 @@ use super::log_level::LogLevel;
 use super::request_context::{EndpointCaller, RequestContext, require_string};
 use super::request_error::RequestError;
 use super::response_body::McpResponse;
-use super::source_items::{self, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
+use super::source_items::{
+    self, DIRECTORY_METHOD, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source,
+};
 use super::tools_call::run_call;
 use super::uri_rewriting::UriRewriter;
 
@@ -64,6 +66,22 @@ pub(crate) async fn read_resource(
         rewriter.set_requested(&item.own_name, &uri);
     }
     forward_to(request, (&item.source.source, RESOURCE_METHOD), (args, rewriter)).await
+}
+
+/// Handles `resources/directory/read`, which lists the children of a directory (SEP-2640).
+pub(crate) async fn read_directory(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    endpoint_source(request, &view, DIRECTORY_METHOD)?;
+    let uri = request.require_uri()?;
+    let item = source_items::find_directory(request, &view, &uri)?;
+    let args = upstream_params(request).with_member("uri", &Json::encode(&item.own_name));
+    let mut rewriter = UriRewriter::for_method(request.caller.endpoint, &view, &item.source);
+    if let Some(rewriter) = &mut rewriter {
+        rewriter.set_requested_directory(&item.own_name, &uri);
+    }
+    forward_to(request, (&item.source.source, DIRECTORY_METHOD), (args, rewriter)).await
 }
 
 /// Handles `completion/complete`, for an argument of a prompt or of a resource template.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use catalog::{CatalogEntry, SourceCatalog};
 use gateway::CatalogView;
 use tool::call_outcome::CallResponse;
-use tool::{ExecutionState, Json, OutcomeBody};
+use tool::{ExecutionState, Json, OutcomeBody, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::qualify_uri;
 use super::source_items::RESOURCE_METHOD;
 
 /// Members of results that hold content with URIs.
-const CONTENT_LISTS: [&str; 3] = ["content", "contents", "messages"];
+const CONTENT_LISTS: [&str; 4] = ["content", "contents", "messages", "resources"];
 
 /// Whether several sources of the view list a resource or template of this URI.
 fn is_shared_uri(view: &CatalogView, uri: &str) -> bool {
@@ -44,6 +44,29 @@ pub(crate) fn rewrite_tool_link(view: &CatalogView, entry: &CatalogEntry, tool: 
     rewritten().unwrap_or(tool)
 }
 
+/// The entry of a skill at the endpoint of all sources. If any of its URIs is shared, all are
+/// qualified, so that its relative references lead to the same source.
+pub(crate) fn rewrite_skill(view: &CatalogView, source: &str, skill: &Skill) -> Json {
+    let files = skill.files.iter().flatten().map(|file| file.uri.as_str());
+    let mut uris = files.chain([skill.uri.as_str()]);
+    let entry = skill.raw_definition.clone();
+    if !uris.any(|uri| is_shared_uri(view, uri)) {
+        return entry;
+    }
+    let qualified = |object: Json| {
+        let uri = object.get("uri");
+        match uri.as_ref().and_then(Json::string_value) {
+            Some(uri) => object.with_member("uri", &Json::encode(&qualify_uri(source, &uri))),
+            None => object,
+        }
+    };
+    let entry = qualified(entry);
+    let resources = entry.get("resources").filter(|resources| resources.kind() == "array");
+    let Some(resources) = resources else { return entry };
+    let rewritten: Vec<_> = resources.elements().into_iter().map(qualified).collect();
+    entry.with_member("resources", &Json::array_of(&rewritten))
+}
+
 /// Rewrites the URIs in results of one source.
 #[derive(Debug)]
 pub(crate) struct UriRewriter {
@@ -51,6 +74,8 @@ pub(crate) struct UriRewriter {
     source: Arc<SourceCatalog>,
     /// The URI at the source that the client requested by another.
     requested: Option<(String, String)>,
+    /// Whether all URIs get the name of the source, as the one that the client requested has it.
+    qualifies_all: bool,
 }
 
 impl UriRewriter {
@@ -65,7 +90,8 @@ impl UriRewriter {
         let (entry, _) = view.find_tool(name)?;
         let source = view.source_catalog(entry.tool_key.source.as_str())?;
         let (view, source) = (Arc::clone(view), Arc::clone(source));
-        (!source.resources.is_empty()).then(|| Box::new(Self { view, source, requested: None }))
+        (!source.resources.is_empty())
+            .then(|| Box::new(Self { view, source, requested: None, qualifies_all: false }))
     }
 
     /// Creates the rewriter of results of a method of this source.
@@ -76,7 +102,12 @@ impl UriRewriter {
     ) -> Option<Box<Self>> {
         let Endpoint::AllSources { .. } = endpoint else { return None };
         let (view, source) = (Arc::clone(view), Arc::clone(source));
-        Some(Box::new(Self { view, source, requested: None }))
+        Some(Box::new(Self { view, source, requested: None, qualifies_all: false }))
+    }
+
+    /// Qualifies the entries of a directory if the client requested it by a qualified URI.
+    pub(crate) fn set_requested_directory(&mut self, own: &str, requested: &str) {
+        self.qualifies_all = own != requested;
     }
 
     /// Sets the URI at the source, and the one by which the client requested it.
@@ -88,6 +119,7 @@ impl UriRewriter {
     fn client_uri(&self, own: &str) -> Option<String> {
         match &self.requested {
             Some((requested_own, requested)) if requested_own == own => Some(requested.clone()),
+            _ if self.qualifies_all => Some(qualify_uri(self.source.source.as_str(), own)),
             _ => qualify_if_shared(&self.view, self.source.source.as_str(), own),
         }
     }

@@ -190,7 +190,7 @@ fn fallback_location(kind: &str, index: usize, raw: &RawValue) -> String {
     )
 }
 
-fn validate_definition(raw: &RawValue) -> Result<Json, String> {
+pub(super) fn validate_definition(raw: &RawValue) -> Result<Json, String> {
     let text = Bytes::copy_from_slice(raw.get().as_bytes());
     let json = Json::parse(text, JsonLimits::DEFINITION).and_then(Json::require_object);
     json.map_err(|why| format!("is not offered: {why}"))

@@ -30,6 +30,8 @@ mod resource_subscription;
 mod restart_backoff;
 mod server_instance;
 mod server_supervisor;
+mod skill_files;
+mod skill_parser;
 mod start_monitoring;
 mod stdio_connector;
 mod stray_output;

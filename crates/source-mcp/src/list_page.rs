@@ -17,12 +17,13 @@ pub(super) enum UpstreamListKind {
     Prompts,
     Resources,
     Templates,
+    Skills,
 }
 
 impl UpstreamListKind {
     /// Every kind, in the order of the requests.
-    pub(super) const ALL: [Self; 4] =
-        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
 
     /// Returns the MCP method of this list.
     pub(super) const fn method(self) -> &'static str {
@@ -31,6 +32,7 @@ impl UpstreamListKind {
             Self::Prompts => "prompts/list",
             Self::Resources => "resources/list",
             Self::Templates => "resources/templates/list",
+            Self::Skills => "skills/list",
         }
     }
 }
@@ -53,6 +55,8 @@ struct ListResultFields<'a> {
     resources: Option<BoundedArray<'a>>,
     #[serde(rename = "resourceTemplates", borrow)]
     templates: Option<BoundedArray<'a>>,
+    #[serde(borrow)]
+    skills: Option<BoundedArray<'a>>,
     #[serde(rename = "nextCursor")]
     next_cursor: Option<String>,
 }
@@ -95,6 +99,7 @@ pub(super) fn parse_page(kind: UpstreamListKind, result: &[u8]) -> Result<ListPa
         UpstreamListKind::Prompts => (fields.prompts, "prompts"),
         UpstreamListKind::Resources => (fields.resources, "resources"),
         UpstreamListKind::Templates => (fields.templates, "resourceTemplates"),
+        UpstreamListKind::Skills => (fields.skills, "skills"),
     };
     let BoundedArray(items) = items.ok_or_else(|| format!("the answer has no `{field}`"))?;
     Ok(ListPage { items, next_cursor: fields.next_cursor.filter(|next| !next.is_empty()) })

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use ::mcp::extensions::SKILLS_EXTENSION;
 use ::mcp::headers::ArgumentHeaders;
 use ::mcp::{RpcError, error_codes};
 use serde_json::value::RawValue;
@@ -20,6 +21,7 @@ use super::negotiation::ServerCapabilities;
 use super::pipe_connector::ConnectionError;
 use super::restart_backoff::EXIT_WINDOW;
 use super::server_supervisor::ServerSupervisor;
+use super::skill_parser;
 use super::start_monitoring::LastExit;
 use super::tool_executor::{McpToolExecutor, NotCallable, TaskSupport};
 use source_layers::ToolSelection;
@@ -60,7 +62,7 @@ pub(super) async fn fetch_items(
     let mut problems = Vec::new();
     let capabilities = items.capabilities();
     for kind in UpstreamListKind::ALL {
-        if !is_list_supported(capabilities, kind) {
+        if !is_list_supported(capabilities, upstream, kind) {
             continue;
         }
         match fetch_pages((upstream, connection), kind, &mut items).await {
@@ -106,6 +108,10 @@ pub(super) fn build_listing(
         }
     }
     builder.report_unmatched_overrides();
+    upstream.set_skill_files(builder.offers.iter().filter_map(|offer| match &offer.item {
+        CatalogItem::Skill(skill) => Some(skill),
+        _ => None,
+    }));
     let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
     offers.extend(method_offers(upstream, (items.capabilities(), items.era())));
     if unnamed > 0 {
@@ -148,11 +154,18 @@ fn error_reply(method: &str, error: &RpcError) -> ConnectionError {
 }
 
 /// Whether to request lists of this kind. Tools are requested in any case.
-fn is_list_supported(can: ServerCapabilities, kind: UpstreamListKind) -> bool {
+fn is_list_supported(
+    can: ServerCapabilities,
+    upstream: &ServerSupervisor,
+    kind: UpstreamListKind,
+) -> bool {
     match kind {
         UpstreamListKind::Tools => true,
         UpstreamListKind::Prompts => can.prompts.is_some(),
         UpstreamListKind::Resources | UpstreamListKind::Templates => can.resources.is_some(),
+        UpstreamListKind::Skills => {
+            can.skills.is_some() && upstream.options.extensions.allows(SKILLS_EXTENSION)
+        }
     }
 }
 
@@ -275,6 +288,10 @@ impl<'a> ListingBuilder<'a> {
                 let ParsedDefinition { upstream_name: own, item, problem } =
                     definition_parser::parse_resource(kind == UpstreamListKind::Templates, raw)?;
                 (own, CatalogItem::Resource(item), problem)
+            }
+            UpstreamListKind::Skills => {
+                let skill = skill_parser::parse_skill(raw)?;
+                (skill.uri.clone(), CatalogItem::Skill(skill), None)
             }
         };
         if !self.names.insert((kind.method(), own.clone())) {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use ::mcp::ProtocolEra;
+use ::mcp::extensions::SKILLS_EXTENSION;
 use serde_json::json;
 use tool::{
     BoxFuture, CallContext, CallerType, CatalogItem, ExecuteError, ExecutionState, Executor, Json,
-    MCP_METHODS, McpMethod, Offer, Outcome, RecordedCall, SafetyLevel, SideEffects, Tool, ToolName,
-    ToolTraits,
+    MCP_METHODS, McpMethod, Offer, Outcome, OutcomeBody, RecordedCall, SafetyLevel, SideEffects,
+    Tool, ToolName, ToolTraits,
 };
 
 use super::negotiation::ServerCapabilities;
@@ -19,6 +20,8 @@ use super::upstream_call::{CallSpec, UpstreamCall};
 
 /// MCP method that creates a subscription.
 const SUBSCRIBE_METHOD: &str = "resources/subscribe";
+/// MCP method that reads a resource.
+const READ_METHOD: &str = "resources/read";
 /// MCP method that sets the log level of a connection.
 const SET_LEVEL_METHOD: &str = "logging/setLevel";
 
@@ -27,6 +30,8 @@ pub(super) fn method_offers(
     upstream: &Arc<ServerSupervisor>,
     (can, era): (ServerCapabilities, ProtocolEra),
 ) -> Vec<Offer> {
+    let allows_skills = upstream.options.extensions.allows(SKILLS_EXTENSION);
+    let can = ServerCapabilities { skills: can.skills.filter(|_| allows_skills), ..can };
     let has = MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, era));
     has.filter_map(|McpMethod { name, method }| {
         let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
@@ -44,7 +49,8 @@ pub(super) fn method_offers(
 fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> bool {
     match method {
         "prompts/get" => can.prompts.is_some(),
-        "resources/read" => can.resources.is_some(),
+        READ_METHOD => can.resources.is_some(),
+        "resources/directory/read" => can.skills.is_some_and(|skills| skills.reads_directories),
         SUBSCRIBE_METHOD => can.resources.is_some_and(|listed| listed.supports_subscribe),
         "completion/complete" => can.completions,
         // Since 2026-07-28, each request carries its log level.
@@ -106,7 +112,17 @@ impl McpMethodExecutor {
             task_support: support,
         };
         let own = self.supervisor.server_for_caller(call, ctx).await?;
-        UpstreamCall::new(own.as_ref().unwrap_or(&self.supervisor), call, ctx).run_call(job).await
+        let own = own.as_ref().unwrap_or(&self.supervisor);
+        let state = UpstreamCall::new(own, call, ctx).run_call(job).await?;
+        if self.method == READ_METHOD
+            && let ExecutionState::Completed(outcome) = &state
+            && let OutcomeBody::Mcp(result) | OutcomeBody::Value(result) = &outcome.body
+        {
+            let uri = call.arguments.as_json().get("uri");
+            let uri = uri.as_ref().and_then(Json::string_value).unwrap_or_default();
+            self.supervisor.verify_skill_file(&uri, result)?;
+        }
+        Ok(state)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Negotiation request to a server, in each era, and its answer.
 
-use ::mcp::extensions::AllowedExtensions;
+use ::mcp::extensions::{AllowedExtensions, SKILLS_EXTENSION};
 use ::mcp::{ProtocolEra, ProtocolVersion, RpcError, error_codes};
 use serde::Deserialize;
 use tool::Json;
@@ -18,6 +18,14 @@ pub(super) struct ServerCapabilities {
     pub(super) completions: bool,
     pub(super) logging: bool,
     pub(super) tasks: Option<TaskCapability>,
+    pub(super) skills: Option<SkillCapability>,
+}
+
+/// Support of skills (SEP-2640).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SkillCapability {
+    /// Whether directories of resources can be read.
+    pub(super) reads_directories: bool,
 }
 
 /// Task support of tool calls, in either era.
@@ -129,6 +137,14 @@ impl CapabilitiesField {
     }
 }
 
+impl CapabilitiesField {
+    fn skill_capability(&self) -> Option<SkillCapability> {
+        let settings = self.extensions.as_ref()?.get(SKILLS_EXTENSION)?;
+        let reads_directories = settings.get("directoryRead") == Some(&true.into());
+        settings.is_object().then_some(SkillCapability { reads_directories })
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CapabilityField {
@@ -163,6 +179,7 @@ pub(super) fn parse_negotiation(
         supports_subscribe: said.subscribe == Some(true) || era == ProtocolEra::Stateless,
     };
     let tasks = response.capabilities.task_capability(era);
+    let skills = response.capabilities.skill_capability();
     let CapabilitiesField { tools, prompts, resources, completions, logging, .. } =
         response.capabilities;
     let can = ServerCapabilities {
@@ -172,6 +189,7 @@ pub(super) fn parse_negotiation(
         completions: completions.is_some(),
         logging: logging.is_some(),
         tasks,
+        skills,
     };
     Ok(NegotiatedServer {
         raw_result: result,

@@ -105,6 +105,7 @@ pub fn find_offer(listing: &SourceListing, name: &str) -> (Arc<Tool>, Arc<dyn Ex
         CatalogItem::Tool(_)
         | CatalogItem::Prompt(_)
         | CatalogItem::Resource(_)
+        | CatalogItem::Skill(_)
         | CatalogItem::Method(_) => None,
     };
     listing.offers.iter().find_map(named).unwrap_or_else(|| panic!("no {name}"))
@@ -114,7 +115,10 @@ pub fn find_offer(listing: &SourceListing, name: &str) -> (Arc<Tool>, Arc<dyn Ex
 pub fn tool_names(listing: &SourceListing) -> Vec<String> {
     let name = |offer: &Offer| match &offer.item {
         CatalogItem::Tool(tool) => tool.name.to_string(),
-        CatalogItem::Prompt(_) | CatalogItem::Resource(_) | CatalogItem::Method(_) => {
+        CatalogItem::Prompt(_)
+        | CatalogItem::Resource(_)
+        | CatalogItem::Skill(_)
+        | CatalogItem::Method(_) => {
             panic!("no tool")
         }
     };

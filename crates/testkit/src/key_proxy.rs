@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -120,11 +120,12 @@ fn add_prefix(prefix: &str, headers: &mut HeaderMap, body: Bytes) -> Bytes {
     // A header that does not equal the body stays so: some scenarios send one.
     if let Some(header) = headers.get_mut("mcp-name")
         && let Ok(text) = header.to_str()
-        && let Ok(prefixed) = HeaderValue::from_str(&format!("{prefix}{text}"))
+        && let Ok(prefixed) = HeaderValue::from_str(&format!("{prefix}{}", text.trim()))
         && !text.is_empty()
         && !text.starts_with("=?")
     {
         *header = prefixed;
     }
+    headers.remove(CONTENT_LENGTH);
     message.to_string().into()
 }

@@ -163,6 +163,35 @@ pub struct Resource {
     pub raw_definition: Json,
 }
 
+/// A skill of an MCP server: instructions for agents, in files that are resources (SEP-2640).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// The URI of its `SKILL.md`.
+    pub uri: String,
+    /// All its files; `None` if their content is generated, so that it has no digests.
+    pub files: Option<Vec<SkillFile>>,
+    /// The entry as received, with all digests.
+    pub raw_definition: Json,
+}
+
+/// One file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFile {
+    /// The URI of the file.
+    pub uri: String,
+    /// The SHA-256 digest of its content.
+    pub digest: Digest,
+    /// The size of its content, in bytes.
+    pub size: u64,
+}
+
+impl Skill {
+    /// Returns the URI of its directory, without a trailing slash.
+    pub fn directory(&self) -> &str {
+        self.uri.strip_suffix("/SKILL.md").unwrap_or(&self.uri)
+    }
+}
+
 /// An MCP method that a source offers besides its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct McpMethod {
@@ -173,9 +202,10 @@ pub struct McpMethod {
 }
 
 /// All MCP methods that are offered.
-pub const MCP_METHODS: [McpMethod; 5] = [
+pub const MCP_METHODS: [McpMethod; 6] = [
     McpMethod { name: "mcp.prompts.get", method: "prompts/get" },
     McpMethod { name: "mcp.resources.read", method: "resources/read" },
+    McpMethod { name: "mcp.resources.directory.read", method: "resources/directory/read" },
     McpMethod { name: "mcp.resources.subscribe", method: "resources/subscribe" },
     McpMethod { name: "mcp.completion.complete", method: "completion/complete" },
     McpMethod { name: "mcp.logging.setLevel", method: "logging/setLevel" },
@@ -190,6 +220,8 @@ pub enum CatalogItem {
     Prompt(Prompt),
     /// A resource or a template.
     Resource(Resource),
+    /// A skill of an MCP server.
+    Skill(Skill),
     /// An MCP method that the source answers besides tool calls, such as `prompts/get`. Its `name`
     /// is one of [`MCP_METHODS`]; it is called like a tool, and never listed as one.
     Method(Arc<Tool>),

@@ -31,7 +31,9 @@ pub mod tool_traits;
 pub use backoff::Backoff;
 pub use call::{Actor, CallArguments, CallId, Caller, CallerType, ToolCall};
 pub use call_outcome::{Outcome, OutcomeBody};
-pub use catalog_item::{CatalogItem, Digest, MCP_METHODS, McpMethod, Prompt, Resource, Tool};
+pub use catalog_item::{
+    CatalogItem, Digest, MCP_METHODS, McpMethod, Prompt, Resource, Skill, SkillFile, Tool,
+};
 pub use clock::{Clock, MonotonicTime, WallTime};
 pub use data_format::FormatSupport;
 pub use error_code::ErrorCode;

@@ -180,7 +180,10 @@ fn tried_source(listing: SourceListing) -> TriedSource {
                 name: tool.name.to_string(),
                 description: tool.description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
             }),
-            CatalogItem::Prompt(_) | CatalogItem::Resource(_) | CatalogItem::Method(_) => None,
+            CatalogItem::Prompt(_)
+            | CatalogItem::Resource(_)
+            | CatalogItem::Skill(_)
+            | CatalogItem::Method(_) => None,
         })
         .collect();
     TriedSource {

@@ -352,8 +352,8 @@ fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
         .idle_stop
         .map_or(StartMode::AtStartup, |idle_stop| StartMode::OnFirstCall { idle_stop });
     let configured = config.mcp_tools.extensions.clone();
-    let extensions = configured
-        .map_or_else(AllowedExtensions::default, |names| AllowedExtensions::from_names(names));
+    let extensions =
+        configured.map_or_else(AllowedExtensions::default, AllowedExtensions::from_names);
     let defaults = source_mcp::McpOptions::default();
     source_mcp::McpOptions { overrides, limits, start_mode, extensions, ..defaults }
 }

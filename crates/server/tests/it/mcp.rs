@@ -12,6 +12,7 @@ mod progress;
 mod rmcp_client;
 mod search_mode;
 mod sessions;
+mod skills;
 mod source;
 pub(crate) mod streams;
 pub(crate) mod tasks;

@@ -20,5 +20,6 @@ mod questions;
 pub(crate) mod runs;
 mod sessions;
 pub(crate) mod site;
+mod skills;
 mod streams;
 mod tasks;

@@ -84,7 +84,8 @@ section! {
         /// Disabled tools of an MCP server, by the server's own names. Default: none.
         pub(in crate::sections) disabled_tools: BTreeSet<String> = name_list();
         /// Extensions of MCP that are relayed between an MCP server and clients, such as
-        /// `com.example/charts`. Default: `io.modelcontextprotocol/ui`, user interfaces of tools.
+        /// `com.example/charts`. Default: user interfaces of tools, `io.modelcontextprotocol/ui`, and
+        /// skills, `io.modelcontextprotocol/skills`.
         pub(in crate::sections) extensions: Option<BTreeSet<String>> = extension_names();
     }
 }

@@ -16,7 +16,9 @@ use crate::support::executors::{ConcurrencyProbe, SubscriptionExecutor};
 use crate::support::{Client, FixtureServer, ServerSetup, tools, within_a_minute};
 
 /// Answers with what an MCP server would: `answer` makes it of the params.
-fn answering(answer: impl Fn(Value) -> Value + Send + Sync + 'static) -> Arc<dyn Executor> {
+pub(super) fn answering(
+    answer: impl Fn(Value) -> Value + Send + Sync + 'static,
+) -> Arc<dyn Executor> {
     Arc::new(MockExecutor::new(move |params| {
         let body = OutcomeBody::Mcp(Json::encode(&answer(params.to_value())));
         Ok(ExecutionState::Completed(Outcome { body, is_error: false }))
@@ -24,7 +26,7 @@ fn answering(answer: impl Fn(Value) -> Value + Send + Sync + 'static) -> Arc<dyn
 }
 
 /// The methods of a server that names itself in each answer, for callers of at least `level`.
-fn methods(source: &'static str, level: PermissionLevel) -> Vec<Offer> {
+pub(super) fn methods(source: &'static str, level: PermissionLevel) -> Vec<Offer> {
     let read = answering(move |params| {
         json!({"contents": [{"uri": params["uri"], "text": source},
             {"uri": "test://shared", "text": "beside"}]})
@@ -46,7 +48,7 @@ fn methods(source: &'static str, level: PermissionLevel) -> Vec<Offer> {
     offers.map(|(name, executor)| method_for(name, executor, level)).into()
 }
 
-fn method_for(name: &str, executor: Arc<dyn Executor>, level: PermissionLevel) -> Offer {
+pub(super) fn method_for(name: &str, executor: Arc<dyn Executor>, level: PermissionLevel) -> Offer {
     let mut offer = tools::method_offer(name, executor);
     if let CatalogItem::Method(method) = &mut offer.item {
         Arc::make_mut(method).traits.min_level = level;
@@ -94,7 +96,7 @@ async fn server_of_two() -> FixtureServer {
 }
 
 /// What both eras answer alike, without the members that only one has.
-async fn asked(client: &Client, method: &str, params: Value) -> Value {
+pub(super) async fn asked(client: &Client, method: &str, params: Value) -> Value {
     let mut old = client.legacy_request(&message(method, params.clone())).await.expect_ok();
     let mut new = client.modern_request(method, params).await.expect_ok();
     if let Some(result) = new.get_mut("result").and_then(Value::as_object_mut) {

@@ -110,6 +110,26 @@ pub(crate) fn prompt_offer_of(source: &str, definition: &Value) -> Offer {
     Offer { item: CatalogItem::Prompt(prompt), executor: echo_executor() }
 }
 
+/// A skill with these files, besides its `SKILL.md`, whose content is its name.
+pub(crate) fn skill_offer(directory: &str, description: &str, files: &[&str]) -> Offer {
+    let uri = format!("{directory}/SKILL.md");
+    let name = directory.rsplit('/').next().unwrap();
+    let uris = files.iter().map(|file| format!("{directory}/{file}"));
+    let file = |uri: String| {
+        let digest = tool::Digest([u8::try_from(description.len()).unwrap(); 32]);
+        tool::SkillFile { uri, digest, size: 1 }
+    };
+    let files: Vec<_> = std::iter::once(uri.clone()).chain(uris).map(file).collect();
+    let listed: Vec<_> = files
+        .iter()
+        .map(|it| json!({"uri": it.uri, "digest": it.digest.to_string(), "size": it.size}))
+        .collect();
+    let entry = json!({"uri": uri, "frontmatter": {"name": name, "description": description},
+        "resources": listed});
+    let skill = tool::Skill { uri, files: Some(files), raw_definition: Json::encode(&entry) };
+    Offer { item: CatalogItem::Skill(skill), executor: echo_executor() }
+}
+
 pub(crate) fn resource_offer(definition: &Value) -> Offer {
     let template = definition.get("uriTemplate").is_some();
     let uri = definition[if template { "uriTemplate" } else { "uri" }].as_str().unwrap().to_owned();

@@ -62,7 +62,10 @@ async fn methods(source: &McpSource) -> Vec<String> {
     let offers = source.list_offers().await.unwrap().offers;
     let method = |item: &CatalogItem| match item {
         CatalogItem::Method(tool) => Some(tool.name.to_string()),
-        CatalogItem::Tool(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_) => None,
+        CatalogItem::Tool(_)
+        | CatalogItem::Prompt(_)
+        | CatalogItem::Resource(_)
+        | CatalogItem::Skill(_) => None,
     };
     offers.iter().filter_map(|offer| method(&offer.item)).collect()
 }

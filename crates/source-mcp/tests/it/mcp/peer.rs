@@ -262,6 +262,7 @@ pub(crate) async fn names(source: &McpSource) -> Vec<String> {
         tool::CatalogItem::Tool(tool) | tool::CatalogItem::Method(tool) => tool.name.to_string(),
         tool::CatalogItem::Prompt(prompt) => prompt.name.to_string(),
         tool::CatalogItem::Resource(resource) => resource.uri.clone(),
+        tool::CatalogItem::Skill(skill) => skill.uri.clone(),
     };
     listing.offers.iter().map(name).collect()
 }

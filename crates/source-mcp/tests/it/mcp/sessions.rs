@@ -52,7 +52,8 @@ async fn a_session_has_its_revision_and_its_id_on_every_request_and_is_ended() {
                         assert_eq!(params["protocolVersion"], "2025-11-25");
                         let can = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {},
                             "extensions": {"io.modelcontextprotocol/ui":
-                                {"mimeTypes": ["text/html;profile=mcp-app"]}}});
+                                {"mimeTypes": ["text/html;profile=mcp-app"]},
+                                "io.modelcontextprotocol/skills": {}}});
                         assert_eq!(params["capabilities"], can);
                         let result = json!({"protocolVersion": version, "capabilities": {}});
                         within(reply(200, &JSON, asked.answer(&result)), "s 1")

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, SafetyLevel, WallTime};
 
-use crate::condition::{ConditionError, ConditionInputs, RuleCondition};
+use crate::condition::{ConditionError, ConditionInputs, OperandTable, RuleCondition};
 use crate::diagnostics::quote_excerpt;
 use crate::effective_policy::InjectedFault;
+use crate::rule_index::RuleIndex;
 use crate::tool_groups::{GROUP_WEB, GROUP_WRITE};
 use crate::tool_selector::{ClassifiedTool, ToolGroups, ToolSelector};
 use crate::{
@@ -27,6 +28,10 @@ pub(crate) struct CompiledLayer {
     deny: ToolSelector,
     permissions: Option<CompiledPermissions>,
     pub(crate) rules: Vec<Arc<CompiledRule>>,
+    /// The rules that decide visibility.
+    hiding_rules: RuleIndex,
+    /// The rules that must be evaluated for each call.
+    pub(crate) deferred_rules: RuleIndex,
 }
 
 #[derive(Debug)]
@@ -62,6 +67,8 @@ impl CompiledRule {
 pub(crate) struct LayerCompiler<'a> {
     pub(crate) groups: &'a ToolGroups,
     pub(crate) own_categories: &'a [String],
+    /// Operands of all conditions.
+    pub(crate) operands: OperandTable,
     pub(crate) diagnostics: Vec<PolicyDiagnostic>,
 }
 
@@ -91,8 +98,10 @@ impl LayerCompiler<'_> {
             }
             self.compile_rule(rule).map(Arc::new)
         });
-        let rules = rules.collect();
+        let rules: Vec<_> = rules.collect();
         CompiledLayer {
+            hiding_rules: RuleIndex::new(rules.iter().filter(|rule| rule.is_visibility_rule())),
+            deferred_rules: RuleIndex::new(rules.iter().filter(|rule| !rule.is_visibility_rule())),
             safety_limit: layer.safety_limit,
             categories,
             allow: layer.allow.as_deref().map(|list| groups.compile_patterns(list)),
@@ -136,7 +145,7 @@ impl LayerCompiler<'_> {
         }
         let condition = match &rule.condition {
             None => None,
-            Some(when) => match RuleCondition::parse(&when.text) {
+            Some(when) => match RuleCondition::parse(&when.text, &mut self.operands) {
                 Ok(condition) => Some(condition),
                 Err(ConditionError { message, help }) => {
                     self.diagnostics.push(PolicyDiagnostic::new(when.position, message, help));
@@ -227,15 +236,13 @@ impl CompiledLayer {
         seen: &ClassifiedTool<'_>,
         now: WallTime,
     ) -> Option<DecisionReason> {
-        self.rules.iter().any(|rule| rule.hides_tool(seen, now)).then_some(DecisionReason::Rule)
-    }
-
-    /// Iterates over the rules that must be evaluated for each call of a tool.
-    pub(crate) fn deferred_rules<'a>(
-        &'a self,
-        classified: &'a ClassifiedTool<'_>,
-    ) -> impl Iterator<Item = &'a Arc<CompiledRule>> {
-        self.rules.iter().filter(|rule| !rule.is_visibility_rule() && rule.applies_to(classified))
+        let index = &self.hiding_rules;
+        let is_hidden = index.rules_for_every_tool().any(|rule| rule.is_active_at(now)) || {
+            let mut specific = Vec::new();
+            index.find_specific(seen, &mut specific);
+            specific.iter().filter_map(|id| index.rule(*id)).any(|rule| rule.is_active_at(now))
+        };
+        is_hidden.then_some(DecisionReason::Rule)
     }
 }
 
@@ -264,6 +271,11 @@ impl CompiledRule {
     /// Returns true if the rule decides visibility and needs no call.
     fn is_visibility_rule(&self) -> bool {
         self.definition.effect == RuleEffect::Deny && self.condition.is_none()
+    }
+
+    /// Returns the selector of its tools; `None` if it concerns every tool.
+    pub(crate) fn selector(&self) -> Option<&ToolSelector> {
+        self.tools.as_ref()
     }
 
     pub(crate) fn applies_to(&self, classified: &ClassifiedTool<'_>) -> bool {

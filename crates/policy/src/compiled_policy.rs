@@ -7,6 +7,8 @@ use identity::RightsClass;
 use tool::{CallerType, Digest, WallTime};
 
 use crate::compiled_layer::{CompiledLayer, CompiledRule, LayerCompiler};
+use crate::condition::OperandTable;
+use crate::deferred_checks::CheckInterner;
 use crate::diagnostics::quote_excerpt;
 use crate::tool_pattern::PatternTarget;
 use crate::tool_selector::ToolGroups;
@@ -31,6 +33,8 @@ pub(crate) struct CompiledPolicy {
     pub(crate) tasks: BTreeMap<String, CompiledLayer>,
     /// True if any rule hides tools by time; read on every call.
     is_time_dependent: bool,
+    /// Checks that views of several rights classes share.
+    pub(crate) shared_checks: CheckInterner,
 }
 
 impl Policy {
@@ -42,7 +46,9 @@ impl Policy {
         let mut slips = Vec::new();
         let groups = ToolGroups::from_document(&document.groups, &mut slips);
         let own_categories = document.own_categories.as_slice();
-        let mut reading = LayerCompiler { groups: &groups, own_categories, diagnostics: slips };
+        let operands = OperandTable::default();
+        let mut reading =
+            LayerCompiler { groups: &groups, own_categories, operands, diagnostics: slips };
         let global = reading.compile_layer(&document.global);
         let mut all = |layers: &BTreeMap<String, PolicyLayer>| -> BTreeMap<String, CompiledLayer> {
             let ready =
@@ -75,6 +81,7 @@ impl Policy {
             personas,
             tasks,
             is_time_dependent: times,
+            shared_checks: CheckInterner::default(),
         };
         let times = parts.visibility_changes(WallTime(0)).next().is_some();
         Ok(Self(Arc::new(CompiledPolicy { is_time_dependent: times, ..parts })))
@@ -214,6 +221,7 @@ impl Policy {
             personas,
             tasks,
             is_time_dependent: times,
+            shared_checks: CheckInterner::default(),
         };
         Self(Arc::new(parts))
     }

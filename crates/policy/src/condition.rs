@@ -3,18 +3,24 @@
 //! The cost of a condition is bounded when it is parsed, because the evaluator has no step limit. A
 //! condition that cannot be evaluated denies the call.
 
+mod call_inputs;
 mod condition_inputs;
 mod cost_limit;
+mod operand;
 mod referenced_fields;
+mod simple_condition;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use cel::{Context, Env, Program, Value};
 
+pub(crate) use call_inputs::CallInputs;
 pub(crate) use condition_inputs::ConditionInputs;
 use cost_limit::CostEstimator;
+pub(crate) use operand::OperandTable;
 pub(crate) use referenced_fields::ReferencedFields;
+use simple_condition::SimpleCondition;
 
 /// Maximum number of characters of a condition.
 const MAX_CONDITION_CHARS: usize = 1_000;
@@ -27,6 +33,8 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 /// A parsed condition with bounded cost.
 pub(crate) struct RuleCondition {
     program: Program,
+    /// The condition for direct evaluation, as far as that is possible.
+    simple: Option<SimpleCondition>,
     /// Fields of a call that it references.
     pub(crate) referenced_fields: ReferencedFields,
 }
@@ -51,11 +59,11 @@ impl ConditionError {
 pub(crate) struct EvaluationError(pub(crate) String);
 
 impl RuleCondition {
-    /// Parses and checks a condition.
+    /// Parses and checks a condition. `operands` are those of the policy's other conditions.
     ///
     /// # Errors
     /// [`ConditionError`] if it cannot be parsed, or may cost too much.
-    pub(crate) fn parse(text: &str) -> Result<Self, ConditionError> {
+    pub(crate) fn parse(text: &str, operands: &mut OperandTable) -> Result<Self, ConditionError> {
         let bad = |message: String, help: &str| Err(ConditionError::new(message, help));
         let length = text.chars().count();
         if length > MAX_CONDITION_CHARS {
@@ -77,7 +85,8 @@ impl RuleCondition {
         })?;
         CostEstimator::check_cost(program.expression())?;
         let wants = ReferencedFields::from_expression(program.expression());
-        Ok(Self { program, referenced_fields: wants })
+        let simple = SimpleCondition::from_expression(program.expression(), operands);
+        Ok(Self { program, simple, referenced_fields: wants })
     }
 
     /// Evaluates the condition on a call.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use tool::display_text::truncate_and_escape_debug;
 
-use crate::decision::{DeferredChecks, ResidualPolicy};
+use crate::decision::ResidualPolicy;
+use crate::deferred_checks::DeferredChecks;
 use crate::{DecisionReason, PolicyRequest};
 
 /// Maximum number of characters of a quoted path.

@@ -1,16 +1,19 @@
 //! The effective policy of one rights class: all layers that apply to it, in order.
 
-use std::sync::Arc;
+mod residual_build;
+
+use std::cell::RefCell;
 
 use identity::RightsClass;
-use tool::{AccessScope, CallerType, Org, PermissionLevel, SafetyLevel, WallTime};
+use tool::{CallerType, Org, PermissionLevel, WallTime};
 
 use crate::compiled_layer::CompiledLayer;
 use crate::compiled_policy::CompiledPolicy;
-use crate::decision::DeferredChecks;
-use crate::tool_groups::{GROUP_FILES, GROUP_WEB, GROUP_WRITE};
+use crate::tool_groups::{GROUP_WEB, GROUP_WRITE};
 use crate::tool_selector::{ClassifiedTool, DelegationLists, compile_delegation};
 use crate::{DecisionReason, DisabledFeatures, PolicyDocument, ResidualPolicy, ToolFacts};
+
+use residual_build::KnownChecks;
 
 /// Maximum length of a chain of actors.
 const MAX_ACTORS: usize = 16;
@@ -34,6 +37,8 @@ pub struct EffectivePolicy<'a> {
     pub(crate) injected_fault: InjectedFault,
     /// Prefix of the layer names of this class.
     name_prefix: &'static str,
+    /// Checks of the tools that were admitted, by what they depend on.
+    known_checks: RefCell<KnownChecks>,
 }
 
 /// A named check of one layer.
@@ -98,6 +103,7 @@ impl<'a> EffectivePolicy<'a> {
             checks: Vec::new(),
             injected_fault,
             name_prefix: "",
+            known_checks: RefCell::default(),
         };
         lens.add_global_checks();
         lens.add_class_checks(rights);
@@ -299,56 +305,5 @@ impl<'a> EffectivePolicy<'a> {
                 }
             }
         }
-    }
-
-    pub(crate) fn residual_of(&self, classified: &ClassifiedTool<'_>) -> ResidualPolicy {
-        let traits = classified.tool.traits;
-        let dangerous =
-            (traits.safety == SafetyLevel::Dangerous).then_some(DecisionReason::Dangerous);
-        let destructive = traits.is_destructive.then_some(DecisionReason::Destructive);
-        let source = traits.requires_approval.then_some(DecisionReason::SourceApproval);
-        let own = [dangerous, destructive, source].into_iter().flatten();
-        let holds: Vec<_> = own.chain(self.scope_approval_reasons(classified)).collect();
-        let hold = holds.first().copied();
-        let layers = self.checks.iter().filter_map(|gate| match gate.check {
-            VisibilityCheck::Layer(layer) => Some(layer),
-            _ => None,
-        });
-        let rules: Vec<_> =
-            layers.flat_map(|layer| layer.deferred_rules(classified)).map(Arc::clone).collect();
-        let filesystem = self.compiled.document.scopes.get(&AccessScope::Filesystem);
-        let paths = filesystem.and_then(|rule| rule.allowed_paths.as_deref());
-        let paths = paths.filter(|_| traits.scopes.contains(&AccessScope::Filesystem));
-        // A path must lie beneath one of the operator's folders and one of the source's own.
-        let both = [paths, traits.allowed_paths.as_deref()].into_iter().flatten();
-        let paths: Vec<Vec<String>> = both.map(<[_]>::to_vec).collect();
-        let no_approvals = self.compiled.document.disabled_features.denies_approvals()
-            && (hold.is_some() || !rules.is_empty());
-        let later = (!rules.is_empty() || !paths.is_empty() || no_approvals)
-            .then(|| Arc::new(DeferredChecks::new(rules, paths, no_approvals)));
-        ResidualPolicy {
-            approval_reason: hold,
-            needs_caution: traits.safety == SafetyLevel::Cautious,
-            tool_approval_reasons: holds,
-            deferred: later,
-        }
-    }
-
-    /// Returns the scopes of a tool that need an approval: by the operator's setting, or by
-    /// default.
-    fn scope_approval_reasons<'s>(
-        &'s self,
-        seen: &'s ClassifiedTool<'_>,
-    ) -> impl Iterator<Item = DecisionReason> + 's {
-        let needs_approval = |scope: &AccessScope| {
-            let rule = self.compiled.document.scopes.get(scope);
-            rule.and_then(|rule| rule.requires_approval).unwrap_or(match scope {
-                AccessScope::Shell => true,
-                AccessScope::Filesystem => seen.group_mask & GROUP_FILES != 0,
-                AccessScope::Network | AccessScope::Compute => false,
-            })
-        };
-        let scopes = seen.tool.traits.scopes.iter().copied();
-        scopes.filter(needs_approval).map(DecisionReason::scope_approval)
     }
 }

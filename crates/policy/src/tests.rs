@@ -5,6 +5,7 @@ mod approval_table;
 mod differential;
 mod model;
 mod random;
+mod rules_of_a_tool;
 
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::compiled_layer::CompiledRule;
-use crate::decision::DeferredChecks;
+use crate::deferred_checks::DeferredChecks;
 use crate::effective_policy::{EffectivePolicy, ToolAdmission};
 use crate::{DecisionReason, PolicyRule, ToolFacts};
 

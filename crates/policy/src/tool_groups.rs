@@ -23,7 +23,7 @@ const GROUP_MATH: GroupMask = 1 << 5;
 /// [`GROUP_WRITE`].
 pub(crate) const GROUP_FILES: GroupMask = 1 << 6;
 /// Holds every tool there is.
-const GROUP_ALL: GroupMask = 1 << 15;
+pub(crate) const GROUP_ALL: GroupMask = 1 << 15;
 
 /// A built-in group of the research registry.
 #[derive(Debug, Clone, Copy)]

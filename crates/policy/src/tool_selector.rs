@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::diagnostics::quote_excerpt;
-use crate::tool_groups::{self, GroupMask};
+use crate::tool_groups::{self, GROUP_ALL, GroupMask};
 use crate::tool_pattern::{PatternTarget, glob_matches};
 use crate::{PolicyDiagnostic, ToolFacts, ToolGroup, ToolPattern};
 
@@ -28,6 +28,11 @@ impl<'a> ClassifiedTool<'a> {
             qualified_name: qualified,
         }
     }
+
+    /// Iterates over the names by which patterns select the tool.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.tool.name).chain(self.qualified_name.as_deref())
+    }
 }
 
 /// A pattern list with expanded groups. The order of the list does not count.
@@ -40,10 +45,32 @@ pub(crate) struct ToolSelector {
     source_globs: Vec<Box<str>>,
 }
 
+/// The parts of a selector, of which any may match.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SelectorParts<'a> {
+    pub(crate) group_mask: GroupMask,
+    pub(crate) names: &'a HashSet<Box<str>, foldhash::fast::RandomState>,
+    pub(crate) sources: &'a HashSet<Box<str>, foldhash::fast::RandomState>,
+    pub(crate) globs: &'a [Box<str>],
+    pub(crate) source_globs: &'a [Box<str>],
+}
+
 impl ToolSelector {
     /// Returns a selector of every tool.
     fn match_all() -> Self {
         Self { group_mask: GroupMask::MAX, ..Self::default() }
+    }
+
+    /// Returns its parts, for an index.
+    pub(crate) fn parts(&self) -> SelectorParts<'_> {
+        let Self { group_mask, names, sources, globs, source_globs } = self;
+        SelectorParts { group_mask: *group_mask, names, sources, globs, source_globs }
+    }
+
+    /// Returns true if it matches every tool whatever its name and traits.
+    pub(crate) fn matches_every_tool(&self) -> bool {
+        let mut globs = self.globs.iter().chain(&self.source_globs);
+        self.group_mask & GROUP_ALL != 0 || globs.any(|glob| glob.chars().all(|c| c == '*'))
     }
 
     /// Returns true if a pattern matches the tool.

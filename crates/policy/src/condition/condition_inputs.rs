@@ -1,6 +1,6 @@
 //! CEL variables of a condition, built from one call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use cel::Context;
 use cel::common::types::{
@@ -59,7 +59,7 @@ impl<'v> ConditionInputs<'v> {
                     given.add_variable_as_val(name, value(fields));
                 }
             };
-        let args = arguments_value(request.arguments, &references.args)?;
+        check_argument_limits(request.arguments, references)?;
         add("principal", &references.principal, &|fields| principal_value(request, fields));
         add("tool", &references.tool, &|fields| tool_value(request, fields));
         add("now", &references.now, &|fields| time_value(request.now, fields));
@@ -70,9 +70,7 @@ impl<'v> ConditionInputs<'v> {
                 tool::CallerType::Chain => "chain",
             })
         });
-        if let Some(args) = args {
-            given.add_variable_as_val("args", args);
-        }
+        add("args", &references.args, &|fields| arguments_value(request.arguments, fields));
         Ok(Self(given))
     }
 
@@ -85,7 +83,10 @@ impl<'v> ConditionInputs<'v> {
         facts: &'v serde_json::Map<String, Json>,
     ) -> Result<Self, EvaluationError> {
         let mut given = empty_context();
-        let whole = |json| json_value(json, &mut InputBudget::default());
+        let whole = |json| {
+            InputBudget::default().charge_value(json)?;
+            Ok(json_value(json))
+        };
         given.add_variable_as_val("args", whole(args)?);
         given.add_variable_as_val("taint", taint_value(SessionTaint::default(), &FieldSet::All));
         given.add_variable_as_val("via", text_value("direct"));
@@ -228,68 +229,103 @@ impl Default for InputBudget {
     }
 }
 
-/// Builds the referenced arguments; `None` if none are referenced. Text larger than the sum of all
-/// limits is not parsed.
-fn arguments_value<'v>(
-    args: &'v CallArguments,
-    fields: &FieldSet,
-) -> Result<Option<BoxedCelValue<'v>>, EvaluationError> {
-    if *fields == FieldSet::None {
-        return Ok(None);
+impl InputBudget {
+    /// Charges a value with all values in it.
+    fn charge_value(&mut self, json: &Json) -> Result<(), EvaluationError> {
+        self.remaining_values = self.remaining_values.checked_sub(1).ok_or_else(too_large)?;
+        match json {
+            Json::Null | Json::Bool(_) | Json::Number(_) => Ok(()),
+            Json::String(text) => self.charge_text(text),
+            Json::Array(items) if items.len() <= MAX_LIST_ITEMS => {
+                items.iter().try_for_each(|item| self.charge_value(item))
+            }
+            Json::Object(fields) if fields.len() <= MAX_LIST_ITEMS => {
+                fields.iter().try_for_each(|field| self.charge_field(field))
+            }
+            Json::Array(_) | Json::Object(_) => Err(too_large()),
+        }
+    }
+
+    fn charge_field(&mut self, (name, value): (&String, &Json)) -> Result<(), EvaluationError> {
+        self.charge_text(name)?;
+        self.charge_value(value)
+    }
+
+    fn charge_text(&mut self, text: &str) -> Result<(), EvaluationError> {
+        self.remaining_text = self.remaining_text.checked_sub(text.len()).ok_or_else(too_large)?;
+        Ok(())
+    }
+}
+
+/// Checks the referenced arguments against the limits of a condition. Text larger than the sum of
+/// all limits is not parsed.
+///
+/// # Errors
+/// If they exceed the limits.
+pub(super) fn check_argument_limits(
+    args: &CallArguments,
+    references: &ReferencedFields,
+) -> Result<(), EvaluationError> {
+    if references.args == FieldSet::None {
+        return Ok(());
     }
     if args.as_json().bytes().len() > MAX_ARGUMENT_BYTES {
         return Err(too_large());
     }
     let mut left = InputBudget::default();
-    Ok(Some(match (fields, args.as_value()) {
+    match (&references.args, args.as_value()) {
         (FieldSet::Named(names), Json::Object(object)) => {
-            let there = names.iter().filter_map(|name| object.get_key_value(name));
-            map_value(there, &mut left)?
+            named_fields(object, names).into_iter().try_for_each(|field| left.charge_field(field))
         }
-        (_, json) => json_value(json, &mut left)?,
-    }))
+        (_, json) => left.charge_value(json),
+    }
+}
+
+/// Builds the referenced arguments, whose limits were checked before.
+fn arguments_value<'v>(args: &'v CallArguments, fields: &FieldSet) -> BoxedCelValue<'v> {
+    match (fields, args.as_value()) {
+        (FieldSet::Named(names), Json::Object(object)) => {
+            map_value(named_fields(object, names).into_iter())
+        }
+        (_, json) => json_value(json),
+    }
+}
+
+/// Returns the fields with these names, in time of the shorter of both lists.
+fn named_fields<'v>(
+    object: &'v serde_json::Map<String, Json>,
+    names: &BTreeSet<String>,
+) -> Vec<(&'v String, &'v Json)> {
+    if object.len() < names.len() {
+        return object.iter().filter(|(name, _)| names.contains(*name)).collect();
+    }
+    names.iter().filter_map(|name| object.get_key_value(name)).collect()
 }
 
 fn too_large() -> EvaluationError {
     EvaluationError("the arguments are too large for a condition".to_owned())
 }
 
-fn map_value<'v>(
-    fields: impl Iterator<Item = (&'v String, &'v Json)>,
-    left: &mut InputBudget,
-) -> Result<BoxedCelValue<'v>, EvaluationError> {
-    let mut map = HashMap::with_capacity(fields.size_hint().1.unwrap_or(0));
-    for (name, field) in fields {
-        left.remaining_text = left.remaining_text.checked_sub(name.len()).ok_or_else(too_large)?;
-        map.insert(name.as_str().into(), json_value(field, left)?);
-    }
-    Ok(Box::new(CelMap::from(map)))
+fn map_value<'v>(fields: impl Iterator<Item = (&'v String, &'v Json)>) -> BoxedCelValue<'v> {
+    let fields = fields.map(|(name, field)| (name.as_str().into(), json_value(field)));
+    let fields: HashMap<CelMapKey<'v>, BoxedCelValue<'v>> = fields.collect();
+    Box::new(CelMap::from(fields))
 }
 
-fn json_value<'v>(
-    json: &'v Json,
-    left: &mut InputBudget,
-) -> Result<BoxedCelValue<'v>, EvaluationError> {
-    left.remaining_values = left.remaining_values.checked_sub(1).ok_or_else(too_large)?;
-    Ok(match json {
+fn json_value(json: &Json) -> BoxedCelValue<'_> {
+    match json {
         Json::Null => Box::new(CelNull),
         Json::Bool(is) => bool_value(*is),
-        Json::Number(of) => match (of.as_i64(), of.as_u64(), of.as_f64()) {
-            (Some(of), ..) => integer_value(of),
-            (None, Some(of), _) => Box::new(CelUInt::from(of)),
-            (None, None, Some(of)) => Box::new(CelDouble::from(of)),
-            (None, None, None) => return Err(too_large()),
+        Json::Number(of) => match (of.as_i64(), of.as_u64()) {
+            (Some(of), _) => integer_value(of),
+            (None, Some(of)) => Box::new(CelUInt::from(of)),
+            // Numbers that are no integers are doubles.
+            (None, None) => Box::new(CelDouble::from(of.as_f64().unwrap_or(f64::NAN))),
         },
-        Json::String(of) => {
-            left.remaining_text =
-                left.remaining_text.checked_sub(of.len()).ok_or_else(too_large)?;
-            text_value(of)
+        Json::String(of) => text_value(of),
+        Json::Array(items) => {
+            Box::new(CelList::from(items.iter().map(json_value).collect::<Vec<_>>()))
         }
-        Json::Array(items) if items.len() <= MAX_LIST_ITEMS => {
-            let items = items.iter().map(|item| json_value(item, left));
-            Box::new(CelList::from(items.collect::<Result<Vec<_>, _>>()?))
-        }
-        Json::Object(fields) if fields.len() <= MAX_LIST_ITEMS => map_value(fields.iter(), left)?,
-        Json::Array(_) | Json::Object(_) => return Err(too_large()),
-    })
+        Json::Object(fields) => map_value(fields.iter()),
+    }
 }

@@ -30,6 +30,7 @@ impl FieldSet {
     fn add_field(&mut self, field: &str) {
         match self {
             Self::None => *self = Self::Named([field.to_owned()].into()),
+            Self::Named(fields) if fields.contains(field) => {}
             Self::Named(fields) => drop(fields.insert(field.to_owned())),
             Self::All => {}
         }
@@ -150,7 +151,7 @@ impl ReferencedFields {
 #[cfg(test)]
 mod tests {
     use super::{FieldSet, ReferencedFields};
-    use crate::condition::RuleCondition;
+    use crate::condition::{OperandTable, RuleCondition};
 
     fn these(names: &[&str]) -> FieldSet {
         FieldSet::Named(names.iter().map(|name| (*name).to_owned()).collect())
@@ -158,7 +159,9 @@ mod tests {
 
     #[test]
     fn what_a_condition_names_is_all_that_it_wants() {
-        let wants = |text: &str| RuleCondition::parse(text).unwrap().referenced_fields;
+        let wants = |text: &str| {
+            RuleCondition::parse(text, &mut OperandTable::default()).unwrap().referenced_fields
+        };
         for (text, args) in [
             ("args.env == 'prod'", these(&["env"])),
             ("has(args.a) && args.b.c == 1", these(&["a", "b"])),
@@ -185,7 +188,9 @@ mod tests {
 
     #[test]
     fn several_conditions_want_what_any_of_them_names() {
-        let wants = |text: &str| RuleCondition::parse(text).unwrap().referenced_fields;
+        let wants = |text: &str| {
+            RuleCondition::parse(text, &mut OperandTable::default()).unwrap().referenced_fields
+        };
         let mut all = wants("args.a == 1 && now.hour < 6");
         all.merge_with(&wants("args.b == 1 && via == 'direct'"));
         assert_eq!((&all.args, &all.via), (&these(&["a", "b"]), &FieldSet::All));

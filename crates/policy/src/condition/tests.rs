@@ -2,12 +2,13 @@ use serde_json::{Value as Json, json};
 
 use tool::{CallerType, Org, PermissionLevel, ToolTraits, WallTime};
 
-use super::{ConditionInputs, ReferencedFields, RuleCondition, empty_context};
+use super::{ConditionInputs, OperandTable, ReferencedFields, RuleCondition, empty_context};
 use crate::tests::{enter, key};
 use crate::{PolicyRequest, SessionTaint, ToolFacts};
 
 fn holds(text: &str, args: &Json) -> Result<bool, String> {
-    let condition = RuleCondition::parse(text).map_err(|error| error.message)?;
+    let condition =
+        RuleCondition::parse(text, &mut OperandTable::default()).map_err(|error| error.message)?;
     let facts = serde_json::Map::new();
     let given = ConditionInputs::from_example(args, &facts).map_err(|fault| fault.0)?;
     condition.evaluate(given.cel_context()).map_err(|fault| fault.0)
@@ -66,7 +67,9 @@ fn what_could_cost_or_mean_too_much_is_refused_when_it_is_read() {
         (&dots, "nests deeper"),
         (&ternary, "nests deeper"),
     ] {
-        let Err(error) = RuleCondition::parse(text) else { panic!("{text} was read") };
+        let Err(error) = RuleCondition::parse(text, &mut OperandTable::default()) else {
+            panic!("{text} was read")
+        };
         let message = error.message;
         assert!(message.contains(told), "{text}: {message}");
         assert!(message.len() < 400 && !message.contains('\n'), "{message}");
@@ -115,7 +118,10 @@ fn no_condition_breaks_anything() {
     for _ in 0..count {
         let length = 1 + next(9);
         let text: Vec<&str> = (0..length).map(|_| WORDS[next(WORDS.len())]).collect();
-        let Ok(condition) = RuleCondition::parse(&text.join(" ")) else { continue };
+        let Ok(condition) = RuleCondition::parse(&text.join(" "), &mut OperandTable::default())
+        else {
+            continue;
+        };
         read += 1;
         for args in [
             json!({}),

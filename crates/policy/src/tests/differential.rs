@@ -113,7 +113,7 @@ fn rules(p: &P) -> PolicyDocument {
     }
 }
 
-fn principal(q: &Q) -> Principal {
+pub(super) fn principal(q: &Q) -> Principal {
     let persona = q.persona.as_ref().map(|(name, modules)| Persona {
         name: name.clone(),
         allowed_modules: modules.as_ref().map(|modules| modules.iter().cloned().collect()),
@@ -140,7 +140,7 @@ fn principal(q: &Q) -> Principal {
     })
 }
 
-fn traits(t: &T) -> ToolTraits {
+pub(super) fn traits(t: &T) -> ToolTraits {
     let effects = t.effects.as_ref().map_or(SideEffects::Unknown, |effects| {
         SideEffects::Declared(effects.iter().map(|effect| effect_of(effect)).collect())
     });
@@ -201,7 +201,7 @@ fn decided(policy: &Policy, q: &Q, seeded: InjectedFault) -> &'static str {
     word
 }
 
-fn count(ordinary: u64, deep: u64) -> u64 {
+pub(super) fn count(ordinary: u64, deep: u64) -> u64 {
     if std::env::var_os("TOOLKEEP_DEEP").is_some() { deep } else { ordinary }
 }
 

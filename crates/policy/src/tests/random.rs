@@ -5,7 +5,7 @@ use super::model::{C, L, P, Q, R, T};
 const NAMES: &[&str] =
     &["a", "b.a", "b.c", "read_file", "write_file", "web_fetch", "run_shell", "plot"];
 const SOURCES: &[&str] = &["s", "r", "s2"];
-const PATTERNS: &[&str] = &[
+pub(super) const PATTERNS: &[&str] = &[
     "*",
     "a",
     "b.*",
@@ -52,11 +52,11 @@ impl Dice {
         self.below(times) == 0
     }
 
-    fn one(&mut self, of: &[&str]) -> String {
+    pub(super) fn one(&mut self, of: &[&str]) -> String {
         of[self.below(of.len())].to_owned()
     }
 
-    fn some(&mut self, of: &[&str], most: usize) -> Vec<String> {
+    pub(super) fn some(&mut self, of: &[&str], most: usize) -> Vec<String> {
         (0..self.below(most + 1)).map(|_| self.one(of)).collect()
     }
 
@@ -64,7 +64,11 @@ impl Dice {
         u8::try_from(self.below(below)).unwrap()
     }
 
-    fn maybe<T>(&mut self, once_in: usize, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(super) fn maybe<T>(
+        &mut self,
+        once_in: usize,
+        make: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
         self.once_in(once_in).then(|| make(self))
     }
 
@@ -109,7 +113,11 @@ impl Dice {
             read_only: self.once_in(12),
             no_web: self.once_in(12),
             flat: self.maybe(8, flat),
-            rules: if self.once_in(5) { vec![self.rule()] } else { vec![] },
+            rules: match self.below(40) {
+                0 => (0..12).map(|_| self.rule()).collect(),
+                1..=8 => vec![self.rule()],
+                _ => vec![],
+            },
         }
     }
 

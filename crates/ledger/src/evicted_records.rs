@@ -5,11 +5,13 @@
 //! false negatives.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 
 use tool::CallId;
+use tool::call_outcome::CallStatus;
+use tool::ledger::RecordKind;
 
-use crate::record_index::{IndexEntry, SearchKey};
+use crate::record_index::{IndexEntry, SearchKey, parent_tag};
 
 /// Bytes of a segment for each 64 bits of the filter: some 16 bits for each call.
 const BYTES_PER_WORD: u64 = 2_048;
@@ -29,6 +31,11 @@ pub(crate) struct EvictedRecords {
     last_label: Option<SearchKey>,
     /// Whether records of any organisation and tool may be among them.
     has_other_labels: bool,
+    /// Whether records of any status and parent may be among them.
+    has_unknown_facts: bool,
+    /// Kinds and statuses that occur, one bit each.
+    kinds: u32,
+    statuses: u32,
     /// Whether any records may be.
     has_unknown_records: bool,
     hasher: RandomState,
@@ -45,6 +52,9 @@ impl EvictedRecords {
             labels: HashSet::new(),
             last_label: None,
             has_other_labels: false,
+            has_unknown_facts: false,
+            kinds: 0,
+            statuses: 0,
             has_unknown_records: false,
             hasher: RandomState::new(),
         }
@@ -56,6 +66,7 @@ impl EvictedRecords {
         self.calls.clear();
         self.labels.clear();
         (self.last_label, self.has_other_labels, self.has_unknown_records) = (None, false, false);
+        (self.has_unknown_facts, self.kinds, self.statuses) = (false, 0, 0);
     }
 
     /// Records that the segment holds records that were never in the index.
@@ -68,12 +79,13 @@ impl EvictedRecords {
         if entry.position.segment_number != self.number {
             return;
         }
-        if let Some(call) = entry.call_id {
-            if self.calls.is_empty() {
-                self.calls.resize(self.words, 0);
-            }
-            for (word, bit) in self.filter_bits(call) {
-                self.calls.get_mut(word).into_iter().for_each(|word| *word |= bit);
+        entry.call_id.into_iter().for_each(|call| self.set_bits(call));
+        self.kinds |= bit_of(entry.kind as u32);
+        match entry.facts {
+            None => self.has_unknown_facts = true,
+            Some(facts) => {
+                self.statuses |= facts.status().map_or(0, |status| bit_of(status as u32));
+                facts.parent_tag().into_iter().for_each(|parent| self.set_bits(parent));
             }
         }
         match entry.search_key {
@@ -92,8 +104,22 @@ impl EvictedRecords {
         }
     }
 
-    fn filter_bits(&self, call: CallId) -> impl Iterator<Item = (usize, u64)> + use<> {
-        let (hash, words) = (self.hasher.hash_one(call), self.words);
+    fn set_bits(&mut self, key: impl Hash) {
+        if self.calls.is_empty() {
+            self.calls.resize(self.words, 0);
+        }
+        for (word, bit) in self.filter_bits(key) {
+            self.calls.get_mut(word).into_iter().for_each(|word| *word |= bit);
+        }
+    }
+
+    fn may_have_bits(&self, key: impl Hash) -> bool {
+        self.filter_bits(key)
+            .all(|(word, bit)| self.calls.get(word).is_some_and(|word| word & bit != 0))
+    }
+
+    fn filter_bits<K: Hash>(&self, key: K) -> impl Iterator<Item = (usize, u64)> + use<K> {
+        let (hash, words) = (self.hasher.hash_one(key), self.words);
         (0..BITS_PER_CALL).map(move |at| {
             let hash = hash.rotate_left(at * 16);
             let word = usize::try_from(hash >> 6).unwrap_or(usize::MAX) & (words - 1);
@@ -103,11 +129,30 @@ impl EvictedRecords {
 
     /// Returns whether the segment `number` may hold evicted records of the call.
     pub(crate) fn may_hold_call(&self, number: u32, call: CallId) -> bool {
-        let all = || {
-            self.filter_bits(call)
-                .all(|(word, bit)| self.calls.get(word).is_some_and(|word| word & bit != 0))
-        };
-        number != self.number || self.has_unknown_records || all()
+        self.may_be_unknown(number) || self.may_have_bits(call)
+    }
+
+    /// Returns whether the segment `number` may hold evicted records of the kind.
+    pub(crate) fn may_hold_kind(&self, number: u32, kind: RecordKind) -> bool {
+        self.may_be_unknown(number) || self.kinds & bit_of(kind as u32) != 0
+    }
+
+    /// Returns whether the segment `number` may hold evicted records that report the status.
+    pub(crate) fn may_hold_status(&self, number: u32, status: CallStatus) -> bool {
+        self.may_be_unknown(number)
+            || self.has_unknown_facts
+            || self.statuses & bit_of(status as u32) != 0
+    }
+
+    /// Returns whether the segment `number` may hold evicted intents of calls that `parent` made.
+    pub(crate) fn may_hold_parent(&self, number: u32, parent: CallId) -> bool {
+        self.may_be_unknown(number)
+            || self.has_unknown_facts
+            || self.may_have_bits(parent_tag(parent))
+    }
+
+    fn may_be_unknown(&self, number: u32) -> bool {
+        number != self.number || self.has_unknown_records
     }
 
     /// Returns whether the segment `number` may hold evicted records with a matching label.
@@ -119,6 +164,11 @@ impl EvictedRecords {
     }
 }
 
+/// The bit of a kind or of a status; their numbers are small.
+fn bit_of(number: u32) -> u32 {
+    1_u32.checked_shl(number).unwrap_or(1 << 31)
+}
+
 #[cfg(test)]
 mod tests {
     use tool::CallId;
@@ -126,7 +176,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::{EvictedRecords, IndexEntry, MAX_LABELS, SearchKey};
-    use crate::record_index::FramePosition;
+    use crate::record_index::{FramePosition, IndexFacts};
+    use crate::search_fields::SearchFacts;
 
     fn entry(number: u32, call: u64, label: Option<SearchKey>) -> IndexEntry {
         let place = FramePosition { segment_number: number, offset: 0 };
@@ -136,6 +187,7 @@ mod tests {
             kind: RecordKind::Intent,
             call_id: Some(id(call)),
             search_key: label,
+            facts: Some(IndexFacts::new(SearchFacts::default())),
         }
     }
 

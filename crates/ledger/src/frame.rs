@@ -24,6 +24,7 @@ use tool::ledger::RecordKind;
 use tool::{CallId, IntentRecord, LedgerError, OutcomeRecord};
 use uuid::Uuid;
 
+use crate::search_fields::SearchFacts;
 use crate::slice::{prefix, rest};
 
 /// Size of the frame header, in bytes.
@@ -179,6 +180,8 @@ pub(crate) fn iter_frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
 pub(crate) struct FrameBuilder {
     pub(crate) kind: RecordKind,
     pub(crate) call_id: Option<CallId>,
+    /// What a search needs of the body.
+    pub(crate) facts: SearchFacts,
     bytes: Vec<u8>,
 }
 
@@ -196,12 +199,20 @@ impl FrameBuilder {
 
     /// Encodes the intent of a call.
     pub(crate) fn intent(intent: &IntentRecord) -> Result<Self, LedgerError> {
-        Self::message_pack(RecordKind::Intent, intent.call_id, intent)
+        let facts = SearchFacts { status: None, parent: intent.parent_id };
+        let draft = Self::message_pack(RecordKind::Intent, intent.call_id, intent)?;
+        Ok(draft.with_facts(facts))
     }
 
     /// Encodes the outcome of a call.
     pub(crate) fn outcome(call: CallId, record: &OutcomeRecord) -> Result<Self, LedgerError> {
-        Self::message_pack(RecordKind::Outcome, call, record)
+        let facts = SearchFacts { status: Some(record.status), parent: None };
+        Ok(Self::message_pack(RecordKind::Outcome, call, record)?.with_facts(facts))
+    }
+
+    /// Sets what a search needs of the body.
+    pub(crate) fn with_facts(self, facts: SearchFacts) -> Self {
+        Self { facts, ..self }
     }
 
     /// Encodes `body` as MessagePack.
@@ -221,7 +232,7 @@ impl FrameBuilder {
         bytes.extend([form as u8, kind as u8, 0, 0]);
         bytes.extend([0; 8]);
         bytes.extend(call.map_or([0; 16], |call| *call.0.as_bytes()));
-        Self { kind, call_id: call, bytes }
+        Self { kind, call_id: call, facts: SearchFacts::default(), bytes }
     }
 
     fn check_length(mut self, written: Result<(), String>) -> Result<Self, LedgerError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tool::call_outcome::CallStatus;
 use tool::clock::duration_millis;
-use tool::ledger::RecordKind;
+use tool::ledger::{RecordFacts, RecordKind};
 use tool::{
     ApprovalStepRecord, CallId, Durability, ErrorCode, IntentReceipt, IntentRecord, LedgerError,
     OutcomeRecord, RefusalRecord, WallTime,
@@ -18,7 +18,8 @@ use crate::error_messages::backlog_full;
 use crate::frame::FrameBuilder;
 use crate::ledger_inner::{DroppedReceipt, LedgerInner, lock_mutex};
 use crate::ledger_state::{LedgerMode, LedgerState, RunningCall, SyncConfirmation};
-use crate::record_index::{FramePosition, IndexEntry, SearchKey};
+use crate::record_index::{FramePosition, IndexEntry, IndexFacts, SearchKey};
+use crate::search_fields::SearchFacts;
 
 impl LedgerInner {
     /// Writes one frame. The one place that does.
@@ -47,6 +48,7 @@ impl LedgerInner {
             kind: frame.kind,
             call_id: frame.call_id,
             search_key,
+            facts: Some(IndexFacts::new(frame.facts)),
         });
         Ok(())
     }
@@ -163,7 +165,10 @@ impl LedgerInner {
         &self,
         step: &ApprovalStepRecord,
     ) -> Result<(), LedgerError> {
-        let mut draft = FrameBuilder::json(RecordKind::ApprovalStep, Some(step.call_id), step)?;
+        let kind = RecordKind::ApprovalStep;
+        let facts = RecordFacts { step: Some(step.step), ..RecordFacts::default() };
+        let mut draft = FrameBuilder::json(kind, Some(step.call_id), step)?
+            .with_facts(SearchFacts::from_facts(kind, facts));
         let search_key = self.search_key_of_call(&step.caller, step.tool_key.name.as_str());
         let mut state = self.lock_state();
         state.check_intent(Durability::Written, draft.len(), &self.writer_dir.dir)?;
@@ -182,7 +187,9 @@ impl LedgerInner {
         // Above the rate limit a refusal is not even encoded.
         let written = open && state.refusals.try_acquire(now) && {
             let search_key = self.search_key_of_call(&refusal.caller, &refusal.tool_name);
+            let facts = SearchFacts::from_facts(RecordKind::Refusal, RecordFacts::default());
             FrameBuilder::json(RecordKind::Refusal, Some(refusal.call_id), refusal)
+                .map(|draft| draft.with_facts(facts))
                 .and_then(|mut draft| self.append_frame(&mut state, &mut draft, Some(search_key)))
                 .is_ok()
         };

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tool::ledger::RecordKind;
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordKind, RecordQuery};
 use tool::{CallId, WallTime};
 
 use crate::evicted_records::EvictedRecords;
 use crate::frame::Frame;
+use crate::search_fields::SearchFacts;
 use crate::segment_filter::FilterHeader;
 
 /// Location of a frame.
@@ -54,6 +56,42 @@ pub(crate) struct IndexEntry {
     pub(crate) call_id: Option<CallId>,
     /// `None` if only the intent has it and the intent was unavailable.
     pub(crate) search_key: Option<SearchKey>,
+    /// `None` if the record was not read.
+    pub(crate) facts: Option<IndexFacts>,
+}
+
+/// [`SearchFacts`] of a record in little memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexFacts {
+    status: Option<CallStatus>,
+    /// The end of the parent's ID, which is random; 0 if there is none.
+    parent_tag: u32,
+}
+
+impl IndexFacts {
+    pub(crate) fn new(facts: SearchFacts) -> Self {
+        Self { status: facts.status, parent_tag: facts.parent.map_or(0, parent_tag) }
+    }
+
+    /// Returns false if the record certainly does not match. Different parents may have one tag.
+    pub(crate) fn may_match(self, query: &RecordQuery) -> bool {
+        query.status.is_none_or(|wanted| self.status == Some(wanted))
+            && query.parent.is_none_or(|wanted| self.parent_tag == parent_tag(wanted))
+    }
+
+    pub(crate) fn status(self) -> Option<CallStatus> {
+        self.status
+    }
+
+    pub(crate) fn parent_tag(self) -> Option<u32> {
+        Some(self.parent_tag).filter(|tag| *tag != 0)
+    }
+}
+
+/// Returns the tag of a parent.
+pub(crate) fn parent_tag(parent: CallId) -> u32 {
+    let [.., a, b, c, d] = *parent.0.as_bytes();
+    u32::from_le_bytes([a, b, c, d]) | 1
 }
 
 /// A segment and the number of its first record.
@@ -252,7 +290,14 @@ mod tests {
 
     fn entry(seq: u64, number: u32) -> IndexEntry {
         let place = FramePosition { segment_number: number, offset: seq * 100 };
-        IndexEntry { seq, position: place, kind: RecordKind::Gap, call_id: None, search_key: None }
+        IndexEntry {
+            seq,
+            position: place,
+            kind: RecordKind::Gap,
+            call_id: None,
+            search_key: None,
+            facts: None,
+        }
     }
 
     #[test]

@@ -118,6 +118,7 @@ impl<'a> RecordSearch<'a> {
     fn next_entries(&self, before: u64) -> (Vec<IndexEntry>, Option<u64>) {
         let may_fit = |entry: &IndexEntry| match entry.search_key {
             _ if !self.query.matches_header(entry.kind, entry.call_id) => false,
+            _ if !entry.facts.is_none_or(|facts| facts.may_match(&self.query)) => false,
             _ if self.matches_all_names() => true,
             Some(_) => self.entry_matches(entry, &HashMap::new()),
             None => entry.call_id.is_some(),
@@ -134,11 +135,7 @@ impl<'a> RecordSearch<'a> {
         found: &mut Vec<LedgerRecord>,
     ) -> Result<Option<u64>, LedgerError> {
         let query = self.query.clone();
-        let org = query.org.as_ref().map(tool::Org::as_str);
-        let mut keys: Vec<_> =
-            FilterKey::from_names(org, query.tool.as_deref()).into_iter().collect();
-        keys.extend(query.caller.as_deref().map(FilterKey::Caller));
-        keys.extend(query.call.map(FilterKey::Call));
+        let keys = FilterKey::from_query(&query);
         let ranges = self.inner.lock_index().ranges_before(before);
         for range in ranges {
             if found.len() > self.query.limit || range.end_seq <= since {

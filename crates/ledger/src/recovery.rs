@@ -19,10 +19,10 @@ use crate::integrity_finding::{DamageKind, DiscardedRange, IntegrityFinding};
 use crate::ledger_inner::LedgerInner;
 use crate::ledger_options::LedgerOptions;
 use crate::legacy_tail;
-use crate::record_index::{FramePosition, IndexEntry, SearchKey};
+use crate::record_index::{FramePosition, IndexEntry, IndexFacts, SearchKey};
 use crate::record_scan::{RecordScan, RecordSegment};
 use crate::repair_plan::RepairPlan;
-use crate::search_fields::search_fields;
+use crate::search_fields::{SearchFacts, search_fields};
 use crate::segment::WriterDir;
 use crate::sync_thread::{SyncThread, UnsyncedFile};
 
@@ -233,6 +233,8 @@ impl<'a> RecoveryScan<'a> {
             kind: frame.kind,
             call_id: frame.call_id,
             search_key: label,
+            facts: (frame.seq >= self.first_searchable)
+                .then(|| IndexFacts::new(SearchFacts::from_frame(frame))),
         };
         self.inner.lock_index().push_entry(entry);
     }

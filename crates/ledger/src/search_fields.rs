@@ -1,9 +1,12 @@
-//! Search fields of a record: its organisation, tool and caller, read from its body.
+//! Search fields of a record, read from its body: its organisation, tool and caller, the status that
+//! it reports, and the call that made its call.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use tool::ledger::RecordKind;
+use tool::CallId;
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordFacts, RecordKind};
 
 use crate::frame::Frame;
 
@@ -106,6 +109,45 @@ pub(crate) fn search_fields<'b>(frame: &Frame<'b>) -> Option<FrameSearchFields<'
             FrameSearchFields { org: event.org, tool: event.tool, caller }
         }),
         _ => None,
+    }
+}
+
+/// Facts of an unreadable record; it matches no condition on them.
+pub(crate) const UNREADABLE_FACTS: RecordFacts =
+    RecordFacts { recorded_at: None, status: None, step: None, parent_id: None };
+
+/// Returns the time, the status and the parent of a frame.
+pub(crate) fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
+    frame.decode_body().unwrap_or(UNREADABLE_FACTS)
+}
+
+/// What a query can search for beside names, of one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SearchFacts {
+    /// Status that the record reports of its call.
+    pub(crate) status: Option<CallStatus>,
+    /// Call that made the call, if the record is an intent.
+    pub(crate) parent: Option<CallId>,
+}
+
+impl SearchFacts {
+    /// Returns the facts of a record; only kinds that can have any are read.
+    pub(crate) fn from_frame(frame: &Frame<'_>) -> Self {
+        match frame.kind {
+            RecordKind::Intent
+            | RecordKind::Outcome
+            | RecordKind::Refusal
+            | RecordKind::ApprovalStep => Self::from_facts(frame.kind, frame_facts(frame)),
+            RecordKind::AuditEvent
+            | RecordKind::Checkpoint
+            | RecordKind::Tombstone
+            | RecordKind::Gap => Self::default(),
+        }
+    }
+
+    pub(crate) fn from_facts(kind: RecordKind, facts: RecordFacts) -> Self {
+        let parent = facts.parent_id.filter(|_| kind == RecordKind::Intent);
+        Self { status: facts.reported_status(kind), parent }
     }
 }
 

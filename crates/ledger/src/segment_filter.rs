@@ -1,4 +1,5 @@
-//! Filter of a sealed segment, `WRITER-NNNNNNNNNN.filter`: the parts that can hold a call, an organisation or a tool.
+//! Filter of a sealed segment, `WRITER-NNNNNNNNNN.filter`: the parts that can hold a call, an
+//! organisation, a tool, a caller, a kind, a status, or a call that another one made.
 //!
 //! A segment has up to 64 parts of about equal size. The filter is one Bloom filter for each part, stored bit-sliced: bit `n` of
 //! a row belongs to part `n`. A key selects one page and some of its rows; the conjunction of these rows has a bit for each part
@@ -7,7 +8,7 @@
 //! ```text
 //! page 0
 //!    0  [8]    "tkfilter"
-//!    8  u16    version, 2
+//!    8  u16    version, 3
 //!   10  u16    number of parts, 1 to 64
 //!   12  u32    number of the segment
 //!   16  u32    number of pages of rows
@@ -33,7 +34,9 @@
 mod filter_build;
 mod filter_file;
 
-use tool::{CallId, FormatSupport};
+use tool::call_outcome::CallStatus;
+use tool::ledger::{RecordKind, RecordQuery};
+use tool::{CallId, FormatSupport, Org};
 use uuid::Uuid;
 
 use sha2::{Digest as _, Sha256};
@@ -55,7 +58,7 @@ const CHECKSUM_OFFSET: usize = PAGE_BYTES - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
 /// Version of the key derivation. A change makes all filters of other versions obsolete, and they
 /// are rebuilt.
-pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 2, written: 2 };
+pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 3, written: 3 };
 const PARTS_OFFSET: usize = 96;
 /// Rows of a part for each key: with [`ROWS_PER_LOOKUP`], a part admits about one foreign key in
 /// 50,000.
@@ -80,6 +83,11 @@ pub(crate) enum FilterKey<'k> {
     Tool(&'k str),
     OrgAndTool(&'k str, &'k str),
     Caller(&'k str),
+    Kind(RecordKind),
+    /// Status that a record reports of its call.
+    Status(CallStatus),
+    /// Call that made the call of an intent.
+    Parent(CallId),
 }
 
 impl<'k> FilterKey<'k> {
@@ -90,6 +98,28 @@ impl<'k> FilterKey<'k> {
             (Some(org), None) => Some(Self::Org(org)),
             (None, Some(tool)) => Some(Self::Tool(tool)),
             (None, None) => None,
+        }
+    }
+
+    /// Returns the keys of which each must match for a record to match the query.
+    pub(crate) fn from_query(query: &'k RecordQuery) -> Vec<Self> {
+        let org = query.org.as_ref().map(Org::as_str);
+        let names = Self::from_names(org, query.tool.as_deref());
+        let others = [
+            query.caller.as_deref().map(Self::Caller),
+            query.call.map(Self::Call),
+            query.kind.map(Self::Kind),
+            query.status.map(Self::Status),
+            query.parent.map(Self::Parent),
+        ];
+        names.into_iter().chain(others.into_iter().flatten()).collect()
+    }
+
+    /// Returns true if the key is a name, which a record may have only through its intent.
+    fn is_name(self) -> bool {
+        match self {
+            Self::Org(_) | Self::Tool(_) | Self::OrgAndTool(..) | Self::Caller(_) => true,
+            Self::Call(_) | Self::Kind(_) | Self::Status(_) | Self::Parent(_) => false,
         }
     }
 
@@ -119,6 +149,18 @@ impl<'k> FilterKey<'k> {
             Self::Caller(caller) => {
                 hash.update([5]);
                 hash.update(caller);
+            }
+            Self::Kind(kind) => {
+                hash.update([6]);
+                hash.update(kind.as_str());
+            }
+            Self::Status(status) => {
+                hash.update([7]);
+                hash.update(status.as_str());
+            }
+            Self::Parent(parent) => {
+                hash.update([8]);
+                hash.update(parent.0.as_bytes());
             }
         }
         read_array(&hash.finalize(), 0).map_or(0, u64::from_le_bytes)

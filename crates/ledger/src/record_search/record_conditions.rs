@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use tool::WallTime;
-use tool::ledger::{LedgerRecord, RecordFacts};
+use tool::ledger::LedgerRecord;
 
 use crate::frame::Frame;
+use crate::search_fields::{UNREADABLE_FACTS, frame_facts};
 
 use super::RecordSearch;
 
@@ -15,15 +16,6 @@ const BYTES_PER_INDEX_READ: u64 = 3 << 9;
 /// Tolerance in milliseconds between the times of records and of their segment. A record can be
 /// delayed by the disk, and a clock can be set back.
 const MAX_CLOCK_SKEW_MS: u64 = 60 * 60 * 1_000;
-
-/// Facts of an unreadable record; it matches no condition on them.
-const UNREADABLE: RecordFacts =
-    RecordFacts { recorded_at: None, status: None, step: None, parent_id: None };
-
-/// Returns the time, the status and the parent of a frame.
-fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
-    frame.decode_body().unwrap_or(UNREADABLE)
-}
 
 impl RecordSearch<'_> {
     /// Returns whether the frame's own facts match, without the search fields of the frame or its
@@ -36,7 +28,7 @@ impl RecordSearch<'_> {
 
     /// Returns whether a decoded record matches.
     pub(super) fn record_matches(&self, record: &LedgerRecord) -> bool {
-        let facts = || record.body.decode().unwrap_or(UNREADABLE);
+        let facts = || record.body.decode().unwrap_or(UNREADABLE_FACTS);
         !self.query.needs_facts() || self.query.matches_facts(record.kind, facts())
     }
 

@@ -105,6 +105,15 @@ impl RecordSearch<'_> {
             FilterKey::Call(call) => {
                 return index.evicted_records().may_hold_call(segment.number, call);
             }
+            FilterKey::Kind(kind) => {
+                return index.evicted_records().may_hold_kind(segment.number, kind);
+            }
+            FilterKey::Status(status) => {
+                return index.evicted_records().may_hold_status(segment.number, status);
+            }
+            FilterKey::Parent(parent) => {
+                return index.evicted_records().may_hold_parent(segment.number, parent);
+            }
             FilterKey::Org(_) | FilterKey::Tool(_) | FilterKey::OrgAndTool(..) => {
                 WantedSearchKey { caller: None, ..self.wanted_key }
             }

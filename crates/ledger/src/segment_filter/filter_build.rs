@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use tool::CallId;
+use tool::call_outcome::CallStatus;
 use tool::ledger::RecordKind;
 
 use crate::disk::OpenMode;
 use crate::frame::Frame;
 use crate::frame_reader::{FrameReader, ReadStep};
-use crate::search_fields::{SearchFields, has_search_fields, search_fields};
+use crate::search_fields::{SearchFacts, SearchFields, has_search_fields, search_fields};
 use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir};
 
 use super::{FilterHeader, FilterKey, FilterPart, MAX_PARTS, SegmentFilter, read_source};
@@ -77,6 +78,11 @@ struct FilterBuilder {
     earlier_calls: HashMap<CallId, u64>,
     /// The call before.
     last_call: Option<CallId>,
+    /// The call that made the last call that another one made.
+    last_parent: Option<CallId>,
+    /// The kinds and the statuses that the part has.
+    used_kinds: HashSet<RecordKind>,
+    used_statuses: HashSet<CallStatus>,
 }
 
 impl FilterBuilder {
@@ -93,6 +99,9 @@ impl FilterBuilder {
             intents: HashMap::new(),
             earlier_calls: HashMap::new(),
             last_call: None,
+            last_parent: None,
+            used_kinds: HashSet::new(),
+            used_statuses: HashSet::new(),
         }
     }
 
@@ -114,7 +123,9 @@ impl FilterBuilder {
     }
 
     fn end_part(&mut self) {
-        self.last_call = None;
+        (self.last_call, self.last_parent) = (None, None);
+        self.used_kinds.clear();
+        self.used_statuses.clear();
         for id in std::mem::take(&mut self.used_names) {
             if let Some(names) = self.names.get(id as usize) {
                 let keys = name_keys(names, self.header.salt);
@@ -125,6 +136,7 @@ impl FilterBuilder {
 
     fn visit_frame(&mut self, at: u64, frame: &Frame<'_>) {
         self.begin_part(at, frame.seq);
+        self.add_facts(frame);
         if let Some(call) = frame.call_id.filter(|call| self.last_call != Some(*call)) {
             self.last_call = Some(call);
             let (low, high) = self.header.call_range.unwrap_or((call, call));
@@ -147,6 +159,18 @@ impl FilterBuilder {
             Some(id) => drop(self.used_names.insert(*id)),
             None => *self.earlier_calls.entry(call).or_default() |= self.part_bit(),
         }
+    }
+
+    fn add_facts(&mut self, frame: &Frame<'_>) {
+        let facts = SearchFacts::from_frame(frame);
+        let kind = self.used_kinds.insert(frame.kind).then_some(FilterKey::Kind(frame.kind));
+        let status = facts.status.filter(|status| self.used_statuses.insert(*status));
+        // Calls that one call makes follow each other.
+        let parent = facts.parent.filter(|parent| self.last_parent != Some(*parent));
+        self.last_parent = parent.or(self.last_parent);
+        let keys = [kind, status.map(FilterKey::Status), parent.map(FilterKey::Parent)];
+        let hashes = keys.into_iter().flatten().map(|key| key.key_hash(self.header.salt));
+        self.keys.last_mut().into_iter().for_each(|all| all.extend(hashes.clone()));
     }
 
     fn name_id(&mut self, names: SearchFields) -> u32 {

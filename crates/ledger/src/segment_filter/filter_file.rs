@@ -86,7 +86,7 @@ pub(crate) fn probe_keys(
                 .open_file(&writer_dir.filter_paths(head.number).0, OpenMode::Read)?,
         };
         found |= read_rows(opened.as_ref(), head, *key)? | head.unreadable_parts;
-        if !matches!(key, FilterKey::Call(_)) {
+        if key.is_name() {
             found |= head.unnamed_parts;
         }
         file = Some(opened);

@@ -7,7 +7,7 @@ use tool::call_outcome::CallStatus;
 use tool::ledger::{LedgerRecord, RecordKind, RecordPage, RecordQuery};
 use tool::{CallId, Clock as _, Durability, IntentRecord, OutcomeRecord, WallTime};
 
-use super::fixture::{Driven, driven, end, id, intent};
+use super::fixture::{Driven, driven, end, id, intent, refusal};
 use super::reading;
 use super::sim_disk::{Crash, SimDisk};
 use crate::filter_thread::refresh_filters;
@@ -554,4 +554,92 @@ fn a_clock_that_was_ahead_hides_no_record_of_the_right_time() {
     // Control: if the newest segment is of that time too, none of them is.
     driven.inner.lock_index().set_segment_started_at(ranges[0].number, ahead);
     assert_eq!(list(&driven, query).records.len(), 0);
+}
+
+/// 2,000 calls, of which one has a parent and fails, and a refusal.
+fn with_rare_facts(disk: &SimDisk, parent: CallId) -> Driven {
+    let mut driven = Driven::open(disk.shared(), options()).unwrap();
+    for number in 0..2_000 {
+        let (mut intent, mut outcome) = (intent(number), end(number));
+        if number == RARE {
+            intent.parent_id = Some(parent);
+            outcome.status = CallStatus::Failed;
+            driven.inner.append_refusal(&refusal(1 << 40));
+        }
+        let (ticket, _) = driven.begin(&intent, Durability::Written).unwrap();
+        let call = ticket.mark_complete();
+        driven.inner.append_outcome(call, &outcome, Durability::Written).unwrap();
+        if number % 20 == 0 {
+            driven.syncer.run_once(false);
+        }
+    }
+    driven.syncer.run_once(true);
+    driven
+}
+
+fn by_status(status: CallStatus) -> RecordQuery {
+    RecordQuery { status: Some(status), limit: 100, ..RecordQuery::default() }
+}
+
+fn by_kind(kind: RecordKind) -> RecordQuery {
+    RecordQuery { kind: Some(kind), limit: 100, ..RecordQuery::default() }
+}
+
+fn by_parent(parent: CallId) -> RecordQuery {
+    RecordQuery { parent: Some(parent), limit: 100, ..RecordQuery::default() }
+}
+
+/// The calls that a query finds, in one page, and the number of segment bytes read.
+fn calls_found(disk: &SimDisk, driven: &Driven, query: &RecordQuery) -> (Vec<CallId>, u64) {
+    let (page, read) = counted(disk, || list(driven, query.clone()));
+    assert_eq!(page.next_before, None, "{query:?}");
+    (page.records.iter().map(|record| record.call_id.unwrap()).collect(), read)
+}
+
+/// The control is the same without filters. Facts come from the index, from what left it, from filters and, after
+/// a restart, from the records again.
+#[test]
+fn rare_statuses_kinds_and_parents_read_the_parts_that_have_them() {
+    let disk = SimDisk::new(1);
+    let parent = id(1 << 50);
+    let mut driven = with_rare_facts(&disk, parent);
+    let rare = [
+        (by_status(CallStatus::Failed), id(RARE)),
+        (by_status(CallStatus::Refused), id(1 << 40)),
+        (by_kind(RecordKind::Refusal), id(1 << 40)),
+        (by_parent(parent), id(RARE)),
+    ];
+    let absent = [
+        by_status(CallStatus::Abandoned),
+        by_status(CallStatus::Pending),
+        by_kind(RecordKind::AuditEvent),
+        by_parent(id(77)),
+    ];
+    for (query, call) in &rare {
+        let (calls, control) = calls_found(&disk, &driven, query);
+        assert_eq!(calls, [*call], "{query:?}");
+        assert!(control > 500_000, "{control}");
+    }
+    refresh_filters(&driven.inner);
+    for is_reopened in [false, true] {
+        if is_reopened {
+            drop(driven);
+            driven = Driven::open(disk.shared(), options()).unwrap();
+            refresh_filters(&driven.inner);
+        }
+        for (query, call) in &rare {
+            let (calls, read) = calls_found(&disk, &driven, query);
+            assert_eq!(calls, [*call], "{query:?}");
+            assert!(read < 80_000, "{read} {query:?}");
+        }
+        for query in &absent {
+            let (calls, read) = calls_found(&disk, &driven, query);
+            assert_eq!(calls, [], "{query:?}");
+            // What left the index before a restart is not known again in the newest segment.
+            assert!(read == 0 || (is_reopened && read < 80_000), "{read} {query:?}");
+        }
+        // The newest records are in the index, with what is searched for.
+        let newest = list(&driven, RecordQuery { limit: 1, ..by_status(CallStatus::Succeeded) });
+        assert_eq!(newest.records[0].call_id, Some(id(1_999)));
+    }
 }

@@ -139,6 +139,19 @@ pub struct RecordFacts {
     pub parent_id: Option<CallId>,
 }
 
+impl RecordFacts {
+    /// Returns the status of its call that a record of this kind reports.
+    pub fn reported_status(&self, kind: RecordKind) -> Option<CallStatus> {
+        match (kind, self.step) {
+            (RecordKind::Outcome, _) => self.status,
+            (RecordKind::Refusal, _) => Some(CallStatus::Refused),
+            (RecordKind::ApprovalStep, Some(step)) if step.is_final() => Some(CallStatus::Refused),
+            (RecordKind::ApprovalStep, Some(_)) => Some(CallStatus::Pending),
+            _ => None,
+        }
+    }
+}
+
 impl RecordQuery {
     /// Returns true if the kind and call of a record match. A kind that never has what the query
     /// asks for does not, so that its records need not be read.
@@ -162,15 +175,8 @@ impl RecordQuery {
     /// Returns true if the fields of a record of this kind match. A record without a time matches
     /// no time filter.
     pub fn matches_facts(&self, kind: RecordKind, facts: RecordFacts) -> bool {
-        let status = match (kind, facts.step) {
-            (RecordKind::Outcome, _) => facts.status,
-            (RecordKind::Refusal, _) => Some(CallStatus::Refused),
-            (RecordKind::ApprovalStep, Some(step)) if step.is_final() => Some(CallStatus::Refused),
-            (RecordKind::ApprovalStep, Some(_)) => Some(CallStatus::Pending),
-            _ => None,
-        };
         let at = facts.recorded_at;
-        self.status.is_none_or(|wanted| status == Some(wanted))
+        self.status.is_none_or(|wanted| facts.reported_status(kind) == Some(wanted))
             && self.parent.is_none_or(|wanted| facts.parent_id == Some(wanted))
             && self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
             && self.until.is_none_or(|until| at.is_some_and(|at| at < until))

@@ -5,6 +5,7 @@
 
 mod approval_limits;
 mod call_limits;
+mod key_retention;
 mod package_limits;
 mod plugin_grant;
 mod tool_listing;
@@ -12,6 +13,7 @@ mod tool_selection;
 
 pub use approval_limits::{ApprovalSettings, MAX_DECISION_TIMEOUT};
 pub use call_limits::ConcurrencyLimits;
+pub use key_retention::DEFAULT_ENDED_KEY_RETENTION;
 pub use package_limits::PackageLimits;
 pub use plugin_grant::AccessGrant;
 pub use tool_listing::{ListingMode, ListingOptions};

@@ -14,7 +14,9 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use identity::{CallerCredential, DelegationRequest, KeyId, KeyRecord, KeyRing, NewKey, Principal};
+use option_types::DEFAULT_ENDED_KEY_RETENTION;
 use tokio::sync::watch;
+use tool::clock::duration_millis;
 use tool::store::WritePrecondition;
 use tool::{ErrorCode, Json, PermissionLevel, Problem, Secret, Store, StoreError, WallTime};
 
@@ -46,6 +48,8 @@ pub struct KeyStore {
     /// The latest change of the ring, for subscribers.
     reloads: watch::Sender<u64>,
     reload_state: Mutex<key_changes::ReloadState>,
+    /// How long the record of a revoked or expired key is kept, in milliseconds.
+    ended_key_retention_ms: AtomicU64,
     /// Since when the store is unavailable, in milliseconds of the monotonic clock; 0 if it is
     /// available.
     failing_since: AtomicU64,
@@ -69,6 +73,7 @@ impl KeyStore {
             reload_counter: AtomicU64::new(1),
             reloads: watch::Sender::new(0),
             reload_state: Mutex::default(),
+            ended_key_retention_ms: AtomicU64::new(duration_millis(DEFAULT_ENDED_KEY_RETENTION)),
             failing_since: AtomicU64::new(0),
         };
         let problems = keys.reload().await?;

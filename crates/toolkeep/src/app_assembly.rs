@@ -89,6 +89,7 @@ pub(super) async fn build_app(
     clocks: &ClockPair,
 ) -> Result<App, CommandError> {
     let config = &options.config;
+    storage.keys.set_ended_key_retention(config.server.ended_key_retention);
     let guest_sources = config.default_guest_modules.clone();
     storage.keys.set_guest_sources(guest_sources).await.map_err(startup_error("the keys"))?;
     let mac_key = get_or_create_secret(&storage.keys, "secret/records", "the records' key").await?;

@@ -51,6 +51,7 @@ async fn apply_config(app: &App, first: Option<&Config>, config: &Config) {
     app.record_maintenance.set_retention(config.retention);
     pending_approvals::apply_config(config, app);
     app.state.set_trusted_issuers(issuer_connection::trusted_issuers(config, &app.source_factory));
+    app.keys.set_ended_key_retention(config.server.ended_key_retention);
     let guests = config.default_guest_modules.clone();
     if let Err(error) = app.keys.set_guest_sources(guests).await {
         tracing::error!(%error, "cannot reload the personas");

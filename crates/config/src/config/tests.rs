@@ -100,6 +100,19 @@ fn an_mcp_server_has_time_to_start_and_a_limit_of_messages_and_other_sources_hav
 }
 
 #[test]
+fn records_of_ended_keys_are_kept_for_ninety_days_unless_the_operator_says_otherwise() {
+    let days = |text: &str| {
+        let kept = valid_config(&format!("version: 1\n{text}")).server.ended_key_retention;
+        kept.as_secs() / 86_400
+    };
+    assert_eq!(days(""), 90);
+    assert_eq!(days("server: { keep_ended_keys: 30d }\n"), 30);
+    assert_eq!(days("server: { keep_ended_keys: 52w }\n"), 364);
+    let messages = load_errors("version: 1\nserver: { keep_ended_keys: '30' }\n");
+    assert!(messages.len() == 1 && messages[0].contains("invalid age `30`"), "{messages:?}");
+}
+
+#[test]
 fn what_is_said_of_a_source_is_kept() {
     let config = valid_config(
         "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",

@@ -53,7 +53,8 @@ section! {
     }
 }
 
-fn retention_age(value: ConfigValue<'_>, text: &str) -> Option<Duration> {
+/// Parses how long something is kept, in hours, days or weeks.
+pub(super) fn retention_age(value: ConfigValue<'_>, text: &str) -> Option<Duration> {
     let age = unit_parser::parse_age(text).filter(|age| (MIN_AGE..=MAX_AGE).contains(age));
     if age.is_none() {
         let help = "write hours, days or weeks, such as `36h`, `90d` or `52w`; at least `1h`";

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use egress::HttpStack;
+use option_types::DEFAULT_ENDED_KEY_RETENTION;
 use sandbox::SandboxLevel;
 use serde_json::Value;
 use url::{Origin, Url};
@@ -11,6 +12,7 @@ use url::{Origin, Url};
 use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::renamed_key::renamed_from;
 use crate::section::{section, subsection};
+use crate::sections::records::retention_age;
 use crate::sections::tool_listing::ToolListingConfig;
 use crate::value_parsers::{boolean, byte_size, duration, keywords, list, text};
 use crate::yaml_tree::shorten_text;
@@ -43,6 +45,11 @@ section! {
         /// Whether sources that start a program, read a file or take a variable of the server can be added over REST and
         /// the web console, by keys with the right `sources:write`. Others can be added in any case. Default: `false`.
         pub allows_local_sources as "add_local_sources": bool = boolean();
+        /// How long the record of a revoked or expired key is kept, such as `90d`: from `1h` to 100 years. Such keys do not
+        /// count among those that there may be. Default: `90d`.
+        pub ended_key_retention as "keep_ended_keys": Duration = text().convert_text(retention_age),
+            default DEFAULT_ENDED_KEY_RETENTION,
+            display format!("{}h", ended_key_retention.as_secs() / 3_600).into();
         /// How MCP clients get the tools of a caller.
         pub search: ToolListingConfig = subsection::<ToolListingConfig>();
     }

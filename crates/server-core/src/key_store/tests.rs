@@ -8,7 +8,7 @@ use testkit::store::FaultyStore;
 use tool::store::WritePrecondition;
 use tool::{Clock as _, Json, Store, WallTime};
 
-use super::{KeyStore, MAX_KEYS, purge};
+use super::{KeyStore, MAX_KEYS};
 
 const NOW: WallTime = WallTime(1_800_000_000_000);
 
@@ -87,7 +87,7 @@ async fn all_keys_are_read_however_many_pages_they_take() {
 #[tokio::test]
 async fn keys_that_ended_leave_the_store_after_their_time_and_count_for_nothing() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let kept = u64::try_from(purge::ENDED_KEY_RETENTION.as_millis()).unwrap();
+    let kept = u64::try_from(option_types::DEFAULT_ENDED_KEY_RETENTION.as_millis()).unwrap();
     let long_ago = WallTime(NOW.0 - kept - 1);
     fill(&store, 600, |n, record| {
         record.revoked_at = (n % 3 == 0).then_some(long_ago);
@@ -102,7 +102,12 @@ async fn keys_that_ended_leave_the_store_after_their_time_and_count_for_nothing(
     let (again, _) = KeyStore::load(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     assert_eq!(again.key_ring().len(), 400);
     // Those that expired a moment ago follow when their time has come.
-    assert_eq!(keys.purge_ended(WallTime(NOW.0 + kept)).await.unwrap(), 200);
+    let later = WallTime(NOW.0 + kept / 2);
+    assert_eq!(keys.purge_ended(later).await.unwrap(), 0);
+    // The operator keeps them for a shorter time.
+    keys.set_ended_key_retention(Duration::from_millis(kept / 2));
+    assert_eq!(keys.purge_ended(later).await.unwrap(), 200);
+    assert_eq!((keys.key_ring().len(), keys.key_ring().count_valid(NOW)), (200, 200));
 }
 
 #[tokio::test]

@@ -6,13 +6,15 @@ use tool::ErrorCode;
 
 use crate::error::ApiError;
 
-/// Host names of this server besides loopback, and allowed foreign origins.
+/// Host names and public URL of this server, and allowed foreign origins.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
-    /// Host names, lower case, without port.
+    /// Host names besides those of loopback, lower case, without port.
     pub names: Vec<String>,
     /// Origins such as `https://app.example.com`, lower case.
     pub origins: Vec<String>,
+    /// The URL of this server as clients use it, without a trailing slash, if the operator names it.
+    pub public_url: Option<String>,
 }
 
 impl Hosts {
@@ -81,7 +83,7 @@ fn one<'a>(
 
 /// Splits `HOST` or `HOST:PORT` of a `Host` or `Origin` header (RFC 9110, 7.2; RFC 6454, 6.1).
 /// `None` for a user part or a port that is not a number.
-fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     let (name, port) = match authority.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (authority, None),
@@ -106,7 +108,7 @@ fn is_same(origin: &str, host: &str) -> bool {
     }
 }
 
-fn is_loopback(name: &str) -> bool {
+pub(crate) fn is_loopback(name: &str) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
@@ -124,6 +126,7 @@ mod tests {
         let hosts = Hosts {
             names: vec!["tools.example.com".to_owned()],
             origins: vec!["https://app.example.com".to_owned()],
+            public_url: None,
         };
         hosts.check(&headers).is_ok()
     }

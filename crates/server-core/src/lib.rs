@@ -36,6 +36,7 @@ pub mod pin_review;
 pub mod plugin_management;
 pub mod program_runner;
 pub mod provider_forms;
+pub mod public_address;
 pub mod query_string;
 pub mod record_export;
 pub mod record_list;

@@ -28,6 +28,8 @@ mod result_encoding;
 mod running_requests;
 mod search_mode;
 mod server_capabilities;
+mod server_card;
+mod server_registry;
 mod server_stream;
 mod session;
 mod session_runtime;
@@ -50,6 +52,7 @@ use tool::Secret;
 
 use server_core::body::read_call_body;
 use server_core::error::ApiError;
+use server_core::route::ApiRoute;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
@@ -143,6 +146,16 @@ impl McpComponents {
         self.list_watcher.close_all();
         self.sessions.close_all();
     }
+}
+
+/// The discovery documents, which need no key: the AI catalog and the server card.
+pub fn public_routes() -> Vec<ApiRoute> {
+    server_card::public_routes()
+}
+
+/// The routes with a key beside the MCP endpoints: the registry of the caller's servers.
+pub fn authenticated_routes() -> Vec<ApiRoute> {
+    server_registry::routes()
 }
 
 /// Builds the router of the MCP endpoints.

@@ -102,13 +102,9 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
     };
     add_source_capabilities(&mut capabilities, &view, shelf);
     let said = shelf.initialize_result.as_ref().filter(|_| is_mcp_source(shelf));
-    let server = said.and_then(|about| {
-        let beside = meta::get_meta(about).and_then(|beside| beside.get(meta::SERVER_INFO));
-        beside.or_else(|| about.get("serverInfo")).filter(|server| server.kind() == "object")
-    });
     Ok(EndpointDescription {
         capabilities: Value::Object(capabilities),
-        server_info: server.unwrap_or_else(|| Json::encode(&own)),
+        server_info: source_server_info(shelf).unwrap_or_else(|| Json::encode(&own)),
         instructions: said
             .and_then(|about| about.get("instructions"))
             .filter(|text| text.kind() == "string"),
@@ -145,6 +141,13 @@ fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option
         .iter()
         .fold(Json::empty_object(), |joined, (name, settings)| joined.with_member(name, settings));
     (!all.is_empty()).then_some(joined)
+}
+
+/// The server info of an MCP source, as its own endpoint reports it.
+pub(crate) fn source_server_info(source: &SourceCatalog) -> Option<Json> {
+    let about = source.initialize_result.as_ref().filter(|_| is_mcp_source(source))?;
+    let beside = meta::get_meta(about).and_then(|beside| beside.get(meta::SERVER_INFO));
+    beside.or_else(|| about.get("serverInfo")).filter(|server| server.kind() == "object")
 }
 
 /// Adds the capabilities of the endpoint's source that this caller can use and that are forwarded.

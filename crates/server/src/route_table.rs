@@ -39,6 +39,7 @@ pub(crate) fn registration_router(state: &ServerState) -> Router {
 pub(crate) fn public_routes() -> Vec<ApiRoute> {
     server_rest::public_routes(openapi::openapi_document)
         .into_iter()
+        .chain(server_mcp::public_routes())
         .chain(server_compat::public_routes())
         .collect()
 }
@@ -46,6 +47,7 @@ pub(crate) fn public_routes() -> Vec<ApiRoute> {
 pub(crate) fn authenticated_routes() -> Vec<ApiRoute> {
     server_rest::authenticated_routes()
         .into_iter()
+        .chain(server_mcp::authenticated_routes())
         .chain(server_compat::authenticated_routes())
         .collect()
 }

@@ -133,6 +133,8 @@ pub const CONFIGURATION_SOURCE: &str = "configuration";
 pub const STORE_SOURCE: &str = "toolkeep-store";
 /// Source name under which an unavailable cache of module manifests is listed.
 pub const CACHE_SOURCE: &str = "toolkeep-cache";
+/// Path segment below `/mcp` at which the server card is, and therefore no name of a source.
+pub const SERVER_CARD_SEGMENT: &str = "server-card";
 
 impl SourceName {
     /// Validates a source name given by an operator: it must not be reserved.
@@ -142,9 +144,10 @@ impl SourceName {
     pub fn from_operator(name: &str) -> Result<Self, NameError> {
         let prefixes =
             [crate::node_registry::NODE_SOURCE_PREFIX, crate::plugin_admin::PLUGIN_SOURCE_PREFIX];
-        let reserved = [BUILTIN_SOURCE, CONFIGURATION_SOURCE, STORE_SOURCE, CACHE_SOURCE]
-            .contains(&name)
-            || prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let own =
+            [BUILTIN_SOURCE, CONFIGURATION_SOURCE, STORE_SOURCE, CACHE_SOURCE, SERVER_CARD_SEGMENT];
+        let reserved =
+            own.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix));
         if reserved { Err(NameError::Reserved(name.to_owned())) } else { Self::new(name) }
     }
 }
@@ -193,6 +196,7 @@ mod tests {
             "configuration",
             "toolkeep-store",
             "toolkeep-cache",
+            "server-card",
             "node.a",
             "plugin.notes",
         ] {

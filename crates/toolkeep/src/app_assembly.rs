@@ -331,8 +331,11 @@ fn with_artifacts(gateway: Gateway, artifacts: Option<Arc<dyn ArtifactStore>>) -
 }
 
 fn allowed_hosts(config: &Config) -> Hosts {
-    let ServerConfig { allowed_hosts, allowed_origins, .. } = config.server.clone();
-    Hosts { names: allowed_hosts, origins: allowed_origins }
+    let ServerConfig { allowed_hosts: mut names, allowed_origins: origins, public_url, .. } =
+        config.server.clone();
+    let host = public_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
+    names.extend(host.as_ref().and_then(http::Uri::host).map(str::to_owned));
+    Hosts { names, origins, public_url }
 }
 
 fn gateway_options(config: &Config) -> GatewayOptions {

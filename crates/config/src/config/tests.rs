@@ -244,6 +244,30 @@ fn the_server_part_is_checked() {
 }
 
 #[test]
+fn the_public_url_is_an_origin_with_tls_or_on_this_machine() {
+    let read =
+        |url: &str| load_yaml(&format!("version: 1\nserver: {{ public_url: '{url}' }}\n"), &[]);
+    for (url, origin) in [
+        ("https://Tools.example", "https://tools.example"),
+        ("https://tools.example:8443/", "https://tools.example:8443"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+    ] {
+        assert_eq!(read(url).config.unwrap().server.public_url.as_deref(), Some(origin), "{url}");
+    }
+    for url in [
+        "http://tools.example",
+        "https://tools.example/mcp",
+        "https://a:b@h",
+        "tools.example",
+        "ftp://h",
+    ] {
+        let errors = read(url).errors.0;
+        assert_eq!(errors.len(), 1, "{url}: {errors:?}");
+        assert!(!errors[0].message.contains("a:b"), "{errors:?}");
+    }
+}
+
+#[test]
 fn a_key_is_read_by_its_former_name_with_a_note() {
     let config = valid_config("version: 1\nserver: { cage: fenced }\n");
     assert_eq!(config.server.min_sandbox_level, SandboxLevel::NoNamespaces);

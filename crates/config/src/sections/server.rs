@@ -13,6 +13,7 @@ use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::renamed_key::renamed_from;
 use crate::section::{section, subsection};
 use crate::sections::records::retention_age;
+use crate::sections::http_url::{http_url, is_https_or_loopback};
 use crate::sections::tool_listing::ToolListingConfig;
 use crate::value_parsers::{boolean, byte_size, duration, keywords, list, text};
 use crate::yaml_tree::shorten_text;
@@ -26,6 +27,10 @@ section! {
         pub allowed_hosts: Vec<String> = list(text().convert_text(allowed_host));
         /// Origins of web pages that may send requests to it, such as `https://console.example`. Default: none.
         pub allowed_origins: Vec<String> = list(text().convert_text(allowed_origin));
+        /// The URL of the server as clients use it, such as `https://tools.example`. The server card and the registry at
+        /// `/v0.1/servers` name it. Its host is an allowed host. Takes effect at the next start. Default: the origin of
+        /// `tokens.resource`, else the host of the request.
+        pub public_url: Option<String> = text().convert_text(public_url);
         /// The largest request body, such as `2MiB`: from `1KiB` to `64MiB`. Default: `2MiB`.
         pub max_body_bytes as "max_body": usize = byte_size(64 << 20), default 2 << 20;
         /// Whether a TLS proxy is in front of the server, or a private network around it. Needed to listen beyond
@@ -98,6 +103,19 @@ fn allowed_host(value: ConfigValue<'_>, text: &str) -> Option<String> {
         value.report(message, help);
     }
     host
+}
+
+/// Parses the origin of a URL that clients use.
+fn public_url(value: ConfigValue<'_>, text: &str) -> Option<String> {
+    let url = http_url(value, text)?;
+    let origin = url.origin().ascii_serialization();
+    let is_origin = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if is_https_or_loopback(&url) && is_origin {
+        return Some(origin);
+    }
+    let message = format!("invalid public URL `{}`", shorten_text(text));
+    value.report(message, "write scheme, host and port only: `https://tools.example`");
+    None
 }
 
 fn allowed_origin(value: ConfigValue<'_>, text: &str) -> Option<String> {

@@ -19,6 +19,8 @@ mod connections;
 #[cfg(test)]
 mod console;
 #[cfg(test)]
+mod discovery;
+#[cfg(test)]
 mod file_ledger;
 #[cfg(test)]
 mod grpc;

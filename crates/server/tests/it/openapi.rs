@@ -131,6 +131,7 @@ impl SampleIds {
         let path = path.replace("{subject}", "bob").replace("{module}", "notes");
         let path = path.replace("{node_id}", "n1").replace("{tool_id}", "t");
         let path = path.replace("{org}", "acme").replace("{source}", "s");
+        let path = path.replace("{server}", "example.tools%2Fs").replace("{version}", "latest");
         path.replace("{tool}", "needs.guest")
     }
 }

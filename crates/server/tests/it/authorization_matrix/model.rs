@@ -327,6 +327,8 @@ pub(super) enum Action {
     /// To have the answer of another's call.
     ResumeOther,
     Sources,
+    /// The servers of the registry, by their sources.
+    Servers,
     /// The sources that are modules.
     Modules,
     RefreshSource,
@@ -503,6 +505,11 @@ impl Rules<'_> {
         (0..MODEL_TOOLS.len()).filter(own)
     }
 
+    /// Whether it sees one of a source's tools, and so the source.
+    pub(super) fn sees_source(&self, source: &str) -> bool {
+        (0..MODEL_TOOLS.len()).any(|index| MODEL_TOOLS[index].source == source && self.sees(index))
+    }
+
     /// Of what is about a tool.
     fn of_tool(&self, action: Action) -> Option<String> {
         let called =
@@ -568,6 +575,10 @@ impl Rules<'_> {
         match action {
             Action::Sources => {
                 let all = SOURCES.iter().copied().filter(|source| self.has_source(source));
+                all.collect::<Vec<_>>().join(" ")
+            }
+            Action::Servers => {
+                let all = SOURCES.iter().copied().filter(|source| self.sees_source(source));
                 all.collect::<Vec<_>>().join(" ")
             }
             Action::Modules => if source { "s" } else { "" }.to_owned(),

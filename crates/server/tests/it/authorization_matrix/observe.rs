@@ -33,6 +33,13 @@ fn named<'a>(list: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     list.as_array().unwrap().iter().map(move |one| one[field.as_str()].as_str().unwrap())
 }
 
+/// The sources of the servers in a page of the registry, by their addresses.
+fn server_sources(page: &Value) -> impl Iterator<Item = &str> {
+    let servers = page["servers"].as_array().unwrap().iter();
+    let urls = servers.map(|entry| entry["server"]["remotes"][0]["url"].as_str().unwrap());
+    urls.map(|url| url.rsplit_once("/mcp/").unwrap().1)
+}
+
 /// Class of a status. A conflict is visible only to authorised principals, after a decision was
 /// made.
 fn class(reply: &Reply, good: &str) -> String {
@@ -386,6 +393,7 @@ pub(super) async fn managed(client: &Client) -> Vec<(Action, InterfaceResult)> {
 /// Lists that everybody gets, of what is there for him.
 async fn listed(client: &Client) -> Vec<(Action, String)> {
     let sources = client.get("/v1/sources").await.expect_ok();
+    let servers = client.get("/v0.1/servers").await.expect_ok();
     let modules = client.get("/api/modules").await.expect_ok();
     let nodes = client.get("/v1/nodes").await.expect_ok();
     let of_node = client.get("/tools/n1").await.expect_ok();
@@ -394,6 +402,7 @@ async fn listed(client: &Client) -> Vec<(Action, String)> {
     let seen = if plugins["plugins"] == json!([]) { "hidden" } else { "visible" };
     vec![
         (Action::Sources, joined(named(&sources["sources"], "name"))),
+        (Action::Servers, joined(server_sources(&servers))),
         (Action::Modules, joined(named(&modules["modules"], "name"))),
         (Action::Nodes, joined(named(&nodes["nodes"], "node_id"))),
         (Action::NodeTools, joined(named(&of_node, "name"))),

@@ -350,6 +350,19 @@ pub(super) const REQUESTS: &[Request] = &[
     request("POST /catalogue/query", "/catalogue/query", r#"{"query":{}}"#, all),
     request("POST /catalogue/search/tags", "/catalogue/search/tags", r#"{"tags":["x"]}"#, all),
     request("POST /catalogue/search/advanced", "/catalogue/search/advanced", "{}", all),
+    // The registry of MCP servers, one for each source.
+    request(
+        "GET /v0.1/servers/{server}/versions",
+        "/v0.1/servers/localhost%2Fs/versions",
+        "",
+        |rules| there(rules.sees_source("s")),
+    ),
+    request(
+        "GET /v0.1/servers/{server}/versions/{version}",
+        "/v0.1/servers/localhost%2Fs/versions/latest",
+        "",
+        |rules| there(rules.sees_source("s")),
+    ),
     // Sources, pins and plugins, in addition to what every interface has.
     request(
         "POST /v1/sources/login",

@@ -9,10 +9,17 @@ use tool::{PermissionLevel, WallTime};
 
 use crate::support::{FixtureServer, Reply, ServerSetup, tools};
 
-/// Routes without a key: health, the version, and the OAuth metadata. The approval page explains
+/// Routes without a key: health, the version, the server card, and the OAuth metadata. The approval page explains
 /// how to decide, but shows nothing of the call.
-const PUBLIC: [&str; 6] =
-    ["/healthz", "/readyz", "/version", "/openapi.json", "/health", "/approvals/{id}"];
+const PUBLIC: [&str; 7] = [
+    "/healthz",
+    "/readyz",
+    "/version",
+    "/openapi.json",
+    "/health",
+    "/mcp/server-card",
+    "/approvals/{id}",
+];
 
 fn unauthenticated(reply: &Reply) -> String {
     let (status, code, told) = reply.error();

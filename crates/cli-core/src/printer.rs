@@ -20,6 +20,8 @@ use tool::display_text::is_printable;
 
 /// Maximum length of a confirmation, in bytes.
 const MAX_CONFIRMATION_BYTES: u64 = 64;
+/// Maximum length of a line that is asked for, in bytes.
+const MAX_ANSWER_BYTES: u64 = 8 << 10;
 
 /// Output format of the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -136,6 +138,20 @@ impl Printer {
             "n" | "no" => Some(false),
             _ => None,
         }
+    }
+
+    /// Asks for a line on the terminal; `None` without a terminal, an answer, or room for it.
+    pub fn ask_line(&mut self, question: &str) -> Option<String> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let asked = write!(self.stderr, "{question}: ").and_then(|()| self.stderr.flush());
+        let mut answer = String::new();
+        asked
+            .and_then(|()| io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut answer))
+            .ok()?;
+        let line = answer.strip_suffix('\n')?.trim();
+        (!line.is_empty()).then(|| line.to_owned())
     }
 
     /// Prints notes about unused parts of a configuration.

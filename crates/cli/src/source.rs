@@ -39,7 +39,7 @@ impl SourceCommand {
     ) -> Result<ExitStatus, CommandError> {
         match self {
             Self::List(command) => command.run(context, ui).await,
-            Self::Add(command) => command.run(context, ui),
+            Self::Add(command) => command.run(context, ui).await,
             Self::Refresh(command) => command.run(context, ui).await,
             Self::Disable(command) => command.run(context, ui).await,
             Self::Enable(command) => command.run(context, ui).await,

@@ -49,6 +49,7 @@ pub struct MockServer {
     /// The address it listens on.
     pub address: SocketAddr,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    script: Arc<Mutex<Vec<MockResponse>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -60,15 +61,20 @@ impl MockServer {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::new(Mutex::new(answers));
         let mut tasks = JoinSet::new();
-        let log = Arc::clone(&seen);
+        let (log, answers) = (Arc::clone(&seen), Arc::clone(&script));
         tasks.spawn(async move {
             let mut open = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                open.spawn(serve_connection(stream, Arc::clone(&script), Arc::clone(&log)));
+                open.spawn(serve_connection(stream, Arc::clone(&answers), Arc::clone(&log)));
             }
         });
-        Self { address, received: seen, _tasks: tasks }
+        Self { address, received: seen, script, _tasks: tasks }
+    }
+
+    /// Replaces the responses, for those that name the address of the server.
+    pub fn set_answers(&self, answers: Vec<MockResponse>) {
+        *self.script.lock().unwrap() = answers;
     }
 
     /// The base URL of the server.

@@ -140,7 +140,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "option-types",
         ],
     ),
-    ("config-edit", &["rooted-fs", "config"]),
+    ("config-edit", &["tool", "rooted-fs", "config"]),
     ("cli-core", &["tool", "identity", "ledger", "rooted-fs", "egress", "sandbox", "config"]),
     ("cli-node", &["*"]),
     ("cli", &["*"]),

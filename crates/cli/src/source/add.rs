@@ -1,8 +1,11 @@
-//! Implements `toolkeep source add`, which adds a source to the configuration file.
+//! Implements `toolkeep source add`, which adds a source to the configuration file: from the flags,
+//! or from the document of a published MCP server.
 //!
 //! The lines are inserted into the text of the file, which is then validated by the configuration
 //! loader before it is written.
 
+mod server_import;
+mod server_lookup;
 mod source_entry;
 
 use clap::Args;
@@ -19,6 +22,10 @@ use cli_core::printer::{Printer, sanitize_text};
 /// The new file is validated before it is written; if it has an error, nothing is written and the
 /// error is reported. A running server applies the change by itself. Variables such as `${NAME}`
 /// are written literally and expanded when the file is read.
+///
+/// Without --tools, --module, --mcp and a command, the argument is a published MCP server: a
+/// `server.json` file, its URL, its name in the MCP Registry, or a host that publishes an AI catalog.
+/// Secrets are written as references to environment variables, never as values.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,10 +34,14 @@ Examples:
   toolkeep source add wiki --mcp https://wiki.example/mcp --trust review
   toolkeep source add crm --mcp https://crm.example/mcp --header 'X-Team: tools' --oauth client_id=toolkeep
   toolkeep source add git --env GIT_TOKEN --env LANG=C -- git-mcp --stdio
-  toolkeep source add files --dry-run -- npx -y @modelcontextprotocol/server-filesystem ./work")]
+  toolkeep source add files --dry-run -- npx -y @modelcontextprotocol/server-filesystem ./work
+  toolkeep source add ./server.json --set BRAVE_API_KEY --yes
+  toolkeep source add io.github.user/weather --name weather --set city=Oslo
+  toolkeep source add tools.example.com")]
 pub(crate) struct SourceAddArgs {
-    /// Name of the source: letters, digits, `_`, `.` and `-`.
-    #[arg(value_name = "NAME")]
+    /// Name of the source: letters, digits, `_`, `.` and `-`. Or a published MCP server: FILE, URL,
+    /// NAMESPACE/NAME in a registry, or HOST.
+    #[arg(value_name = "NAME|SERVER")]
     name: String,
     #[command(flatten)]
     kind: SourceKindArgs,
@@ -68,11 +79,13 @@ pub(crate) struct SourceAddArgs {
     /// Print the new lines and their location, without writing the file.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    import: server_import::ServerImportArgs,
 }
 
-/// Origin of the source's tools. Exactly one is required.
+/// Origin of the source's tools. At most one is given; without one, a published server is added.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct SourceKindArgs {
     /// Tool file, relative to the directory of the configuration file.
     #[arg(long, value_name = "FILE")]
@@ -93,23 +106,44 @@ const TRUST_QUESTION: &str = "Trust the annotations of this server's tools? Tool
                         read-only are then treated as read-only.";
 
 impl SourceKindArgs {
+    fn is_given(&self) -> bool {
+        self.tools.is_some() || self.module.is_some() || self.is_mcp()
+    }
+
     fn is_mcp(&self) -> bool {
         self.mcp.is_some() || !self.command.is_empty()
     }
 }
 
 impl SourceAddArgs {
-    pub(super) fn run(
+    pub(super) async fn run(
         mut self,
         context: &CommandContext<'_>,
         ui: &mut Printer,
     ) -> Result<ExitStatus, CommandError> {
         let edit = ConfigEdit::open(context.load_options(None)).map_err(edit_error)?;
+        let imported = if self.kind.is_given() {
+            self.import.check_unused()?;
+            None
+        } else {
+            let server = server_lookup::find_server(&self.name, &self.import).await?;
+            self.name = self.import.source_name(&server.document);
+            Some(server)
+        };
         edit.check_name(&self.name).map_err(edit_error)?;
-        if self.trust_annotations.is_none() && self.kind.is_mcp() {
+        let imported = match imported {
+            Some(server) => Some(self.import.import_entry(&server, &self.name, ui).await?),
+            None => None,
+        };
+        if self.trust_annotations.is_none() && (self.kind.is_mcp() || imported.is_some()) {
             self.trust_annotations = ui.ask_confirmation(TRUST_QUESTION);
         }
-        let addition = edit.add_source(&source_entry::source_entry(&self)?).map_err(edit_error)?;
+        let starts_program = imported.as_ref().is_some_and(|entry| entry.starts_program);
+        let entry = source_entry::source_entry(&self, imported.map(|entry| entry.mcp))?;
+        let addition = edit.add_source(&entry).map_err(edit_error)?;
+        if starts_program && !self.dry_run {
+            self.import.confirm_program(&addition.lines, ui)?;
+        }
         if !self.dry_run {
             addition.write().map_err(edit_error)?;
         }
@@ -142,5 +176,7 @@ fn edit_error(error: EditError) -> CommandError {
     }
 }
 
+#[cfg(test)]
+mod import_tests;
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,14 @@ use super::SourceAddArgs;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::printer::sanitize_text;
 
-/// Builds the entry from the given flags only.
+/// Builds the entry from the given flags, and from the MCP server that was imported.
 ///
 /// # Errors
 /// A flag does not fit the kind of the source, or has no value.
-pub(super) fn source_entry(add: &SourceAddArgs) -> Result<Map<String, Value>, CommandError> {
+pub(super) fn source_entry(
+    add: &SourceAddArgs,
+    imported: Option<Map<String, Value>>,
+) -> Result<Map<String, Value>, CommandError> {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -21,7 +24,7 @@ pub(super) fn source_entry(add: &SourceAddArgs) -> Result<Map<String, Value>, Co
     put("name", Some(add.name.clone().into()));
     put("tools", text(&add.kind.tools));
     put("module", text(&add.kind.module));
-    put("mcp", mcp_value(add)?);
+    put("mcp", mcp_value(add, imported)?);
     put("credential", add.bearer_env.as_ref().map(|name| json!({ "bearer_env": name })));
     put("trust", text(&add.trust));
     put("trust_annotations", add.trust_annotations.filter(|trusts| *trusts).map(Value::from));
@@ -29,16 +32,29 @@ pub(super) fn source_entry(add: &SourceAddArgs) -> Result<Map<String, Value>, Co
     Ok(entry)
 }
 
-/// Builds the value of an MCP server from the given flags only.
-fn mcp_value(add: &SourceAddArgs) -> Result<Option<Value>, CommandError> {
-    if add.trust_annotations.is_some() && !add.kind.is_mcp() {
+/// Builds the value of an MCP server: the imported one or that of the flags, with further flags.
+fn mcp_value(
+    add: &SourceAddArgs,
+    imported: Option<Map<String, Value>>,
+) -> Result<Option<Value>, CommandError> {
+    if add.trust_annotations.is_some() && !add.kind.is_mcp() && imported.is_none() {
         let failure = CommandError::new(
             ExitStatus::UsageError,
             "`--trust-annotations` requires an MCP server",
         );
         return Err(failure.with_help("remove it, or pass `--mcp URL` or a command after `--`"));
     }
-    let (program, url) = (!add.kind.command.is_empty(), add.kind.mcp.is_some());
+    let mut mcp = imported.unwrap_or_default();
+    if let Some(url) = &add.kind.mcp {
+        mcp.insert("url".to_owned(), json!(url));
+    }
+    if let [program, args @ ..] = add.kind.command.as_slice() {
+        mcp.insert("command".to_owned(), json!(program));
+        if !args.is_empty() {
+            mcp.insert("args".to_owned(), json!(args));
+        }
+    }
+    let (program, url) = (mcp.contains_key("command"), mcp.contains_key("url"));
     for (flag, given, fits, of) in [
         ("--env", &add.env, program, "a program, given after `--`"),
         ("--header", &add.header, url, "`--mcp`"),
@@ -50,30 +66,23 @@ fn mcp_value(add: &SourceAddArgs) -> Result<Option<Value>, CommandError> {
             return Err(failure.with_help("remove it, or add what it requires"));
         }
     }
-    let mut mcp = Map::new();
-    if let Some(url) = &add.kind.mcp {
-        mcp.insert("url".to_owned(), json!(url));
-        insert_mapping(&mut mcp, "headers", &add.header, parse_header)?;
-        insert_mapping(&mut mcp, "oauth", &add.oauth, parse_oauth)?;
-    }
-    if let [program, args @ ..] = add.kind.command.as_slice() {
-        mcp.insert("command".to_owned(), json!(program));
-        if !args.is_empty() {
-            mcp.insert("args".to_owned(), json!(args));
-        }
-        insert_mapping(&mut mcp, "env", &add.env, |text| Some(parse_variable(text)))?;
-    }
+    insert_mapping(&mut mcp, "headers", &add.header, parse_header)?;
+    insert_mapping(&mut mcp, "oauth", &add.oauth, parse_oauth)?;
+    insert_mapping(&mut mcp, "env", &add.env, |text| Some(parse_variable(text)))?;
     Ok((!mcp.is_empty()).then_some(Value::Object(mcp)))
 }
 
-/// Inserts a mapping of the values parsed by `read`, with unique keys; nothing for an empty list.
+/// Adds the values parsed by `read` to a mapping, with unique keys; nothing for an empty list.
 fn insert_mapping(
     mcp: &mut Map<String, Value>,
     key: &str,
     texts: &[String],
     read: impl Fn(&str) -> Option<(&str, Value)>,
 ) -> Result<(), CommandError> {
-    let mut all = Map::new();
+    let mut all = match mcp.get(key) {
+        Some(Value::Object(before)) => before.clone(),
+        _ => Map::new(),
+    };
     for text in texts {
         let usage = |message: String, fix: &str| {
             CommandError::new(ExitStatus::UsageError, message).with_help(fix)

@@ -2,20 +2,20 @@ use std::fs;
 
 use crate::tests::played::{Played, Ran};
 
-struct Tried {
-    played: Played,
-    file: std::path::PathBuf,
+pub(super) struct Tried {
+    pub(super) played: Played,
+    pub(super) file: std::path::PathBuf,
 }
 
 impl Tried {
-    fn on(text: &str) -> Self {
+    pub(super) fn on(text: &str) -> Self {
         let played = Played::default();
         let file = played.data().with_file_name("t.yaml");
         fs::write(&file, text).unwrap();
         Self { played, file }
     }
 
-    fn add(&self, line: &[&str]) -> Ran {
+    pub(super) fn add(&self, line: &[&str]) -> Ran {
         let (rest, command) = match line.iter().position(|word| *word == "--") {
             Some(at) => line.split_at(at),
             None => (line, &[][..]),
@@ -27,7 +27,7 @@ impl Tried {
         self.played.run_whole(&start)
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         fs::read_to_string(&self.file).unwrap()
     }
 }

@@ -138,6 +138,14 @@ pub(crate) fn hashed_alias(name: &str, candidate: &str, is_free: impl Fn(&str) -
     }
 }
 
+/// Returns `name` if every provider takes it, and otherwise an alias that depends on `name` alone.
+pub(crate) fn safe_name(name: &str) -> String {
+    if is_safe_name(name) {
+        return name.to_owned();
+    }
+    hashed_alias(name, &NameRule::ToolAlias.sanitize_name(name), |_| true)
+}
+
 /// `_` and eight hexadecimal digits.
 const HASH_SUFFIX_LEN: usize = 9;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;

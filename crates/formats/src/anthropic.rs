@@ -1,9 +1,13 @@
-//! Anthropic Messages: `tools`, `tool_use` blocks and one user message of `tool_result` blocks.
+//! Anthropic Messages: `tools`, `tool_use` blocks and one user message of `tool_result` blocks;
+//! deferred tools, their search tools, and results of searches as `tool_reference` blocks.
 
 use tool::{Json, Outcome, OutcomeBody, Tool};
 
 use crate::schema_lowering::{SchemaLoss, provider_rules};
 use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, ToolCallResult};
+use crate::tool_search::{
+    ModelAnswer, SEARCH_TOOLS, SearchToolText, SearchableTool, ToolSearchResult, ToolSearcher,
+};
 use crate::{RenderedTool, result_text};
 
 /// Image types that the provider accepts.
@@ -22,8 +26,84 @@ pub(crate) fn render_tool(tool: &Tool, name: &str) -> Result<RenderedTool, Schem
 /// Renders all results in one message, because the provider requires all of them directly after the
 /// calls.
 pub(crate) fn render_results(tool_results: &[ToolCallResult]) -> Json {
-    let blocks: Vec<_> = tool_results.iter().map(result_block).collect();
-    Json::object_from([("role", &Json::encode("user")), ("content", &Json::array_of(&blocks))])
+    user_message(&tool_results.iter().map(result_block).collect::<Vec<_>>())
+}
+
+/// Renders the results of calls and searches in one message, in the order of the requests.
+pub(crate) fn render_answers(answers: &[ModelAnswer]) -> Json {
+    let block = |answer: &ModelAnswer| match answer {
+        ModelAnswer::Call(result) => result_block(result),
+        ModelAnswer::Search(result) => search_result_block(result),
+    };
+    user_message(&answers.iter().map(block).collect::<Vec<_>>())
+}
+
+fn user_message(blocks: &[Json]) -> Json {
+    Json::object_from([("role", &Json::encode("user")), ("content", &Json::array_of(blocks))])
+}
+
+/// Renders a search result. References stand alone in it; the provider replaces them by the
+/// deferred definitions of the request.
+fn search_result_block(result: &ToolSearchResult) -> Json {
+    let reference = |name: &str| {
+        Json::object_from([
+            ("type", &Json::encode("tool_reference")),
+            ("tool_name", &Json::encode(name)),
+        ])
+    };
+    let content = match &result.found {
+        Err(message) => Json::encode(message),
+        Ok(found) if found.is_empty() => Json::encode("no tool fits; use other words"),
+        Ok(found) => {
+            Json::array_of(&found.iter().map(|it| reference(&it.name)).collect::<Vec<_>>())
+        }
+    };
+    let block = Json::object_from([
+        ("type", &Json::encode("tool_result")),
+        ("tool_use_id", &Json::encode(result.id.as_deref().unwrap_or_default())),
+        ("content", &content),
+    ]);
+    if result.found.is_err() { block.with_member("is_error", &Json::encode(&true)) } else { block }
+}
+
+/// The search tool that the provider runs, with the name that the API requires.
+pub(crate) fn provider_search_tool(searcher: ToolSearcher) -> Option<(&'static str, &'static str)> {
+    match searcher {
+        ToolSearcher::Provider => Some(("tool_search_tool_bm25_20251119", "tool_search_tool_bm25")),
+        ToolSearcher::ProviderRegex => {
+            Some(("tool_search_tool_regex_20251119", "tool_search_tool_regex"))
+        }
+        ToolSearcher::Toolkeep => None,
+    }
+}
+
+/// Joins tools to a list with a search tool at its start, which is never deferred: the provider
+/// refuses a list in which every tool is. All definitions are part of the list.
+pub(crate) fn join_searchable_tools(
+    searcher: ToolSearcher,
+    tools: &[SearchableTool<'_>],
+    text: &SearchToolText<'_>,
+) -> Json {
+    let search_tool = match provider_search_tool(searcher) {
+        Some((kind, name)) => {
+            Json::object_from([("type", &Json::encode(kind)), ("name", &Json::encode(name))])
+        }
+        None => Json::object_from([
+            ("name", &Json::encode(SEARCH_TOOLS)),
+            ("description", &Json::encode(text.description)),
+            ("input_schema", text.parameters),
+        ]),
+    };
+    let defer = |tool: &SearchableTool<'_>| {
+        let json = tool.json.clone();
+        if tool.is_deferred {
+            json.with_member("defer_loading", &Json::encode(&true))
+        } else {
+            json
+        }
+    };
+    let tools: Vec<_> = tools.iter().map(defer).collect();
+    Json::array_of([&search_tool].into_iter().chain(&tools))
 }
 
 fn result_block(tool_result: &ToolCallResult) -> Json {
@@ -116,6 +196,7 @@ fn parse_call(block: &Json, path: &str) -> Result<Option<ToolCallRequest>, Parse
     Ok(Some(ToolCallRequest {
         id: Some(id),
         name,
+        namespace: None,
         arguments_text: tool_calls::arguments_text(block.get("input")),
     }))
 }

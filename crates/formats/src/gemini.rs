@@ -143,6 +143,7 @@ fn parse_call(part: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseC
     Ok(Some(ToolCallRequest {
         id,
         name,
+        namespace: None,
         arguments_text: tool_calls::arguments_text(call.get("args")),
     }))
 }

@@ -19,12 +19,14 @@ mod result_text;
 mod schema_lowering;
 pub mod tool_calls;
 mod tool_schemas;
+pub mod tool_search;
 
 pub use aliases::AliasMap;
 pub use provider_format::{ProviderFormat, UnknownFormatError};
 pub use schema_lowering::{ArgumentMapping, LossKind, SchemaLoss};
 pub use tool_calls::{ParseCallsError, ToolCallRequest, ToolCallResult};
 pub use tool_schemas::{ToolSchemas, render_tool_schemas};
+pub use tool_search::{ModelAnswer, ModelRequest, ToolSearcher};
 
 use schema_lowering::LoweredSchema;
 use schema_lowering::provider_rules::ProviderRules;

@@ -136,7 +136,8 @@ fn parse_call(params: &Json, path: &str) -> Result<ToolCallRequest, ParseCallsEr
     }
     let name = required_string(params, "name", &format!("{path}."))?;
     let given = params.get("arguments").unwrap_or_else(Json::empty_object);
-    Ok(ToolCallRequest { id: None, name, arguments_text: given.bytes().clone() })
+    let arguments_text = given.bytes().clone();
+    Ok(ToolCallRequest { id: None, name, namespace: None, arguments_text })
 }
 
 /// Renders the calls as an array of `tools/call` params.

@@ -74,5 +74,5 @@ fn parse_call(call: &Json, path: &str) -> Result<Option<ToolCallRequest>, ParseC
     let function = tool_calls::required_object(call, "function", path)?;
     let name = tool_calls::required_string(&function, "name", &format!("{path}function."))?;
     let text = tool_calls::arguments_text(function.get("arguments"));
-    Ok(Some(ToolCallRequest { id, name, arguments_text: text }))
+    Ok(Some(ToolCallRequest { id, name, namespace: None, arguments_text: text }))
 }

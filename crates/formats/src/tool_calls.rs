@@ -13,6 +13,8 @@ pub struct ToolCallRequest {
     pub id: Option<String>,
     /// The name as the model wrote it: an alias of [`crate::AliasMap`], or any other text.
     pub name: String,
+    /// OpenAI's namespace of the function, which must be sent back with the call; `None` elsewhere.
+    pub namespace: Option<String>,
     /// The unparsed arguments as the model wrote them; they may be invalid JSON.
     pub arguments_text: Bytes,
 }
@@ -140,11 +142,11 @@ pub(crate) fn require_array(list: &Json, path: &str) -> Result<Vec<Json>, ParseC
 }
 
 /// Reads each element that is a call.
-pub(crate) fn parse_each(
+pub(crate) fn parse_each<T>(
     list: &[Json],
     path: &str,
-    parse: impl Fn(&Json, &str) -> Result<Option<ToolCallRequest>, ParseCallsError>,
-) -> Result<Vec<ToolCallRequest>, ParseCallsError> {
+    parse: impl Fn(&Json, &str) -> Result<Option<T>, ParseCallsError>,
+) -> Result<Vec<T>, ParseCallsError> {
     let mut calls = Vec::new();
     for (index, element) in list.iter().enumerate() {
         calls.extend(parse(element, &format!("{path}[{index}]."))?);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use catalog::{Catalog, CatalogEntry};
-use formats::{AliasMap, ProviderFormat};
+use formats::{AliasMap, ProviderFormat, ToolSearcher};
 use gateway::CatalogView;
 use tool::Json;
 
@@ -97,6 +97,8 @@ pub struct ListKey {
 pub enum ListKind {
     /// All tools, without pagination.
     AllTools(ProviderFormat, NameStyle),
+    /// All tools, without pagination, of which most are deferred.
+    DeferredTools(ProviderFormat, ToolSearcher),
     /// A page of all tools, in the MCP format.
     ToolPage(NameStyle),
     /// The tools of the search mode, in the MCP format.

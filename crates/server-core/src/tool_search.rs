@@ -3,7 +3,9 @@
 //! An index holds the tools of one view and nothing of others. Analyzed tools are shared: a changed
 //! catalog analyzes only what changed.
 
+mod provider_search;
 mod search_request;
+mod search_tool;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,7 +17,11 @@ pub use search::{count_tokens, deferred_definition};
 use tool::{Tool, ToolKey, ToolName};
 
 use crate::tool_lists::run_blocking_if_many_tools;
+pub use provider_search::{
+    DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, always_listed, answer_search,
+};
 pub use search_request::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
+pub use search_tool::{SEARCH_DESCRIPTION, search_parameters};
 
 /// Maximum number of views with an index.
 const MAX_VIEWS: usize = 64;

@@ -5,22 +5,20 @@
 //! and records see that tool.
 
 use catalog::CatalogEntry;
+use formats::tool_search::SEARCH_TOOLS;
 use gateway::CatalogView;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server_core::tool_search::{DEFAULT_RESULTS, ParameterNames, SearchRequest};
+use server_core::tool_search::{self, SEARCH_DESCRIPTION, SearchRequest, search_parameters};
 use tool::{ErrorCode, Json};
 
 use super::listing_mode::ToolListing;
 use super::request_context::RequestContext;
 use super::response_body::McpResponse;
 
-const SEARCH_TOOLS: &str = "search_tools";
 pub(crate) const DESCRIBE_TOOLS: &str = "describe_tools";
 const CALL_TOOL: &str = "call_tool";
 const SEARCH_MODE_TOOLS: [&str; 3] = [SEARCH_TOOLS, DESCRIBE_TOOLS, CALL_TOOL];
-/// Tokens of definitions in a search result, if the call has no budget.
-const DEFAULT_BUDGET: usize = 3_000;
 /// Maximum number of names in one `describe_tools`.
 const MAX_DESCRIBED: usize = 50;
 
@@ -43,9 +41,9 @@ pub(crate) fn always_listed<'v>(
     context: &RequestContext<'_>,
     view: &'v CatalogView,
 ) -> Vec<&'v CatalogEntry> {
-    let names = context.caller.state.components.listing_options.always_listed.iter();
-    let names = names.filter(|name| !SEARCH_MODE_TOOLS.contains(&name.as_str()));
-    names.filter_map(|name| Some(&**view.find_tool(name)?.0)).collect()
+    let options = &context.caller.state.components.listing_options;
+    let entries = tool_search::always_listed(options, view).into_iter().map(|entry| &**entry);
+    entries.filter(|entry| !SEARCH_MODE_TOOLS.contains(&entry.name.as_str())).collect()
 }
 
 /// The definition of `describe_tools` in deferred mode, unless the caller has a tool of this name.
@@ -75,34 +73,14 @@ fn describe_tools_definition(description: &str) -> Json {
 
 /// The definitions of the three tools.
 pub(crate) fn search_tools_list() -> impl Iterator<Item = Json> {
+    let description = format!("{SEARCH_DESCRIPTION} Then call a result with call_tool.");
     [
-        Json::encode(&json!({
-            "name": SEARCH_TOOLS,
-            "description": "Searches the tools that you can call and returns the best ones with their input \
-                schemas. Use it before you say that something cannot be done. Pass one query per sub-task, each with \
-                a verb and an object, such as [\"read a csv file\", \"draw a bar chart\"]. Then call a result with \
-                call_tool.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "queries": {
-                        "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 16,
-                        "description": "One query per sub-task."
-                    },
-                    "limit": {
-                        "type": "integer", "minimum": 1, "maximum": 100,
-                        "description": "Number of results; default 5."
-                    },
-                    "budget": {
-                        "type": "integer", "minimum": 1,
-                        "description": "Maximum tokens of all definitions; default 3000."
-                    }
-                },
-                "required": ["queries"],
-                "additionalProperties": false
-            },
-            "annotations": {"readOnlyHint": true}
-        })),
+        Json::object_from([
+            ("name", &Json::encode(SEARCH_TOOLS)),
+            ("description", &Json::encode(&description)),
+            ("inputSchema", &search_parameters()),
+            ("annotations", &Json::encode(&json!({"readOnlyHint": true}))),
+        ]),
         describe_tools_definition(
             "Returns the complete definitions of tools by name. Use it for a search result with \
                 `form: compact`.",
@@ -122,14 +100,6 @@ pub(crate) fn search_tools_list() -> impl Iterator<Item = Json> {
         })),
     ]
     .into_iter()
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SearchArguments {
-    queries: Vec<String>,
-    limit: Option<usize>,
-    budget: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -179,14 +149,7 @@ fn search_tools(
     view: &CatalogView,
     arguments: &Json,
 ) -> Result<Json, String> {
-    let SearchArguments { queries, limit, budget } =
-        arguments.decode().map_err(|error| error.to_string())?;
-    let request = SearchRequest {
-        queries,
-        limit: limit.unwrap_or(DEFAULT_RESULTS),
-        budget: Some(budget.unwrap_or(DEFAULT_BUDGET)),
-    };
-    let request = request.check(ParameterNames { queries: "queries", limit: "limit" })?;
+    let request = SearchRequest::from_arguments(arguments)?;
     Ok(Json::encode(&context.caller.state.tool_search.search_view(view, &request)))
 }
 

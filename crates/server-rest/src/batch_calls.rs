@@ -4,6 +4,8 @@
 //! error and the others still run. The model's order is kept; only read-only calls run in parallel.
 //! Calls that need an approval do not block the others.
 
+mod search_answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use formats::{ProviderFormat, ToolCallRequest, ToolCallResult, UnknownFormatError};
+use formats::{
+    ModelAnswer, ModelRequest, ParseCallsError, ProviderFormat, ToolCallRequest, ToolCallResult,
+    UnknownFormatError,
+};
 use futures_util::future::join_all;
 use gateway::{CallRequest, CatalogView, ModelCall, PendingRequest};
 use identity::Principal;
@@ -23,6 +28,7 @@ use tool::{
     OutcomeBody, PendingReason,
 };
 
+use search_answers::{BatchAnswer, SearchReport, SplitRequests};
 use server_core::error::ApiError;
 use server_core::pending_call::{self, PendingCall};
 use server_core::server_state::ServerState;
@@ -40,6 +46,9 @@ pub(crate) struct BatchReply {
     messages: Json,
     /// Results of the calls, in order.
     calls: Vec<BatchCallReport>,
+    /// Answered searches, in order; only with `search=toolkeep`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    searches: Vec<SearchReport>,
 }
 
 /// One call of a model's message.
@@ -71,6 +80,8 @@ struct BatchCallReport {
 pub(crate) struct BatchOptions<'a> {
     /// The name of the provider format.
     pub(crate) format: &'a str,
+    /// Who answers the searches of the model; ignored if `None`.
+    pub(crate) search: Option<&'a str>,
     /// The caller's own timeout for each call.
     pub(crate) timeout: Option<Duration>,
     /// The maximum time to wait for all pending calls together.
@@ -85,17 +96,33 @@ pub(crate) async fn execute_batch(
     message: &Json,
 ) -> Result<Response, ApiError> {
     let format = parse_format(options.format)?;
-    let calls = formats::parse_calls(format, message).map_err(|error| {
+    let parse = if search_answers::parse_search(options.search, format)? {
+        formats::tool_search::parse_requests
+    } else {
+        parse_calls_alone
+    };
+    let requests = parse(format, message).map_err(|error| {
         ApiError::new(ErrorCode::InvalidRequest, format!("the body, as {format}: {error}"))
             .with_help("send the unmodified response of the model's provider")
     })?;
     let view = state.components.gateway.view_for(principal, CallerType::Direct);
     let message = BatchExecution { state, principal, view, format, timeout: options.timeout };
-    let mut all = message.execute_all(calls).await;
+    let mut requests = SplitRequests::new(requests);
+    let mut all = message.execute_all(std::mem::take(&mut requests.calls)).await;
     if let Some(wait) = options.wait {
         message.wait_for_pending(&mut all, wait).await;
     }
+    let all = requests.answer_searches((state, principal), (&message.view, format), all);
     Ok(batch_response(format, all).into_response())
+}
+
+/// Parses the calls of a message; searches are left to the caller.
+fn parse_calls_alone(
+    format: ProviderFormat,
+    message: &Json,
+) -> Result<Vec<ModelRequest>, ParseCallsError> {
+    let calls = formats::parse_calls(format, message)?;
+    Ok(calls.into_iter().map(ModelRequest::Call).collect())
 }
 
 /// Resumes a pending call and returns the provider's message for its result or its pending state.
@@ -127,7 +154,7 @@ pub(crate) async fn resume_batch_call(
         arguments: args.bytes().clone(),
         response: answer,
     };
-    Ok((status, batch_response(format, vec![one])).into_response())
+    Ok((status, batch_response(format, vec![BatchAnswer::Call(one)])).into_response())
 }
 
 fn parse_format(format: &str) -> Result<ProviderFormat, ApiError> {
@@ -136,12 +163,24 @@ fn parse_format(format: &str) -> Result<ProviderFormat, ApiError> {
     })
 }
 
-/// Builds the provider messages with the results of the calls.
-fn batch_response(format: ProviderFormat, all: Vec<BatchCall>) -> impl IntoResponse {
-    let (answered, calls): (Vec<_>, Vec<_>) =
-        all.into_iter().map(BatchCall::into_result_and_report).unzip();
-    let messages = formats::render_results(format, &answered);
-    let body = Json::encode(&BatchReply { messages, calls });
+/// Builds the provider messages with the results of calls and searches.
+fn batch_response(format: ProviderFormat, all: Vec<BatchAnswer<BatchCall>>) -> impl IntoResponse {
+    let (mut calls, mut searches) = (Vec::new(), Vec::new());
+    let answer = |one: BatchAnswer<BatchCall>| match one {
+        BatchAnswer::Call(call) => {
+            let (result, report) = call.into_result_and_report();
+            calls.push(report);
+            ModelAnswer::Call(result)
+        }
+        BatchAnswer::Search(search) => {
+            let (result, report) = search_answers::split_search(search);
+            searches.push(report);
+            result
+        }
+    };
+    let answers: Vec<_> = all.into_iter().map(answer).collect();
+    let messages = formats::tool_search::render_answers(format, &answers);
+    let body = Json::encode(&BatchReply { messages, calls, searches });
     ([(CONTENT_TYPE, "application/json")], body.bytes().clone())
 }
 

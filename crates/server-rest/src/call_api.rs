@@ -76,6 +76,12 @@ const CREATE_CALL_QUERY: &[QueryParam] = &[
         schema_type: "string",
     },
     QueryParam {
+        name: "search",
+        description: "toolkeep, with a format: the searches of the model are answered too, as for a list with \
+               `search=toolkeep`",
+        schema_type: "string",
+    },
+    QueryParam {
         name: "timeout_ms",
         description: "with a format: timeout in milliseconds of each call; it can only shorten the tool's \
                own timeout",
@@ -107,6 +113,7 @@ const RESUME_CALL_QUERY: &[QueryParam] = &[
 #[derive(Debug, Deserialize)]
 struct CreateCallQuery {
     format: Option<String>,
+    search: Option<String>,
     timeout_ms: Option<u64>,
     wait: Option<String>,
     envelope: Option<String>,
@@ -185,6 +192,9 @@ async fn create_call(
     let wait = query.wait.as_deref().map(pending_call::parse_wait).transpose()?;
     let envelope = query.envelope.as_deref().map(OutputEnvelope::parse).transpose()?;
     match query.format.as_deref() {
+        None | Some("native") if query.search.is_some() => {
+            Err(ApiError::new(ErrorCode::InvalidRequest, "`search` needs a `format`"))
+        }
         None | Some("native") => {
             execute_one(&state, &principal, CreateCallBody::decode(&large)?, (wait, envelope)).await
         }
@@ -194,7 +204,8 @@ async fn create_call(
                 `format`",
         )),
         Some(format) => {
-            let options = BatchOptions { format, timeout, wait };
+            let search = query.search.as_deref();
+            let options = BatchOptions { format, search, timeout, wait };
             batch_calls::execute_batch(&state, &principal, options, &large.body.0).await
         }
     }

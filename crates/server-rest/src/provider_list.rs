@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use catalog::CatalogEntry;
 use formats::{ProviderFormat, SchemaLoss};
+use gateway::CatalogView;
 use identity::Principal;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +23,7 @@ use server_core::gzip_response;
 use server_core::program_runner::describe_run_program;
 use server_core::server_state::ServerState;
 use server_core::tool_lists::{CachedList, RenderedTools};
+use server_core::tool_search::DeferringList;
 
 /// A tool list in a provider's format.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,7 +51,7 @@ struct SkippedTool {
     name: String,
     /// Location in the tool's schema, as a JSON pointer.
     place: String,
-    /// Schema keyword at this location.
+    /// Schema keyword at this location; empty if the schema is not the reason.
     keyword: String,
     /// Reason.
     why: &'static str,
@@ -62,6 +64,8 @@ pub(crate) struct ProviderListBuilder<'a> {
     pub(crate) caller: (&'a ServerState, &'a Principal),
     pub(crate) rendered: &'a RenderedTools,
     pub(crate) tools: Vec<&'a Arc<CatalogEntry>>,
+    /// With search: which of the tools are deferred, and the view of the caller.
+    pub(crate) search: Option<(&'a DeferringList, &'a CatalogView)>,
     pub(crate) next_cursor: Option<String>,
     pub(crate) catalog: u64,
     pub(crate) include_losses: bool,
@@ -87,15 +91,24 @@ impl ProviderListBuilder<'_> {
                 let message = serde_json::to_value(&tool.losses).unwrap_or_default();
                 losses.insert(name.to_owned(), message);
             }
+            let alias = self.rendered.names.alias_of(name).unwrap_or(name);
+            let reserved = self.search.and_then(|(list, _)| list.reserved_name(alias));
+            if let Some(why) = reserved {
+                left_out.push(SkippedTool::from_reserved_name(name, why));
+                continue;
+            }
             let Some(fragment) = own.as_ref().or(tool.json.as_ref()) else {
                 left_out.extend(tool.losses.first().map(|loss| SkippedTool::from_loss(name, loss)));
                 continue;
             };
-            fragments.push(fragment);
-            let alias = self.rendered.names.alias_of(name).unwrap_or(name);
+            fragments.push((&***entry, fragment));
             names.insert(alias.to_owned(), Value::String(name.to_owned()));
         }
-        let list = formats::join_tools(self.format, fragments).bytes().clone();
+        let list = match self.search {
+            Some((list, view)) => list.join_tools(view, &fragments),
+            None => formats::join_tools(self.format, fragments.iter().map(|(_, json)| *json)),
+        };
+        let list = list.bytes().clone();
         let losses = self.include_losses.then_some(losses);
         let (next_cursor, catalog) = (self.next_cursor.clone(), self.catalog);
         let around = ProviderToolList {
@@ -123,6 +136,10 @@ impl SkippedTool {
     fn from_loss(name: &str, loss: &SchemaLoss) -> Self {
         let (place, keyword) = (loss.pointer.clone(), loss.keyword.clone());
         Self { name: name.to_owned(), place, keyword, why: loss.reason }
+    }
+
+    fn from_reserved_name(name: &str, why: &'static str) -> Self {
+        Self { name: name.to_owned(), place: String::new(), keyword: String::new(), why }
     }
 }
 

@@ -8,7 +8,8 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use catalog::CatalogEntry;
-use formats::{ProviderFormat, SchemaLoss};
+use formats::{ProviderFormat, SchemaLoss, ToolSearcher};
+use gateway::CatalogView;
 use gateway::result_formats::list_tool;
 use identity::Principal;
 use schemars::JsonSchema;
@@ -21,7 +22,10 @@ use server_core::body::QueryParams;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
 use server_core::server_state::ServerState;
-use server_core::tool_lists::{self, ListKey, ListKind, MAX_PAGE_TOOLS, RenderedTools, ToolPage};
+use server_core::tool_lists::{
+    self, CachedList, ListKey, ListKind, MAX_PAGE_TOOLS, RenderedTools, ToolPage,
+};
+use server_core::tool_search::DeferringList;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
@@ -113,10 +117,9 @@ async fn list_tools(
     QueryParams(query): QueryParams<ToolListQuery>,
 ) -> Result<Response, ApiError> {
     let view = state.components.gateway.view_for(&principal, CallerType::Direct);
-    let (format, names) = (query.parse_format()?, query.name_style()?);
+    let (format, search) = (query.parse_format()?, query.parse_search()?);
+    let names = query.name_style()?;
     let catalog = view.full_catalog().version;
-    let rendered =
-        || state.tool_lists.render_view(&view, format.unwrap_or(ProviderFormat::OpenaiChat), names);
     if query.uses_envelope()? {
         let ToolPage { tools, next } = query.find_page(&state, &view)?;
         let kind = |entry: &CatalogEntry| {
@@ -126,42 +129,83 @@ async fn list_tools(
         };
         let tools = tools.iter().map(|entry| list_tool(entry, kind(entry).unwrap_or_default()));
         let tools = Json::encode(&tools.collect::<Vec<_>>());
-        let body =
-            Json::encode(&ToolListReply { tools, next_cursor: next, catalog }).bytes().clone();
-        let tag = provider_list::entity_tag(std::slice::from_ref(&body));
-        return Ok(provider_list::conditional_response(&headers, &tag, [body]));
+        return Ok(native_response(&headers, &ToolListReply { tools, next_cursor: next, catalog }));
     }
     let Some(format) = format else {
-        let (rendered, page) = (rendered(), query.find_page(&state, &view)?);
+        let rendered = state.tool_lists.render_view(&view, ProviderFormat::OpenaiChat, names);
+        let page = query.find_page(&state, &view)?;
         let tools: Vec<_> = page.tools.iter().map(|entry| tool_reply(entry, &rendered)).collect();
         let reply = ToolListReply { tools: Json::encode(&tools), next_cursor: page.next, catalog };
-        let body = Json::encode(&reply).bytes().clone();
-        let tag = provider_list::entity_tag(std::slice::from_ref(&body));
-        return Ok(provider_list::conditional_response(&headers, &tag, [body]));
+        return Ok(native_response(&headers, &reply));
     };
-    let write = || {
-        let ToolPage { tools, next } = query.find_page(&state, &view)?;
-        Ok(ProviderListBuilder {
-            format,
-            caller: (&state, &principal),
-            rendered: &rendered(),
-            tools,
-            next_cursor: next,
-            catalog,
-            include_losses: query.include_losses,
-        }
-        .build_list())
-    };
-    if !query.is_unfiltered() {
-        let written =
-            tool_lists::run_blocking_if_many_tools(query.limit.unwrap_or(MAX_PAGE_TOOLS), write);
-        return written.map(|list| provider_list::list_response(&headers, &list));
-    }
     // The unfiltered list is the common case, so its bytes are cached; filtered lists are not.
-    let key = ListKey { view: view.id, list_kind: ListKind::AllTools(format, names), from: None };
-    let cached = state.tool_lists.get_or_build(key, || write().ok());
-    let unwritable = || ApiError::new(ErrorCode::Internal, "cannot encode the list");
-    cached.map(|list| provider_list::list_response(&headers, &list)).ok_or_else(unwritable)
+    let list_kind = match search {
+        Some((format, searcher)) => ListKind::DeferredTools(format, searcher),
+        None => ListKind::AllTools(format, names),
+    };
+    let list = ProviderList { state: &state, principal: &principal, view: &view, format, search };
+    list.respond(&query, &headers, list_kind)
+}
+
+fn native_response(headers: &HeaderMap, reply: &ToolListReply) -> Response {
+    let body = Json::encode(reply).bytes().clone();
+    let tag = provider_list::entity_tag(std::slice::from_ref(&body));
+    provider_list::conditional_response(headers, &tag, [body])
+}
+
+/// A list of a caller's tools in a provider's format.
+struct ProviderList<'a> {
+    state: &'a ServerState,
+    principal: &'a Principal,
+    view: &'a CatalogView,
+    format: ProviderFormat,
+    /// Who searches the list, if it has deferred tools.
+    search: Option<(ProviderFormat, ToolSearcher)>,
+}
+
+impl ProviderList<'_> {
+    fn respond(
+        &self,
+        query: &ToolListQuery,
+        headers: &HeaderMap,
+        list_kind: ListKind,
+    ) -> Result<Response, ApiError> {
+        if !query.is_unfiltered() {
+            let tools = query.limit.unwrap_or(MAX_PAGE_TOOLS);
+            let list = tool_lists::run_blocking_if_many_tools(tools, || self.build_list(query))?;
+            return Ok(provider_list::list_response(headers, &list));
+        }
+        let mut refused = None;
+        let build = || self.build_list(query).map_err(|error| refused = Some(error)).ok();
+        let key = ListKey { view: self.view.id, list_kind, from: None };
+        let cached = self.state.tool_lists.get_or_build(key, build);
+        let unwritable = || ApiError::new(ErrorCode::Internal, "cannot encode the list");
+        cached
+            .map(|list| provider_list::list_response(headers, &list))
+            .ok_or_else(|| refused.unwrap_or_else(unwritable))
+    }
+
+    fn build_list(&self, query: &ToolListQuery) -> Result<CachedList, ApiError> {
+        let Self { state, view, .. } = *self;
+        let options = &state.components.listing_options;
+        let list = self.search.map(|search| DeferringList::new(options, view, search));
+        let ToolPage { tools, next } = match &list {
+            Some(list) => query.find_searchable((state, view), list)?,
+            None => query.find_page(state, view)?,
+        };
+        let rendered = state.tool_lists.render_view(view, self.format, query.name_style()?);
+        let builder = ProviderListBuilder {
+            format: self.format,
+            caller: (state, self.principal),
+            rendered: &rendered,
+            tools,
+            search: list.as_ref().map(|list| (list, view)),
+            next_cursor: next,
+            catalog: view.full_catalog().version,
+            include_losses: query.include_losses,
+        };
+        Ok(builder.build_list())
+    }
 }
 
 /// A tool in a provider's format, with its losses.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use formats::ProviderFormat;
+use formats::tool_search::ToolSearchError;
+use formats::{ProviderFormat, ToolSearcher};
 use serde_json::{Value, json};
 
 use super::list;
@@ -25,6 +26,7 @@ const MAX_NOTES: usize = 50;
 Examples:
   toolkeep tool export --format anthropic
   toolkeep tool export --format openai_chat tools.json
+  toolkeep tool export --format openai_responses --search provider tools.json
   toolkeep tool export --format openai_chat --source files tools.json
   toolkeep tool export --format gemini tools.json -o json")]
 pub(crate) struct ToolExportArgs {
@@ -35,6 +37,10 @@ pub(crate) struct ToolExportArgs {
     /// Export only tools of this source.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
+    /// Defer the tools and say who searches them: provider, provider_regex (anthropic alone), or
+    /// toolkeep; for openai_responses, openai_responses_strict and anthropic.
+    #[arg(long, value_name = "WHO")]
+    search: Option<String>,
     /// File to write; an existing file is replaced [default: standard output].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -52,11 +58,17 @@ impl ToolExportArgs {
                 CommandError::new(ExitStatus::UsageError, error.to_string())
                     .with_help("run `toolkeep tool export --help` to see the formats")
             })?;
+        check_search(self.search.as_deref(), format)?;
         let session = context.connect().await?;
         session.wait_for_listing(self.source.as_deref(), ui).await;
         let word = format.to_string();
         let source = self.source.as_deref();
-        let what = list::ToolListOptions { format: Some(&word), source, includes_losses: true };
+        let what = list::ToolListOptions {
+            format: Some(&word),
+            source,
+            search: self.search.as_deref(),
+            includes_losses: true,
+        };
         let listed = list::fetch_all_tools(&session.client, what).await;
         session.close().await?;
         let mut listed = listed?;
@@ -78,6 +90,15 @@ impl ToolExportArgs {
         })?;
         Ok(ExitStatus::Success)
     }
+}
+
+fn check_search(search: Option<&str>, format: ProviderFormat) -> Result<(), CommandError> {
+    let Some(word) = search else { return Ok(()) };
+    let searcher: Result<ToolSearcher, ToolSearchError> = word.parse();
+    searcher.and_then(|searcher| searcher.check_format(format)).map_err(|error| {
+        CommandError::new(ExitStatus::UsageError, error.to_string())
+            .with_help("run `toolkeep tool export --help` to see the searches")
+    })
 }
 
 fn write_file(file: &Path, text: &str) -> Result<(), CommandError> {

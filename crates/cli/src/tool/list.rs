@@ -19,6 +19,7 @@ Examples:
   toolkeep tool list
   toolkeep tool list --source files
   toolkeep tool list --format anthropic
+  toolkeep tool list --format anthropic --search provider
   toolkeep tool list --format gemini --losses")]
 pub(crate) struct ToolListArgs {
     /// List only tools of this source.
@@ -28,6 +29,10 @@ pub(crate) struct ToolListArgs {
     /// openai_responses_strict, anthropic, gemini, gemini_per_tool, ollama, mcp.
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
+    /// Defer the tools and say who searches them: provider, provider_regex (anthropic alone), or
+    /// toolkeep; for openai_responses, openai_responses_strict and anthropic.
+    #[arg(long, value_name = "WHO", requires = "format")]
+    search: Option<String>,
     /// Include the schema details that the format cannot express.
     #[arg(long, requires = "format")]
     losses: bool,
@@ -44,6 +49,7 @@ impl ToolListArgs {
         let what = ToolListOptions {
             format: self.format.as_deref(),
             source: self.source.as_deref(),
+            search: self.search.as_deref(),
             includes_losses: self.losses,
         };
         let listed = fetch_all_tools(&session.client, what).await;
@@ -68,6 +74,8 @@ pub(super) struct ToolListOptions<'a> {
     pub(super) format: Option<&'a str>,
     /// The source; all if `None`.
     pub(super) source: Option<&'a str>,
+    /// Who searches deferred tools; no tool is deferred if `None`.
+    pub(super) search: Option<&'a str>,
     /// Whether losses are included.
     pub(super) includes_losses: bool,
 }
@@ -80,7 +88,7 @@ pub(super) async fn fetch_all_tools(
     let page = |cursor: Option<String>| {
         let path =
             RequestPath::from_segments("/v1/tools", &[]).with_query("format", options.format);
-        let path = path.with_query("source", options.source);
+        let path = path.with_query("source", options.source).with_query("search", options.search);
         path.with_query("losses", options.includes_losses.then_some("true"))
             .with_query("cursor", cursor)
     };

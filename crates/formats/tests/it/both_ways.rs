@@ -60,7 +60,8 @@ fn requested(
         };
         // An empty text is what models send for no arguments, and reads back as that.
         let text = if text.trim().is_empty() { "{}" } else { text };
-        ToolCallRequest { id, name: name.clone(), arguments_text: Bytes::from(text.to_owned()) }
+        let arguments_text = Bytes::from(text.to_owned());
+        ToolCallRequest { id, name: name.clone(), namespace: None, arguments_text }
     };
     let calls = given.iter().enumerate().map(call);
     calls.filter(|call| !objects_only(format) || call.parse_arguments().is_ok()).collect()

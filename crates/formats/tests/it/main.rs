@@ -18,3 +18,5 @@ mod outcomes;
 mod providers;
 #[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod tool_search;

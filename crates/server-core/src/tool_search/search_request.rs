@@ -1,5 +1,8 @@
 //! One search with its limits, and its reply, for all interfaces.
 
+use std::sync::Arc;
+
+use catalog::CatalogEntry;
 use gateway::CatalogView;
 use schemars::JsonSchema;
 use search::{
@@ -105,6 +108,17 @@ struct MatchedWord {
 }
 
 impl SearchIndexCache {
+    /// Searches a view and returns the tools, the best first.
+    pub(super) fn find_tools(
+        &self,
+        view: &CatalogView,
+        request: &SearchRequest,
+    ) -> Vec<Arc<CatalogEntry>> {
+        let index = self.index_of(view);
+        let found = index.search(&request.queries, request.limit);
+        found.into_iter().map(|it| Arc::clone(it.entry)).collect()
+    }
+
     /// Searches a view and fits the definitions into the budget.
     pub fn search_view(&self, view: &CatalogView, request: &SearchRequest) -> SearchReply {
         let index = self.index_of(view);

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use catalog::CatalogEntry;
-use formats::ProviderFormat;
+use formats::tool_search::ToolSearchError;
+use formats::{ProviderFormat, ToolSearcher};
 use gateway::CatalogView;
 use serde::Deserialize;
 use server_core::error::ApiError;
@@ -11,6 +12,7 @@ use server_core::request_restrictions::{NO_WEB_PARAM, READ_ONLY_PARAM, TASK_TYPE
 use server_core::route::QueryParam;
 use server_core::server_state::ServerState;
 use server_core::tool_lists::{self, MAX_PAGE_TOOLS, NameStyle, ToolPage};
+use server_core::tool_search::{DeferringList, MAX_SEARCHABLE_TOOLS};
 use tool::ErrorCode;
 
 use server_core::query_string::check_limit;
@@ -42,6 +44,13 @@ pub(super) const LIST_QUERY: &[QueryParam] = &[
         name: "losses",
         description: "true: include the schema details that the format cannot express",
         schema_type: "boolean",
+    },
+    QueryParam {
+        name: "search",
+        description: "who searches the list, whose tools are then deferred: provider, provider_regex (Anthropic \
+               alone), or toolkeep, which answers at POST /v1/calls; for openai_responses, \
+               openai_responses_strict and anthropic",
+        schema_type: "string",
     },
     QueryParam {
         name: "limit",
@@ -90,6 +99,7 @@ pub(super) struct ToolListQuery {
     pub(super) limit: Option<usize>,
     cursor: Option<String>,
     envelope: Option<String>,
+    search: Option<String>,
 }
 
 impl ToolListQuery {
@@ -114,6 +124,51 @@ impl ToolListQuery {
                 format!("unknown names `{}`; use safe or native", word.escape_debug()),
             )),
         }
+    }
+
+    /// The searcher of the list, with its format; `None` for a list without search.
+    pub(super) fn parse_search(&self) -> Result<Option<(ProviderFormat, ToolSearcher)>, ApiError> {
+        let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+        let Some(word) = &self.search else { return Ok(None) };
+        let searcher: ToolSearcher =
+            word.parse().map_err(|error: ToolSearchError| invalid(error.to_string()))?;
+        let help = "an example is `/v1/tools?format=anthropic&search=provider`";
+        let format = self
+            .parse_format()?
+            .ok_or_else(|| invalid("`search` needs a `format`".to_owned()).with_help(help))?;
+        searcher.check_format(format).map_err(|error| invalid(error.to_string()))?;
+        // A list with search is the whole list of one request, under the names of the results.
+        let is_toolkeep = searcher == ToolSearcher::Toolkeep;
+        let others = [
+            ("limit", self.limit.is_some()),
+            ("cursor", self.cursor.is_some()),
+            ("names", self.names.is_some()),
+            ("source", is_toolkeep && self.source.is_some()),
+            ("allowed_tools", is_toolkeep && self.allowed_tools.is_some()),
+        ];
+        match others.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                Err(invalid(format!("`search={word}` cannot be combined with `{name}`")))
+            }
+            None => Ok(Some((format, searcher))),
+        }
+    }
+
+    /// The tools of a list with search, which has no pages.
+    pub(super) fn find_searchable<'a>(
+        &self,
+        (state, view): (&ServerState, &'a CatalogView),
+        list: &DeferringList,
+    ) -> Result<ToolPage<'a>, ApiError> {
+        let matches = self.tool_filter(state, view)?;
+        let matches = |entry: &CatalogEntry| list.contains(entry) && matches(entry);
+        let page = tool_lists::page_after(view, MAX_SEARCHABLE_TOOLS, None, matches);
+        page.filter(|page| page.next.is_none()).ok_or_else(|| {
+            let message = format!("a list with `search` has at most {MAX_SEARCHABLE_TOOLS} tools");
+            ApiError::new(ErrorCode::InvalidRequest, message).with_help(
+                "select tools with `source`, or use openai_responses and `search=toolkeep`",
+            )
+        })
     }
 
     /// Whether the tools are requested with the fields of the research registry.
@@ -149,14 +204,23 @@ impl ToolListQuery {
         view: &'a CatalogView,
     ) -> Result<ToolPage<'a>, ApiError> {
         let limit = check_limit(self.limit, MAX_PAGE_TOOLS, MAX_PAGE_TOOLS)?;
-        let (allowed, source) = (self.allowed_names(state, view)?, self.source.as_deref());
-        let matches = |entry: &CatalogEntry| {
-            allowed.as_ref().is_none_or(|allowed| allowed.contains(entry.name.as_str()))
-                && source.is_none_or(|source| entry.tool_key.source.as_str() == source)
-        };
+        let matches = self.tool_filter(state, view)?;
         tool_lists::page_after(view, limit, self.cursor.as_deref(), matches).ok_or_else(|| {
             ApiError::new(ErrorCode::InvalidRequest, "the tool of the cursor no longer exists")
                 .with_help("list from the beginning")
+        })
+    }
+
+    /// Whether a tool is of the source and of the names that are requested.
+    fn tool_filter(
+        &self,
+        state: &ServerState,
+        view: &CatalogView,
+    ) -> Result<impl Fn(&CatalogEntry) -> bool, ApiError> {
+        let (allowed, source) = (self.allowed_names(state, view)?, self.source.as_deref());
+        Ok(move |entry: &CatalogEntry| {
+            allowed.as_ref().is_none_or(|allowed| allowed.contains(entry.name.as_str()))
+                && source.is_none_or(|source| entry.tool_key.source.as_str() == source)
         })
     }
 

@@ -10,6 +10,7 @@ mod pins;
 mod records;
 mod search;
 mod sources;
+mod tool_search;
 mod tools;
 mod users;
 

@@ -5,6 +5,7 @@
 
 mod client_approvals;
 mod large_results;
+mod search_mode;
 
 use std::process::Stdio;
 use std::time::Duration;

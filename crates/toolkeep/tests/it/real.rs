@@ -17,3 +17,4 @@ mod record;
 mod redis;
 mod shared_registry;
 mod tokens;
+mod tool_search;

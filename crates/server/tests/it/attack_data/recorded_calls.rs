@@ -47,6 +47,7 @@ fn checked(entry: &CatalogEntry, arguments: &Value) -> Result<(), String> {
     let call = ToolCallRequest {
         id: Some("call_1".to_owned()),
         name: "t".to_owned(),
+        namespace: None,
         arguments_text: arguments.to_string().into(),
     };
     for format in ProviderFormat::ALL {

@@ -1,0 +1,168 @@
+//! Search in the lists of model providers: which tools a list defers, and the answer to a search
+//! that a model asks for.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use catalog::CatalogEntry;
+use formats::tool_search::{
+    FoundTool, SEARCH_TOOLS, SearchToolText, SearchableTool, ToolSearchResult,
+    join_searchable_tools,
+};
+use formats::{ProviderFormat, ToolCallRequest, ToolSearcher};
+use gateway::CatalogView;
+use identity::Principal;
+use option_types::ListingOptions;
+use search::count_tokens;
+use tool::Json;
+
+use super::search_request::SearchRequest;
+use super::search_tool::{SEARCH_DESCRIPTION, search_parameters};
+use crate::program_runner::describe_run_program;
+use crate::server_state::ServerState;
+use crate::tool_lists::NameStyle;
+
+/// Maximum number of tools in a list with search. It is Anthropic's limit.
+pub const MAX_SEARCHABLE_TOOLS: usize = 10_000;
+
+/// Returns the tools that are listed beside a search tool, as far as the caller may call them.
+pub fn always_listed<'v>(
+    options: &ListingOptions,
+    view: &'v CatalogView,
+) -> Vec<&'v Arc<CatalogEntry>> {
+    let names = options.always_listed.iter();
+    names.filter_map(|name| Some(view.find_tool(name)?.0)).collect()
+}
+
+/// A provider's list of which most tools are deferred.
+#[derive(Debug)]
+pub struct DeferringList {
+    format: ProviderFormat,
+    searcher: ToolSearcher,
+    /// Names of the tools that are not deferred.
+    loaded: HashSet<String>,
+}
+
+impl DeferringList {
+    /// Creates the list of a view. The tools that are always listed are not deferred.
+    pub fn new(
+        options: &ListingOptions,
+        view: &CatalogView,
+        (format, searcher): (ProviderFormat, ToolSearcher),
+    ) -> Self {
+        let loaded = always_listed(options, view).into_iter();
+        Self { format, searcher, loaded: loaded.map(|entry| entry.name.to_string()).collect() }
+    }
+
+    /// Whether the model gets this tool only after a search.
+    fn is_deferred(&self, entry: &CatalogEntry) -> bool {
+        !self.loaded.contains(entry.name.as_str())
+    }
+
+    /// Whether the list contains this tool. Deferred ones may come with the results of searches.
+    pub fn contains(&self, entry: &CatalogEntry) -> bool {
+        self.searcher.lists_deferred(self.format) || !self.is_deferred(entry)
+    }
+
+    /// Returns the reason why a tool with this alias has no place in the list.
+    pub fn reserved_name(&self, alias: &str) -> Option<&'static str> {
+        let reserved = self.searcher.reserved_name(self.format)?;
+        (reserved == alias).then_some("the search tool of the list has this name")
+    }
+
+    /// Joins the tools of the list, with the search tool if there is anything to search.
+    pub fn join_tools<'t>(
+        &self,
+        view: &CatalogView,
+        tools: &[(&'t CatalogEntry, &'t Json)],
+    ) -> Json {
+        let searchable = |(entry, json): &(&'t CatalogEntry, &'t Json)| SearchableTool {
+            json,
+            source: entry.tool_key.source.as_str(),
+            is_deferred: self.is_deferred(entry),
+        };
+        let listed: Vec<_> = tools.iter().map(searchable).collect();
+        let has_deferred = if self.searcher.lists_deferred(self.format) {
+            listed.iter().any(|tool| tool.is_deferred)
+        } else {
+            view.list_tools().any(|entry| self.is_deferred(entry))
+        };
+        if !has_deferred {
+            return formats::join_tools(self.format, listed.iter().map(|tool| tool.json));
+        }
+        let description = format!("{SEARCH_DESCRIPTION} Then call a result.");
+        let parameters = search_parameters();
+        let text = SearchToolText { description: &description, parameters: &parameters };
+        join_searchable_tools((self.format, self.searcher), &listed, &text)
+    }
+}
+
+/// The answer to a search that a model asked for.
+#[derive(Debug)]
+pub struct SearchAnswer {
+    /// The result for the model.
+    pub result: ToolSearchResult,
+    /// The queries of the model.
+    pub queries: Vec<String>,
+    /// Names of the tools in the result.
+    pub tools: Vec<String>,
+}
+
+/// Answers a search that a model asked for, with the best tools of the view in the format of its
+/// provider.
+pub fn answer_search(
+    (state, principal): (&ServerState, &Principal),
+    (view, format): (&CatalogView, ProviderFormat),
+    call: &ToolCallRequest,
+) -> SearchAnswer {
+    let id = call.id.clone();
+    let read = call.parse_arguments();
+    match read.and_then(|arguments| SearchRequest::from_arguments(arguments.as_json())) {
+        Ok(request) => {
+            let found = find_rendered((state, principal), (view, format), &request);
+            let (tools, found) = found.into_iter().unzip();
+            let result = ToolSearchResult { id, found: Ok(found) };
+            SearchAnswer { result, queries: request.queries, tools }
+        }
+        Err(message) => {
+            let message = format!("arguments of `{SEARCH_TOOLS}`: {message}");
+            let result = ToolSearchResult { id, found: Err(message) };
+            SearchAnswer { result, queries: Vec::new(), tools: Vec::new() }
+        }
+    }
+}
+
+/// Searches a view and renders the results, with their names: the best one, and those after it that
+/// fit the budget. A tool that the list of the request has without a search is no result.
+fn find_rendered(
+    (state, principal): (&ServerState, &Principal),
+    (view, format): (&CatalogView, ProviderFormat),
+    request: &SearchRequest,
+) -> Vec<(String, FoundTool)> {
+    let options = &state.components.listing_options;
+    let list = DeferringList::new(options, view, (format, ToolSearcher::Toolkeep));
+    let rendered = state.tool_lists.render_view(view, format, NameStyle::Safe);
+    let wider = SearchRequest { limit: request.limit + list.loaded.len(), ..request.clone() };
+    let entries = state.tool_search.find_tools(view, &wider).into_iter();
+    let found = entries.filter(|entry| list.is_deferred(entry)).filter_map(|entry| {
+        let name = entry.name.as_str();
+        let alias = rendered.names.alias_of(name).unwrap_or(name).to_owned();
+        if list.reserved_name(&alias).is_some() {
+            return None;
+        }
+        let own = describe_run_program((state, principal), &entry, (format, &alias));
+        let json = own.or_else(|| rendered.tool_json(name))?;
+        let source = entry.tool_key.source.to_string();
+        Some((entry.name.to_string(), FoundTool { json, name: alias, source }))
+    });
+    let mut left = request.budget.unwrap_or(usize::MAX);
+    let mut fitting = Vec::new();
+    for (name, tool) in found.take(request.limit) {
+        let rest = left.checked_sub(count_tokens(tool.json.as_str()));
+        if rest.is_some() || fitting.is_empty() {
+            left = rest.unwrap_or_default();
+            fitting.push((name, tool));
+        }
+    }
+    fitting
+}

@@ -175,11 +175,14 @@ impl CallCompletion {
     /// Runs the call for a task and returns its recorded status too. Separate, to keep the future
     /// of other calls small.
     pub(crate) async fn execute_for_task(
-        self,
+        mut self,
         request: Box<CallRequest>,
+        task: Arc<CallTask>,
     ) -> (EncodedResult, CallStatus) {
         let answer = self.execute_call(request).await;
         let status = answer.status;
+        // A task that ends with an error of the protocol has failed (SEP-2663), at each endpoint.
+        self.is_single_source |= task.is_created();
         (self.encode_response(answer), status)
     }
 

@@ -51,7 +51,7 @@ pub(crate) async fn run_detachable(
         Some(Box::new(TaskRequest { task: Arc::clone(&task) as _, cancellation: cancel }));
     let (state, id) = (completion.state.clone(), completion.request_id.clone());
     let offered = TaskReservation(Some(Arc::clone(&task)));
-    let mut work = Box::pin(completion.execute_for_task(request));
+    let mut work = Box::pin(completion.execute_for_task(request, Arc::clone(&task)));
     tokio::select! {
         biased;
         (written, _) = &mut work => return written,

@@ -92,11 +92,13 @@ async fn forward_request(
     } else {
         add_prefix(&behind.prefix, &mut head.headers, body)
     };
+    let is_list = !behind.prefix.is_empty() && is_list_request(&body);
     head.uri = behind.path.clone();
     head.headers.insert(AUTHORIZATION, behind.bearer.clone());
     match http_client::send_request(&behind.authority, Request::from_parts(head, Full::new(body)))
         .await
     {
+        Ok(answer) if is_list => strip_prefix(&behind.prefix, answer).await,
         Ok(answer) => Ok(answer.map(BodyExt::boxed_unsync)),
         Err(error) => {
             let text = Full::new(Bytes::from(error.to_string())).map_err(|never| match never {});
@@ -105,6 +107,25 @@ async fn forward_request(
             Ok(answer)
         }
     }
+}
+
+fn is_list_request(body: &[u8]) -> bool {
+    let message = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    matches!(message["method"].as_str(), Some("tools/list" | "prompts/list"))
+}
+
+/// Removes the prefix from the names of a list.
+async fn strip_prefix(
+    prefix: &str,
+    answer: Response<Incoming>,
+) -> io::Result<Response<UnsyncBoxBody<Bytes, hyper::Error>>> {
+    let (mut head, body) = answer.into_parts();
+    let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.replace(&format!(r#""name":"{prefix}"#), r#""name":""#);
+    head.headers.remove(CONTENT_LENGTH);
+    let body = Full::new(Bytes::from(text)).map_err(|never| match never {});
+    Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
 /// Adds the prefix to the tool or prompt that a request names, in its body and its header.

@@ -109,6 +109,10 @@ impl CallTask {
     }
 
     /// Resolves when the call has become a task.
+    pub(crate) fn is_created(&self) -> bool {
+        self.lock_state().ids.is_some()
+    }
+
     pub(super) async fn wait_created(&self) {
         self.created.notified().await;
     }

@@ -9,6 +9,7 @@ mod listing_modes;
 mod malformed_messages;
 mod modern;
 mod progress;
+mod random_views;
 mod rmcp_client;
 mod search_mode;
 mod sessions;

@@ -3,6 +3,7 @@
 //!
 //! They require the programs of `cargo xtask provision` and fail without them.
 
+mod all_sources;
 mod client_approvals;
 mod large_results;
 mod search_mode;

@@ -75,7 +75,9 @@ const METHODS: &[(&str, Action)] = &[
     ("resources/list", Action::Method(1)),
     ("resources/templates/list", Action::Method(1)),
     ("resources/read", Action::Method(1)),
+    ("skills/list", Action::Method(1)),
     ("completion/complete", Action::Method(2)),
+    ("resources/directory/read", Action::Method(4)),
 ];
 
 const METHODS_APART: &[(&str, &str)] = &[
@@ -92,6 +94,7 @@ const METHODS_APART: &[(&str, &str)] = &[
         "lasts as long as a session; the view is asked as for `resources/read`",
     ),
     ("resources/unsubscribe", "of the caller's own session"),
+    ("skills/get", "an entry of `skills/list`: `it::mcp::skills`, `it::mcp::random_views`"),
 ];
 
 /// Methods of gRPC.

@@ -92,8 +92,13 @@ pub(super) const NEAR: usize = 10;
 pub(super) const SOURCES: [&str; 3] = ["node.n1", "node.n2", "s"];
 
 /// MCP methods of the source `s`, in addition to its tools.
-pub(super) const METHODS: [&str; 4] =
-    ["mcp.prompts.get", "mcp.resources.read", "mcp.completion.complete", "mcp.resources.subscribe"];
+pub(super) const METHODS: [&str; 5] = [
+    "mcp.prompts.get",
+    "mcp.resources.read",
+    "mcp.completion.complete",
+    "mcp.resources.subscribe",
+    "mcp.resources.directory.read",
+];
 
 impl ModelTool {
     pub(super) fn offer(self) -> Offer {

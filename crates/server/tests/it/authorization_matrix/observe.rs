@@ -149,7 +149,9 @@ async fn methods(client: &Client) -> Vec<(Action, InterfaceResult)> {
         ("mcp.resources.read", "resources/list", json!({})),
         ("mcp.resources.read", "resources/templates/list", json!({})),
         ("mcp.resources.read", "resources/read", json!({"uri": "test:///r"})),
+        ("mcp.resources.read", "skills/list", json!({})),
         ("mcp.completion.complete", "completion/complete", complete),
+        ("mcp.resources.directory.read", "resources/directory/read", json!({"uri": "test:///d"})),
     ];
     let mut seen = Vec::new();
     for (behind, method, params) in asked {

@@ -96,6 +96,6 @@ async fn the_endpoint_of_all_sources_passes_2025_11_25() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_endpoint_of_all_sources_passes_2026_07_28() {
     for era in [FixtureEra::Both, FixtureEra::Modern] {
-        passes_at(Place::AllSources, MODERN, era, "toolkeep-2026-07-28.yml").await;
+        passes_at(Place::AllSources, MODERN, era, "toolkeep-all-2026-07-28.yml").await;
     }
 }

@@ -34,6 +34,7 @@ pub(crate) struct CallCompletion {
     is_method: bool,
     is_single_source: bool,
     needs_cache_hints: bool,
+    has_input_responses: bool,
     /// The schema that the client has not seen: the answer to arguments that do not fit it.
     pub(crate) deferred_schema: Option<Json>,
     pub(crate) capabilities: ClientCapabilities,
@@ -92,6 +93,7 @@ impl CallCompletion {
             is_method: false,
             is_single_source: request.caller.endpoint.source().is_some(),
             needs_cache_hints: false,
+            has_input_responses: request.named_params.input_responses.is_some(),
             deferred_schema: None,
             capabilities: request.client_capabilities(),
             state_binding: None,
@@ -208,6 +210,7 @@ impl CallCompletion {
             client_tool_name: self.client_tool_name.as_deref(),
             is_single_source: self.is_single_source,
             needs_cache_hints: self.needs_cache_hints,
+            has_input_responses: self.has_input_responses,
         };
         let call = answer.call_id;
         let state = match if self.is_method {

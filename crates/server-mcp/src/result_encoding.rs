@@ -44,12 +44,22 @@ pub(crate) struct ResultEncoder<'a> {
     pub(crate) is_single_source: bool,
     /// Whether the result must include `ttlMs` and `cacheScope`.
     pub(crate) needs_cache_hints: bool,
+    /// Whether the request has input responses. What is wrong with them is told to the client that
+    /// sent them, and not to the model.
+    pub(crate) has_input_responses: bool,
 }
 
 impl<'a> ResultEncoder<'a> {
     /// Creates the encoder of results that this server produces at an endpoint with all tools.
     pub(crate) fn plain(era: ProtocolEra, id: &'a RequestId) -> Self {
-        Self { era, id, client_tool_name: None, is_single_source: false, needs_cache_hints: false }
+        Self {
+            era,
+            id,
+            client_tool_name: None,
+            is_single_source: false,
+            needs_cache_hints: false,
+            has_input_responses: false,
+        }
     }
 
     /// Encodes a tool's result. An unknown tool is a protocol error; every other failure is a
@@ -96,9 +106,11 @@ impl<'a> ResultEncoder<'a> {
 
     /// Encodes a failure of a method or a tool.
     pub(crate) fn encode_failure(self, failure: &CallFailure, is_method: bool) -> EncodedResult {
-        // The error for an undeclared capability addresses the client itself, at every endpoint.
+        // These errors address the client itself, at every endpoint.
         let declares = |error: &UpstreamRpcError| {
-            self.era == ProtocolEra::Stateless && error.code == error_codes::MISSING_CAPABILITY
+            self.era == ProtocolEra::Stateless
+                && (error.code == error_codes::MISSING_CAPABILITY
+                    || (self.has_input_responses && error.code == error_codes::INVALID_PARAMS))
         };
         let own = |error: &&UpstreamRpcError| self.is_single_source || is_method || declares(error);
         if let Some(error) = failure.rpc_error.as_deref().filter(own) {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -93,6 +93,10 @@ async fn forward_request(
         add_prefix(&behind.prefix, &mut head.headers, body)
     };
     let is_list = !behind.prefix.is_empty() && is_list_request(&body);
+    if is_list {
+        // Its text is changed, so it must not be compressed.
+        head.headers.remove(ACCEPT_ENCODING);
+    }
     head.uri = behind.path.clone();
     head.headers.insert(AUTHORIZATION, behind.bearer.clone());
     match http_client::send_request(&behind.authority, Request::from_parts(head, Full::new(body)))

@@ -416,11 +416,12 @@ async fn each_end_is_told_and_recorded_once() {
             recorded
         );
     }
-    // At the endpoint of all, errors of one source are words for the model.
+    // At the endpoint of all, errors of a source are words for the model, but a task fails there too.
     let all = ann.with_endpoint("/mcp");
     let id = start_task(&all, json!({"do": "error"})).await;
     bench.go.add_permits(1);
-    assert_eq!(wait_for_status(&all, &id, "completed").await["result"]["isError"], true);
+    let told = wait_for_status(&all, &id, "failed").await;
+    assert_eq!(told["error"], json!({"code": -32_050, "message": "broken"}));
     assert_eq!((bench.server.recorded_intents().len(), bench.ended(4).await.len()), (4, 4));
 }
 

@@ -237,11 +237,9 @@ impl CompiledLayer {
         now: WallTime,
     ) -> Option<DecisionReason> {
         let index = &self.hiding_rules;
-        let is_hidden = index.rules_for_every_tool().any(|rule| rule.is_active_at(now)) || {
-            let mut specific = Vec::new();
-            index.find_specific(seen, &mut specific);
-            specific.iter().filter_map(|id| index.rule(*id)).any(|rule| rule.is_active_at(now))
-        };
+        let is_active = |rule: &Arc<CompiledRule>| rule.is_active_at(now);
+        let is_hidden = index.rules_for_every_tool().any(is_active)
+            || index.find_specific(seen).iter().filter_map(|id| index.rule(*id)).any(is_active);
         is_hidden.then_some(DecisionReason::Rule)
     }
 }

@@ -71,14 +71,15 @@ impl RuleIndex {
         self.rules.get(usize::try_from(id).ok()?)
     }
 
-    /// Appends the rules that concern the tool and not every tool, in the order of the file, each
-    /// once.
-    pub(crate) fn find_specific(&self, classified: &ClassifiedTool<'_>, found: &mut Vec<RuleId>) {
-        let start = found.len();
+    /// Returns the rules that concern the tool and not every tool, in the order of the file.
+    pub(crate) fn find_specific(&self, classified: &ClassifiedTool<'_>) -> Vec<RuleId> {
+        let mut found = Vec::new();
+        if self.rules.len() == self.for_every_tool.len() {
+            return found;
+        }
         let mut add = |ids: &Vec<RuleId>| found.extend(ids);
-        for (_, ids) in
-            self.by_group.iter().filter(|(bit, _)| classified.group_mask & (1 << **bit) != 0)
-        {
+        let groups = self.by_group.iter();
+        for (_, ids) in groups.filter(|(bit, _)| classified.group_mask & (1 << **bit) != 0) {
             add(ids);
         }
         for name in classified.names() {
@@ -87,12 +88,11 @@ impl RuleIndex {
         }
         self.by_source.get(classified.tool.source).into_iter().for_each(&mut add);
         self.source_globs.find_matching(classified.tool.source, &mut add);
-        let mut specific = found.split_off(start);
-        if specific.len() > 1 {
-            specific.sort_unstable();
-            specific.dedup();
+        if found.len() > 1 {
+            found.sort_unstable();
+            found.dedup();
         }
-        found.append(&mut specific);
+        found
     }
 
     /// Iterates over the rules of every tool together with the specific ones, in the order of the

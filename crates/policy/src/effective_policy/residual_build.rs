@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tool::{AccessScope, SafetyLevel};
 
 use super::{EffectivePolicy, VisibilityCheck};
-use crate::compiled_layer::CompiledLayer;
+use crate::compiled_layer::{CompiledLayer, CompiledRule};
 use crate::deferred_checks::DeferredChecks;
 use crate::rule_index::RuleId;
 use crate::tool_groups::GROUP_FILES;
@@ -16,23 +16,27 @@ use crate::{DecisionReason, ResidualPolicy};
 /// What the checks of a tool depend on, for one rights class.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckKey {
-    /// Rules that concern the tool and not every tool, layer by layer, with [`LAYER_END`] after
-    /// each layer.
-    specific_rules: Vec<RuleId>,
+    /// Rules that concern the tool and not every tool.
+    specific_rules: Vec<LayerRules>,
     allowed_paths: Vec<Vec<String>>,
     /// True if the tool itself requires an approval.
     is_held: bool,
 }
 
-/// End of a layer in a [`CheckKey`].
-const LAYER_END: RuleId = RuleId::MAX;
+/// Rules of one layer, by its place among those that have rules for calls.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LayerRules {
+    layer: usize,
+    rules: Vec<RuleId>,
+}
+
 /// Maximum number of keys that one effective policy remembers: it lives while one view is built.
 const MAX_KNOWN_CHECKS: usize = 4_096;
 
 /// Checks of the tools that were admitted so far.
 #[derive(Debug, Default)]
 pub(super) struct KnownChecks {
-    by_key: HashMap<CheckKey, Option<Arc<DeferredChecks>>>,
+    by_key: HashMap<CheckKey, Option<Arc<DeferredChecks>>, foldhash::fast::RandomState>,
     /// Number of rules that were examined so far.
     examined_rules: usize,
 }
@@ -71,11 +75,17 @@ impl<'a> EffectivePolicy<'a> {
         is_held: bool,
     ) -> Option<Arc<DeferredChecks>> {
         let (mut specific_rules, mut examined) = (Vec::new(), 0);
-        for layer in self.deferring_layers() {
-            let before = specific_rules.len();
-            layer.deferred_rules.find_specific(classified, &mut specific_rules);
-            examined += specific_rules.len() - before;
-            specific_rules.push(LAYER_END);
+        for (number, layer) in self.deferring_layers().enumerate() {
+            let rules = layer.deferred_rules.find_specific(classified);
+            if !rules.is_empty() {
+                examined += rules.len();
+                specific_rules.push(LayerRules { layer: number, rules });
+            }
+        }
+        // Most tools have nothing that a call decides.
+        if specific_rules.is_empty() && allowed_paths.is_empty() && !self.defers_every_tool(is_held)
+        {
+            return None;
         }
         let mut known = self.known_checks.borrow_mut();
         known.examined_rules += examined;
@@ -93,12 +103,13 @@ impl<'a> EffectivePolicy<'a> {
     }
 
     fn build_checks(&self, key: &CheckKey) -> Option<Arc<DeferredChecks>> {
-        let specific = key.specific_rules.split(|id| *id == LAYER_END);
-        let rules = self.deferring_layers().zip(specific);
-        let rules: Vec<_> = rules
-            .flat_map(|(layer, specific)| layer.deferred_rules.merge_rules(specific))
-            .map(Arc::clone)
-            .collect();
+        let mut specific = key.specific_rules.iter().peekable();
+        let mut rules: Vec<Arc<CompiledRule>> = Vec::new();
+        for (number, layer) in self.deferring_layers().enumerate() {
+            let own = specific.next_if(|own| own.layer == number);
+            let own = own.map(|own| own.rules.as_slice()).unwrap_or_default();
+            rules.extend(layer.deferred_rules.merge_rules(own).map(Arc::clone));
+        }
         let paths = &key.allowed_paths;
         let no_approvals = self.compiled.document.disabled_features.denies_approvals()
             && (key.is_held || !rules.is_empty());
@@ -106,6 +117,13 @@ impl<'a> EffectivePolicy<'a> {
             let checks = DeferredChecks::new(rules, paths.clone(), no_approvals);
             self.compiled.shared_checks.intern_checks(checks)
         })
+    }
+
+    /// Returns true if the policy has something for the calls of any tool.
+    fn defers_every_tool(&self, is_held: bool) -> bool {
+        let denies = is_held && self.compiled.document.disabled_features.denies_approvals();
+        let mut layers = self.deferring_layers();
+        denies || layers.any(|layer| layer.deferred_rules.rules_for_every_tool().next().is_some())
     }
 
     /// Iterates over the layers that apply and have rules for calls, in order.

@@ -1,8 +1,8 @@
 //! Set of the records that were evicted from the index and lie in the active segment, which has no
 //! filter yet.
 //!
-//! A Bloom filter of call ids and a set of labels, in memory. Both have false positives, but no
-//! false negatives.
+//! A Bloom filter of call ids, callers and parents, and sets of labels, kinds and statuses, in
+//! memory. All have false positives, but no false negatives.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -13,8 +13,9 @@ use tool::ledger::RecordKind;
 
 use crate::record_index::{IndexEntry, SearchKey, parent_tag};
 
-/// Bytes of a segment for each 64 bits of the filter: some 16 bits for each call.
-const BYTES_PER_WORD: u64 = 2_048;
+/// Bytes of a segment for each 64 bits of the filter: some 32 bits for each call, and so 16 for each
+/// key if each call has another caller.
+const BYTES_PER_WORD: u64 = 1_024;
 /// Bits that a call sets.
 const BITS_PER_CALL: u32 = 4;
 /// Maximum number of distinct pairs of organisation and tool; a segment with more may contain any.
@@ -29,8 +30,10 @@ pub(crate) struct EvictedRecords {
     words: usize,
     labels: HashSet<SearchKey>,
     last_label: Option<SearchKey>,
-    /// Whether records of any organisation and tool may be among them.
+    /// Whether there are more labels than are stored.
     has_other_labels: bool,
+    /// Whether records of any organisation, tool and caller may be among them.
+    has_unnamed: bool,
     /// Whether records of any status and parent may be among them.
     has_unknown_facts: bool,
     /// Kinds and statuses that occur, one bit each.
@@ -52,6 +55,7 @@ impl EvictedRecords {
             labels: HashSet::new(),
             last_label: None,
             has_other_labels: false,
+            has_unnamed: false,
             has_unknown_facts: false,
             kinds: 0,
             statuses: 0,
@@ -65,7 +69,8 @@ impl EvictedRecords {
         self.number = number;
         self.calls.clear();
         self.labels.clear();
-        (self.last_label, self.has_other_labels, self.has_unknown_records) = (None, false, false);
+        (self.last_label, self.has_unknown_records) = (None, false);
+        (self.has_other_labels, self.has_unnamed) = (false, false);
         (self.has_unknown_facts, self.kinds, self.statuses) = (false, 0, 0);
     }
 
@@ -89,11 +94,12 @@ impl EvictedRecords {
             }
         }
         match entry.search_key {
-            None => self.has_other_labels |= entry.call_id.is_some(),
+            None => self.has_unnamed |= entry.call_id.is_some(),
             Some(label) if self.last_label == Some(label) => {}
             Some(label) => {
                 self.last_label = Some(label);
-                // There are too many callers to store each one here.
+                // There are too many callers to store each one with its labels.
+                self.set_bits(label.caller);
                 let label = SearchKey { caller: 0, ..label };
                 if self.labels.len() < MAX_LABELS {
                     self.labels.insert(label);
@@ -144,6 +150,11 @@ impl EvictedRecords {
             || self.statuses & bit_of(status as u32) != 0
     }
 
+    /// Returns whether the segment `number` may hold evicted records of the caller with this hash.
+    pub(crate) fn may_hold_caller(&self, number: u32, caller: u64) -> bool {
+        self.may_be_unknown(number) || self.has_unnamed || self.may_have_bits(caller)
+    }
+
     /// Returns whether the segment `number` may hold evicted intents of calls that `parent` made.
     pub(crate) fn may_hold_parent(&self, number: u32, parent: CallId) -> bool {
         self.may_be_unknown(number)
@@ -160,6 +171,7 @@ impl EvictedRecords {
         number != self.number
             || self.has_unknown_records
             || self.has_other_labels
+            || self.has_unnamed
             || self.labels.iter().any(matches)
     }
 }

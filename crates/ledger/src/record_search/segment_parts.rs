@@ -100,27 +100,22 @@ impl RecordSearch<'_> {
     /// Returns whether evicted records of the segment may have the key. Records in the index are
     /// not searched here.
     fn may_be_evicted(&self, segment: SegmentRange, key: FilterKey<'_>) -> bool {
-        let index = self.inner.lock_index();
-        let wanted = match key {
-            FilterKey::Call(call) => {
-                return index.evicted_records().may_hold_call(segment.number, call);
-            }
-            FilterKey::Kind(kind) => {
-                return index.evicted_records().may_hold_kind(segment.number, kind);
-            }
-            FilterKey::Status(status) => {
-                return index.evicted_records().may_hold_status(segment.number, status);
-            }
-            FilterKey::Parent(parent) => {
-                return index.evicted_records().may_hold_parent(segment.number, parent);
-            }
+        let (index, number) = (self.inner.lock_index(), segment.number);
+        let evicted = index.evicted_records();
+        match key {
+            FilterKey::Call(call) => evicted.may_hold_call(number, call),
+            FilterKey::Kind(kind) => evicted.may_hold_kind(number, kind),
+            FilterKey::Status(status) => evicted.may_hold_status(number, status),
+            FilterKey::Parent(parent) => evicted.may_hold_parent(number, parent),
             FilterKey::Org(_) | FilterKey::Tool(_) | FilterKey::OrgAndTool(..) => {
-                WantedSearchKey { caller: None, ..self.wanted_key }
+                let wanted = WantedSearchKey { caller: None, ..self.wanted_key };
+                evicted.may_hold_label(number, |label| label.matches_wanted(wanted))
             }
-            // The active segment does not distinguish callers.
-            FilterKey::Caller(_) => WantedSearchKey::default(),
-        };
-        index.evicted_records().may_hold_label(segment.number, |label| label.matches_wanted(wanted))
+            FilterKey::Caller(_) => {
+                let caller = self.wanted_key.caller;
+                caller.is_none_or(|caller| evicted.may_hold_caller(number, caller))
+            }
+        }
     }
 
     fn probe_filter(&mut self, head: &Arc<FilterHeader>, keys: &[FilterKey<'_>]) -> u64 {

@@ -614,6 +614,7 @@ fn rare_statuses_kinds_and_parents_read_the_parts_that_have_them() {
         by_status(CallStatus::Pending),
         by_kind(RecordKind::AuditEvent),
         by_parent(id(77)),
+        RecordQuery { caller: Some("nobody".to_owned()), limit: 100, ..RecordQuery::default() },
     ];
     for (query, call) in &rare {
         let (calls, control) = calls_found(&disk, &driven, query);

@@ -10,9 +10,10 @@ use crate::{emulated_bench, release_build, test_installs};
 
 /// Report page of each measurement, for `--write`. `bench call` and its parts have the page without
 /// a suffix.
-const REPORT_SUFFIXES: [(&str, &str); 9] = [
+const REPORT_SUFFIXES: [(&str, &str); 10] = [
     ("console", "-console"),
     ("emulated", "-instructions"),
+    ("growth", "-growth"),
     ("math", "-math"),
     ("node", "-nodes"),
     ("plugins", "-plugins"),
@@ -27,7 +28,7 @@ const TASK_FLAGS: [&str; 2] = ["--around", "--shipped"];
 
 /// Runs `bench` with `args`. `--write` selects the report file. Toolkeep is built and measured
 /// too, unless `--around` leaves it out. `--peers` installs other gateways and passes their folder.
-/// `bench policy` and `bench search` need no server; `bench math` needs numpy and scipy.
+/// `bench growth`, `bench policy` and `bench search` need no server; `bench math` needs numpy and scipy.
 /// `--shipped` measures the programs of `cargo xtask release`, Toolkeep and its peers alike, and
 /// has its own reports.
 ///
@@ -57,7 +58,7 @@ pub(crate) fn run_bench(workspace: &Workspace, args: &[&str]) -> Result<(), Stri
         let installed = test_installs::install_missing(&workspace.target_dir)?;
         command.arg("--python").arg(installed.folder.join("venv-math/bin/python"));
     }
-    let within = matches!(args.first(), Some(&"policy" | &"search"));
+    let within = matches!(args.first(), Some(&"growth" | &"policy" | &"search"));
     if !within && !args.contains(&"--around") && !args.contains(&"--help") {
         if !shipped {
             release_build::build_plain(workspace, "toolkeep")?;

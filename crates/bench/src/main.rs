@@ -12,6 +12,7 @@ mod callgrind_profile;
 mod catalog;
 mod command_dispatch;
 mod console;
+mod growth;
 mod helper_process;
 mod histogram;
 mod http_loop;

@@ -5,7 +5,7 @@
 //! find the tool, run the second stage. Further rows show the parts and the cost without any cache:
 //! all six layers for one tool.
 
-mod policy_fixture;
+pub(crate) mod policy_fixture;
 mod report;
 
 use std::hint::black_box;

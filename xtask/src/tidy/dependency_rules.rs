@@ -149,8 +149,20 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "tool", "identity", "catalog", "policy", "formats", "gateway", "egress", "intake",
-            "nodes", "proto", "search", "store",
+            "tool",
+            "identity",
+            "catalog",
+            "policy",
+            "formats",
+            "gateway",
+            "egress",
+            "intake",
+            "nodes",
+            "proto",
+            "search",
+            "store",
+            "ledger",
+            "server-core",
         ],
     ),
 ];

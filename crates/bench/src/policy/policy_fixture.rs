@@ -22,9 +22,9 @@ use tool::{
 };
 
 /// The fixed time of the fixture.
-pub(super) const NOW: WallTime = WallTime(1_795_000_000_000);
+pub(crate) const NOW: WallTime = WallTime(1_795_000_000_000);
 
-pub(super) fn tool_name(index: usize) -> String {
+pub(crate) fn tool_name(index: usize) -> String {
     format!("module{}.tool{index}", index % 50)
 }
 
@@ -45,6 +45,11 @@ pub(super) fn is_plain(name: &str) -> bool {
 
 /// Builds a gateway with this many tools and with rules for this many rights classes.
 pub(super) fn build_gateway(tools: usize, classes: usize) -> Result<Gateway, String> {
+    gateway_with_policy(tools, build_policy(tools, classes)?)
+}
+
+/// Builds a gateway with this many tools under a policy.
+pub(crate) fn gateway_with_policy(tools: usize, policy: Policy) -> Result<Gateway, String> {
     let offers = (0..tools).map(|at| {
         let item = CatalogItem::Tool(Arc::new(build_tool(at)?));
         Ok(Offer { item, executor: Arc::new(NoopParts) as Arc<dyn Executor> })
@@ -58,7 +63,7 @@ pub(super) fn build_gateway(tools: usize, classes: usize) -> Result<Gateway, Str
         .with_listing(&Org::default(), listing);
     let catalog = Catalog::from_sources(1, vec![Arc::new(shelf)]);
     Ok(Gateway::new(GatewayComponents {
-        current: Arc::new(CurrentSnapshot::new(catalog, build_policy(tools, classes)?)),
+        current: Arc::new(CurrentSnapshot::new(catalog, policy)),
         ledger: Arc::new(NoopParts),
         clock: Arc::new(NoopParts),
         credentials: Arc::new(NoopParts),
@@ -120,7 +125,7 @@ fn build_policy(tools: usize, classes: usize) -> Result<Policy, String> {
 }
 
 /// Builds a caller with a rights class of its own.
-pub(super) fn build_caller(index: usize) -> Result<Principal, String> {
+pub(crate) fn build_caller(index: usize) -> Result<Principal, String> {
     let id = KeyId::new(format!("k{index}")).map_err(|error| error.to_string())?;
     let delegation = KeyDelegation {
         delegated_by: "k".to_owned(),

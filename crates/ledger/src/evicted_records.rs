@@ -21,6 +21,17 @@ const BITS_PER_CALL: u32 = 4;
 /// Maximum number of distinct pairs of organisation and tool; a segment with more may contain any.
 const MAX_LABELS: usize = 1_024;
 
+/// Parts of the evicted records that are not known, so that a search for them must read the segment.
+#[derive(Debug, Default)]
+struct UnknownParts {
+    /// Organisation, tool and caller of some records.
+    names: bool,
+    /// Status and parent of some records.
+    facts: bool,
+    /// Some records altogether.
+    records: bool,
+}
+
 /// The records of one segment that left the index.
 #[derive(Debug)]
 pub(crate) struct EvictedRecords {
@@ -32,15 +43,10 @@ pub(crate) struct EvictedRecords {
     last_label: Option<SearchKey>,
     /// Whether there are more labels than are stored.
     has_other_labels: bool,
-    /// Whether records of any organisation, tool and caller may be among them.
-    has_unnamed: bool,
-    /// Whether records of any status and parent may be among them.
-    has_unknown_facts: bool,
     /// Kinds and statuses that occur, one bit each.
     kinds: u32,
     statuses: u32,
-    /// Whether any records may be.
-    has_unknown_records: bool,
+    unknown: UnknownParts,
     hasher: RandomState,
 }
 
@@ -55,11 +61,9 @@ impl EvictedRecords {
             labels: HashSet::new(),
             last_label: None,
             has_other_labels: false,
-            has_unnamed: false,
-            has_unknown_facts: false,
             kinds: 0,
             statuses: 0,
-            has_unknown_records: false,
+            unknown: UnknownParts::default(),
             hasher: RandomState::new(),
         }
     }
@@ -69,14 +73,14 @@ impl EvictedRecords {
         self.number = number;
         self.calls.clear();
         self.labels.clear();
-        (self.last_label, self.has_unknown_records) = (None, false);
-        (self.has_other_labels, self.has_unnamed) = (false, false);
-        (self.has_unknown_facts, self.kinds, self.statuses) = (false, 0, 0);
+        (self.last_label, self.has_other_labels) = (None, false);
+        (self.kinds, self.statuses) = (0, 0);
+        self.unknown = UnknownParts::default();
     }
 
     /// Records that the segment holds records that were never in the index.
     pub(crate) fn add_unknown(&mut self) {
-        self.has_unknown_records = true;
+        self.unknown.records = true;
     }
 
     /// Adds an entry that left the index.
@@ -87,14 +91,14 @@ impl EvictedRecords {
         entry.call_id.into_iter().for_each(|call| self.set_bits(call));
         self.kinds |= bit_of(entry.kind as u32);
         match entry.facts {
-            None => self.has_unknown_facts = true,
+            None => self.unknown.facts = true,
             Some(facts) => {
                 self.statuses |= facts.status().map_or(0, |status| bit_of(status as u32));
                 facts.parent_tag().into_iter().for_each(|parent| self.set_bits(parent));
             }
         }
         match entry.search_key {
-            None => self.has_unnamed |= entry.call_id.is_some(),
+            None => self.unknown.names |= entry.call_id.is_some(),
             Some(label) if self.last_label == Some(label) => {}
             Some(label) => {
                 self.last_label = Some(label);
@@ -146,32 +150,30 @@ impl EvictedRecords {
     /// Returns whether the segment `number` may hold evicted records that report the status.
     pub(crate) fn may_hold_status(&self, number: u32, status: CallStatus) -> bool {
         self.may_be_unknown(number)
-            || self.has_unknown_facts
+            || self.unknown.facts
             || self.statuses & bit_of(status as u32) != 0
     }
 
     /// Returns whether the segment `number` may hold evicted records of the caller with this hash.
     pub(crate) fn may_hold_caller(&self, number: u32, caller: u64) -> bool {
-        self.may_be_unknown(number) || self.has_unnamed || self.may_have_bits(caller)
+        self.may_be_unknown(number) || self.unknown.names || self.may_have_bits(caller)
     }
 
     /// Returns whether the segment `number` may hold evicted intents of calls that `parent` made.
     pub(crate) fn may_hold_parent(&self, number: u32, parent: CallId) -> bool {
-        self.may_be_unknown(number)
-            || self.has_unknown_facts
-            || self.may_have_bits(parent_tag(parent))
+        self.may_be_unknown(number) || self.unknown.facts || self.may_have_bits(parent_tag(parent))
     }
 
     fn may_be_unknown(&self, number: u32) -> bool {
-        number != self.number || self.has_unknown_records
+        number != self.number || self.unknown.records
     }
 
     /// Returns whether the segment `number` may hold evicted records with a matching label.
     pub(crate) fn may_hold_label(&self, number: u32, matches: impl Fn(&SearchKey) -> bool) -> bool {
         number != self.number
-            || self.has_unknown_records
+            || self.unknown.records
             || self.has_other_labels
-            || self.has_unnamed
+            || self.unknown.names
             || self.labels.iter().any(matches)
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn frame_facts(frame: &Frame<'_>) -> RecordFacts {
     frame.decode_body().unwrap_or(UNREADABLE_FACTS)
 }
 
-/// What a query can search for beside names, of one record.
+/// Facts of one record that a query can search for, beside names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SearchFacts {
     /// Status that the record reports of its call.

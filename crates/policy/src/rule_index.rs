@@ -66,7 +66,7 @@ impl RuleIndex {
         self.for_every_tool.iter().filter_map(|id| self.rule(*id))
     }
 
-    /// Returns a rule.
+    /// Returns the rule at a position.
     pub(crate) fn rule(&self, id: RuleId) -> Option<&Arc<CompiledRule>> {
         self.rules.get(usize::try_from(id).ok()?)
     }

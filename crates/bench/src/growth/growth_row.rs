@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One measured size.
+/// Figures of one operation at one size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GrowthPoint {
     /// What grows, such as the number of rules.

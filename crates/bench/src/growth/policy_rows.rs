@@ -40,7 +40,7 @@ pub(super) struct PolicySizes {
     pub(super) calls: usize,
 }
 
-/// Measures all rows.
+/// Measures the rows of all kinds of rules.
 pub(super) fn measure_policy_rows(sizes: PolicySizes) -> Result<Vec<GrowthRow>, String> {
     let mut rows = Vec::new();
     for (targets, call, list) in [

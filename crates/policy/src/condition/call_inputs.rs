@@ -36,7 +36,7 @@ impl<'c, 'v> CallInputs<'c, 'v> {
         limits.get_or_insert_with(|| check_argument_limits(request.arguments, references)).clone()
     }
 
-    /// Evaluates a condition.
+    /// Evaluates one condition on the call.
     ///
     /// # Errors
     /// If the arguments exceed the limits, or the condition cannot be evaluated on them.

@@ -1,4 +1,4 @@
-//! What remains of the first stage of the policy for the calls of a tool.
+//! Remainder of the first stage of the policy for the calls of a tool.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -25,6 +25,7 @@ use server_core::pending_call::{PendingCall, pending_message};
 
 /// The data needed to run a call and encode its response.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of one request")]
 pub(crate) struct CallCompletion {
     pub(crate) state: McpServerState,
     principal: Principal,

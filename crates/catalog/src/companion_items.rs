@@ -2,7 +2,7 @@
 //! like a tool under a name of its own.
 
 use sha2::{Digest as _, Sha256};
-use tool::{Digest, Json, Prompt, Resource, Skill, ToolName};
+use tool::{CatalogItem, Digest, Json, Prompt, Resource, Skill, ToolName};
 
 use crate::definition_digest::definition_digest;
 
@@ -66,7 +66,17 @@ impl CompanionItem {
         Some(Self::new(pin, received, |_| CompanionContent::Instructions))
     }
 
-    pub(crate) fn from_prompt(prompt: Prompt) -> Option<Self> {
+    /// Returns the companion item of an offer; `None` for tools and methods.
+    pub(crate) fn from_item(item: CatalogItem) -> Option<Self> {
+        match item {
+            CatalogItem::Prompt(prompt) => Self::from_prompt(prompt),
+            CatalogItem::Resource(resource) => Self::from_resource(resource),
+            CatalogItem::Skill(skill) => Self::from_skill(skill),
+            CatalogItem::Tool(_) | CatalogItem::Method(_) => None,
+        }
+    }
+
+    fn from_prompt(prompt: Prompt) -> Option<Self> {
         let pin = companion_pin_name("prompt", prompt.name.as_str())?;
         let name = prompt.name;
         Some(Self::new(pin, prompt.raw_definition, |received| {
@@ -74,7 +84,7 @@ impl CompanionItem {
         }))
     }
 
-    pub(crate) fn from_resource(resource: Resource) -> Option<Self> {
+    fn from_resource(resource: Resource) -> Option<Self> {
         let kind = if resource.is_template { "template" } else { "resource" };
         let pin = companion_pin_name(kind, &resource.uri)?;
         let Resource { uri, is_template: template, raw_definition: received } = resource;
@@ -89,7 +99,7 @@ impl CompanionItem {
     }
 
     /// The pin covers the digest of each file, since the entry contains them.
-    pub(crate) fn from_skill(skill: Skill) -> Option<Self> {
+    fn from_skill(skill: Skill) -> Option<Self> {
         let pin = companion_pin_name("skill", &skill.uri)?;
         let Skill { uri, files, raw_definition: received } = skill;
         let shown = |raw_definition| CompanionContent::Skill(Skill { uri, files, raw_definition });

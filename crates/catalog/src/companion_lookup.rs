@@ -33,6 +33,8 @@ pub(crate) struct CompanionLookup {
     skills: FastMap<Box<str>, ItemIndex>,
     /// Files of skills, with whether any usable skill has them.
     skill_files: FastMap<Box<str>, bool>,
+    /// Directories of skills whose entries list all files, usable or not.
+    listed_directories: Vec<Box<str>>,
     /// Schemes of its usable resources, templates and skills, each once.
     schemes: Vec<Box<str>>,
     prompt_fingerprint: u64,
@@ -69,6 +71,7 @@ impl CompanionLookup {
         }
         for (index, skill) in source_catalog.skills.iter().enumerate() {
             lookup.skills.entry(skill.uri.as_str().into()).or_insert(Some(index));
+            lookup.skill_files.insert(skill.uri.as_str().into(), true);
             for file in skill.files.iter().flatten() {
                 lookup.skill_files.insert(file.uri.as_str().into(), true);
             }
@@ -90,6 +93,9 @@ impl CompanionLookup {
                         lookup.skill_files.entry(file.uri.as_str().into()).or_insert(false);
                     }
                     lookup.skill_files.entry(skill.uri.as_str().into()).or_insert(false);
+                    if skill.files.is_some() {
+                        lookup.listed_directories.push(skill.directory().into());
+                    }
                 }
                 CompanionContent::Instructions => {}
             }
@@ -173,13 +179,10 @@ impl SourceCatalog {
         if let Some(is_listed) = self.companion_lookup().skill_files.get(uri) {
             return !is_listed;
         }
-        let is_inside = |skill: &Skill| {
-            uri.strip_prefix(skill.directory()).is_some_and(|rest| rest.starts_with('/'))
-        };
-        self.companion_items.iter().any(|item| match &item.content {
-            CompanionContent::Skill(skill) => is_inside(skill) && skill.files.is_some(),
-            _ => false,
-        })
+        let directories = &self.companion_lookup().listed_directories;
+        directories
+            .iter()
+            .any(|own| uri.strip_prefix(&**own).is_some_and(|rest| rest.starts_with('/')))
     }
 
     /// Returns true if the source offers the resource of this URI, and its pin, that of its skill, or
@@ -228,5 +231,93 @@ impl SourceCatalog {
     /// Returns a hash of the usable resources and templates; equal while they are unchanged.
     pub fn resource_fingerprint(&self) -> u64 {
         self.companion_lookup().resource_fingerprint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::executor::echo_executor;
+    use tool::{
+        CatalogItem, Digest, Json, Offer, Org, Resource, Skill, SkillFile, SourceListing,
+        SourceName, SourceTrust,
+    };
+
+    use super::PinnedItem;
+    use crate::SourceCatalog;
+
+    fn skill(directory: &str, files: Option<&[&str]>) -> CatalogItem {
+        let file = |name: &&str| SkillFile {
+            uri: format!("{directory}/{name}"),
+            digest: Digest([0; 32]),
+            size: 1,
+        };
+        let files = files.map(|names| names.iter().map(file).collect());
+        let uri = format!("{directory}/SKILL.md");
+        CatalogItem::Skill(Skill { raw_definition: Json::encode(&uri), uri, files })
+    }
+
+    fn resource(uri: &str, is_template: bool) -> CatalogItem {
+        let raw_definition = Json::encode(uri);
+        CatalogItem::Resource(Resource { uri: uri.to_owned(), is_template, raw_definition })
+    }
+
+    fn source_catalog(items: Vec<CatalogItem>) -> SourceCatalog {
+        let offer = |item| Offer { item, executor: echo_executor() };
+        let offers = items.into_iter().map(offer).collect();
+        let source = SourceName::new("s").unwrap();
+        SourceCatalog::new_starting(source, "mcp", SourceTrust::FirstUse)
+            .with_listing(&Org::default(), SourceListing { offers, ..SourceListing::default() })
+    }
+
+    #[test]
+    fn files_of_skills_are_listed_and_blocked_with_them() {
+        let mut source = source_catalog(vec![
+            skill("skill://a", Some(&["SKILL.md", "x/one.md"])),
+            skill("skill://b", None),
+            resource("test://r", false),
+        ]);
+        let usable = ["skill://a/SKILL.md", "skill://a/x/one.md", "skill://b/SKILL.md", "test://r"];
+        for uri in usable {
+            assert!(source.lists_uri(uri) && !source.is_resource_blocked(uri), "{uri}");
+        }
+        // An entry lists all files of its skill, unless they are generated.
+        assert!(source.is_resource_blocked("skill://a/x/two.md"));
+        assert!(!source.is_resource_blocked("skill://b/any.md"));
+        assert!(!source.is_resource_blocked("skill://ab/x.md"), "another directory");
+        for (directory, has) in [
+            ("skill://a", true),
+            ("skill://a/x", true),
+            ("skill://b/y", true),
+            ("skill://c", false),
+        ] {
+            assert_eq!(source.has_skill_directory(directory), has, "{directory}");
+            assert!(!source.is_directory_blocked(directory), "{directory}");
+        }
+        source.apply_pins(|_, _| false);
+        for uri in usable {
+            assert!(!source.lists_uri(uri) && source.is_resource_blocked(uri), "{uri}");
+        }
+        assert_eq!(source.find_skill("skill://a/SKILL.md"), Some(PinnedItem::Blocked));
+        assert!(source.is_directory_blocked("skill://a/x"));
+        source.apply_pins(|_, _| true);
+        assert!(usable.iter().all(|uri| source.lists_uri(uri)), "the indices follow the pins");
+    }
+
+    #[test]
+    fn a_uri_fits_usable_templates_and_schemes() {
+        let mut source = source_catalog(vec![
+            resource("test://{id}", true),
+            resource("{+any}", true),
+            resource("db://x", false),
+        ]);
+        assert!(source.has_template_for("test://1") && !source.has_template_for("other:1"));
+        for (uri, fits) in
+            [("db://y", true), ("test://a/b", true), ("other:1", false), ("x", false)]
+        {
+            assert_eq!(source.has_scheme_of(uri), fits, "{uri}");
+        }
+        source.apply_pins(|_, _| false);
+        assert!(source.is_resource_blocked("test://1"), "by its templates");
+        assert!(!source.has_template_for("test://1") && !source.has_scheme_of("db://y"));
     }
 }

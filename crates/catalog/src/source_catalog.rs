@@ -97,6 +97,8 @@ pub struct SourceCatalog {
     pub blocked: Vec<BlockedTool>,
     /// Initialize result of the source, without blocked instructions.
     pub initialize_result: Option<Json>,
+    /// The extensions of MCP that it declares, with their settings.
+    pub extensions: Option<Json>,
     /// All its prompts, resources, skills and instructions, including blocked ones.
     pub companion_items: Vec<Arc<CompanionItem>>,
     /// Indices of prompts, resources and skills, built on first use.
@@ -111,6 +113,11 @@ pub struct SourceCatalog {
     pub aliases: Vec<ToolAlias>,
     /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
+}
+
+/// Returns the extensions that a server declares in its answer to `initialize`.
+fn declared_extensions(initialize_result: &Json) -> Option<Json> {
+    initialize_result.get("capabilities")?.get("extensions")
 }
 
 impl SourceCatalog {
@@ -130,6 +137,7 @@ impl SourceCatalog {
             methods: Vec::new(),
             blocked: Vec::new(),
             initialize_result: None,
+            extensions: None,
             companion_items: Vec::new(),
             companion_lookup: OnceLock::new(),
             full_initialize_result: None,
@@ -163,18 +171,19 @@ impl SourceCatalog {
         } = listing;
         let state = if stale_since.is_some() { SourceState::Stale } else { SourceState::Current };
         let empty = Self::new_starting(self.source.clone(), self.kind, self.trust);
-        let durability = self.durability;
         let instructions = about.as_ref().and_then(CompanionItem::from_instructions);
+        let extensions = about.as_ref().and_then(declared_extensions);
         let said = about.map(|about| about.escape_invisible_in_definition().unwrap_or(about));
-        let empty = Self { trusted_annotations, ..empty };
         let mut next = Self {
-            durability,
+            durability: self.durability,
             state,
             revision,
             full_initialize_result: said,
+            extensions,
             problems,
             stale_since,
             aliases,
+            trusted_annotations,
             ..empty
         };
         next.companion_items.extend(instructions.map(Arc::new));
@@ -183,26 +192,20 @@ impl SourceCatalog {
             let (tool, method) = match offer.item {
                 CatalogItem::Tool(tool) => (tool, false),
                 CatalogItem::Method(tool) => (tool, true),
-                CatalogItem::Prompt(prompt) => {
-                    next.companion_items.extend(CompanionItem::from_prompt(prompt).map(Arc::new));
-                    continue;
-                }
-                CatalogItem::Resource(resource) => {
-                    next.companion_items
-                        .extend(CompanionItem::from_resource(resource).map(Arc::new));
-                    continue;
-                }
-                CatalogItem::Skill(skill) => {
-                    next.companion_items.extend(CompanionItem::from_skill(skill).map(Arc::new));
+                companion => {
+                    let item = CompanionItem::from_item(companion);
+                    next.companion_items.extend(item.map(Arc::new));
                     continue;
                 }
             };
             let place = tool.name.to_string();
             match CatalogEntry::new(org.clone(), self.source.clone(), tool, offer.executor) {
                 Ok(entry) if method => {
-                    next.methods.push(Arc::new(entry.with_durability(durability)));
+                    next.methods.push(Arc::new(entry.with_durability(self.durability)));
                 }
-                Ok(entry) => next.add_tool(Arc::new(entry.with_durability(durability)), &mut seen),
+                Ok(entry) => {
+                    next.add_tool(Arc::new(entry.with_durability(self.durability)), &mut seen);
+                }
                 Err(message) => next.problems.push(Problem::new(place, message).with_help(
                     "correct the tool's schema at its \
                         source",

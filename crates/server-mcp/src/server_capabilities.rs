@@ -122,11 +122,9 @@ fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option
     let sources = view.list_sources().filter(|source| {
         is_mcp_source(source) && scope.is_none_or(|only| source.source.as_str() == only)
     });
-    let declared = sources.filter_map(|source| {
-        source.initialize_result.as_ref()?.get("capabilities")?.get("extensions")
-    });
+    let declared = sources.filter_map(|source| source.extensions.as_ref());
     let mut all: Vec<(String, Json)> = Vec::new();
-    for (name, settings) in declared.flat_map(|extensions| extensions.members()) {
+    for (name, settings) in declared.flat_map(Json::members) {
         match all.iter().position(|(known, _)| *known == name) {
             None if all.len() < MAX_EXTENSIONS => all.push((name, settings)),
             // Directories can be read if one source can.

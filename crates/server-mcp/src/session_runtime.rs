@@ -2,7 +2,7 @@
 //! subscriptions.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp::{RequestId, RpcError};
@@ -26,6 +26,8 @@ pub(crate) type ClientResponse = Result<Json, RpcError>;
 pub(crate) struct SessionRuntime {
     last_used: AtomicU64,
     request_counter: AtomicU64,
+    /// Level updates of the sources: 0 none, 1 being sent, 2 being sent and due again.
+    level_updates: AtomicU8,
     pub(crate) running_requests: Arc<RunningRequests>,
     inner: Mutex<RuntimeState>,
 }
@@ -69,6 +71,23 @@ impl SessionRuntime {
 
     pub(crate) fn set_log_level(&self, level: LogLevel) {
         self.lock_state().log_level = Some(level);
+    }
+
+    /// Requests that the sources receive the level. Returns true if the caller has to send it: whoever
+    /// sends already sends again.
+    pub(crate) fn begin_level_update(&self) -> bool {
+        self.level_updates
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| Some((state + 1).min(2)))
+            .is_ok_and(|state| state == 0)
+    }
+
+    /// Ends an update that was sent. Returns true if another one is due.
+    pub(crate) fn finish_level_update(&self) -> bool {
+        self.level_updates
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+                Some(state.saturating_sub(1))
+            })
+            .is_ok_and(|state| state > 1)
     }
 
     /// Replaces the GET stream and closes the previous one.
@@ -173,5 +192,20 @@ impl PendingClientRequest {
 impl Drop for PendingClientRequest {
     fn drop(&mut self) {
         self.runtime.lock_state().pending_requests.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SessionRuntime;
+
+    #[test]
+    fn one_level_update_runs_at_a_time_and_the_last_request_is_sent() {
+        let runtime = SessionRuntime::default();
+        assert!(runtime.begin_level_update());
+        assert!(!runtime.begin_level_update() && !runtime.begin_level_update());
+        assert!(runtime.finish_level_update(), "one more covers both");
+        assert!(!runtime.finish_level_update());
+        assert!(runtime.begin_level_update(), "a later one starts anew");
     }
 }

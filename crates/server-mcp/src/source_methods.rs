@@ -1,13 +1,17 @@
 //! Methods that are forwarded to a source: prompts, resources, completion, log level.
 
+use std::sync::Arc;
+
 use catalog::SourceState;
 use futures_util::StreamExt as _;
-use gateway::{CallRequest, CallTarget, CatalogView};
-use tool::{Interface, Json, SourceName};
+use gateway::{CallRequest, CallTarget};
+use identity::Principal;
+use tool::{CallerType, Interface, Json, SourceName};
 
 use super::call_completion::CallCompletion;
+use super::endpoint::Endpoint;
 use super::log_level::LogLevel;
-use super::request_context::{EndpointCaller, RequestContext, require_string};
+use super::request_context::{RequestContext, require_string};
 use super::request_error::RequestError;
 use super::response_body::McpResponse;
 use super::source_items::{
@@ -15,6 +19,7 @@ use super::source_items::{
 };
 use super::tools_call::run_call;
 use super::uri_rewriting::UriRewriter;
+use crate::McpServerState;
 
 /// The method that sets the log level of a source.
 const LOG_METHOD: &str = "mcp.logging.setLevel";
@@ -139,49 +144,61 @@ pub(crate) async fn set_log_level(
     session.runtime.set_log_level(level);
     let caller = request.caller;
     let view = caller.tool_view();
-    let least = caller.state.mcp_components.sessions.min_log_level(caller.endpoint);
-    let least = least.map_or(level, |least| least.min(level));
-    let args = upstream_params(request).with_member("level", &least.to_json());
     match caller.endpoint.source() {
         Some(source) if view.find_method(source, LOG_METHOD).is_some() => {
             let source = view.source_catalog(source).ok_or_else(|| request.method_not_found())?;
+            let least = caller.state.mcp_components.sessions.min_log_level(caller.endpoint);
+            let least = least.map_or(level, |least| least.min(level));
+            let args = upstream_params(request).with_member("level", &least.to_json());
             forward_to(request, (&source.source, LOG_METHOD), (args, None)).await
         }
         Some(_) => Ok(request.encode_result(&Json::empty_object())),
         None => {
-            send_log_level(caller, &view, &args);
+            if session.runtime.begin_level_update() {
+                let runtime = Arc::clone(&session.runtime);
+                let (state, principal) = (caller.state.clone(), caller.principal.clone());
+                let endpoint = caller.endpoint.clone();
+                let update = async move {
+                    loop {
+                        send_log_level((&state, &principal, &endpoint), level).await;
+                        if !runtime.finish_level_update() {
+                            break;
+                        }
+                    }
+                };
+                drop(caller.state.mcp_components.background_tasks.spawn(update));
+            }
             Ok(request.encode_result(&Json::empty_object()))
         }
     }
 }
 
-/// Sends a log level to all sources that are reached, in the background: a slow or unavailable
-/// source does not delay the client, which hears of no failure.
-fn send_log_level(caller: EndpointCaller<'_>, view: &CatalogView, args: &Json) {
-    let reached = view
+/// Sends the lowest level that a session of the endpoint requested to all sources that are reached,
+/// in the background: a slow or unavailable source does not delay the client, which hears of no
+/// failure. A session has one such update at a time.
+async fn send_log_level(
+    (state, principal, endpoint): (&McpServerState, &Principal, &Endpoint),
+    level: LogLevel,
+) {
+    let least = state.mcp_components.sessions.min_log_level(endpoint).unwrap_or(level);
+    let args = Json::object_from([("level", &least.to_json())]).bytes().clone();
+    let view = state.components.gateway.view_for(principal, CallerType::Direct);
+    let reached: Vec<_> = view
         .sources_with_method(LOG_METHOD)
         .filter(|source| source.state == SourceState::Current)
-        .map(|source| source.source.to_string());
-    let targets: Vec<_> = reached.collect();
-    if targets.is_empty() {
-        return;
-    }
-    let (state, principal) = (caller.state.clone(), caller.principal.clone());
-    let args = args.bytes().clone();
-    let calls = async move {
-        let calls = targets.into_iter().map(|source| {
-            let (state, principal, args) = (&state, &principal, args.clone());
-            async move {
-                let target = CallTarget::Method { source, name: LOG_METHOD };
-                let call = CallRequest::for_target(target, args, Interface::Mcp);
-                let answer = state.components.gateway.call_tool(principal, call).await;
-                state.metrics.observe_call(Interface::Mcp, &answer);
-            }
-        });
-        futures_util::stream::iter(calls)
-            .buffer_unordered(MAX_PARALLEL_LEVELS)
-            .for_each(|()| std::future::ready(()))
-            .await;
-    };
-    drop(caller.state.mcp_components.background_tasks.spawn(calls));
+        .map(|source| source.source.to_string())
+        .collect();
+    let calls = reached.into_iter().map(|source| {
+        let args = args.clone();
+        async move {
+            let target = CallTarget::Method { source, name: LOG_METHOD };
+            let call = CallRequest::for_target(target, args, Interface::Mcp);
+            let answer = state.components.gateway.call_tool(principal, call).await;
+            state.metrics.observe_call(Interface::Mcp, &answer);
+        }
+    });
+    futures_util::stream::iter(calls)
+        .buffer_unordered(MAX_PARALLEL_LEVELS)
+        .for_each(|()| std::future::ready(()))
+        .await;
 }

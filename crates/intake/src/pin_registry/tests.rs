@@ -375,7 +375,8 @@ async fn changed_instructions_prompts_and_resources_are_held_back_as_tools_are()
         let shelf = catalog.find_source("s").unwrap();
         let about = shelf.initialize_result.as_ref().and_then(|about| about.get("instructions"));
         let text = about.map(|text| text.as_str().to_owned());
-        (text, shelf.prompts.len(), shelf.resources.len(), shelf.is_prompt_blocked("greet"))
+        let is_blocked = shelf.find_prompt("greet") == Some(catalog::PinnedItem::Blocked);
+        (text, shelf.prompts.len(), shelf.resources.len(), is_blocked)
     };
     let kind = || Some("\"Be kind.\"".to_owned());
     assert_eq!(seen(&bench), (kind(), 1, 2, false));

@@ -7,6 +7,7 @@ mod all_sources;
 mod client_approvals;
 mod large_results;
 mod search_mode;
+mod skills;
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -9,6 +9,8 @@ use crate::companion_items::CompanionContent;
 use crate::source_catalog::SourceCatalog;
 use crate::uri_template::matches_template;
 
+/// Maximum number of templates of one source that a URI is matched against.
+const MAX_MATCHED_TEMPLATES: usize = 256;
 /// Maximum number of schemes that are kept of one source.
 const MAX_SCHEMES: usize = 64;
 
@@ -33,8 +35,12 @@ pub(crate) struct CompanionLookup {
     skills: FastMap<Box<str>, ItemIndex>,
     /// Files of skills, with whether any usable skill has them.
     skill_files: FastMap<Box<str>, bool>,
-    /// Directories of skills whose entries list all files, usable or not.
-    listed_directories: Vec<Box<str>>,
+    /// Directories of skills whose entries list all files, or whose pins block them.
+    closed_directories: Vec<Box<str>>,
+    /// The literal beginnings of blocked templates.
+    blocked_prefixes: Vec<Box<str>>,
+    /// Whether a pin blocks any resource, template or skill.
+    has_blocked: bool,
     /// Schemes of its usable resources, templates and skills, each once.
     schemes: Vec<Box<str>>,
     prompt_fingerprint: u64,
@@ -46,6 +52,19 @@ fn literal_scheme(uri: &str) -> Option<&str> {
     let (scheme, _) = uri.split_once(':')?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     (!scheme.is_empty() && scheme.bytes().all(fits)).then_some(scheme)
+}
+
+/// Returns true if a URI has another spelling for some servers: dot segments, or characters that need
+/// no percent-encoding and have one.
+fn is_disguised_uri(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    let has_dots = path.split('/').any(|part| matches!(part, "." | ".."));
+    let encodes_plain = |at: usize| {
+        let digits = uri.get(at + 1..at + 3);
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte))
+    };
+    has_dots || uri.match_indices('%').any(|(at, _)| encodes_plain(at))
 }
 
 /// Returns the name of a prompt at its source, which is a member of its definition.
@@ -70,6 +89,7 @@ impl CompanionLookup {
             lookup.add_scheme(&resource.uri);
         }
         for (index, skill) in source_catalog.skills.iter().enumerate() {
+            skill.raw_definition.hash(&mut digest);
             lookup.skills.entry(skill.uri.as_str().into()).or_insert(Some(index));
             lookup.skill_files.insert(skill.uri.as_str().into(), true);
             for file in skill.files.iter().flatten() {
@@ -86,6 +106,7 @@ impl CompanionLookup {
                 }
                 CompanionContent::Resource(resource) => {
                     lookup.uris_of(resource).entry(resource.uri.as_str().into()).or_insert(None);
+                    lookup.note_if_blocked(resource);
                 }
                 CompanionContent::Skill(skill) => {
                     lookup.skills.entry(skill.uri.as_str().into()).or_insert(None);
@@ -93,14 +114,27 @@ impl CompanionLookup {
                         lookup.skill_files.entry(file.uri.as_str().into()).or_insert(false);
                     }
                     lookup.skill_files.entry(skill.uri.as_str().into()).or_insert(false);
-                    if skill.files.is_some() {
-                        lookup.listed_directories.push(skill.directory().into());
+                    let is_blocked = lookup.skills.get(skill.uri.as_str()) == Some(&None);
+                    lookup.has_blocked |= is_blocked;
+                    if skill.files.is_some() || is_blocked {
+                        lookup.closed_directories.push(skill.directory().into());
                     }
                 }
                 CompanionContent::Instructions => {}
             }
         }
         lookup
+    }
+
+    fn note_if_blocked(&mut self, resource: &Resource) {
+        if self.uris_of(resource).get(resource.uri.as_str()) != Some(&None) {
+            return;
+        }
+        self.has_blocked = true;
+        if resource.is_template {
+            let prefix = resource.uri.split('{').next().unwrap_or_default();
+            self.blocked_prefixes.push(prefix.into());
+        }
     }
 
     fn add_scheme(&mut self, uri: &str) {
@@ -152,8 +186,9 @@ impl SourceCatalog {
             && (matches!(self.find_resource(uri), Some(PinnedItem::Listed(_))) || is_file())
     }
 
-    /// Returns true if a usable skill has files below this directory, which has no trailing slash.
+    /// Returns true if a usable skill has files below this directory.
     pub fn has_skill_directory(&self, uri: &str) -> bool {
+        let uri = uri.trim_end_matches('/');
         let is_below = |file: &str| file.strip_prefix(uri).is_some_and(|it| it.starts_with('/'));
         let dynamic = self.skills.iter().filter(|skill| skill.files.is_none());
         let files = self.skills.iter().flat_map(|skill| skill.files.iter().flatten());
@@ -165,6 +200,7 @@ impl SourceCatalog {
 
     /// Returns true if the directory belongs to skills alone that are blocked.
     pub fn is_directory_blocked(&self, uri: &str) -> bool {
+        let uri = uri.trim_end_matches('/');
         let is_inside = |skill: &Skill| {
             let rest = uri.strip_prefix(skill.directory());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -179,7 +215,7 @@ impl SourceCatalog {
         if let Some(is_listed) = self.companion_lookup().skill_files.get(uri) {
             return !is_listed;
         }
-        let directories = &self.companion_lookup().listed_directories;
+        let directories = &self.companion_lookup().closed_directories;
         directories
             .iter()
             .any(|own| uri.strip_prefix(&**own).is_some_and(|rest| rest.starts_with('/')))
@@ -194,17 +230,33 @@ impl SourceCatalog {
         match self.find_resource(uri) {
             Some(PinnedItem::Blocked) => true,
             Some(PinnedItem::Listed(_)) => false,
-            None => {
-                let mut matching = self.matching_templates(uri).peekable();
-                matching.peek().is_some() && matching.all(|(_, index)| index.is_none())
-            }
+            None => self.is_unlisted_uri_blocked(uri),
         }
+    }
+
+    /// Returns true if an unlisted URI may belong to an item that its pin blocks. A server may read
+    /// templates and spellings of URIs in a wider sense than this crate, so the beginning of a blocked
+    /// template is enough, and a disguised URI is refused as long as anything is blocked.
+    fn is_unlisted_uri_blocked(&self, uri: &str) -> bool {
+        let lookup = self.companion_lookup();
+        if !lookup.has_blocked {
+            return false;
+        }
+        let has_blocked_prefix =
+            || lookup.blocked_prefixes.iter().any(|prefix| uri.starts_with(&**prefix));
+        is_disguised_uri(uri) || has_blocked_prefix() && !self.matches_usable_template(uri)
     }
 
     /// Returns true if a usable template with a literal scheme matches the URI.
     pub fn has_template_for(&self, uri: &str) -> bool {
-        self.matching_templates(uri)
-            .any(|(template, index)| index.is_some() && literal_scheme(template).is_some())
+        let templates = self.usable_templates();
+        templates
+            .filter(|template| literal_scheme(template).is_some())
+            .any(|template| matches_template(template, uri))
+    }
+
+    fn matches_usable_template(&self, uri: &str) -> bool {
+        self.usable_templates().any(|template| matches_template(template, uri))
     }
 
     /// Returns true if a usable resource or template has the scheme of this URI.
@@ -213,14 +265,10 @@ impl SourceCatalog {
         self.companion_lookup().schemes.iter().any(|known| **known == *scheme)
     }
 
-    fn matching_templates<'a>(
-        &'a self,
-        uri: &'a str,
-    ) -> impl Iterator<Item = (&'a str, ItemIndex)> {
-        let templates = self.companion_lookup().templates.iter();
-        templates
-            .filter(|(template, _)| matches_template(template, uri))
-            .map(|(template, index)| (&**template, *index))
+    /// The templates that take part in finding the source of a URI.
+    fn usable_templates(&self) -> impl Iterator<Item = &str> {
+        let templates = self.resources.iter().filter(|resource| resource.is_template);
+        templates.take(MAX_MATCHED_TEMPLATES).map(|template| template.uri.as_str())
     }
 
     /// Returns a hash of the usable prompts; equal while they are unchanged.
@@ -298,18 +346,19 @@ mod tests {
             assert!(!source.lists_uri(uri) && source.is_resource_blocked(uri), "{uri}");
         }
         assert_eq!(source.find_skill("skill://a/SKILL.md"), Some(PinnedItem::Blocked));
-        assert!(source.is_directory_blocked("skill://a/x"));
+        assert!(
+            source.is_directory_blocked("skill://a/x") && source.is_directory_blocked("skill://a/")
+        );
+        assert!(source.is_resource_blocked("skill://b/any.md"), "a file of a blocked skill");
         source.apply_pins(|_, _| true);
         assert!(usable.iter().all(|uri| source.lists_uri(uri)), "the indices follow the pins");
     }
 
     #[test]
     fn a_uri_fits_usable_templates_and_schemes() {
-        let mut source = source_catalog(vec![
-            resource("test://{id}", true),
-            resource("{+any}", true),
-            resource("db://x", false),
-        ]);
+        let mut source =
+            source_catalog(vec![resource("test://{id}", true), resource("db://x", false)]);
+        assert!(!source.is_resource_blocked("other:%64b"), "nothing is blocked");
         assert!(source.has_template_for("test://1") && !source.has_template_for("other:1"));
         for (uri, fits) in
             [("db://y", true), ("test://a/b", true), ("other:1", false), ("x", false)]
@@ -317,7 +366,9 @@ mod tests {
             assert_eq!(source.has_scheme_of(uri), fits, "{uri}");
         }
         source.apply_pins(|_, _| false);
-        assert!(source.is_resource_blocked("test://1"), "by its templates");
+        for uri in ["test://1", "test://1?x", "test://a/b", "other:/../db", "other:%64b"] {
+            assert!(source.is_resource_blocked(uri), "{uri}");
+        }
         assert!(!source.has_template_for("test://1") && !source.has_scheme_of("db://y"));
     }
 }

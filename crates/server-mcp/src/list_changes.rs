@@ -54,6 +54,12 @@ impl ListDigests {
         };
         let prompts = digest_of(PROMPT_METHOD, SourceCatalog::prompt_fingerprint);
         let resources = digest_of(RESOURCE_METHOD, SourceCatalog::resource_fingerprint);
+        // Links of tools to their interfaces are written as the lists of resources allow.
+        let has_links = scope.source().is_none()
+            && view
+                .sources_with_method(RESOURCE_METHOD)
+                .any(|source| source.has_scheme_of("ui://"));
+        let tools = if has_links { tools ^ resources.rotate_left(1) } else { tools };
         Self { tools, prompts, resources }
     }
 }

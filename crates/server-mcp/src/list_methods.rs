@@ -114,6 +114,8 @@ pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, 
         let of_all = ListKind::CompanionPage(words.member);
         return list_page(request, words, (&view, of_all), |from| {
             let all = view.sources_with_method(PROMPT_METHOD).flat_map(|source| &source.prompts);
+            let all =
+                all.filter(|prompt| source_items::is_only_prompt(&view, prompt.name.as_str()));
             CachedList::from_page(all.map(|it| (it.name.as_str(), it)), from, |prompt| {
                 prompt.raw_definition.with_member("name", &Json::encode(prompt.name.as_str()))
             })

@@ -17,7 +17,6 @@ use super::response_body::McpResponse;
 use super::result_encoding::EncodedResult;
 use super::session_runtime::SessionRuntime;
 use super::source_items;
-use super::uri_rewriting::UriRewriter;
 
 /// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
 /// would have arrived.
@@ -43,8 +42,8 @@ pub(crate) enum UpdateTarget {
 #[derive(Debug)]
 struct UpdateForwarder {
     target: UpdateTarget,
-    /// Writes the URIs of the source as the client knows them.
-    uri_rewriter: Option<Box<UriRewriter>>,
+    /// The URI at the source, and the one by which the client subscribed.
+    uris: (String, String),
     acknowledged: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -58,6 +57,19 @@ impl UpdateForwarder {
     }
 }
 
+impl UpdateForwarder {
+    /// Names the resource as the client does.
+    fn with_client_uri(&self, params: &Json) -> Json {
+        let (own, requested) = &self.uris;
+        let uri = params.get("uri");
+        let is_own = uri.as_ref().and_then(Json::string_value).is_some_and(|uri| uri == *own);
+        if is_own && own != requested {
+            return params.with_member("uri", &Json::encode(requested));
+        }
+        params.clone()
+    }
+}
+
 impl ProgressSink for UpdateForwarder {
     fn report_progress(&self, _: f64, _: Option<f64>, _: Option<&str>) {
         self.acknowledge();
@@ -68,8 +80,7 @@ impl ProgressSink for UpdateForwarder {
         if method != UPDATED_NOTIFICATION {
             return;
         }
-        let rewritten = self.uri_rewriter.as_ref().map(|it| it.rewrite_member(params.clone()));
-        let params = rewritten.as_ref().unwrap_or(params);
+        let params = &self.with_client_uri(params);
         match &self.target {
             UpdateTarget::SessionStream(live) => {
                 if let Some(live) = live.upgrade() {
@@ -128,9 +139,12 @@ pub(crate) fn unsubscribe_resource(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
     let uri = request.require_uri()?;
-    source_items::find_resource(request, &request.caller.tool_view(), (SUBSCRIBE_METHOD, &uri))?;
-    if let Some(session) = &request.session {
-        session.runtime.remove_subscription(&uri);
+    // Whatever has become of the resource since, its subscription ends.
+    let was_subscribed =
+        request.session.as_ref().is_some_and(|session| session.runtime.remove_subscription(&uri));
+    if !was_subscribed {
+        let view = request.caller.tool_view();
+        source_items::find_resource(request, &view, (SUBSCRIBE_METHOD, &uri))?;
     }
     Ok(request.encode_result(&Json::empty_object()))
 }
@@ -153,10 +167,6 @@ pub(crate) async fn start_subscription(
     let item = source_items::find_resource(context, &view, (SUBSCRIBE_METHOD, uri))?;
     let target =
         CallTarget::Method { source: item.source.source.to_string(), name: SUBSCRIBE_METHOD };
-    let mut rewriter = UriRewriter::for_method(context.caller.endpoint, &view, &item.source);
-    if let Some(rewriter) = &mut rewriter {
-        rewriter.set_requested(&item.own_name, uri);
-    }
     let args = Json::object_from([("uri", &Json::encode(&item.own_name))]);
     let (begun, begins) = oneshot::channel();
     let mut request = CallRequest::for_target(target, args.bytes().clone(), Interface::Mcp);
@@ -165,7 +175,7 @@ pub(crate) async fn start_subscription(
     request.client_capabilities = context.client_capabilities();
     request.progress = Some(Arc::new(UpdateForwarder {
         target: sink,
-        uri_rewriter: rewriter,
+        uris: (item.own_name.clone(), uri.to_owned()),
         acknowledged: Mutex::new(Some(begun)),
     }));
     let (state, principal) = (context.caller.state.clone(), context.caller.principal.clone());

@@ -15,6 +15,7 @@ use tool::{ErrorCode, Json};
 use super::listing_mode::ToolListing;
 use super::request_context::RequestContext;
 use super::response_body::McpResponse;
+use super::uri_rewriting::rewrite_tool_link;
 
 pub(crate) const DESCRIBE_TOOLS: &str = "describe_tools";
 const CALL_TOOL: &str = "call_tool";
@@ -167,7 +168,8 @@ fn describe_tools(
         let native = context.caller.state.tool_lists.resolve_tool_name(view, &name);
         match view.find_tool(&native) {
             Some((entry, _)) => {
-                tools.push(formats::mcp::render_tool(&entry.tool, entry.name.as_str()));
+                let json = formats::mcp::render_tool(&entry.tool, entry.name.as_str());
+                tools.push(rewrite_tool_link(view, entry, json));
             }
             None => unknown.push(Value::String(name)),
         }

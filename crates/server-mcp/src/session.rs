@@ -174,11 +174,17 @@ impl SessionStore {
         })
     }
 
-    /// The lowest log level that any session at this endpoint requested, of any caller.
+    /// The lowest log level that any session requested, of any caller, whose endpoint has sources of
+    /// this one.
     pub(crate) fn min_log_level(&self, endpoint: &Endpoint) -> Option<LogLevel> {
         let known = self.lock_table();
-        let here =
-            known.open.values().filter(|session| *session.binding[2] == *endpoint.binding_key());
+        let shares_sources = |session: &&Arc<ClientSession>| {
+            let other = &*session.binding[2];
+            // No source has the name of a mode.
+            let is_of_all = other.is_empty() || other.starts_with('?');
+            is_of_all || endpoint.source().is_none_or(|source| source == other)
+        };
+        let here = known.open.values().filter(shares_sources);
         here.filter_map(|session| session.runtime.log_level()).min()
     }
 

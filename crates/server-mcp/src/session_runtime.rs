@@ -161,10 +161,10 @@ impl SessionRuntime {
         self.lock_state().subscriptions.get(uri).is_some_and(|task| !task.is_finished())
     }
 
-    /// Ends the subscription to a resource.
-    pub(crate) fn remove_subscription(&self, uri: &str) {
+    /// Ends the subscription to a resource. Returns false if there was none.
+    pub(crate) fn remove_subscription(&self, uri: &str) -> bool {
         let task = self.lock_state().subscriptions.remove(uri);
-        drop(task);
+        task.is_some()
     }
 
     /// Closes the stream and ends pending requests and subscriptions.

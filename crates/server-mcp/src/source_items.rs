@@ -47,13 +47,56 @@ pub(crate) fn find_prompt(
         }
         return Ok(SourceItem { source: Arc::clone(source), own_name: name.to_owned() });
     }
-    let of_source = |(source, own): (&str, &str)| {
+    let mut found = prompt_sources(view, method, name);
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(unknown()),
+    }
+}
+
+/// Finds the prompts of this name: several if names of sources contain dots, and then none of them is
+/// listed or served.
+fn prompt_sources(
+    view: &CatalogView,
+    method: &str,
+    name: &str,
+) -> impl Iterator<Item = SourceItem> {
+    split_qualified_name(name).filter_map(move |(source, own)| {
         view.find_method(source, method)?;
+        view.find_method(source, PROMPT_METHOD)?;
         let source = view.source_catalog(source)?;
         matches!(source.find_prompt(own), Some(PinnedItem::Listed(_)))
             .then(|| SourceItem { source: Arc::clone(source), own_name: own.to_owned() })
-    };
-    split_qualified_name(name).find_map(of_source).ok_or_else(unknown)
+    })
+}
+
+/// Whether exactly one prompt has this name at the endpoint of all sources.
+pub(crate) fn is_only_prompt(view: &CatalogView, name: &str) -> bool {
+    prompt_sources(view, PROMPT_METHOD, name).nth(1).is_none()
+}
+
+/// Whether a URI begins with the name of a source that the caller sees.
+pub(crate) fn names_source(view: &CatalogView, uri: &str) -> bool {
+    find_qualified(view, RESOURCE_METHOD, uri).is_some()
+}
+
+/// The sources of which the caller may use a method, and knows the resources.
+fn resource_sources<'v>(
+    view: &'v CatalogView,
+    method: &'v str,
+) -> impl Iterator<Item = &'v Arc<SourceCatalog>> {
+    view.sources_with_method(method)
+        .filter(|source| view.find_method(source.source.as_str(), RESOURCE_METHOD).is_some())
+}
+
+/// The same sources, if they list this URI.
+fn listing_sources<'v>(
+    view: &'v CatalogView,
+    method: &'v str,
+    uri: &str,
+) -> impl Iterator<Item = &'v Arc<SourceCatalog>> {
+    view.sources_with_uri(method, uri)
+        .filter(|source| view.find_method(source.source.as_str(), RESOURCE_METHOD).is_some())
 }
 
 /// Finds the source that serves the resource of this URI to callers of `method`. One that its pin
@@ -71,19 +114,21 @@ pub(crate) fn find_resource(
         let found = Some(own(source)).filter(|it| !it.source.is_resource_blocked(uri));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let listed: Vec<_> =
-        view.sources_with_uri(method, uri).filter(|source| source.lists_uri(uri)).collect();
-    if !listed.is_empty() {
-        return choose_source(request, uri, &listed).map(own);
-    }
     if let Some(item) = find_qualified(view, method, uri) {
         let found = Some(item).filter(|it| !it.source.is_resource_blocked(&it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let all: Vec<_> = view
-        .sources_with_method(method)
-        .filter(|source| !source.is_resource_blocked(uri))
-        .collect();
+    let listed: Vec<_> =
+        listing_sources(view, method, uri).filter(|source| source.lists_uri(uri)).collect();
+    if !listed.is_empty() {
+        return choose_source(request, uri, &listed).map(own);
+    }
+    if QualifiedUri::parse(uri).is_some() {
+        // It names a source that is not there; the only other one with its scheme is not meant.
+        return Err(resource_not_found(request, uri));
+    }
+    let all: Vec<_> =
+        resource_sources(view, method).filter(|source| !source.is_resource_blocked(uri)).collect();
     let matching = |fits: &dyn Fn(&SourceCatalog) -> bool| -> Vec<_> {
         all.iter().copied().filter(|source| fits(source)).collect()
     };
@@ -111,11 +156,13 @@ pub(crate) fn find_skill(
     };
     let item = if let Some(source) = endpoint_source(request, view, RESOURCE_METHOD)? {
         own(source)
+    } else if let Some(item) = find_qualified(view, RESOURCE_METHOD, uri) {
+        item
     } else {
         let sources = view.sources_with_uri(RESOURCE_METHOD, uri);
         let candidates: Vec<_> = sources.filter(|it| listed(it, uri).is_some()).collect();
         match candidates.as_slice() {
-            [] => find_qualified(view, RESOURCE_METHOD, uri).ok_or_else(unknown)?,
+            [] => return Err(unknown()),
             several => choose_source(request, uri, several).map(own)?,
         }
     };
@@ -141,8 +188,10 @@ pub(crate) fn find_directory(
         let found = Some(item).filter(|it| !it.source.is_directory_blocked(&it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let all: Vec<_> = view
-        .sources_with_method(DIRECTORY_METHOD)
+    if QualifiedUri::parse(uri).is_some() {
+        return Err(resource_not_found(request, uri));
+    }
+    let all: Vec<_> = resource_sources(view, DIRECTORY_METHOD)
         .filter(|source| !source.is_directory_blocked(uri))
         .collect();
     let of_skills: Vec<_> =
@@ -170,13 +219,11 @@ pub(crate) fn find_template(
         let found = Some(own(source)).filter(|it| !is_blocked(&it.source, uri));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let listed: Vec<_> = view.sources_with_uri(method, uri).collect();
-    if listed.is_empty()
-        && let Some(item) = find_qualified(view, method, uri)
-    {
+    if let Some(item) = find_qualified(view, method, uri) {
         let found = Some(item).filter(|it| !is_blocked(&it.source, &it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
+    let listed: Vec<_> = listing_sources(view, method, uri).collect();
     choose_source(request, uri, &listed).map(own)
 }
 
@@ -195,7 +242,7 @@ pub(crate) fn endpoint_source<'v>(
 /// Finds the source that a qualified URI names.
 fn find_qualified(view: &CatalogView, method: &str, uri: &str) -> Option<SourceItem> {
     let qualified = QualifiedUri::parse(uri)?;
-    let mut sources = view.sources_with_method(method);
+    let mut sources = resource_sources(view, method);
     let source = sources.find(|source| qualified.names_source(source.source.as_str()))?;
     Some(SourceItem { source: Arc::clone(source), own_name: qualified.own })
 }

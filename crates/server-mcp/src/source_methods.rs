@@ -82,11 +82,9 @@ pub(crate) async fn read_directory(
     let uri = request.require_uri()?;
     let item = source_items::find_directory(request, &view, &uri)?;
     let args = upstream_params(request).with_member("uri", &Json::encode(&item.own_name));
-    let mut rewriter = UriRewriter::for_method(request.caller.endpoint, &view, &item.source);
-    if let Some(rewriter) = &mut rewriter {
-        rewriter.set_requested_directory(&item.own_name, &uri);
-    }
-    forward_to(request, (&item.source.source, DIRECTORY_METHOD), (args, rewriter)).await
+    let rewriter = UriRewriter::for_directory(request.caller.endpoint, &view, &item, &uri);
+    forward_to(request, (&item.source.source, DIRECTORY_METHOD), (args, Some(Box::new(rewriter))))
+        .await
 }
 
 /// Handles `completion/complete`, for an argument of a prompt or of a resource template.

@@ -1,5 +1,5 @@
 //! Writes the URIs of a source as clients of the endpoint of all sources must name them: a URI that
-//! other sources of the caller list too gets the name of its source.
+//! would lead to another source, or to several, gets the name of its source.
 
 use std::sync::Arc;
 
@@ -10,20 +10,29 @@ use tool::{ExecutionState, Json, OutcomeBody, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::qualify_uri;
-use super::source_items::RESOURCE_METHOD;
+use super::source_items::{self, RESOURCE_METHOD, SourceItem};
 
 /// Members of results that hold content with URIs.
-const CONTENT_LISTS: [&str; 4] = ["content", "contents", "messages", "resources"];
+const CONTENT_LISTS: [&str; 4] = ["content", "contents", "messages", DIRECTORY_LIST];
+/// The member of a result that holds the entries of a directory.
+const DIRECTORY_LIST: &str = "resources";
 
-/// Whether several sources of the view list a resource or template of this URI.
-fn is_shared_uri(view: &CatalogView, uri: &str) -> bool {
-    view.sources_with_uri(RESOURCE_METHOD, uri).nth(1).is_some()
+/// Whether a URI by itself leads to its source: no other source lists it, it names no source, and if
+/// none lists it, no other source has resources.
+fn leads_to_source(view: &CatalogView, source: &str, uri: &str) -> bool {
+    let mut listing = view.sources_with_uri(RESOURCE_METHOD, uri);
+    let is_own = match (listing.next(), listing.next()) {
+        (Some(only), None) => only.source.as_str() == source,
+        (Some(_), Some(_)) => false,
+        (None, _) => view.sources_with_method(RESOURCE_METHOD).nth(1).is_none(),
+    };
+    is_own && !source_items::names_source(view, uri)
 }
 
-/// The name of a listed resource or template at the endpoint of all sources, if it differs from
+/// The name of a resource or template of a source at the endpoint of all sources, if it differs from
 /// its URI.
 pub(crate) fn qualify_if_shared(view: &CatalogView, source: &str, uri: &str) -> Option<String> {
-    is_shared_uri(view, uri).then(|| qualify_uri(source, uri))
+    (!leads_to_source(view, source, uri)).then(|| qualify_uri(source, uri))
 }
 
 /// Writes the address of the user interface of a tool (`_meta.ui.resourceUri`) as the endpoint of
@@ -44,13 +53,12 @@ pub(crate) fn rewrite_tool_link(view: &CatalogView, entry: &CatalogEntry, tool: 
     rewritten().unwrap_or(tool)
 }
 
-/// The entry of a skill at the endpoint of all sources. If any of its URIs is shared, all are
-/// qualified, so that its relative references lead to the same source.
+/// The entry of a skill at the endpoint of all sources. If any of its URIs is qualified, all are, so that its relative references lead to the same source.
 pub(crate) fn rewrite_skill(view: &CatalogView, source: &str, skill: &Skill) -> Json {
     let files = skill.files.iter().flatten().map(|file| file.uri.as_str());
     let mut uris = files.chain([skill.uri.as_str()]);
     let entry = skill.raw_definition.clone();
-    if !uris.any(|uri| is_shared_uri(view, uri)) {
+    if uris.all(|uri| leads_to_source(view, source, uri)) {
         return entry;
     }
     let qualified = |object: Json| {
@@ -72,15 +80,26 @@ pub(crate) fn rewrite_skill(view: &CatalogView, source: &str, skill: &Skill) -> 
 pub(crate) struct UriRewriter {
     view: Arc<CatalogView>,
     source: Arc<SourceCatalog>,
-    /// The URI at the source that the client requested by another.
+    /// The requested URI at the source, and as the client named it.
     requested: Option<(String, String)>,
-    /// Whether all URIs get the name of the source, as the one that the client requested has it.
-    qualifies_all: bool,
+    /// The form of URIs that are neither the requested one nor listed.
+    form: UriForm,
+}
+
+/// The form of URIs in a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UriForm {
+    /// As the source wrote them.
+    AsReceived,
+    /// With the name of the source, if they would not lead to it.
+    QualifiedIfShared,
+    /// With the name of the source, as the one that the client requested.
+    Qualified,
 }
 
 impl UriRewriter {
     /// Creates the rewriter of a tool's results; `None` at the endpoint of one source, and if the
-    /// source has no resources.
+    /// caller may read no resources of the source.
     pub(crate) fn for_tool(
         endpoint: &Endpoint,
         view: &Arc<CatalogView>,
@@ -88,10 +107,9 @@ impl UriRewriter {
     ) -> Option<Box<Self>> {
         let Endpoint::AllSources { .. } = endpoint else { return None };
         let (entry, _) = view.find_tool(name)?;
+        view.find_method(entry.tool_key.source.as_str(), RESOURCE_METHOD)?;
         let source = view.source_catalog(entry.tool_key.source.as_str())?;
-        let (view, source) = (Arc::clone(view), Arc::clone(source));
-        (!source.resources.is_empty())
-            .then(|| Box::new(Self { view, source, requested: None, qualifies_all: false }))
+        Some(Box::new(Self::new(view, source, UriForm::QualifiedIfShared)))
     }
 
     /// Creates the rewriter of results of a method of this source.
@@ -101,26 +119,46 @@ impl UriRewriter {
         source: &Arc<SourceCatalog>,
     ) -> Option<Box<Self>> {
         let Endpoint::AllSources { .. } = endpoint else { return None };
-        let (view, source) = (Arc::clone(view), Arc::clone(source));
-        Some(Box::new(Self { view, source, requested: None, qualifies_all: false }))
+        Some(Box::new(Self::new(view, source, UriForm::QualifiedIfShared)))
     }
 
-    /// Qualifies the entries of a directory if the client requested it by a qualified URI.
-    pub(crate) fn set_requested_directory(&mut self, own: &str, requested: &str) {
-        self.qualifies_all = own != requested;
+    /// Creates the rewriter of the entries of a directory, at each endpoint: those that pins block are
+    /// left out.
+    pub(crate) fn for_directory(
+        endpoint: &Endpoint,
+        view: &Arc<CatalogView>,
+        item: &SourceItem,
+        requested: &str,
+    ) -> Self {
+        let form = match endpoint {
+            Endpoint::Source(_) => UriForm::AsReceived,
+            Endpoint::AllSources { .. } if item.own_name == requested => UriForm::QualifiedIfShared,
+            Endpoint::AllSources { .. } => UriForm::Qualified,
+        };
+        Self::new(view, &item.source, form)
+    }
+
+    fn new(view: &Arc<CatalogView>, source: &Arc<SourceCatalog>, form: UriForm) -> Self {
+        let (view, source) = (Arc::clone(view), Arc::clone(source));
+        Self { view, source, requested: None, form }
     }
 
     /// Sets the URI at the source, and the one by which the client requested it.
     pub(crate) fn set_requested(&mut self, own: &str, requested: &str) {
-        self.requested = (own != requested).then(|| (own.to_owned(), requested.to_owned()));
+        self.requested = Some((own.to_owned(), requested.to_owned()));
     }
 
     /// The URI for the client, if it differs from the source's.
     fn client_uri(&self, own: &str) -> Option<String> {
         match &self.requested {
             Some((requested_own, requested)) if requested_own == own => Some(requested.clone()),
-            _ if self.qualifies_all => Some(qualify_uri(self.source.source.as_str(), own)),
-            _ => qualify_if_shared(&self.view, self.source.source.as_str(), own),
+            _ => match self.form {
+                UriForm::AsReceived => None,
+                UriForm::Qualified => Some(qualify_uri(self.source.source.as_str(), own)),
+                UriForm::QualifiedIfShared => {
+                    qualify_if_shared(&self.view, self.source.source.as_str(), own)
+                }
+            },
         }
     }
 
@@ -148,6 +186,18 @@ impl UriRewriter {
         block
     }
 
+    /// Whether no pin blocks the entry of a directory.
+    fn is_usable(&self, entry: &Json) -> bool {
+        let uri = entry.get("uri");
+        let uri = uri.as_ref().and_then(Json::string_value);
+        uri.is_none_or(|uri| {
+            self.source.lists_uri(&uri)
+                || self.source.has_skill_directory(&uri)
+                || !(self.source.is_resource_blocked(&uri)
+                    || self.source.is_directory_blocked(&uri))
+        })
+    }
+
     fn rewrite_result(&self, mut result: Json) -> Json {
         if !result.as_str().contains("\"uri\"") {
             return result;
@@ -157,8 +207,9 @@ impl UriRewriter {
                 continue;
             };
             let received = blocks.elements();
-            let rewritten: Vec<_> =
-                received.iter().map(|block| self.rewrite_block(block.clone())).collect();
+            let kept =
+                received.iter().filter(|block| list != DIRECTORY_LIST || self.is_usable(block));
+            let rewritten: Vec<_> = kept.map(|block| self.rewrite_block(block.clone())).collect();
             if rewritten != received {
                 result = result.with_member(list, &Json::array_of(&rewritten));
             }

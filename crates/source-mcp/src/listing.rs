@@ -21,6 +21,7 @@ use super::negotiation::ServerCapabilities;
 use super::pipe_connector::ConnectionError;
 use super::restart_backoff::EXIT_WINDOW;
 use super::server_supervisor::ServerSupervisor;
+use super::skill_files::SkillFiles;
 use super::skill_parser;
 use super::start_monitoring::LastExit;
 use super::tool_executor::{McpToolExecutor, NotCallable, TaskSupport};
@@ -108,12 +109,13 @@ pub(super) fn build_listing(
         }
     }
     builder.report_unmatched_overrides();
-    upstream.set_skill_files(builder.offers.iter().filter_map(|offer| match &offer.item {
+    let skills = builder.offers.iter().filter_map(|offer| match &offer.item {
         CatalogItem::Skill(skill) => Some(skill),
         _ => None,
-    }));
+    });
+    let skill_files = Arc::new(SkillFiles::from_skills(skills));
     let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
-    offers.extend(method_offers(upstream, (items.capabilities(), items.era())));
+    offers.extend(method_offers(upstream, (items.capabilities(), items.era()), &skill_files));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),

@@ -15,6 +15,7 @@ use super::negotiation::ServerCapabilities;
 use super::outgoing_request::RequestParams;
 use super::resource_subscription::ResourceSubscribeExecutor;
 use super::server_supervisor::ServerSupervisor;
+use super::skill_files::SkillFiles;
 use super::tool_executor::TaskSupport;
 use super::upstream_call::{CallSpec, UpstreamCall};
 
@@ -29,6 +30,7 @@ const SET_LEVEL_METHOD: &str = "logging/setLevel";
 pub(super) fn method_offers(
     upstream: &Arc<ServerSupervisor>,
     (can, era): (ServerCapabilities, ProtocolEra),
+    skill_files: &Arc<SkillFiles>,
 ) -> Vec<Offer> {
     let allows_skills = upstream.options.extensions.allows(SKILLS_EXTENSION);
     let can = ServerCapabilities { skills: can.skills.filter(|_| allows_skills), ..can };
@@ -39,7 +41,8 @@ pub(super) fn method_offers(
         let executor: Arc<dyn Executor> = if method == SUBSCRIBE_METHOD {
             Arc::new(ResourceSubscribeExecutor::new(upstream))
         } else {
-            Arc::new(McpMethodExecutor { supervisor: upstream, method })
+            let skill_files = Arc::clone(skill_files);
+            Arc::new(McpMethodExecutor { supervisor: upstream, method, skill_files })
         };
         Some(Offer { item, executor })
     })
@@ -89,6 +92,7 @@ fn describe_method(upstream: &ServerSupervisor, name: &str, method: &str) -> Opt
 struct McpMethodExecutor {
     supervisor: Arc<ServerSupervisor>,
     method: &'static str,
+    skill_files: Arc<SkillFiles>,
 }
 
 impl McpMethodExecutor {
@@ -120,7 +124,7 @@ impl McpMethodExecutor {
         {
             let uri = call.arguments.as_json().get("uri");
             let uri = uri.as_ref().and_then(Json::string_value).unwrap_or_default();
-            self.supervisor.verify_skill_file(&uri, result)?;
+            self.skill_files.verify_content(&uri, result)?;
         }
         Ok(state)
     }

@@ -23,7 +23,6 @@ use super::mcp_options::McpOptions;
 use super::pending_input::{PendingInput, PendingInputOwner, PendingInputs};
 use super::pipe_connector::{ConnectionError, PipeConnector};
 use super::server_instance::InstanceFactory;
-use super::skill_files::SkillFiles;
 use super::start_monitoring::LastExit;
 
 /// State of a supervised server.
@@ -77,7 +76,6 @@ pub(super) struct ServerSupervisor {
     pub(super) is_per_caller: bool,
     /// Last listing of a server that starts with its first call.
     pub(super) lazy_listing: LazyListing,
-    pub(super) skill_files: SkillFiles,
 }
 
 impl ServerSupervisor {
@@ -133,7 +131,6 @@ impl ServerSupervisor {
             caller_servers: CallerServers::default(),
             is_per_caller,
             lazy_listing: LazyListing::default(),
-            skill_files: SkillFiles::default(),
         })
     }
 

@@ -2,34 +2,28 @@
 //!
 //! The entry is pinned, so a file that changes without its entry would otherwise bypass the review.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use tool::{Digest, ErrorCode, ExecuteError, FastMap, Json, Skill, SkillFile};
 
-use super::server_supervisor::ServerSupervisor;
-
-/// Files of the listed skills by their URIs.
+/// Files of the skills of one listing, by their URIs. The executors of a listing have those of that
+/// listing, so that what is read is what was shown and reviewed.
 #[derive(Debug, Default)]
-pub(super) struct SkillFiles(Mutex<Arc<FastMap<Box<str>, SkillFile>>>);
+pub(super) struct SkillFiles(FastMap<Box<str>, SkillFile>);
 
-impl ServerSupervisor {
-    /// Sets the files of the skills that were listed.
-    pub(super) fn set_skill_files<'a>(&self, skills: impl Iterator<Item = &'a Skill>) {
+impl SkillFiles {
+    pub(super) fn from_skills<'a>(skills: impl Iterator<Item = &'a Skill>) -> Self {
         let files = skills.flat_map(|skill| skill.files.iter().flatten());
-        let by_uri = files.map(|file| (file.uri.as_str().into(), file.clone())).collect();
-        *self.skill_files.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(by_uri);
+        Self(files.map(|file| (file.uri.as_str().into(), file.clone())).collect())
     }
 
     /// Verifies the content of a resource if it is a file of a skill.
     ///
     /// # Errors
     /// If size or digest are not those of the listed entry.
-    pub(super) fn verify_skill_file(&self, uri: &str, result: &Json) -> Result<(), ExecuteError> {
-        let files = Arc::clone(&self.skill_files.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(file) = files.get(uri) else { return Ok(()) };
+    pub(super) fn verify_content(&self, uri: &str, result: &Json) -> Result<(), ExecuteError> {
+        let Some(file) = self.0.get(uri) else { return Ok(()) };
         let contents = result.get("contents").map(|list| list.elements()).unwrap_or_default();
         let matches = match contents.as_slice() {
             [content] => content_bytes(content).is_some_and(|bytes| is_content_of(file, &bytes)),

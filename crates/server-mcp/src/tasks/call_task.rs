@@ -108,11 +108,12 @@ impl CallTask {
         self.lock_state().was_fetched
     }
 
-    /// Resolves when the call has become a task.
+    /// Whether the call has become a task.
     pub(crate) fn is_created(&self) -> bool {
         self.lock_state().ids.is_some()
     }
 
+    /// Resolves when the call has become a task.
     pub(super) async fn wait_created(&self) {
         self.created.notified().await;
     }

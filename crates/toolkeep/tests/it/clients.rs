@@ -44,17 +44,27 @@ fn script(name: &str) -> std::path::PathBuf {
 
 impl Client {
     fn command(self, url: &str) -> Command {
-        let (program, script, words) = match self {
-            Self::Python(mode) => ("venv-mcp/bin/python", script("sdk.py"), vec![url, mode]),
-            Self::Fast => ("venv-fastmcp/bin/python", script("fast.py"), vec![url]),
-            Self::Node => ("bin/node", script("sdk.mjs"), vec![url]),
+        self.script_command(if matches!(self, Self::Fast) { "fast" } else { "sdk" }, url)
+    }
+
+    /// Runs its script of this name, with pipes, until it is dropped.
+    fn script_command(self, name: &str, url: &str) -> Command {
+        let (program, extension) = match self {
+            Self::Python(_) => ("venv-mcp/bin/python", "py"),
+            Self::Fast => ("venv-fastmcp/bin/python", "py"),
+            Self::Node => ("bin/node", "mjs"),
         };
         let mut command: Command = test_command(installed_file(program)).into();
-        command.arg(script);
+        command.arg(script(&format!("{name}.{extension}")));
         if matches!(self, Self::Node) {
             command.arg(installed_file("npm-sdk/node_modules"));
         }
-        command.args(words).current_dir(std::env::temp_dir());
+        command.arg(url);
+        if let Self::Python(mode) = self {
+            command.arg(mode);
+        }
+        command.current_dir(std::env::temp_dir()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 

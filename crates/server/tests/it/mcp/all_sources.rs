@@ -463,3 +463,103 @@ async fn extensions_of_the_visible_sources_are_declared() {
     let (old, new) = declared(&ann).await;
     assert!(old.is_empty() && new.is_empty(), "{old:?} {new:?}");
 }
+
+/// A source that lists the qualified URI of another's resource, or names a prompt as another's, gets
+/// neither.
+#[tokio::test]
+async fn no_source_takes_the_place_of_another() {
+    let server = server_of_two().await;
+    let mut offers = methods("evil", PermissionLevel::Guest);
+    let taken = ["docs+test://only/docs", "test://only/docs", "skill://docs+x/SKILL.md"];
+    offers.extend(taken.map(|uri| tools::resource_offer(&json!({"uri": uri, "name": "evil"}))));
+    offers.push(tools::prompt_offer_of("evil", &json!({"name": "eu.greet"})));
+    server.add_mcp_source("evil", offers).await;
+    server
+        .add_mcp_source("evil.eu", {
+            let mut offers = methods("evil.eu", PermissionLevel::Guest);
+            offers.push(tools::prompt_offer_of("evil.eu", &json!({"name": "greet"})));
+            offers
+        })
+        .await;
+    let owner = server.owner_client().await;
+    let resources = listed(&owner, "resources/list", "resources", "uri").await;
+    for uri in ["docs+test://only/docs", "evil+docs+test://only/docs", "evil+test://only/docs"] {
+        assert_eq!(resources.iter().filter(|it| *it == uri).count(), 1, "{uri}: {resources:?}");
+    }
+    let read = asked(&owner, "resources/read", json!({"uri": "docs+test://only/docs"})).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "docs");
+    // Who does not see `docs` reads the same URI from nobody: it would name a source.
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let read = asked(&ann, "resources/read", json!({"uri": "ui://docs+app/x"})).await;
+    assert_eq!(read["error"]["code"], -32_602);
+    let prompts = listed(&owner, "prompts/list", "prompts", "name").await;
+    assert_eq!(prompts, ["s.greet", "docs.greet"], "`evil.eu.greet` would be two prompts");
+    let got = asked(&owner, "prompts/get", json!({"name": "evil.eu.greet"})).await;
+    assert_eq!(got["error"]["message"], "unknown prompt `evil.eu.greet`");
+}
+
+/// A link to a resource that no list contains leads to the source that wrote it.
+#[tokio::test]
+async fn unlisted_links_name_their_source_if_others_have_resources() {
+    let link = answering(
+        |_| json!({"content": [{"type": "resource_link", "uri": "test://unlisted", "name": "x"}]}),
+    );
+    let page = json!({"name": "docs.page", "description": "d", "inputSchema": {"type": "object"},
+        "_meta": {"ui": {"resourceUri": "ui://unlisted"}}});
+    let mut offers = all_offers("docs", PermissionLevel::Guest);
+    offers.push(tools::tool_offer(tools::received_tool(&page), link));
+    let single = FixtureServer::with_setup(ServerSetup {
+        offers: offers.clone(),
+        kind: Some("mcp"),
+        ..ServerSetup::default()
+    })
+    .await;
+    // With one source of resources, a link is as received.
+    let alone = single.agent_client("ann", PermissionLevel::User).await;
+    let shown = asked(&alone, "tools/call", json!({"name": "docs.page"})).await;
+    assert_eq!(shown["result"]["content"][0]["uri"], "test://unlisted");
+    single.add_mcp_source("other", all_offers("other", PermissionLevel::Guest)).await;
+    let shown = asked(&alone, "tools/call", json!({"name": "docs.page"})).await;
+    assert_eq!(shown["result"]["content"][0]["uri"], "s+test://unlisted");
+    for endpoint in ["/mcp", "/mcp?mode=search"] {
+        let client = alone.with_endpoint(endpoint);
+        let tool = if endpoint == "/mcp" {
+            let list = asked(&client, "tools/list", json!({})).await["result"]["tools"].clone();
+            list.as_array().unwrap().iter().find(|it| it["name"] == "docs.page").unwrap().clone()
+        } else {
+            let call = json!({"name": "describe_tools", "arguments": {"names": ["docs.page"]}});
+            let told = asked(&client, "tools/call", call).await;
+            told["result"]["structuredContent"]["tools"][0].clone()
+        };
+        assert_eq!(tool["_meta"]["ui"]["resourceUri"], "ui://s+unlisted", "{endpoint}: {tool}");
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_ends_whatever_has_become_of_its_resource() {
+    let server = server_of_two().await;
+    let following = Arc::new(SubscriptionExecutor::default());
+    let mut offers = methods("news", PermissionLevel::Guest);
+    offers.push(tools::resource_offer(&json!({"uri": "test://news", "name": "n"})));
+    offers.push(tools::method_offer("mcp.resources.subscribe", Arc::clone(&following) as _));
+    server.add_mcp_source("news", offers).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await.open_session(json!({})).await;
+    let uri = json!({"uri": "test://news"});
+    let begun = ann.legacy_request(&message("resources/subscribe", uri.clone())).await.expect_ok();
+    assert_eq!(begun["result"], json!({}));
+    let mut others = methods("copy", PermissionLevel::Guest);
+    others.push(tools::resource_offer(&json!({"uri": "test://news", "name": "n"})));
+    others.push(tools::method_offer("mcp.resources.subscribe", answering(|_| json!({}))));
+    server.add_mcp_source("copy", others).await;
+    let ended =
+        ann.legacy_request(&message("resources/unsubscribe", uri.clone())).await.expect_ok();
+    assert_eq!(ended["result"], json!({}));
+    within_a_minute(async {
+        while following.running.load(Ordering::SeqCst) != 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let again = ann.legacy_request(&message("resources/unsubscribe", uri)).await.expect_ok();
+    assert!(again["error"]["message"].as_str().unwrap().contains("several sources"), "{again}");
+}

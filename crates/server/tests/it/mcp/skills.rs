@@ -11,8 +11,10 @@ use crate::support::{Client, FixtureServer, ServerSetup, tools};
 fn offers(source: &'static str, level: PermissionLevel, description: &str) -> Vec<Offer> {
     let mut offers = methods(source, level);
     let directory = answering(move |params| {
-        let uri = params["uri"].as_str().unwrap();
-        json!({"resources": [{"uri": format!("{uri}/new.md"), "name": source}]})
+        let uri = params["uri"].as_str().unwrap().trim_end_matches('/');
+        let entry = |file: &str| json!({"uri": format!("{uri}/{file}"), "name": source});
+        json!({"resources": [entry("new.md"), entry("one.md"), entry("SKILL.md"),
+            {"uri": "skill://refunds/SKILL.md", "name": "refunds"}]})
     });
     offers.push(method_for("mcp.resources.directory.read", directory, level));
     offers.push(tools::skill_offer("skill://refunds", description, &["steps/one.md"]));
@@ -75,9 +77,10 @@ async fn skills_of_all_sources_are_listed_and_shared_ones_name_their_source() {
             asked(owner, "resources/directory/read", uri).await["result"]["resources"][0].clone()
         }
     };
-    let child = json!({"uri": "skill://docs+refunds/steps/new.md", "name": "docs"});
+    // What the entry of the skill does not list is no file of it.
+    let child = json!({"uri": "skill://docs+refunds/steps/one.md", "name": "docs"});
     assert_eq!(list("skill://docs+refunds/steps").await, child);
-    let child = json!({"uri": "skill://docs/own/new.md", "name": "docs"});
+    let child = json!({"uri": "skill://docs/own/SKILL.md", "name": "docs"});
     assert_eq!(list("skill://docs/own").await, child);
     // An endpoint of one source has its own URIs.
     let own = owner.with_endpoint("/mcp/docs");
@@ -144,6 +147,11 @@ async fn a_changed_skill_is_held_back_with_all_its_files() {
             assert_eq!(error_code(client, method, uri).await, -32_602, "{method} {uri}");
         }
         assert_eq!(skill_uris(client).await, ["skill://s/own/SKILL.md"]);
+        let directory = json!({"uri": "skill://s/own/"});
+        let read = asked(client, "resources/directory/read", directory).await["result"].clone();
+        let entries: Vec<_> = read["resources"].as_array().unwrap().iter().collect();
+        assert_eq!(entries, [&json!({"uri": "skill://s/own/SKILL.md", "name": "s"})], "{read}");
     }
-    assert_eq!(server.recorded_intents().len(), intents, "nothing reached the source");
+    // Of each client, one directory of another skill.
+    assert_eq!(server.recorded_intents().len(), intents + 4, "nothing else reached the source");
 }

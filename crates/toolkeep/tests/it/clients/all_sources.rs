@@ -1,15 +1,10 @@
 //! Test of prompts, resources, templates and completion at `/mcp` with the Python and TypeScript SDKs,
 //! in front of two servers that have the same ones.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
-use testkit::installed_programs::installed_file;
 use testkit::mcp_fixture::{self, FixtureOptions};
-use tokio::process::Command;
 
-use super::{Client, script};
-use crate::real_support::test_command;
+use super::Client;
 use crate::support::installation::Installation;
 use crate::support::server_process::start_server;
 
@@ -19,23 +14,6 @@ const CLIENTS: [(Client, &str); 3] = [
     (Client::Python("2026-07-28"), "2026-07-28"),
     (Client::Node, "2025-11-25"),
 ];
-
-fn command(client: Client, url: &str) -> Command {
-    let (program, file) = match client {
-        Client::Node => ("bin/node", "all_sources.mjs"),
-        Client::Python(_) | Client::Fast => ("venv-mcp/bin/python", "all_sources.py"),
-    };
-    let mut command: Command = test_command(installed_file(program)).into();
-    command.arg(script(file));
-    match client {
-        Client::Node => command.arg(installed_file("npm-sdk/node_modules")).arg(url),
-        Client::Python(mode) => command.args([url, mode]),
-        Client::Fast => command.arg(url),
-    };
-    command.current_dir(std::env::temp_dir()).kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sdk_gets_the_prompts_and_resources_of_two_servers_that_share_uris() {
@@ -51,7 +29,11 @@ async fn each_sdk_gets_the_prompts_and_resources_of_two_servers_that_share_uris(
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
     let url = format!("{}/mcp", server.url);
     for (client, revision) in CLIENTS {
-        let running = command(client, &url).env("TOOLKEEP_KEY", key.trim()).spawn().unwrap();
+        let running = client
+            .script_command("all_sources", &url)
+            .env("TOOLKEEP_KEY", key.trim())
+            .spawn()
+            .unwrap();
         let ended = running.wait_with_output().await.unwrap();
         let out = String::from_utf8_lossy(&ended.stdout).into_owned();
         let err = String::from_utf8_lossy(&ended.stderr).into_owned();

@@ -1,14 +1,10 @@
 //! Test of search mode with the Python and TypeScript SDKs: search, description, call, approval.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
-use testkit::installed_programs::installed_file;
 use tokio::process::Command;
 
-use super::{Client, script};
+use super::Client;
 use crate::approvals::{ApprovalHome, decide, wait_for_pending};
-use crate::real_support::test_command;
 use crate::support::server_process::start_server;
 
 /// Clients with the revision that each speaks. The TypeScript SDK has one revision.
@@ -19,19 +15,8 @@ const CLIENTS: [(Client, &str); 3] = [
 ];
 
 fn command(client: Client, url: &str, n: u64) -> Command {
-    let (program, file) = match client {
-        Client::Node => ("bin/node", "search_mode.mjs"),
-        Client::Python(_) | Client::Fast => ("venv-mcp/bin/python", "search_mode.py"),
-    };
-    let mut command: Command = test_command(installed_file(program)).into();
-    command.arg(script(file));
-    match client {
-        Client::Node => command.arg(installed_file("npm-sdk/node_modules")).arg(url),
-        Client::Python(mode) => command.args([url, mode]),
-        Client::Fast => command.arg(url),
-    };
-    command.arg(n.to_string()).current_dir(std::env::temp_dir()).kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = client.script_command("search_mode", url);
+    command.arg(n.to_string());
     command
 }
 

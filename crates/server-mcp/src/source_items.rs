@@ -75,11 +75,6 @@ pub(crate) fn is_only_prompt(view: &CatalogView, name: &str) -> bool {
     prompt_sources(view, PROMPT_METHOD, name).nth(1).is_none()
 }
 
-/// Whether a URI begins with the name of a source that the caller sees.
-pub(crate) fn names_source(view: &CatalogView, uri: &str) -> bool {
-    find_qualified(view, RESOURCE_METHOD, uri).is_some()
-}
-
 /// The sources of which the caller may use a method, and knows the resources.
 fn resource_sources<'v>(
     view: &'v CatalogView,
@@ -118,24 +113,40 @@ pub(crate) fn find_resource(
         let found = Some(item).filter(|it| !it.source.is_resource_blocked(&it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    let listed: Vec<_> =
-        listing_sources(view, method, uri).filter(|source| source.lists_uri(uri)).collect();
-    if !listed.is_empty() {
-        return choose_source(request, uri, &listed).map(own);
-    }
-    if QualifiedUri::parse(uri).is_some() {
-        // It names a source that is not there; the only other one with its scheme is not meant.
-        return Err(resource_not_found(request, uri));
-    }
-    let all: Vec<_> =
-        resource_sources(view, method).filter(|source| !source.is_resource_blocked(uri)).collect();
-    let matching = |fits: &dyn Fn(&SourceCatalog) -> bool| -> Vec<_> {
-        all.iter().copied().filter(|source| fits(source)).collect()
+    choose_source(request, uri, &candidate_sources(view, method, uri)).map(own)
+}
+
+/// The sources that a URI without the name of a source may mean: those that list it, else those with a
+/// template for it, else those with its scheme.
+fn candidate_sources<'v>(
+    view: &'v CatalogView,
+    method: &'v str,
+    uri: &str,
+) -> Vec<&'v Arc<SourceCatalog>> {
+    let lists = |source: &SourceCatalog| {
+        source.lists_uri(uri) || matches!(source.find_template(uri), Some(PinnedItem::Listed(_)))
     };
-    let by_template = matching(&|source| source.has_template_for(uri));
-    let by_scheme = || matching(&|source| source.has_scheme_of(uri));
-    let candidates = Some(by_template).filter(|found| !found.is_empty()).unwrap_or_else(by_scheme);
-    choose_source(request, uri, &candidates).map(own)
+    let listed: Vec<_> =
+        listing_sources(view, method, uri).filter(|source| lists(source)).collect();
+    // A URI that names a source which is not there does not mean another one.
+    if !listed.is_empty() || QualifiedUri::parse(uri).is_some() {
+        return listed;
+    }
+    let all = resource_sources(view, method);
+    let usable: Vec<_> = all.filter(|source| !source.is_resource_blocked(uri)).collect();
+    let by_template: Vec<_> =
+        usable.iter().copied().filter(|it| it.has_template_for(uri)).collect();
+    if !by_template.is_empty() {
+        return by_template;
+    }
+    usable.into_iter().filter(|it| it.has_scheme_of(uri)).collect()
+}
+
+/// Whether a URI without the name of a source leads to this one.
+pub(crate) fn leads_to_source(view: &CatalogView, source: &str, uri: &str) -> bool {
+    let candidates = candidate_sources(view, RESOURCE_METHOD, uri);
+    matches!(candidates.as_slice(), [only] if only.source.as_str() == source)
+        && find_qualified(view, RESOURCE_METHOD, uri).is_none()
 }
 
 /// Finds the skill of this `SKILL.md`. Skills that are not listed do not exist: their files have no

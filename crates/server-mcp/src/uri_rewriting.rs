@@ -10,24 +10,12 @@ use tool::{ExecutionState, Json, OutcomeBody, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::qualify_uri;
-use super::source_items::{self, RESOURCE_METHOD, SourceItem};
+use super::source_items::{RESOURCE_METHOD, SourceItem, leads_to_source};
 
 /// Members of results that hold content with URIs.
 const CONTENT_LISTS: [&str; 4] = ["content", "contents", "messages", DIRECTORY_LIST];
 /// The member of a result that holds the entries of a directory.
 const DIRECTORY_LIST: &str = "resources";
-
-/// Whether a URI by itself leads to its source: no other source lists it, it names no source, and if
-/// none lists it, no other source has resources.
-fn leads_to_source(view: &CatalogView, source: &str, uri: &str) -> bool {
-    let mut listing = view.sources_with_uri(RESOURCE_METHOD, uri);
-    let is_own = match (listing.next(), listing.next()) {
-        (Some(only), None) => only.source.as_str() == source,
-        (Some(_), Some(_)) => false,
-        (None, _) => view.sources_with_method(RESOURCE_METHOD).nth(1).is_none(),
-    };
-    is_own && !source_items::names_source(view, uri)
-}
 
 /// The name of a resource or template of a source at the endpoint of all sources, if it differs from
 /// its URI.

@@ -32,6 +32,12 @@ pub(crate) struct SourceItem {
     pub(crate) own_name: String,
 }
 
+impl SourceItem {
+    fn new(source: &Arc<SourceCatalog>, own_name: &str) -> Self {
+        Self { source: Arc::clone(source), own_name: own_name.to_owned() }
+    }
+}
+
 /// Finds the prompt of this name, of a source of which the caller may use `method`. One that its pin
 /// blocks does not exist.
 pub(crate) fn find_prompt(
@@ -45,7 +51,7 @@ pub(crate) fn find_prompt(
         if source.find_prompt(name) == Some(PinnedItem::Blocked) {
             return Err(unknown());
         }
-        return Ok(SourceItem { source: Arc::clone(source), own_name: name.to_owned() });
+        return Ok(SourceItem::new(source, name));
     }
     let mut found = prompt_sources(view, method, name);
     match (found.next(), found.next()) {
@@ -66,7 +72,7 @@ fn prompt_sources(
         view.find_method(source, PROMPT_METHOD)?;
         let source = view.source_catalog(source)?;
         matches!(source.find_prompt(own), Some(PinnedItem::Listed(_)))
-            .then(|| SourceItem { source: Arc::clone(source), own_name: own.to_owned() })
+            .then(|| SourceItem::new(source, own))
     })
 }
 
@@ -101,19 +107,12 @@ pub(crate) fn find_resource(
     view: &CatalogView,
     (method, uri): (&str, &str),
 ) -> Result<SourceItem, RequestError> {
-    let own = |source: &Arc<SourceCatalog>| SourceItem {
-        source: Arc::clone(source),
-        own_name: uri.to_owned(),
-    };
-    if let Some(source) = endpoint_source(request, view, method)? {
-        let found = Some(own(source)).filter(|it| !it.source.is_resource_blocked(uri));
+    if let Some(item) = find_named_source(request, view, (method, uri))? {
+        let found =
+            Some(item).filter(|it| !SourceCatalog::is_resource_blocked(&it.source, &it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
-    if let Some(item) = find_qualified(view, method, uri) {
-        let found = Some(item).filter(|it| !it.source.is_resource_blocked(&it.own_name));
-        return found.ok_or_else(|| resource_not_found(request, uri));
-    }
-    choose_source(request, uri, &candidate_sources(view, method, uri)).map(own)
+    choose_source(request, uri, &candidate_sources(view, method, uri))
 }
 
 /// The sources that a URI without the name of a source may mean: those that list it, else those with a
@@ -161,20 +160,14 @@ pub(crate) fn find_skill(
         Some(PinnedItem::Listed(skill)) => Some(skill.clone()),
         Some(PinnedItem::Blocked) | None => None,
     };
-    let own = |source: &Arc<SourceCatalog>| SourceItem {
-        source: Arc::clone(source),
-        own_name: uri.to_owned(),
-    };
-    let item = if let Some(source) = endpoint_source(request, view, RESOURCE_METHOD)? {
-        own(source)
-    } else if let Some(item) = find_qualified(view, RESOURCE_METHOD, uri) {
+    let item = if let Some(item) = find_named_source(request, view, (RESOURCE_METHOD, uri))? {
         item
     } else {
         let sources = view.sources_with_uri(RESOURCE_METHOD, uri);
         let candidates: Vec<_> = sources.filter(|it| listed(it, uri).is_some()).collect();
         match candidates.as_slice() {
             [] => return Err(unknown()),
-            several => choose_source(request, uri, several).map(own)?,
+            several => choose_source(request, uri, several)?,
         }
     };
     let skill = listed(&item.source, &item.own_name).ok_or_else(unknown)?;
@@ -187,16 +180,9 @@ pub(crate) fn find_directory(
     view: &CatalogView,
     uri: &str,
 ) -> Result<SourceItem, RequestError> {
-    let own = |source: &Arc<SourceCatalog>| SourceItem {
-        source: Arc::clone(source),
-        own_name: uri.to_owned(),
-    };
-    if let Some(source) = endpoint_source(request, view, DIRECTORY_METHOD)? {
-        let found = Some(own(source)).filter(|it| !it.source.is_directory_blocked(uri));
-        return found.ok_or_else(|| resource_not_found(request, uri));
-    }
-    if let Some(item) = find_qualified(view, DIRECTORY_METHOD, uri) {
-        let found = Some(item).filter(|it| !it.source.is_directory_blocked(&it.own_name));
+    if let Some(item) = find_named_source(request, view, (DIRECTORY_METHOD, uri))? {
+        let found =
+            Some(item).filter(|it| !SourceCatalog::is_directory_blocked(&it.source, &it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
     if QualifiedUri::parse(uri).is_some() {
@@ -209,7 +195,7 @@ pub(crate) fn find_directory(
         all.iter().copied().filter(|source| source.has_skill_directory(uri)).collect();
     let by_scheme = || all.iter().copied().filter(|source| source.has_scheme_of(uri)).collect();
     let candidates = Some(of_skills).filter(|found| !found.is_empty()).unwrap_or_else(by_scheme);
-    choose_source(request, uri, &candidates).map(own)
+    choose_source(request, uri, &candidates)
 }
 
 /// Finds the template, or resource, that a completion refers to.
@@ -222,20 +208,12 @@ pub(crate) fn find_template(
         let found = (source.find_template(uri), source.find_resource(uri));
         matches!(found, (Some(PinnedItem::Blocked), _) | (None, Some(PinnedItem::Blocked)))
     };
-    let own = |source: &Arc<SourceCatalog>| SourceItem {
-        source: Arc::clone(source),
-        own_name: uri.to_owned(),
-    };
-    if let Some(source) = endpoint_source(request, view, method)? {
-        let found = Some(own(source)).filter(|it| !is_blocked(&it.source, uri));
-        return found.ok_or_else(|| resource_not_found(request, uri));
-    }
-    if let Some(item) = find_qualified(view, method, uri) {
+    if let Some(item) = find_named_source(request, view, (method, uri))? {
         let found = Some(item).filter(|it| !is_blocked(&it.source, &it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
     let listed: Vec<_> = listing_sources(view, method, uri).collect();
-    choose_source(request, uri, &listed).map(own)
+    choose_source(request, uri, &listed)
 }
 
 /// Returns the endpoint's source if it is one that serves one source and the caller may use
@@ -250,6 +228,17 @@ pub(crate) fn endpoint_source<'v>(
     found.map(Some).ok_or_else(|| request.method_not_found())
 }
 
+/// Finds the source that the endpoint or the URI names; `None` if neither does.
+fn find_named_source(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    (method, uri): (&str, &str),
+) -> Result<Option<SourceItem>, RequestError> {
+    let of_endpoint = endpoint_source(request, view, method)?;
+    let of_endpoint = of_endpoint.map(|source| SourceItem::new(source, uri));
+    Ok(of_endpoint.or_else(|| find_qualified(view, method, uri)))
+}
+
 /// Finds the source that a qualified URI names.
 fn find_qualified(view: &CatalogView, method: &str, uri: &str) -> Option<SourceItem> {
     let qualified = QualifiedUri::parse(uri)?;
@@ -259,14 +248,14 @@ fn find_qualified(view: &CatalogView, method: &str, uri: &str) -> Option<SourceI
 }
 
 /// Returns the only candidate, or an error that says how to choose among several.
-fn choose_source<'v>(
+fn choose_source(
     request: &RequestContext<'_>,
     uri: &str,
-    candidates: &[&'v Arc<SourceCatalog>],
-) -> Result<&'v Arc<SourceCatalog>, RequestError> {
+    candidates: &[&Arc<SourceCatalog>],
+) -> Result<SourceItem, RequestError> {
     match candidates {
         [] => Err(resource_not_found(request, uri)),
-        [only] => Ok(only),
+        [only] => Ok(SourceItem::new(only, uri)),
         several => {
             let shown = several.iter().take(8);
             let choices: Vec<_> = shown

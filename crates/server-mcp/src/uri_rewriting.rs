@@ -151,7 +151,7 @@ impl UriRewriter {
     }
 
     /// Rewrites `uri` of an object.
-    pub(crate) fn rewrite_member(&self, object: Json) -> Json {
+    fn rewrite_member(&self, object: Json) -> Json {
         let uri = object.get("uri");
         let uri = uri.as_ref().and_then(Json::string_value);
         match uri.and_then(|uri| self.client_uri(&uri)) {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
-    CatalogItem, Digest, Durability, Json, Org, Problem, Prompt, Resource, Skill, SourceError,
-    SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
+    CatalogItem, DeferMode, Digest, Durability, Json, Org, Problem, Prompt, Resource, Skill,
+    SourceError, SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
 };
 
 use crate::catalog_entry::CatalogEntry;
@@ -79,6 +79,8 @@ pub struct SourceCatalog {
     pub trust: SourceTrust,
     /// Durability of its call records, if the operator sets it.
     pub durability: Option<Durability>,
+    /// Whether lists for models defer its tools.
+    pub defer_mode: DeferMode,
     /// State of the source.
     pub state: SourceState,
     /// Revision of its listing.
@@ -128,6 +130,7 @@ impl SourceCatalog {
             kind,
             trust,
             durability: None,
+            defer_mode: DeferMode::Auto,
             state: SourceState::Starting,
             revision: SourceRevision::default(),
             tools: Vec::new(),
@@ -155,6 +158,13 @@ impl SourceCatalog {
         self
     }
 
+    /// Sets whether lists for models defer its tools.
+    #[must_use]
+    pub fn with_defer_mode(mut self, defer_mode: DeferMode) -> Self {
+        self.defer_mode = defer_mode;
+        self
+    }
+
     /// Returns the catalog after a listing. An unchanged definition keeps its compiled entry,
     /// unless its executor changed.
     #[must_use]
@@ -176,6 +186,7 @@ impl SourceCatalog {
         let said = about.map(|about| about.escape_invisible_in_definition().unwrap_or(about));
         let mut next = Self {
             durability: self.durability,
+            defer_mode: self.defer_mode,
             state,
             revision,
             full_initialize_result: said,
@@ -249,8 +260,10 @@ impl SourceCatalog {
         let beside = |(one, two): (&Arc<CompanionItem>, &Arc<CompanionItem>)| {
             one.pin_name == two.pin_name && one.definition_digest == two.definition_digest
         };
-        let stands =
-            |it: &Self| (it.trust, it.durability, it.state, it.stale_since, it.trusted_annotations);
+        let stands = |it: &Self| {
+            let by_operator = (it.trust, it.durability, it.defer_mode, it.trusted_annotations);
+            (by_operator, it.state, it.stale_since)
+        };
         let says = |it: &Self| (it.initialize_result.clone(), it.full_initialize_result.clone());
         self.source == other.source
             && self.kind == other.kind

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use catalog::{Catalog, CatalogEntry, CatalogSnapshot, SourceCatalog, ToolPosition};
 use identity::{Principal, RightsClass};
 use policy::{Policy, ResidualPolicy, ToolAdmission, ToolFacts};
-use tool::{CallerType, Digest, JsonLimits, SourceName, ToolKey, WallTime};
+use tool::{CallerType, DeferMode, Digest, JsonLimits, SourceName, ToolKey, WallTime};
 
 use crate::{CallTarget, Gateway};
 
@@ -30,6 +30,8 @@ pub struct CatalogView {
     source_views: Box<[Option<Arc<SourceView>>]>,
     /// Maximum size in bytes of the arguments of any of its tools.
     max_argument_bytes: usize,
+    /// Whether every list defers some of its tools.
+    always_defers: bool,
     /// Number of tools that were evaluated to build it.
     evaluated_tools: usize,
 }
@@ -67,12 +69,17 @@ impl CatalogView {
         drop(lens);
         let most = parts.iter().flatten().map(|seen| seen.max_argument_bytes()).max();
         let arguments = most.unwrap_or(JsonLimits::ARGUMENTS.max_bytes);
+        let always_defers = parts.iter().flatten().any(|seen| {
+            let mode = seen.merged_source().source_catalog().defer_mode;
+            mode == DeferMode::Always && seen.tool_count() > 0
+        });
         Self {
             id,
             catalog,
             policy,
             source_views: parts,
             max_argument_bytes: arguments,
+            always_defers,
             evaluated_tools: looked,
         }
     }
@@ -94,6 +101,17 @@ impl CatalogView {
     /// it knows the caller before the tool.
     pub fn max_argument_bytes(&self) -> usize {
         self.max_argument_bytes
+    }
+
+    /// Returns true if every list defers some of its tools, by the setting of their source.
+    pub fn always_defers(&self) -> bool {
+        self.always_defers
+    }
+
+    /// Returns whether lists defer a tool, by the setting of its source.
+    pub fn defer_mode(&self, entry: &CatalogEntry) -> DeferMode {
+        let source = self.catalog.find_source(entry.tool_key.source.as_str());
+        source.map_or(DeferMode::Auto, |source| source.defer_mode)
     }
 
     /// Finds a tool by name; `None` for hidden and unknown ones.

@@ -302,9 +302,7 @@ pub(crate) struct RefreshTicket {
 fn new_running_source(sourced: &ConfiguredSource) -> (RunningSource, RefreshChannels) {
     let (asked, asked_seen) = watch::channel(FIRST_REFRESH);
     let (done, done_seen) = watch::channel(0);
-    let shelf =
-        SourceCatalog::new_starting(sourced.source.name().clone(), sourced.kind, sourced.trust)
-            .with_durability(sourced.durability);
+    let shelf = sourced.new_source_catalog();
     let fingerprint = sourced.fingerprint;
     let source = Arc::clone(&sourced.source);
     let running = RunningSource {

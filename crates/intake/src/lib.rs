@@ -5,6 +5,7 @@
 //! its policy. This crate knows no kind of source and decides nothing about callers.
 
 mod catalog_publisher;
+mod configured_source;
 mod failure_log;
 mod pin_registry;
 mod source_task;
@@ -21,42 +22,14 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tool::source::ProbeResult;
-use tool::{Clock, Durability, MonotonicTime, Org, Source, SourceName, SourceTrust, ToolName};
+use tool::{Clock, MonotonicTime, Org, Source, SourceName, ToolName};
 
 pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinReview, PinVerdict};
 pub use tool_switches::{DisabledNames, SwitchError, ToolSwitch};
 
 use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels, RefreshTicket};
+pub use configured_source::ConfiguredSource;
 use source_task::SourceTask;
-
-/// A source with the operator's settings.
-#[derive(Debug, Clone)]
-pub struct ConfiguredSource {
-    /// The source to supervise.
-    pub source: Arc<dyn Source>,
-    /// `tool_file`, `module`, `mcp`, `builtin`, …
-    pub kind: &'static str,
-    /// Trust in the source.
-    pub trust: SourceTrust,
-    /// Durability of its call records; `None` if their effects decide.
-    pub durability: Option<Durability>,
-    /// Polling interval; `None` for sources that report changes.
-    pub poll_interval: Option<Duration>,
-    /// Fingerprint of its configuration; a source with an unchanged fingerprint keeps running.
-    pub fingerprint: u64,
-}
-
-impl ConfiguredSource {
-    /// Configures a source that reports changes itself, with the durability that effects decide.
-    pub fn new(
-        source: Arc<dyn Source>,
-        kind: &'static str,
-        trust: SourceTrust,
-        fingerprint: u64,
-    ) -> Self {
-        Self { source, kind, trust, durability: None, poll_interval: None, fingerprint }
-    }
-}
 
 /// Timeouts of the supervision.
 #[derive(Debug, Clone, Copy)]

@@ -55,9 +55,7 @@ impl SourceTask {
     }
 
     fn new_source_catalog(&self) -> SourceCatalog {
-        let ConfiguredSource { source, kind, trust, durability, .. } = &self.configured;
-        SourceCatalog::new_starting(source.name().clone(), kind, *trust)
-            .with_durability(*durability)
+        self.configured.new_source_catalog()
     }
 
     pub(crate) async fn run_task(mut self) {

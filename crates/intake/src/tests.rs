@@ -42,6 +42,7 @@ fn sourced(source: &Arc<MockSource>) -> ConfiguredSource {
         kind: "test",
         trust: SourceTrust::Full,
         durability: None,
+        defer_mode: tool::DeferMode::Auto,
         poll_interval: None,
         fingerprint: 0,
     }
@@ -346,6 +347,7 @@ fn away() -> (Arc<Away>, SourceSupervisor) {
         kind: "module",
         trust: SourceTrust::Full,
         durability: None,
+        defer_mode: tool::DeferMode::Auto,
         poll_interval: None,
         fingerprint: 0,
     };
@@ -423,6 +425,7 @@ async fn what_is_mended_is_listed_at_once() {
         kind: "tool_file",
         trust: SourceTrust::Full,
         durability: None,
+        defer_mode: tool::DeferMode::Auto,
         poll_interval: None,
         fingerprint: 0,
     };

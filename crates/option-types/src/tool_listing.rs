@@ -42,7 +42,7 @@ pub struct ListingOptions {
     pub mode: ListingMode,
     /// The modes of single keys, by key id.
     pub key_modes: BTreeMap<String, ListingMode>,
-    /// Names of tools that search mode lists too.
+    /// Names of tools that no list defers.
     pub always_listed: Vec<String>,
     /// Largest list in tokens that [`ListingMode::Auto`] sends to a client that does not search.
     pub auto_tokens: usize,

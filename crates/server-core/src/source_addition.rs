@@ -75,7 +75,7 @@ pub(crate) fn require_source_admin(principal: &Principal) -> Result<(), ApiError
 }
 
 /// Keys of an entry that concern nothing of this machine.
-const REMOTE_KEYS: [&str; 30] = [
+const REMOTE_KEYS: [&str; 31] = [
     "name",
     "module",
     "mcp",
@@ -101,6 +101,7 @@ const REMOTE_KEYS: [&str; 30] = [
     "slow",
     "retry",
     "durability",
+    "defer",
     "read_only",
     "idempotent",
     "destructive",

@@ -101,8 +101,10 @@ pub enum ListKind {
     DeferredTools(ProviderFormat, ToolSearcher),
     /// A page of all tools, in the MCP format.
     ToolPage(NameStyle),
-    /// The tools of the search mode, in the MCP format.
-    SearchTools(NameStyle),
+    /// A page of the search tools and the tools that the search mode does not defer, in the MCP format.
+    SearchPage(NameStyle),
+    /// A page of the search tools and the tools that no list may defer, in the MCP format.
+    MixedPage(NameStyle),
     /// A page of all tools without their schemas, in the MCP format.
     DeferredPage(NameStyle),
     /// A page of one source: its `tools`, `prompts`, `resources` or `resourceTemplates`.

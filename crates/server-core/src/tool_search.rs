@@ -6,6 +6,7 @@
 mod provider_search;
 mod search_request;
 mod search_tool;
+mod tool_deferral;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,11 +18,10 @@ pub use search::{count_tokens, deferred_definition};
 use tool::{Tool, ToolKey, ToolName};
 
 use crate::tool_lists::run_blocking_if_many_tools;
-pub use provider_search::{
-    DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, always_listed, answer_search,
-};
+pub use provider_search::{DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, answer_search};
 pub use search_request::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
 pub use search_tool::{SEARCH_DESCRIPTION, search_parameters};
+pub use tool_deferral::ToolDeferral;
 
 /// Maximum number of views with an index.
 const MAX_VIEWS: usize = 64;

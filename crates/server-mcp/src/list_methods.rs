@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use catalog::CatalogEntry;
 use formats::ProviderFormat;
 use gateway::CatalogView;
@@ -46,7 +45,8 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
     let what = match listing {
         ToolListing::Full => ListKind::ToolPage(names),
         ToolListing::Deferred => ListKind::DeferredPage(names),
-        ToolListing::Search => ListKind::SearchTools(names),
+        ToolListing::Search => ListKind::SearchPage(names),
+        ToolListing::Mixed => ListKind::MixedPage(names),
     };
     list_page(request, ListWords::TOOLS, (&view, what), |from| {
         let rendered = lists.render_view(&view, ProviderFormat::Mcp, names);
@@ -59,6 +59,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
                 .or_else(|| rendered.tool_json(entry.name.as_str()))
                 .map(|json| rewrite_tool_link(&view, entry, json))
         };
+        let deferral = request.tool_deferral(&view, listing);
         match listing {
             ToolListing::Full => {
                 let all = tools_after(&view, from)?;
@@ -69,16 +70,21 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
                 let own = search_mode::deferred_tools(&view).filter(|_| from.is_none());
                 let own = own.into_iter().map(|json| (search_mode::DESCRIBE_TOOLS, json));
                 let all = tools_after(&view, from)?;
-                let all =
-                    all.map(|it| (it.name.as_str(), deferred_definition(&alias_of(it), &it.tool)));
+                let one_line = |it: &CatalogEntry| deferred_definition(&alias_of(it), &it.tool);
+                let all = all.filter_map(|it| {
+                    let deferred = deferral.is_deferred(it);
+                    let json = if deferred { one_line(it) } else { written(it)? };
+                    Some((it.name.as_str(), json))
+                });
                 CachedList::from_page(own.chain(all), None, |json| json)
             }
-            ToolListing::Search => {
-                let pinned = search_mode::always_listed(request, &view);
-                let pinned = pinned.into_iter().filter_map(written);
-                let all: Vec<Json> = search_mode::search_tools_list().chain(pinned).collect();
-                let array = Json::array_of(&all).bytes().clone();
-                Some(CachedList::new(array, None, Bytes::new(), None))
+            ToolListing::Search | ToolListing::Mixed => {
+                let own = search_mode::search_tools_list().filter(|_| from.is_none());
+                let all = tools_after(&view, from)?.filter(|it| {
+                    !deferral.is_deferred(it) && !search_mode::is_search_tool(it.name.as_str())
+                });
+                let all = all.filter_map(|it| Some((it.name.as_str(), written(it)?)));
+                CachedList::from_page(own.chain(all), None, |json| json)
             }
         }
     })

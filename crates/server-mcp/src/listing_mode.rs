@@ -4,6 +4,7 @@
 use gateway::CatalogView;
 use mcp::ProtocolEra;
 use server_core::provider_forms::definition_tokens;
+use server_core::tool_search::ToolDeferral;
 use server_core::{ListingMode, ListingOptions};
 
 use super::endpoint::Endpoint;
@@ -21,11 +22,31 @@ pub(crate) enum ToolListing {
     Full,
     /// Names with one line each, and a tool that describes them.
     Deferred,
-    /// The search tools, and the tools that are always listed.
+    /// The search tools, and the tools that no list defers.
     Search,
+    /// The search tools, and the complete definitions of all tools but those that every list defers.
+    Mixed,
+}
+
+impl ToolListing {
+    /// Whether the search tools are in the list and answer.
+    pub(crate) fn has_search_tools(self) -> bool {
+        matches!(self, Self::Search | Self::Mixed)
+    }
 }
 
 impl RequestContext<'_> {
+    /// Returns which tools of the view a list defers.
+    pub(crate) fn tool_deferral<'v>(
+        &self,
+        view: &'v CatalogView,
+        listing: ToolListing,
+    ) -> ToolDeferral<'v> {
+        let options = &self.caller.state.components.listing_options;
+        let defers = matches!(listing, ToolListing::Deferred | ToolListing::Search);
+        ToolDeferral::new(options, view, defers)
+    }
+
     /// Returns how tools are listed for this request.
     pub(crate) fn tool_listing(&self, view: &CatalogView) -> ToolListing {
         let Endpoint::AllSources { mode, .. } = self.caller.endpoint else {
@@ -39,6 +60,7 @@ impl RequestContext<'_> {
             ListingMode::Deferred | ListingMode::Search => false,
         };
         match mode {
+            _ if lists_all && view.always_defers() => ToolListing::Mixed,
             _ if lists_all => ToolListing::Full,
             ListingMode::Deferred => ToolListing::Deferred,
             ListingMode::List | ListingMode::Search | ListingMode::Auto => ToolListing::Search,
@@ -61,11 +83,12 @@ impl RequestContext<'_> {
     }
 }
 
-/// Whether the complete list has at most the configured number of tokens. Reads no more of a long
-/// list than it must.
+/// Whether the list without the tools that every list defers has at most the configured number of
+/// tokens. Reads no more of a long list than it must.
 fn is_within_bound(view: &CatalogView, options: &ListingOptions) -> bool {
     let mut left = Some(options.auto_tokens);
-    for entry in view.list_tools() {
+    let deferral = ToolDeferral::new(options, view, false);
+    for entry in view.list_tools().filter(|entry| !deferral.is_deferred(entry)) {
         left = left.and_then(|left| left.checked_sub(definition_tokens(entry)));
         if left.is_none() {
             return false;

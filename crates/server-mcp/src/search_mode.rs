@@ -4,12 +4,11 @@
 //! `call_tool` becomes a call of the named tool before the pipeline, so policy, approvals, limits
 //! and records see that tool.
 
-use catalog::CatalogEntry;
 use formats::tool_search::SEARCH_TOOLS;
 use gateway::CatalogView;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server_core::tool_search::{self, SEARCH_DESCRIPTION, SearchRequest, search_parameters};
+use server_core::tool_search::{SEARCH_DESCRIPTION, SearchRequest, search_parameters};
 use tool::{ErrorCode, Json};
 
 use super::listing_mode::ToolListing;
@@ -37,14 +36,9 @@ pub(crate) enum RoutedCall {
     },
 }
 
-/// Returns the tools that search mode always lists, as far as the caller may call them.
-pub(crate) fn always_listed<'v>(
-    context: &RequestContext<'_>,
-    view: &'v CatalogView,
-) -> Vec<&'v CatalogEntry> {
-    let options = &context.caller.state.components.listing_options;
-    let entries = tool_search::always_listed(options, view).into_iter().map(|entry| &**entry);
-    entries.filter(|entry| !SEARCH_MODE_TOOLS.contains(&entry.name.as_str())).collect()
+/// Whether a name is one of the three tools, which take it in lists that have them.
+pub(crate) fn is_search_tool(name: &str) -> bool {
+    SEARCH_MODE_TOOLS.contains(&name)
 }
 
 /// The definition of `describe_tools` in deferred mode, unless the caller has a tool of this name.
@@ -73,9 +67,9 @@ fn describe_tools_definition(description: &str) -> Json {
 }
 
 /// The definitions of the three tools.
-pub(crate) fn search_tools_list() -> impl Iterator<Item = Json> {
+pub(crate) fn search_tools_list<'a>() -> impl Iterator<Item = (&'a str, Json)> {
     let description = format!("{SEARCH_DESCRIPTION} Then call a result with call_tool.");
-    [
+    let definitions = [
         Json::object_from([
             ("name", &Json::encode(SEARCH_TOOLS)),
             ("description", &Json::encode(&description)),
@@ -99,8 +93,8 @@ pub(crate) fn search_tools_list() -> impl Iterator<Item = Json> {
                 "additionalProperties": false
             }
         })),
-    ]
-    .into_iter()
+    ];
+    SEARCH_MODE_TOOLS.into_iter().zip(definitions)
 }
 
 #[derive(Deserialize)]
@@ -117,13 +111,12 @@ pub(crate) fn route_call(
     (view, listing): (&CatalogView, ToolListing),
     (name, arguments): (String, Json),
 ) -> RoutedCall {
-    let answered = match (listing, name.as_str()) {
-        (ToolListing::Search, SEARCH_TOOLS) => search_tools(context, view, &arguments),
-        (ToolListing::Search, DESCRIBE_TOOLS) => describe_tools(context, view, &arguments),
-        (ToolListing::Deferred, DESCRIBE_TOOLS) if view.find_tool(DESCRIBE_TOOLS).is_none() => {
-            describe_tools(context, view, &arguments)
-        }
-        (ToolListing::Search, CALL_TOOL) => match unwrap_call(&arguments) {
+    let describes = listing.has_search_tools()
+        || listing == ToolListing::Deferred && view.find_tool(DESCRIBE_TOOLS).is_none();
+    let answered = match name.as_str() {
+        DESCRIBE_TOOLS if describes => describe_tools(context, view, &arguments),
+        SEARCH_TOOLS if listing.has_search_tools() => search_tools(context, view, &arguments),
+        CALL_TOOL if listing.has_search_tools() => match unwrap_call(&arguments) {
             Ok(call) => return call,
             Err(message) => Err(message),
         },
@@ -199,7 +192,8 @@ mod tests {
 
     #[test]
     fn the_three_tools_cost_few_tokens() {
-        let text = Json::array_of(&search_tools_list().collect::<Vec<_>>());
+        let definitions: Vec<Json> = search_tools_list().map(|(_, json)| json).collect();
+        let text = Json::array_of(&definitions);
         let names: Vec<String> =
             text.elements().iter().map(|it| it.get("name").unwrap().decode().unwrap()).collect();
         assert_eq!(names, SEARCH_MODE_TOOLS);

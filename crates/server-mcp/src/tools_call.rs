@@ -41,13 +41,12 @@ pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpRespons
         };
     let native = resolve_native_name(context, &view, &name);
     // A client knows the headers of a tool that is listed with its schema, and calls it itself.
-    let pinned = || search_mode::always_listed(context, &view).into_iter();
-    let has_schema = match listing {
-        ToolListing::Full => true,
-        ToolListing::Deferred => false,
-        ToolListing::Search => is_direct && pinned().any(|it| it.name.as_str() == native),
+    let has_schema = || {
+        let known = view.find_tool(&native).filter(|_| is_direct);
+        let deferral = context.tool_deferral(&view, listing);
+        known.is_some_and(|(entry, _)| !deferral.is_deferred(entry))
     };
-    if context.era == ProtocolEra::Stateless && has_schema {
+    if context.era == ProtocolEra::Stateless && (listing == ToolListing::Full || has_schema()) {
         check_argument_headers(context, &view, (&native, &args))?;
     }
     let mut finish = CallCompletion::for_tool(context, (&native, name), &args);

@@ -65,7 +65,7 @@ pub(crate) struct ProviderListBuilder<'a> {
     pub(crate) rendered: &'a RenderedTools,
     pub(crate) tools: Vec<&'a Arc<CatalogEntry>>,
     /// With search: which of the tools are deferred, and the view of the caller.
-    pub(crate) search: Option<(&'a DeferringList, &'a CatalogView)>,
+    pub(crate) search: Option<(&'a DeferringList<'a>, &'a CatalogView)>,
     pub(crate) next_cursor: Option<String>,
     pub(crate) catalog: u64,
     pub(crate) include_losses: bool,

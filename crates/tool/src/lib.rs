@@ -11,6 +11,7 @@ pub mod catalog_item;
 pub mod clock;
 pub mod confusable_text;
 pub mod data_format;
+pub mod defer_mode;
 pub mod display_text;
 pub mod error_code;
 pub mod executor;
@@ -36,6 +37,7 @@ pub use catalog_item::{
 };
 pub use clock::{Clock, MonotonicTime, WallTime};
 pub use data_format::FormatSupport;
+pub use defer_mode::DeferMode;
 pub use error_code::ErrorCode;
 pub use executor::{
     CallContext, ExecuteError, ExecutionState, Executor, PendingReason, RecordedCall,

@@ -200,8 +200,6 @@ impl SourceFactory {
             Arc::new(RedactedSource::new(source, redaction))
         };
         let source = if config.retries_once { Arc::new(RetrySource::new(source)) } else { source };
-        let (trust, durability, poll) =
-            (config.trust, config.durability, poll_interval(&config.kind));
         let fingerprint = match &config.kind {
             // A tool file may refer to built-in tools.
             SourceKind::ToolFile(_) => {
@@ -210,7 +208,15 @@ impl SourceFactory {
             }
             _ => config.fingerprint(),
         };
-        ConfiguredSource { source, kind, trust, durability, poll_interval: poll, fingerprint }
+        ConfiguredSource {
+            source,
+            kind,
+            trust: config.trust,
+            durability: config.durability,
+            defer_mode: config.defer_mode,
+            poll_interval: poll_interval(&config.kind),
+            fingerprint,
+        }
     }
 
     /// Adds the store for the listing of a server that starts with its first call.

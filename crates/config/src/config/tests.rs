@@ -115,13 +115,14 @@ fn records_of_ended_keys_are_kept_for_ninety_days_unless_the_operator_says_other
 #[test]
 fn what_is_said_of_a_source_is_kept() {
     let config = valid_config(
-        "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",
+        "version: 1\nsources:\n  - name: a\n    mcp: { url: 'https://h/mcp', headers: { X-Key: k } }\n    trust: review\n    durability: full\n    defer: always\n    read_only: [get, list]\n    idempotent: true\n    timeout: 2m\n    credential: { bearer_env: TOKEN }\n",
     );
     let source = &config.sources[0];
     assert_eq!(
         (source.trust, source.durability),
         (SourceTrust::Review, Some(tool::Durability::Full))
     );
+    assert_eq!(source.defer_mode, tool::DeferMode::Always);
     assert!(source.read_only.contains("get") && !source.read_only.contains("put"));
     assert_eq!(source.idempotent, ToolSelection::All);
     assert_eq!(source.timeout, Duration::from_mins(2));

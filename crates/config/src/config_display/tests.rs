@@ -53,7 +53,7 @@ tokens:
         max_lifetime: 30m, grants: [{ claim: scope, value: tools, level: user, roles: [r] }] }
 sources:
   - { name: m, module: 'http://m:8000', slow: true, credential: { bearer: '${TOKEN}' }, read_only: [look], retry: once }
-  - { name: p, mcp: { command: npx, args: [--key, argument], env: { K: of-env }, cwd: /srv }, durability: synced }
+  - { name: p, mcp: { command: npx, args: [--key, argument], env: { K: of-env }, cwd: /srv }, durability: synced, defer: never }
   - name: u
     trust: review
     idempotent: true

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use option_types::ToolSelection;
 use serde_json::{Value, json};
-use tool::{Durability, Secret, SourceName, SourceTrust};
+use tool::{DeferMode, Durability, Secret, SourceName, SourceTrust};
 use url::Url;
 
 pub(super) use self::source_keys::ServerSettings;
@@ -42,6 +42,8 @@ pub struct SourceConfig {
     pub credential: Option<Secret>,
     /// When the record of a call is synced to disk; `None` where the effects of the tool decide.
     pub durability: Option<Durability>,
+    /// Whether lists for models defer its tools.
+    pub defer_mode: DeferMode,
     /// Tools that change nothing, by the operator's statement.
     pub read_only: ToolSelection,
     /// Tools that may run twice, by the operator's statement.
@@ -255,6 +257,7 @@ impl RedactedJson for SourceConfig {
             "trust": self.trust,
             "credential": { "bearer": self.credential.as_ref().map(|_| REDACTED) },
             "durability": self.durability,
+            "defer": self.defer_mode,
             "read_only": self.read_only.to_redacted_json(),
             "idempotent": self.idempotent.to_redacted_json(),
             "chain": self.callable_by_programs.to_redacted_json(),

@@ -16,8 +16,7 @@ section! {
         pub mode: ListingMode = listing_mode(), default ListingMode::List;
         /// Modes of single keys, by key id. Default: none.
         pub key_modes as "keys": BTreeMap<String, ListingMode> = mapping(listing_mode());
-        /// Names of tools that search mode lists beside its own, and that lists for providers do not defer.
-        /// Default: none.
+        /// Names of tools that no list defers, whatever `defer` of their source says. Default: none.
         pub always_listed as "always": Vec<String> = list(text());
         /// The largest list, in tokens, that `auto` sends to a client that does not search itself: from 1 to 1000000.
         /// Default: 10000.

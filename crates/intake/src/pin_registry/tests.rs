@@ -121,6 +121,7 @@ impl Bench {
             kind: "test",
             trust,
             durability: None,
+            defer_mode: tool::DeferMode::Auto,
             poll_interval: None,
             fingerprint: 0,
         };

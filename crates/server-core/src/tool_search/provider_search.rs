@@ -1,9 +1,6 @@
 //! Search in the lists of model providers: which tools a list defers, and the answer to a search
 //! that a model asks for.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use catalog::CatalogEntry;
 use formats::tool_search::{
     FoundTool, SEARCH_TOOLS, SearchToolText, SearchableTool, ToolSearchResult,
@@ -18,6 +15,7 @@ use tool::Json;
 
 use super::search_request::SearchRequest;
 use super::search_tool::{SEARCH_DESCRIPTION, search_parameters};
+use super::tool_deferral::ToolDeferral;
 use crate::program_runner::describe_run_program;
 use crate::server_state::ServerState;
 use crate::tool_lists::NameStyle;
@@ -25,38 +23,27 @@ use crate::tool_lists::NameStyle;
 /// Maximum number of tools in a list with search. It is Anthropic's limit.
 pub const MAX_SEARCHABLE_TOOLS: usize = 10_000;
 
-/// Returns the tools that are listed beside a search tool, as far as the caller may call them.
-pub fn always_listed<'v>(
-    options: &ListingOptions,
-    view: &'v CatalogView,
-) -> Vec<&'v Arc<CatalogEntry>> {
-    let names = options.always_listed.iter();
-    names.filter_map(|name| Some(view.find_tool(name)?.0)).collect()
-}
-
 /// A provider's list of which most tools are deferred.
 #[derive(Debug)]
-pub struct DeferringList {
+pub struct DeferringList<'v> {
     format: ProviderFormat,
     searcher: ToolSearcher,
-    /// Names of the tools that are not deferred.
-    loaded: HashSet<String>,
+    deferral: ToolDeferral<'v>,
 }
 
-impl DeferringList {
-    /// Creates the list of a view. The tools that are always listed are not deferred.
+impl<'v> DeferringList<'v> {
+    /// Creates the list of a view.
     pub fn new(
         options: &ListingOptions,
-        view: &CatalogView,
+        view: &'v CatalogView,
         (format, searcher): (ProviderFormat, ToolSearcher),
     ) -> Self {
-        let loaded = always_listed(options, view).into_iter();
-        Self { format, searcher, loaded: loaded.map(|entry| entry.name.to_string()).collect() }
+        Self { format, searcher, deferral: ToolDeferral::new(options, view, true) }
     }
 
     /// Whether the model gets this tool only after a search.
     fn is_deferred(&self, entry: &CatalogEntry) -> bool {
-        !self.loaded.contains(entry.name.as_str())
+        self.deferral.is_deferred(entry)
     }
 
     /// Whether the list contains this tool. Deferred ones may come with the results of searches.
@@ -142,7 +129,8 @@ fn find_rendered(
     let options = &state.components.listing_options;
     let list = DeferringList::new(options, view, (format, ToolSearcher::Toolkeep));
     let rendered = state.tool_lists.render_view(view, format, NameStyle::Safe);
-    let wider = SearchRequest { limit: request.limit + list.loaded.len(), ..request.clone() };
+    let wider =
+        SearchRequest { limit: request.limit + list.deferral.max_loaded(), ..request.clone() };
     let entries = state.tool_search.find_tools(view, &wider).into_iter();
     let found = entries.filter(|entry| list.is_deferred(entry)).filter_map(|entry| {
         let name = entry.name.as_str();

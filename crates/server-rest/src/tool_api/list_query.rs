@@ -158,7 +158,7 @@ impl ToolListQuery {
     pub(super) fn find_searchable<'a>(
         &self,
         (state, view): (&ServerState, &'a CatalogView),
-        list: &DeferringList,
+        list: &DeferringList<'_>,
     ) -> Result<ToolPage<'a>, ApiError> {
         let matches = self.tool_filter(state, view)?;
         let matches = |entry: &CatalogEntry| list.contains(entry) && matches(entry);

@@ -158,6 +158,7 @@ async fn server_with_sources(sources: &[(&str, PermissionLevel)]) -> FixtureServ
             kind: "mcp",
             trust: SourceTrust::Full,
             durability: None,
+            defer_mode: tool::DeferMode::Auto,
             poll_interval: None,
             fingerprint: 1,
         }));

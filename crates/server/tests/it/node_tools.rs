@@ -119,6 +119,7 @@ impl NodeFixture {
                 kind,
                 trust,
                 durability: None,
+                defer_mode: tool::DeferMode::Auto,
                 poll_interval: None,
                 fingerprint: 1,
             }));

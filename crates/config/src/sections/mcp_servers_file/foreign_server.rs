@@ -75,6 +75,7 @@ const CONFIG_KEYS: &[&str] = &[
     "extensions",
     "credential",
     "durability",
+    "defer",
     "startup_timeout",
     "start",
     "idle_stop",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use option_types::ToolSelection;
 use serde_json::Value;
-use tool::{Durability, Secret, SourceTrust};
+use tool::{DeferMode, Durability, Secret, SourceTrust};
 use url::Url;
 
 use super::super::http_url::http_url;
@@ -48,7 +48,7 @@ section! {
         /// When the record of a call is synced to disk. Default: `synced` for a call with effects, `written` for any
         /// other.
         pub(super) durability: Option<Durability> = durability();
-        /// Settings of its calls.
+        /// Settings of its tools and their calls.
         pub(super) calls as "..": CallSettings = flattened::<CallSettings>();
         /// Whether a failed call is made once more, for tools that change nothing or may run twice. Default: `never`.
         pub(super) retries_once as "retry": bool = retries_once();
@@ -61,7 +61,7 @@ section! {
     pub(in crate::sections) struct ServerSettings as "ServerSettings" {
         /// The trust in the source.
         pub(in crate::sections) trust as "..": TrustSettings = flattened::<TrustSettings>();
-        /// Settings of its calls.
+        /// Settings of its tools and their calls.
         pub(in crate::sections) calls as "..": CallSettings = flattened::<CallSettings>();
     }
 }
@@ -91,7 +91,7 @@ section! {
 }
 
 section! {
-    /// Settings of the calls of a source.
+    /// Settings of the tools of a source and of their calls.
     #[derive(Clone, Default)]
     pub(in crate::sections) struct CallSettings as "CallSettings" {
         /// Tools that change nothing: `true` for all, or their names. Default: none.
@@ -113,6 +113,20 @@ section! {
         /// The largest message of an MCP server, such as `64MiB`: from `1KiB` to `256MiB`. Default: `16MiB`.
         pub(in crate::sections) max_message_bytes as "max_message": Option<usize> =
             byte_size(256 << 20);
+        /// Whether lists for models defer the definitions of its tools: a model searches for them first. Default: `auto`.
+        pub(in crate::sections) defer_mode as "defer": Option<DeferMode> = defer_mode();
+    }
+}
+
+keywords! {
+    /// Whether the definitions of tools are deferred in lists at `/mcp` and for providers with a search.
+    fn defer_mode as "DeferWord" -> DeferMode {
+        /// The mode of the list decides.
+        "auto" = DeferMode::Auto,
+        /// No list defers them.
+        "never" = DeferMode::Never,
+        /// Every list defers them, and has the tools that search.
+        "always" = DeferMode::Always,
     }
 }
 

@@ -73,6 +73,7 @@ impl SourceSettings {
             starts_on_first_call,
             idle_stop,
             max_message_bytes,
+            defer_mode,
         } = calls;
         own.read_only = read_only.or(own.read_only.take());
         own.idempotent = idempotent.or(own.idempotent.take());
@@ -82,6 +83,7 @@ impl SourceSettings {
         own.starts_on_first_call = starts_on_first_call.or(own.starts_on_first_call);
         own.idle_stop = idle_stop.or(own.idle_stop);
         own.max_message_bytes = max_message_bytes.or(own.max_message_bytes);
+        own.defer_mode = defer_mode.or(own.defer_mode);
         self
     }
 
@@ -110,6 +112,7 @@ impl SourceSettings {
             }),
             credential,
             durability,
+            defer_mode: calls.defer_mode.unwrap_or_default(),
             read_only: calls.read_only.unwrap_or_default(),
             idempotent: calls.idempotent.unwrap_or_default(),
             callable_by_programs: calls.callable_by_programs.unwrap_or_default(),

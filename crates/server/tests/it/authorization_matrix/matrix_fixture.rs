@@ -108,6 +108,7 @@ async fn listed(server: &FixtureServer, registry: &PersistentNodeRegistry) {
             kind,
             trust: SourceTrust::Full,
             durability: None,
+            defer_mode: tool::DeferMode::Auto,
             poll_interval: None,
             fingerprint: 1,
         }));

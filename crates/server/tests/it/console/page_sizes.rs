@@ -47,6 +47,7 @@ async fn large_server() -> FixtureServer {
             kind: "mcp",
             trust: SourceTrust::Full,
             durability: None,
+            defer_mode: tool::DeferMode::Auto,
             poll_interval: None,
             fingerprint: 1,
         }));

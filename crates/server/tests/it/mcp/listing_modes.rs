@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use server_core::{ListingMode, ListingOptions};
-use tool::PermissionLevel;
+use testkit::executor::echo_executor;
+use tool::{DeferMode, PermissionLevel};
 
 use crate::support::client::{message, modern_message};
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
@@ -89,6 +90,56 @@ async fn tools_that_are_always_listed_stand_beside_the_search_tools() {
     let inner = json!({"name": "region", "arguments": region});
     let through = call(&searching, "call_tool", &inner).await;
     assert_eq!(through["result"]["structuredContent"], region, "{through}");
+}
+
+#[tokio::test]
+async fn a_source_is_deferred_in_every_list_or_in_none() {
+    let options = ListingOptions {
+        always_listed: vec!["late.named".to_owned()],
+        ..ListingOptions::default()
+    };
+    let server = server_with(options).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let before = list(&ann).await;
+    let offer = |name: &str| tools::tool_offer(tools::test_tool(name), echo_executor());
+    let early = vec![offer("early.one"), offer("early.two")];
+    server.add_mcp_source_with("early", early, DeferMode::Never).await;
+    let loaded = ["early.one", "early.two"];
+    let listed = list(&ann).await;
+    assert_eq!(names(&listed), [&names(&before)[..], &loaded].concat(), "nothing is deferred");
+    assert_eq!(call(&ann, "search_tools", &json!({})).await["error"]["code"], -32_602, "control");
+    let late = vec![offer("late.one"), offer("late.named"), offer("call_tool")];
+    server.add_mcp_source_with("late", late, DeferMode::Always).await;
+    // The complete list has the search tools as soon as it leaves something out.
+    let listed = list(&ann).await;
+    let beside = [&names(&before)[..], &loaded, &["late.named"]].concat();
+    assert_eq!(names(&listed), [&SEARCH_TOOLS[..], &beside].concat());
+    let asked = json!({"queries": ["late one"], "limit": 1});
+    let found = call(&ann, "search_tools", &asked).await;
+    assert_eq!(found["result"]["structuredContent"]["results"][0]["name"], "late.one", "{found}");
+    for called in [
+        call(&ann, "late.one", &json!({"n": 1})).await,
+        call(&ann, "call_tool", &json!({"name": "late.one", "arguments": {"n": 1}})).await,
+    ] {
+        assert_eq!(called["result"]["structuredContent"], json!({"n": 1}), "{called}");
+    }
+    // Tools of a source that is never deferred stand beside the search tools, and are described in full.
+    let searching = list(&ann.with_query("?mode=search")).await;
+    let beside = [&loaded[..], &["late.named"]].concat();
+    assert_eq!(names(&searching), [&SEARCH_TOOLS[..], &beside].concat());
+    let deferred = list(&ann.with_query("?mode=deferred")).await;
+    let open = |name: &str| {
+        let tool = deferred.iter().find(|it| it["name"] == name).unwrap();
+        tool["inputSchema"] == json!({"type": "object"})
+    };
+    let open: Vec<bool> =
+        ["early.one", "late.named", "late.one", "notes.append"].map(open).to_vec();
+    assert_eq!(open, [false, false, true, true]);
+    let of_source = list(&ann.with_endpoint("/mcp/late")).await;
+    assert_eq!(of_source.len(), 3, "its own endpoint lists all its tools");
+    // Whoever sees no tool of the source needs no search.
+    server.set_guest_sources(Some(&["s", "early"])).await;
+    assert_eq!(names(&list(&ann).await), [&names(&before)[..], &loaded].concat());
 }
 
 #[tokio::test]

@@ -158,6 +158,7 @@ async fn add_changed_source(bench: &ApprovalServer) {
         kind: "mcp",
         trust: SourceTrust::FirstUse,
         durability: None,
+        defer_mode: tool::DeferMode::Auto,
         poll_interval: None,
         fingerprint: 1,
     }));

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use server_core::ListingOptions;
 use testkit::executor::echo_executor;
-use tool::{Offer, PermissionLevel};
+use tool::{DeferMode, Offer, PermissionLevel};
 
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -96,6 +96,24 @@ async fn a_list_defers_all_tools_but_those_that_are_always_listed() {
     // Without anything to search there is no search tool.
     let alone = "/v1/tools?format=anthropic&search=provider&allowed_tools=notes.append";
     assert_eq!(ann.get(alone).await.expect_ok()["tools"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_source_that_is_never_deferred_is_loaded_and_not_found() {
+    let server = server_with(tools::standard_offers(), &[]).await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let offer = |name: &str| tools::tool_offer(tools::test_tool(name), echo_executor());
+    let early = vec![offer("early.append"), offer("early.read")];
+    server.add_mcp_source_with("early", early, DeferMode::Never).await;
+    for search in SEARCHES {
+        let functions = functions(&list(&ann, search).await);
+        let mut loaded = names(&functions, false);
+        loaded.retain(|name| !name.contains("search"));
+        assert_eq!(loaded, ["early_append", "early_read"], "{search:?}");
+    }
+    let asked = json!({"queries": ["append"], "limit": 3});
+    let found = search(&ann, "anthropic", &asked).await.to_string();
+    assert!(found.contains("notes_append") && !found.contains("early"), "{found}");
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::ledger::{RecordInspector, RecordKind};
 use tool::{
-    CallId, Clock as _, IntentRecord, Offer, Org, OutcomeRecord, PermissionLevel, RefusalRecord,
-    Secret, SourceListing, SourceTrust, Store,
+    CallId, Clock as _, DeferMode, IntentRecord, Offer, Org, OutcomeRecord, PermissionLevel,
+    RefusalRecord, Secret, SourceListing, SourceTrust, Store,
 };
 
 use super::Client;
@@ -176,12 +176,23 @@ impl FixtureServer {
 
     /// Adds an MCP server beside its source; resolves when the catalog has it.
     pub(crate) async fn add_mcp_source(&self, name: &str, offers: Vec<Offer>) -> Arc<MockSource> {
+        self.add_mcp_source_with(name, offers, DeferMode::Auto).await
+    }
+
+    /// Adds an MCP server whose tools lists defer as configured; resolves when the catalog has it.
+    pub(crate) async fn add_mcp_source_with(
+        &self,
+        name: &str,
+        offers: Vec<Offer>,
+        defer_mode: DeferMode,
+    ) -> Arc<MockSource> {
         let source = Arc::new(MockSource::new(name, source_answer(offers)));
         self.intake.add_source(Some(ConfiguredSource {
             source: Arc::clone(&source) as Arc<dyn tool::Source>,
             kind: "mcp",
             trust: SourceTrust::FirstUse,
             durability: None,
+            defer_mode,
             poll_interval: None,
             fingerprint: 1,
         }));
@@ -311,6 +322,7 @@ async fn start_intake(
         kind: kind.unwrap_or("test"),
         trust: trust.unwrap_or(SourceTrust::Full),
         durability: None,
+        defer_mode: DeferMode::Auto,
         poll_interval: None,
         fingerprint: 1,
     };

@@ -7,6 +7,7 @@ mod report;
 mod retrieval_data;
 mod retrieval_quality;
 mod search_cost;
+mod sentence_encoder;
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,15 @@ use crate::{system_stats, target_check};
 use report::SearchReport;
 use retrieval_data::RetrievalSet;
 use retrieval_quality::{Quality, SetQuality, measure_set};
+use sentence_encoder::SentenceEncoder;
 
 const USAGE: &str = "\
 usage: cargo xtask bench search [OPTIONS]
 
   --data DIR    folder with retrieval/; without it $TOOLKEEP_DATA
   --tools N     tools of the measurements at scale (100000)
+  --model DIR   also measure with a sentence model: a folder with an `.onnx` file and `tokenizer.json`
+  --keep DIR    folder that keeps the vectors of texts between runs; without it that of temporary files
   --write       also write the report, docs/reference/benchmarks-search.md, with JSON beside it";
 
 /// Sets of the macro average, each with the R@5 of BM25 (bm25s, k1 1.2, b 0.75, Snowball, all
@@ -46,6 +50,8 @@ const SCALE_SETS: &[(&str, f64, bool)] = &[
 ];
 /// Number of tools at scale.
 const SCALE: usize = 100_000;
+/// Maximum number of queries of each set with a sentence model, evenly chosen.
+const SENTENCE_QUERIES: usize = 1_000;
 /// Maximum number of queries of each set at scale, evenly chosen.
 const SCALE_QUERIES: usize = 500;
 
@@ -53,15 +59,20 @@ const SCALE_QUERIES: usize = 500;
 struct SearchOptions {
     data: PathBuf,
     tools: usize,
+    model: Option<PathBuf>,
+    keep: PathBuf,
     write: Option<PathBuf>,
 }
 
 impl SearchOptions {
     fn parse_flags(flags: &[&str]) -> Result<Self, String> {
         let (mut data, mut tools, mut write) = (None, SCALE, None);
+        let (mut model, mut keep) = (None, std::env::temp_dir());
         for pair in flags.chunks(2) {
             match pair {
                 ["--data", path] => data = Some(PathBuf::from(path)),
+                ["--model", path] => model = Some(PathBuf::from(path)),
+                ["--keep", path] => keep = PathBuf::from(path),
                 ["--write", path] => write = Some(PathBuf::from(path)),
                 ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
                 _ => return Err(USAGE.to_owned()),
@@ -69,7 +80,7 @@ impl SearchOptions {
         }
         let data = data.or_else(|| std::env::var_os("TOOLKEEP_DATA").map(PathBuf::from));
         let data = data.ok_or_else(|| format!("no data: pass --data DIR\n\n{USAGE}"))?;
-        Ok(Self { data: data.join("retrieval"), tools, write })
+        Ok(Self { data: data.join("retrieval"), tools, model, keep, write })
     }
 }
 
@@ -80,15 +91,19 @@ impl SearchOptions {
 pub(crate) fn run_search_bench(flags: &[&str]) -> Result<(), String> {
     let options = SearchOptions::parse_flags(flags)?;
     let read = |queries: &str, tools: &str| RetrievalSet::read(&options.data, queries, tools);
+    let model = options.model.as_deref();
+    let mut encoder =
+        model.map(|folder| SentenceEncoder::load(folder, &options.keep)).transpose()?;
+    let mut measure = |set: &RetrievalSet| measure_set(set, encoder.as_mut());
     let mut sets = Vec::new();
     for (name, _) in SETS {
         println!("{name}");
-        sets.push(measure_set(&read(name, name)?));
+        sets.push(measure(&read(name, name)?)?);
     }
     let others = [("acebench_zh", "acebench_zh"), ("livemcp_route", "livemcpbench")];
     let others: Vec<SetQuality> = others
         .iter()
-        .map(|(queries, tools)| Ok(measure_set(&read(queries, tools)?)))
+        .map(|(queries, tools)| measure(&read(queries, tools)?))
         .collect::<Result<_, String>>()?;
     let distractors = retrieval_data::read_distractors(&options.data)?;
     let mut scale = Vec::new();
@@ -97,7 +112,7 @@ pub(crate) fn run_search_bench(flags: &[&str]) -> Result<(), String> {
         let mut set = read(name, name)?;
         set.add_distractors(&distractors, options.tools);
         set.sample_queries(SCALE_QUERIES);
-        scale.push(measure_set(&set));
+        scale.push(measure_set(&set, None)?);
     }
     println!("cost of {} tools", options.tools);
     let cost = search_cost::measure_cost(&options.data, options.tools, SETS)?;

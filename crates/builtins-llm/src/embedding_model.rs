@@ -89,12 +89,13 @@ impl InstalledModel {
         self.worker.load().await
     }
 
-    /// Computes the embeddings of texts, with length 1, in one request to the worker.
+    /// Computes the embeddings of texts, with length 1, in one request to the worker. The requests of
+    /// different users take turns.
     ///
     /// # Errors
     /// Describes why there are none.
-    pub async fn embed_texts(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
-        self.worker.compute_vectors(texts).await
+    pub async fn embed_texts(&self, user: &str, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
+        self.worker.compute_vectors(user, texts).await
     }
 
     /// Returns the worker's process, with its queue and counters.
@@ -294,7 +295,7 @@ fn find_weights_file(from: &Path) -> Result<PathBuf, String> {
 /// Checks that the model ranks related sentences above unrelated ones.
 async fn check_ranking(model: &ModelWorker) -> Result<(), String> {
     let texts = ["A cat sat on the mat.", "A kitten rests on a rug.", "Shares fell."];
-    let vectors = model.compute_vectors(&texts).await?;
+    let vectors = model.compute_vectors("", &texts).await?;
     let [cat, kitten, market] = vectors.as_slice() else {
         return Err("the model's worker returned no vectors".to_owned());
     };

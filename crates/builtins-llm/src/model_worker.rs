@@ -73,16 +73,18 @@ impl ModelWorker {
         self.dimensions.get().copied()
     }
 
-    /// Computes the vectors of texts for a CLI command, without a record.
+    /// Computes the vectors of texts without a record, in the turn of a user: a root key, or a part of
+    /// Toolkeep.
     ///
     /// # Errors
     /// Describes why there are none.
     pub(crate) async fn compute_vectors(
         &self,
+        user: &str,
         texts: &[&str],
     ) -> Result<Vec<TextEmbedding>, String> {
         let request = encode_request(texts)?;
-        let turn = self.worker.acquire_turn("").await.map_err(describe_error)?;
+        let turn = self.worker.acquire_turn(user).await.map_err(describe_error)?;
         let answer = turn.run_job(VECTORS, &request).await.map_err(describe_error)?;
         self.decode_vectors(&answer, texts.len())
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::quantized_vector::QuantizedVector;
 use crate::schema_text::{SchemaVisitor, visit_schema};
 use crate::stop_words::is_function_word;
 use crate::tokenization::{TermHash, WordKind, for_each_word, stem_word};
-use crate::vector_score::WordVector;
 
 /// Maximum size in bytes of a text that is read; the rest of a longer one is not searched.
 const MAX_TEXT_BYTES: usize = 8_192;
@@ -95,7 +95,7 @@ pub struct AnalyzedTool {
     /// Words of the name and the title, for the correction of typing errors.
     pub(crate) name_words: Box<[Box<str>]>,
     /// Vectors of name and description; `None` if they have no known word.
-    pub(crate) vector: Option<WordVector>,
+    pub(crate) vector: Option<QuantizedVector>,
 }
 
 impl AnalyzedTool {
@@ -113,7 +113,7 @@ impl AnalyzedTool {
         if let Some(schema) = text.input_schema {
             visit_schema(schema, &mut builder);
         }
-        builder.build(vector_of(text))
+        builder.build(QuantizedVector::of_words(&vector_text(text)))
     }
 
     /// Returns the fields in which a term occurs.
@@ -124,8 +124,9 @@ impl AnalyzedTool {
     }
 }
 
-/// Returns the vector of a tool: of its name as words, and the beginning of its description.
-fn vector_of(text: &ToolText<'_>) -> Option<WordVector> {
+/// Returns the text of a tool that has a vector: its name as words, its title, and the beginning of
+/// its description.
+pub(crate) fn vector_text(text: &ToolText<'_>) -> String {
     let mut words = String::new();
     for_each_word(beginning(text.name, VECTOR_TEXT_BYTES), |word, kind| {
         if kind != WordKind::Compound {
@@ -136,7 +137,7 @@ fn vector_of(text: &ToolText<'_>) -> Option<WordVector> {
     words.push_str(text.title.unwrap_or_default());
     words.push_str(". ");
     words.push_str(beginning(text.description, VECTOR_TEXT_BYTES));
-    WordVector::of_text(&words)
+    words
 }
 
 fn beginning(text: &str, bytes: usize) -> &str {
@@ -193,7 +194,7 @@ impl ToolBuilder {
         }
     }
 
-    fn build(mut self, vector: Option<WordVector>) -> AnalyzedTool {
+    fn build(mut self, vector: Option<QuantizedVector>) -> AnalyzedTool {
         self.name_words.sort_unstable();
         self.name_words.dedup();
         let terms = self.terms.into_iter().map(|(term, counts)| TermCounts { term, counts });

@@ -9,25 +9,28 @@
 mod analyzed_tool;
 mod lexical_score;
 mod name_vocabulary;
+mod quantized_vector;
 mod query_terms;
 mod ranking_weights;
 mod result_packing;
 mod schema_text;
 mod search_index;
 mod search_ranking;
+mod sentence_tier;
 mod stop_words;
 mod tier_mixing;
 mod tokenization;
-mod vector_score;
 
 pub use analyzed_tool::{AnalyzedTool, SearchField, ToolText};
+pub use quantized_vector::{QuantizedVector, VectorTable};
 pub use ranking_weights::{FieldWeight, RankingWeights, USUAL_TERMS};
 pub use result_packing::{
     DefinitionForm, PackedTool, PackingBudget, compact_definition, count_tokens,
     deferred_definition, full_definition, pack_results,
 };
 pub use search_index::SearchIndex;
-pub use search_ranking::{SearchHit, TermMatch};
+pub use search_ranking::{SearchHit, SentenceVectors, TermMatch};
+pub use sentence_tier::{MAX_QUERY_TEXTS, QueryVectors, query_texts, sentence_text};
 
 /// Maximum number of queries in one request.
 pub const MAX_QUERIES: usize = 16;

@@ -47,6 +47,16 @@ impl QueryTerms {
         read
     }
 
+    /// Returns the words of each clause that has at least a number of them.
+    pub(crate) fn clause_texts(&self, min_words: usize) -> Vec<String> {
+        let words = |clause: u32| {
+            let of_clause = self.terms.iter().filter(move |it| it.clauses & (1 << clause) != 0);
+            of_clause.map(|it| it.word.as_str()).collect::<Vec<_>>()
+        };
+        let clauses = (0..self.clauses).map(words).filter(|it| it.len() >= min_words);
+        clauses.map(|words| words.join(" ")).collect()
+    }
+
     fn add_part(&mut self, part: &str, weights: &RankingWeights, any_word: bool) {
         let mut clause = self.next_clause();
         let mut size = 0;

@@ -36,7 +36,13 @@ pub struct RankingWeights {
     pub vector_weight: f32,
     /// How much the word vectors lose with the length of a query: an exponent.
     pub vector_decline: f32,
-    /// How much the word vectors lose with the share of a query's letters that are in words which
+    /// Share of that weight if a sentence model ranks too.
+    pub vector_share: f32,
+    /// Weight of the sentence model beside the words of a query of [`USUAL_TERMS`] terms.
+    pub sentence_weight: f32,
+    /// How much the sentence model loses with the length of a query: an exponent.
+    pub sentence_decline: f32,
+    /// How much the vectors lose with the share of a query's letters that are in words which
     /// they do not know as a whole: an exponent.
     pub vector_unknown_decline: f32,
     /// Weight of the vector of a clause beside that of the whole query, 0 to 1.
@@ -63,6 +69,9 @@ impl Default for RankingWeights {
             clause_weight: 0.5,
             vector_weight: 0.7,
             vector_decline: 0.5,
+            vector_share: 0.5,
+            sentence_weight: 1.0,
+            sentence_decline: 0.75,
             vector_unknown_decline: 0.5,
             clause_vector_weight: 0.9,
         }

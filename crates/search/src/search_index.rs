@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::analyzed_tool::{AnalyzedTool, SearchField, TermCounts};
 use crate::name_vocabulary::NameVocabulary;
+use crate::quantized_vector::VectorTable;
 use crate::ranking_weights::RankingWeights;
 use crate::tokenization::TermHash;
-use crate::vector_score::VectorTable;
 
 /// Occurrence of a term in a tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,7 +59,7 @@ impl SearchIndex {
         }
         let mut postings = vec![Posting::default(); begin];
         let average = average_lengths(&tools);
-        let mut vectors = VectorTable::with_capacity(tools.len());
+        let mut vectors = VectorTable::with_capacity(word_vectors::dimensions(), tools.len());
         for (position, tool) in (0..).zip(&tools) {
             let scale = field_scales(tool, &average, &weights);
             for entry in &tool.terms {

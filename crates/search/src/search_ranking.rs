@@ -5,8 +5,10 @@ use std::collections::HashSet;
 
 use crate::analyzed_tool::SearchField;
 use crate::lexical_score::FoundTerm;
+use crate::quantized_vector::VectorTable;
 use crate::query_terms::QueryTerms;
 use crate::search_index::SearchIndex;
+use crate::sentence_tier::QueryVectors;
 use crate::{MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS};
 
 /// Lowest score of a result, as a share of the query's best one.
@@ -36,6 +38,15 @@ pub struct SearchHit {
     pub matches: Vec<TermMatch>,
 }
 
+/// Vectors of a sentence model: of the tools of an index, and of the queries of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct SentenceVectors<'a> {
+    /// Vectors of the tools, in the order of the index.
+    pub tools: &'a VectorTable,
+    /// Vectors of each query; `None` for one that has none.
+    pub queries: &'a [Option<QueryVectors>],
+}
+
 /// A position with its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct RankedTool {
@@ -57,6 +68,16 @@ impl SearchIndex {
     /// Reads at most [`MAX_QUERIES`] queries of [`MAX_QUERY_BYTES`] each and returns at most
     /// [`MAX_RESULTS`] results.
     pub fn search<S: AsRef<str>>(&self, queries: &[S], limit: usize) -> Vec<SearchHit> {
+        self.search_with_sentences(queries, None, limit)
+    }
+
+    /// Ranks as [`search`](Self::search) does, with vectors of a sentence model as a third tier.
+    pub fn search_with_sentences<S: AsRef<str>>(
+        &self,
+        queries: &[S],
+        sentences: Option<SentenceVectors<'_>>,
+        limit: usize,
+    ) -> Vec<SearchHit> {
         let limit = limit.min(MAX_RESULTS);
         let queries = queries.iter().take(MAX_QUERIES).map(|query| {
             let query = query.as_ref();
@@ -66,11 +87,13 @@ impl SearchIndex {
             queries.map(|query| (query, QueryTerms::parse(query, &self.weights))).collect();
         let found: Vec<Vec<FoundTerm<'_>>> =
             parsed.iter().map(|(_, terms)| self.find_terms(terms)).collect();
-        let ranked = parsed.iter().zip(&found);
+        let ranked = parsed.iter().zip(&found).enumerate();
         let ranked: Vec<Vec<RankedTool>> = ranked
-            .map(|((query, terms), found)| {
+            .map(|(at, ((query, terms), found))| {
                 let lexical = self.score_terms(terms, found);
-                top_tools(&self.mix_tiers(query, terms, lexical), limit)
+                let sentence =
+                    sentences.and_then(|it| Some((it.tools, it.queries.get(at)?.as_ref()?)));
+                top_tools(&self.mix_tiers((query, terms), lexical, sentence), limit)
             })
             .collect();
         let hit = |(query, tool): (usize, RankedTool)| SearchHit {

@@ -1,42 +1,93 @@
 //! Mixes both tiers for one query: words and word vectors.
 
+use crate::quantized_vector::{QuantizedVector, VectorTable, mean, small_number};
 use crate::query_terms::QueryTerms;
 use crate::ranking_weights::USUAL_TERMS;
 use crate::search_index::SearchIndex;
-use crate::vector_score::WordVector;
+use crate::sentence_tier::QueryVectors;
 use word_vectors::is_known_word;
 
+/// Number of terms below which the sentence model gains no more weight: a query of one word may be a name.
+const MIN_SENTENCE_TERMS: usize = 3;
 /// Maximum number of clauses with a vector of their own.
 const MAX_CLAUSE_VECTORS: usize = 4;
 /// Minimum number of words of such a clause.
-const MIN_CLAUSE_WORDS: usize = 2;
+pub(crate) const MIN_CLAUSE_WORDS: usize = 2;
 /// Maximum number of tools that are compared with clauses, the best ones for the whole query.
 const MAX_CLAUSE_CANDIDATES: usize = 5_000;
 
+/// A tier of vectors with those of one query.
+struct VectorTier<'a> {
+    table: &'a VectorTable,
+    whole: QuantizedVector,
+    clauses: Vec<QuantizedVector>,
+    weight: f32,
+}
+
 impl SearchIndex {
-    /// Adds the cosines of the word vectors to the scores of the words, which are 0 to 1 or empty.
-    pub(crate) fn mix_tiers(&self, query: &str, terms: &QueryTerms, lexical: Vec<f32>) -> Vec<f32> {
-        if !self.weights.uses_vectors() || terms.terms.is_empty() {
+    /// Adds the cosines of the vectors to the scores of the words, which are 0 to 1 or empty.
+    pub(crate) fn mix_tiers(
+        &self,
+        (query, terms): (&str, &QueryTerms),
+        lexical: Vec<f32>,
+        sentence: Option<(&VectorTable, &QueryVectors)>,
+    ) -> Vec<f32> {
+        if terms.terms.is_empty() {
             return lexical;
         }
         // Where no tool has a word of the query, the vectors rank alone.
-        let weight = if lexical.is_empty() { 1.0 } else { self.weight_of_vectors(terms) };
-        if weight <= 0.0 {
-            return lexical;
+        let alone = lexical.is_empty();
+        let sentence = sentence.map(|(table, vectors)| VectorTier {
+            table,
+            whole: vectors.whole.clone(),
+            clauses: vectors.clauses.clone(),
+            weight: if alone { 1.0 } else { self.weight_of_sentences(terms) },
+        });
+        let word_weight = match (alone, &sentence) {
+            (true, None) => 1.0,
+            (_, None) => self.weight_of_vectors(terms),
+            (_, Some(_)) => self.weight_of_vectors(terms) * self.weights.vector_share,
+        };
+        let words = self.word_tier(query, terms, word_weight);
+        let tiers = [sentence, words].into_iter().flatten();
+        tiers.fold(lexical, |scores, tier| self.add_tier(scores, &tier))
+    }
+
+    /// Returns the tier of the word vectors, if it counts.
+    fn word_tier(&self, query: &str, terms: &QueryTerms, weight: f32) -> Option<VectorTier<'_>> {
+        if !self.weights.uses_vectors() || weight <= 0.0 {
+            return None;
         }
-        let Some(vector) = WordVector::of_text(query) else { return lexical };
-        let mut cosines = self.vectors.cosines(&vector);
-        let clauses = self.clause_vectors(terms);
-        if !clauses.is_empty() {
-            for position in self.clause_candidates(&lexical, &cosines) {
-                let near = clauses.iter().map(|it| self.vectors.cosine_at(position, it));
+        let whole = QuantizedVector::of_words(query)?;
+        Some(VectorTier {
+            table: &self.vectors,
+            whole,
+            clauses: self.clause_vectors(terms),
+            weight,
+        })
+    }
+
+    /// Adds the cosines of one tier, each of the query or of the clause that is nearest.
+    fn add_tier(&self, scores: Vec<f32>, tier: &VectorTier<'_>) -> Vec<f32> {
+        let mut cosines = tier.table.cosines(&tier.whole);
+        if !tier.clauses.is_empty() {
+            for position in self.clause_candidates(&scores, &cosines) {
+                let near = tier.clauses.iter().map(|it| tier.table.cosine_at(position, it));
                 let near = near.fold(f32::MIN, f32::max) * self.weights.clause_vector_weight;
                 if let Some(cosine) = cosines.get_mut(position) {
                     *cosine = cosine.max(near);
                 }
             }
         }
-        add_cosines(lexical, &cosines, weight)
+        add_cosines(scores, &cosines, tier.weight)
+    }
+
+    /// Returns the weight of the sentence model for a query.
+    fn weight_of_sentences(&self, terms: &QueryTerms) -> f32 {
+        let weights = &self.weights;
+        let length = small_number(terms.terms.len().max(MIN_SENTENCE_TERMS)) / USUAL_TERMS;
+        let known = known_share(terms).powf(weights.vector_unknown_decline);
+        weights.sentence_weight * length.powf(-weights.sentence_decline) * known
     }
 
     /// Returns the weight of the vectors for a query. Words of a long query say more than its
@@ -50,16 +101,12 @@ impl SearchIndex {
     }
 
     /// Returns the vectors of the clauses, which raise the tools nearest to one of them.
-    fn clause_vectors(&self, terms: &QueryTerms) -> Vec<WordVector> {
+    fn clause_vectors(&self, terms: &QueryTerms) -> Vec<QuantizedVector> {
         if terms.clauses < 2 || self.weights.clause_vector_weight <= 0.0 {
             return Vec::new();
         }
-        let words = |clause: u32| {
-            let of_clause = terms.terms.iter().filter(move |it| it.clauses & (1 << clause) != 0);
-            of_clause.map(|it| it.word.as_str()).collect::<Vec<_>>()
-        };
-        let clauses = (0..terms.clauses).map(words).filter(|it| it.len() >= MIN_CLAUSE_WORDS);
-        let vectors = clauses.filter_map(|words| WordVector::of_text(&words.join(" ")));
+        let vectors = terms.clause_texts(MIN_CLAUSE_WORDS);
+        let vectors = vectors.iter().filter_map(|text| QuantizedVector::of_words(text));
         vectors.take(MAX_CLAUSE_VECTORS).collect()
     }
 
@@ -100,19 +147,4 @@ fn add_cosines(lexical: Vec<f32>, cosines: &[f32], weight: f32) -> Vec<f32> {
         return added.collect();
     }
     lexical.into_iter().zip(added).map(|(lexical, added)| lexical + added).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "at most a few hundred")]
-fn small_number(number: usize) -> f32 {
-    number as f32
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "a mean of numbers of this precision"
-)]
-fn mean(numbers: &[f32]) -> f32 {
-    let sum: f64 = numbers.iter().map(|x| f64::from(*x)).sum();
-    (sum / numbers.len().max(1) as f64) as f32
 }

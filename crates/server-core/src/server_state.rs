@@ -26,7 +26,7 @@ use crate::sign_in_links::SignInLinks;
 use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
-use crate::tool_search::SearchIndexCache;
+use crate::tool_search::{SearchIndexCache, SentenceVectors};
 
 /// The default maximum body size in bytes: arguments of 1 MiB and their envelope.
 pub const DEFAULT_MAX_BODY_BYTES: usize = 2 << 20;
@@ -61,6 +61,8 @@ pub struct ServerComponents {
     pub pending_call_options: PendingCallOptions,
     /// How MCP clients get tools.
     pub listing_options: ListingOptions,
+    /// The vectors of tools by a sentence model, if one is installed.
+    pub sentence_vectors: Option<Arc<SentenceVectors>>,
     /// The program runner, if programs are enabled.
     pub programs: Option<Arc<dyn crate::ProgramRunner>>,
     /// The node registry, if there is one.
@@ -148,6 +150,7 @@ impl ServerState {
     /// Creates the state from its components.
     pub fn new(components: ServerComponents) -> Self {
         let (lists, metrics) = (ToolListCache::default(), Metrics::new(&components.call_counters));
+        let search = SearchIndexCache::new(components.sentence_vectors.clone());
         let page = ArcSwapOption::from(
             components.pending_call_options.approval_page.clone().map(Arc::new),
         );
@@ -155,7 +158,7 @@ impl ServerState {
         Self(Arc::new(StateInner {
             components,
             tool_lists: lists,
-            tool_search: SearchIndexCache::default(),
+            tool_search: search,
             metrics,
             activity: CallActivity::default(),
             body_budget: room,

@@ -6,6 +6,7 @@
 mod provider_search;
 mod search_request;
 mod search_tool;
+mod sentence_vectors;
 mod tool_deferral;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,14 +14,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use catalog::CatalogEntry;
 use gateway::CatalogView;
-use search::{AnalyzedTool, SearchHit, SearchIndex, ToolText};
+use search::{
+    AnalyzedTool, QueryVectors, SearchHit, SearchIndex, ToolText, VectorTable, sentence_text,
+};
 pub use search::{count_tokens, deferred_definition};
+use serde_json::Value;
 use tool::{Tool, ToolKey, ToolName};
 
 use crate::tool_lists::run_blocking_if_many_tools;
 pub use provider_search::{DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, answer_search};
 pub use search_request::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
 pub use search_tool::{SEARCH_DESCRIPTION, search_parameters};
+pub use sentence_vectors::{EmbeddingPurpose, SentenceModel, SentenceVectors};
+use sentence_vectors::{TextDigest, digest_of};
 pub use tool_deferral::ToolDeferral;
 
 /// Maximum number of views with an index.
@@ -35,6 +41,10 @@ const MAX_ANALYZED_TOOLS: usize = 250_000;
 struct ViewIndex {
     tools: Vec<Arc<CatalogEntry>>,
     index: SearchIndex,
+    /// Digests of the tools' texts, if there is a sentence model.
+    digests: Vec<TextDigest>,
+    /// Vectors of the tools by the sentence model, with their number.
+    sentences: Mutex<Option<(u64, Arc<VectorTable>)>>,
 }
 
 /// A result of a search with its tool.
@@ -46,11 +56,35 @@ struct FoundTool<'a> {
 
 impl ViewIndex {
     /// Searches the tools of the view, the best first.
-    fn search(&self, queries: &[String], limit: usize) -> Vec<FoundTool<'_>> {
-        let hits =
-            run_blocking_if_many_tools(self.tools.len(), || self.index.search(queries, limit));
+    fn search(
+        &self,
+        queries: &[String],
+        limit: usize,
+        sentences: Option<(&SentenceVectors, &[Option<QueryVectors>])>,
+    ) -> Vec<FoundTool<'_>> {
+        let hits = run_blocking_if_many_tools(self.tools.len(), || {
+            let table = sentences.map(|(vectors, _)| self.sentence_table(vectors));
+            let sentences = table.as_deref().zip(sentences);
+            let sentences =
+                sentences.map(|(tools, (_, queries))| search::SentenceVectors { tools, queries });
+            self.index.search_with_sentences(queries, sentences, limit)
+        });
         let found = |hit: SearchHit| Some(FoundTool { entry: self.tools.get(hit.position)?, hit });
         hits.into_iter().filter_map(found).collect()
+    }
+
+    /// Returns the vectors of its tools, made again if there are more since.
+    fn sentence_table(&self, vectors: &SentenceVectors) -> Arc<VectorTable> {
+        let lock = || self.sentences.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = vectors.generation();
+        if let Some((made, table)) = &*lock()
+            && *made == generation
+        {
+            return Arc::clone(table);
+        }
+        let table = Arc::new(vectors.table_of(&self.digests));
+        *lock() = Some((generation, Arc::clone(&table)));
+        table
     }
 }
 
@@ -59,6 +93,8 @@ impl ViewIndex {
 struct AnalyzedEntry {
     tool: Arc<Tool>,
     analyzed: Arc<AnalyzedTool>,
+    /// Digest of its text, if there is a sentence model.
+    digest: Option<TextDigest>,
 }
 
 /// The index of a view, once a search built it.
@@ -71,9 +107,16 @@ pub struct SearchIndexCache {
     analyzed: Mutex<HashMap<(ToolKey, ToolName), AnalyzedEntry>>,
     /// Indexes by view id, the last used one at the end.
     indexes: Mutex<VecDeque<(u64, IndexCell)>>,
+    /// Vectors of the sentence model, if one is installed.
+    sentences: Option<Arc<SentenceVectors>>,
 }
 
 impl SearchIndexCache {
+    /// Creates a cache without indexes.
+    pub fn new(sentences: Option<Arc<SentenceVectors>>) -> Self {
+        Self { sentences, ..Self::default() }
+    }
+
     /// Returns the index of a view; the first search of a view builds it.
     fn index_of(&self, view: &CatalogView) -> Arc<ViewIndex> {
         let cell = self.cell_of(view.id);
@@ -113,39 +156,49 @@ impl SearchIndexCache {
     fn build_index(&self, view: &CatalogView) -> ViewIndex {
         let tools: Vec<Arc<CatalogEntry>> = view.list_tools().map(Arc::clone).collect();
         let build = || {
-            let analyzed = tools.iter().map(|entry| self.analyze(entry)).collect();
-            SearchIndex::build(analyzed)
+            let analyzed = tools.iter().map(|entry| self.analyze(entry));
+            let (analyzed, digests): (Vec<_>, Vec<_>) = analyzed.unzip();
+            (SearchIndex::build(analyzed), digests.into_iter().flatten().collect())
         };
-        let index = run_blocking_if_many_tools(tools.len(), build);
-        ViewIndex { tools, index }
+        let (index, digests) = run_blocking_if_many_tools(tools.len(), build);
+        ViewIndex { tools, index, digests, sentences: Mutex::default() }
     }
 
     /// Returns the analyzed tool of an entry, from the cache if its definition is unchanged.
-    fn analyze(&self, entry: &CatalogEntry) -> Arc<AnalyzedTool> {
+    fn analyze(&self, entry: &CatalogEntry) -> (Arc<AnalyzedTool>, Option<TextDigest>) {
         let lock = || self.analyzed.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (entry.tool_key.clone(), entry.name.clone());
         let is_same = |tool: &Arc<Tool>| Arc::ptr_eq(tool, &entry.tool) || **tool == *entry.tool;
         if let Some(known) = lock().get(&key).filter(|known| is_same(&known.tool)) {
-            return Arc::clone(&known.analyzed);
+            return (Arc::clone(&known.analyzed), known.digest);
         }
-        let analyzed = Arc::new(analyze_entry(entry));
-        let made = AnalyzedEntry { tool: Arc::clone(&entry.tool), analyzed: Arc::clone(&analyzed) };
+        let schema = entry.tool.input_schema.to_value();
+        let analyzed = Arc::new(tool_text(entry, Some(&schema), AnalyzedTool::from_text));
+        let digest = self.sentences.is_some();
+        let digest = digest.then(|| digest_of(&tool_text(entry, None, sentence_text)));
+        let (tool, made) = (Arc::clone(&entry.tool), Arc::clone(&analyzed));
+        let made = AnalyzedEntry { tool, analyzed: made, digest };
         let mut known = lock();
         if known.len() >= MAX_ANALYZED_TOOLS {
             known.clear();
         }
         known.insert(key, made);
-        analyzed
+        (analyzed, digest)
     }
 }
 
-fn analyze_entry(entry: &CatalogEntry) -> AnalyzedTool {
+/// Passes the texts of a tool to a function.
+fn tool_text<T>(
+    entry: &CatalogEntry,
+    input_schema: Option<&Value>,
+    read: impl FnOnce(&ToolText<'_>) -> T,
+) -> T {
     let tool = &entry.tool;
-    AnalyzedTool::from_text(&ToolText {
+    read(&ToolText {
         name: entry.name.as_str(),
         title: tool.title.as_deref(),
         description: &tool.description,
-        input_schema: Some(&tool.input_schema.to_value()),
+        input_schema,
         source: entry.tool_key.source.as_str(),
         source_description: "",
         categories: &tool.traits.categories,

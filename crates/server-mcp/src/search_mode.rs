@@ -26,14 +26,9 @@ const MAX_DESCRIBED: usize = 50;
 pub(crate) enum RoutedCall {
     /// The result of a search or a description.
     Answer(McpResponse),
-    /// A call of a tool.
-    Tool {
-        /// The name that the client uses.
-        name: String,
-        arguments: Json,
-        /// Whether the client called the tool itself, not through `call_tool`.
-        is_direct: bool,
-    },
+    /// A call of a tool: the name that the client uses, the arguments, and whether the client called the
+    /// tool itself, not through `call_tool`.
+    Tool((String, Json, bool)),
 }
 
 /// Whether a name is one of the three tools, which take it in lists that have them.
@@ -106,7 +101,7 @@ struct DescribeArguments {
 /// Routes a call by the listing of its request: the tools of a mode answer, and any other name is a
 /// tool of the caller, as without the mode. Arguments that do not fit the schema of one of the three tools are
 /// answered with an error for the model.
-pub(crate) fn route_call(
+pub(crate) async fn route_call(
     context: &RequestContext<'_>,
     (view, listing): (&CatalogView, ToolListing),
     (name, arguments): (String, Json),
@@ -115,12 +110,12 @@ pub(crate) fn route_call(
         || listing == ToolListing::Deferred && view.find_tool(DESCRIBE_TOOLS).is_none();
     let answered = match name.as_str() {
         DESCRIBE_TOOLS if describes => describe_tools(context, view, &arguments),
-        SEARCH_TOOLS if listing.has_search_tools() => search_tools(context, view, &arguments),
+        SEARCH_TOOLS if listing.has_search_tools() => search_tools(context, view, &arguments).await,
         CALL_TOOL if listing.has_search_tools() => match unwrap_call(&arguments) {
             Ok(call) => return call,
             Err(message) => Err(message),
         },
-        _ => return RoutedCall::Tool { name, arguments, is_direct: true },
+        _ => return RoutedCall::Tool((name, arguments, true)),
     };
     RoutedCall::Answer(match answered {
         Ok(structured) => encode_answer(context, &structured),
@@ -135,16 +130,16 @@ fn unwrap_call(arguments: &Json) -> Result<RoutedCall, String> {
     let name = name.ok_or("`name` must be a string, the name of a tool")?;
     let inner = inner.filter(|inner| inner.kind() != "null");
     let arguments = inner.unwrap_or_else(Json::empty_object);
-    Ok(RoutedCall::Tool { name, arguments, is_direct: false })
+    Ok(RoutedCall::Tool((name, arguments, false)))
 }
 
-fn search_tools(
+async fn search_tools(
     context: &RequestContext<'_>,
     view: &CatalogView,
     arguments: &Json,
 ) -> Result<Json, String> {
     let request = SearchRequest::from_arguments(arguments)?;
-    Ok(Json::encode(&context.caller.state.tool_search.search_view(view, &request)))
+    Ok(Json::encode(&context.caller.state.tool_search.search_view(view, &request).await))
 }
 
 fn describe_tools(

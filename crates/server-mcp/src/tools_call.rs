@@ -34,11 +34,14 @@ pub(crate) async fn call_tool(context: &RequestContext<'_>) -> Result<McpRespons
     let args = args.unwrap_or_else(Json::empty_object);
     let view = context.caller.tool_view();
     let listing = context.tool_listing(&view);
-    let (name, args, is_direct) =
-        match search_mode::route_call(context, (&view, listing), (name, args)) {
+    let (mut name, mut args, mut is_direct) = (name, args, true);
+    if listing != ToolListing::Full {
+        // In a box: calls of the complete list need no room for a search.
+        match Box::pin(search_mode::route_call(context, (&view, listing), (name, args))).await {
             RoutedCall::Answer(response) => return Ok(response),
-            RoutedCall::Tool { name, arguments, is_direct } => (name, arguments, is_direct),
-        };
+            RoutedCall::Tool(routed) => (name, args, is_direct) = routed,
+        }
+    }
     let native = resolve_native_name(context, &view, &name);
     // A client knows the headers of a tool that is listed with its schema, and calls it itself.
     let has_schema = || {

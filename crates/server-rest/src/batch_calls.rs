@@ -112,7 +112,7 @@ pub(crate) async fn execute_batch(
     if let Some(wait) = options.wait {
         message.wait_for_pending(&mut all, wait).await;
     }
-    let all = requests.answer_searches((state, principal), (&message.view, format), all);
+    let all = requests.answer_searches((state, principal), (&message.view, format), all).await;
     Ok(batch_response(format, all).into_response())
 }
 

@@ -25,6 +25,7 @@ use super::node_cluster::{self, NodeCluster};
 use super::plugin_sources::PluginSources;
 use super::program_runtime::{self, ProgramComponents};
 use super::record_maintenance::RecordMaintenance;
+use super::sentence_search::sentence_vectors;
 use super::server_clocks::ClockPair;
 use super::source_factory::{self, SourceFactory};
 use super::startup_tasks::StartupTasks;
@@ -81,6 +82,13 @@ struct CallComponents {
     call_counters: CallCounters,
 }
 
+/// Applies the configuration to the key store.
+async fn set_key_options(keys: &KeyStore, config: &Config) -> Result<(), CommandError> {
+    keys.set_ended_key_retention(config.server.ended_key_retention);
+    let guest_sources = config.default_guest_modules.clone();
+    keys.set_guest_sources(guest_sources).await.map_err(startup_error("the keys"))
+}
+
 /// Builds the application through all stages.
 pub(super) async fn build_app(
     options: &LaunchOptions,
@@ -89,9 +97,7 @@ pub(super) async fn build_app(
     clocks: &ClockPair,
 ) -> Result<App, CommandError> {
     let config = &options.config;
-    storage.keys.set_ended_key_retention(config.server.ended_key_retention);
-    let guest_sources = config.default_guest_modules.clone();
-    storage.keys.set_guest_sources(guest_sources).await.map_err(startup_error("the keys"))?;
+    set_key_options(&storage.keys, config).await?;
     let mac_key = get_or_create_secret(&storage.keys, "secret/records", "the records' key").await?;
     let encrypted_stores = EncryptedStores::open_stores(&storage.keys, &storage.store).await?;
     let tokens = Arc::clone(&encrypted_stores.tokens);
@@ -128,6 +134,7 @@ pub(super) async fn build_app(
         pending_call_options: pending_approvals::pending_call_options(config),
         listing_options: config.server.search.to_options(),
         node_registry: Some(source_factory.node_cluster.registry()),
+        sentence_vectors: sentence_vectors(&source_factory.language_tools, &store),
         programs: Some(program_runtime::program_adapter(&programs)),
         package_registry: Some(data_storage::open_tool_packages(options, &store).await?),
         plugins: Some(Arc::clone(&source_factory.plugin_sources) as Arc<dyn PluginAdmin>),

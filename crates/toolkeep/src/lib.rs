@@ -19,6 +19,7 @@ mod plugin_sources;
 mod problem_reports;
 mod program_runtime;
 mod record_maintenance;
+mod sentence_search;
 mod server_clocks;
 mod source_factory;
 mod source_readiness;
@@ -221,6 +222,7 @@ impl App {
         let (sources, manifests) = (&self.source_factory, &self.manifest_storage.manifest_cache);
         tokio::select! {
             () = unmatched_names::watch_catalog(self) => {}
+            () = sentence_search::run_embedding(self.state.components.sentence_vectors.as_deref(), &self.intake) => {}
             () = manifests.run_rewriter() => {}
             () = self.gateway.run_maintenance() => {}
             () = self.approval_notifier.run_webhook() => {}

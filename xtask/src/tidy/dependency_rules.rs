@@ -160,6 +160,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "nodes",
             "proto",
             "search",
+            "builtins-llm",
             "store",
             "ledger",
             "server-core",

@@ -7,12 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flate2::read::GzDecoder;
-use search::{AnalyzedTool, ToolText};
+use search::{AnalyzedTool, ToolText, sentence_text};
 use serde_json::Value;
 
 /// Files of distractors, in the order in which they are added.
 pub(super) const DISTRACTORS: [&str; 2] =
     ["mcp_toolsdk_lite.jsonl.gz", "openapi_ops_lite.jsonl.gz"];
+
+/// A tool and its text for a sentence model.
+pub(super) type ToolWithText = (Arc<AnalyzedTool>, Arc<str>);
+/// A distractor with its name.
+pub(super) type Distractor = (String, ToolWithText);
 
 /// One request and the positions of the tools that answer it.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(super) struct JudgedQuery {
 pub(super) struct RetrievalSet {
     pub(super) name: String,
     pub(super) tools: Vec<Arc<AnalyzedTool>>,
+    /// Texts of the tools for a sentence model.
+    pub(super) texts: Vec<Arc<str>>,
     pub(super) queries: Vec<JudgedQuery>,
     names: HashSet<String>,
 }
@@ -40,21 +47,21 @@ impl RetrievalSet {
         let judged = read_rows(&data.join(format!("dev/{queries}.jsonl")))?;
         Ok(Self {
             name: queries.to_owned(),
-            tools: rows.iter().map(analyze_row).collect(),
+            tools: rows.iter().map(|row| analyze_row(row).0).collect(),
+            texts: rows.iter().map(|row| analyze_row(row).1).collect(),
             queries: judged.iter().filter_map(|row| judged_query(row, &positions)).collect(),
             names: positions.into_keys().collect(),
         })
     }
 
     /// Adds distractors that have no name of the set, up to a number of tools.
-    pub(super) fn add_distractors(
-        &mut self,
-        distractors: &[(String, Arc<AnalyzedTool>)],
-        tools: usize,
-    ) {
+    pub(super) fn add_distractors(&mut self, distractors: &[Distractor], tools: usize) {
         let others = distractors.iter().filter(|(name, _)| !self.names.contains(name));
         let missing = tools.saturating_sub(self.tools.len());
-        self.tools.extend(others.take(missing).map(|(_, tool)| Arc::clone(tool)));
+        for (_, (tool, text)) in others.take(missing) {
+            self.tools.push(Arc::clone(tool));
+            self.texts.push(Arc::clone(text));
+        }
     }
 
     /// Keeps at most a number of queries, evenly chosen.
@@ -69,7 +76,7 @@ impl RetrievalSet {
 }
 
 /// Reads and analyzes all distractors, each with its name.
-pub(super) fn read_distractors(data: &Path) -> Result<Vec<(String, Arc<AnalyzedTool>)>, String> {
+pub(super) fn read_distractors(data: &Path) -> Result<Vec<Distractor>, String> {
     let mut all = Vec::new();
     for file in DISTRACTORS {
         let rows = read_rows(&data.join("distractors").join(file))?;
@@ -96,9 +103,9 @@ fn text_of<'a>(row: &'a Value, key: &str) -> &'a str {
 }
 
 /// Analyzes the tool of a row.
-pub(super) fn analyze_row(row: &Value) -> Arc<AnalyzedTool> {
+pub(super) fn analyze_row(row: &Value) -> ToolWithText {
     let categories = [text_of(row, "category").to_owned()];
-    Arc::new(AnalyzedTool::from_text(&ToolText {
+    let text = ToolText {
         name: text_of(row, "name"),
         title: None,
         description: text_of(row, "description"),
@@ -106,7 +113,8 @@ pub(super) fn analyze_row(row: &Value) -> Arc<AnalyzedTool> {
         source: text_of(row, "server"),
         source_description: text_of(row, "server_description"),
         categories: &categories,
-    }))
+    };
+    (Arc::new(AnalyzedTool::from_text(&text)), sentence_text(&text).into())
 }
 
 /// Reads a query; `None` if no tool of the set answers it.

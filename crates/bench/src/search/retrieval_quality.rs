@@ -2,9 +2,14 @@
 
 use std::collections::HashSet;
 
-use search::{RankingWeights, SearchIndex};
+use search::{
+    QuantizedVector, QueryVectors, RankingWeights, SearchHit, SearchIndex, SentenceVectors,
+    VectorTable, query_texts,
+};
 
+use super::SENTENCE_QUERIES;
 use super::retrieval_data::{JudgedQuery, RetrievalSet};
+use super::sentence_encoder::SentenceEncoder;
 
 /// Results that are judged for each query.
 const DEPTH: usize = 10;
@@ -52,27 +57,67 @@ pub(super) struct SetQuality {
     pub(super) lexical: Quality,
     /// Words and word vectors, as delivered.
     pub(super) default: Quality,
+    /// With a sentence model too.
+    pub(super) sentences: Option<Quality>,
 }
 
 /// Ranks all queries of a set.
-pub(super) fn measure_set(set: &RetrievalSet) -> SetQuality {
+pub(super) fn measure_set(
+    set: &RetrievalSet,
+    encoder: Option<&mut SentenceEncoder>,
+) -> Result<SetQuality, String> {
+    let all: Vec<&JudgedQuery> = set.queries.iter().collect();
     let measure = |weights| {
         let index = SearchIndex::build_with(set.tools.clone(), weights);
-        let mut sum = Quality::default();
-        for query in &set.queries {
-            sum.add(&judge_query(&index, query));
-        }
-        sum.divided_by(set.queries.len())
+        judge_queries(&all, |queries| index.search(queries, DEPTH))
     };
     let (name, tools, queries) = (set.name.clone(), set.tools.len(), set.queries.len());
     let lexical = measure(RankingWeights::default().lexical_only());
-    SetQuality { name, tools, queries, lexical, default: measure(RankingWeights::default()) }
+    let default = measure(RankingWeights::default());
+    let sentences = encoder.map(|encoder| measure_with_sentences(set, encoder)).transpose()?;
+    Ok(SetQuality { name, tools, queries, lexical, default, sentences })
 }
 
-fn judge_query(index: &SearchIndex, query: &JudgedQuery) -> Quality {
-    let hits = index.search(&query.queries, DEPTH);
-    let positions: Vec<usize> = hits.iter().map(|hit| hit.position).collect();
-    judge_ranking(&positions, &query.gold)
+fn measure_with_sentences(
+    set: &RetrievalSet,
+    encoder: &mut SentenceEncoder,
+) -> Result<Quality, String> {
+    let step = set.queries.len().div_ceil(SENTENCE_QUERIES).max(1);
+    let judged: Vec<&JudgedQuery> = set.queries.iter().step_by(step).collect();
+    let texts = |query: &String| query_texts(query);
+    let of_queries: Vec<String> =
+        judged.iter().flat_map(|it| &it.queries).flat_map(texts).collect();
+    encoder.embed_texts(
+        set.texts.iter().map(|text| &**text).chain(of_queries.iter().map(|it| &**it)),
+    )?;
+    let first = set.texts.first().and_then(|text| encoder.vector_of(text));
+    let dimensions = first.map_or(0, QuantizedVector::dimensions);
+    let mut tools = VectorTable::with_capacity(dimensions, set.texts.len());
+    set.texts.iter().for_each(|text| tools.push(encoder.vector_of(text)));
+    let vectors = |query: &String| {
+        let texts = query_texts(query);
+        QueryVectors::from_texts(texts.iter().filter_map(|text| encoder.vector_of(text)).cloned())
+    };
+    let index = SearchIndex::build(set.tools.clone());
+    Ok(judge_queries(&judged, |queries| {
+        let of_queries: Vec<_> = queries.iter().map(vectors).collect();
+        let sentences = SentenceVectors { tools: &tools, queries: &of_queries };
+        index.search_with_sentences(queries, Some(sentences), DEPTH)
+    }))
+}
+
+/// Returns the mean figures of a ranking over queries.
+fn judge_queries(
+    queries: &[&JudgedQuery],
+    search: impl Fn(&[String]) -> Vec<SearchHit>,
+) -> Quality {
+    let mut sum = Quality::default();
+    for query in queries {
+        let hits = search(&query.queries);
+        let positions: Vec<usize> = hits.iter().map(|hit| hit.position).collect();
+        sum.add(&judge_ranking(&positions, &query.gold));
+    }
+    sum.divided_by(queries.len())
 }
 
 fn judge_ranking(positions: &[usize], gold: &[usize]) -> Quality {

@@ -72,7 +72,8 @@ pub(super) fn measure_cost(
     rows.truncate(tools);
     let before = system_stats::process_memory(std::process::id()).0;
     let started = Instant::now();
-    let analyzed: Vec<Arc<AnalyzedTool>> = rows.iter().map(retrieval_data::analyze_row).collect();
+    let analyzed: Vec<Arc<AnalyzedTool>> =
+        rows.iter().map(|row| retrieval_data::analyze_row(row).0).collect();
     let analysis = started.elapsed();
     let (index, build) = build_index(&analyzed, RankingWeights::default());
     let memory_mib = system_stats::process_memory(std::process::id()).0 - before;

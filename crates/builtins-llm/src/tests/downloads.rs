@@ -142,7 +142,7 @@ async fn a_model_is_downloaded_checked_and_installed() {
         assert_eq!(found.facts().label(), "small, 4 dimensions");
         let source = found.facts().source.clone().unwrap();
         assert_eq!(source, format!("{}/org/small/tree/{REVISION}", server.base));
-        assert_eq!(found.embed_texts(&["cat"]).await.unwrap()[0].len(), 4);
+        assert_eq!(found.embed_texts("", &["cat"]).await.unwrap()[0].len(), 4);
         assert_eq!(names(models.path()), ["embedding"]);
     }
     assert_eq!(server.asked.lock().unwrap().len(), 4);

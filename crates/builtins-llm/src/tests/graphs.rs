@@ -41,7 +41,7 @@ async fn the_names_of_public_exports_and_our_own_lead_to_one_vector() {
     for shape in shapes {
         let found = installed(shape).await.unwrap_or_else(|why| panic!("{shape:?}: {why}"));
         assert_eq!(found.facts().label(), "small-export, 4 dimensions");
-        let vector = found.embed_texts(&["cat"]).await.unwrap().remove(0);
+        let vector = found.embed_texts("", &["cat"]).await.unwrap().remove(0);
         assert_eq!(vector.len(), WIDTH);
         for (got, wanted) in vector.iter().zip([1.0, 0.1, 0.02, 0.0]) {
             assert!((f64::from(*got) - wanted / length).abs() < 1e-6, "{shape:?}: {vector:?}");
@@ -93,7 +93,7 @@ async fn a_repository_of_a_hub_is_installed_as_it_lies_and_replaces_what_was_the
     for _ in 0..2 {
         let found = install_model(&repository, to.path(), &sandboxes()).await.unwrap();
         assert_eq!(found.facts().name, "org-model");
-        let vectors = found.embed_texts(&["a cat", "kitten"]).await.unwrap();
+        let vectors = found.embed_texts("", &["a cat", "kitten"]).await.unwrap();
         assert!(cosine_similarity(&vectors[0], &vectors[1]) > 0.9);
     }
     let left: Vec<_> =

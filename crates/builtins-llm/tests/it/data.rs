@@ -74,7 +74,7 @@ async fn what_is_installed_is_there_again_and_can_be_replaced() {
         assert!(found.folder().join("model.onnx").is_file());
     }
     let found = builtins_llm::InstalledModel::locate_model(home.path(), &sandboxes()).unwrap();
-    assert_eq!(found.embed_texts(&["a"]).await.unwrap()[0].len(), 384);
+    assert_eq!(found.embed_texts("", &["a"]).await.unwrap()[0].len(), 384);
     // An invalid file is reported when it is needed, and affects nothing else.
     std::fs::write(found.folder().join("model.onnx"), b"broken").unwrap();
     let broken = builtins_llm::InstalledModel::locate_model(home.path(), &sandboxes()).unwrap();

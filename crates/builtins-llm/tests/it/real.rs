@@ -38,7 +38,7 @@ async fn vectors_are_those_of_onnxruntime() {
     let mut vectors = Vec::new();
     for texts in texts.chunks(100) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        vectors.extend(installed.embed_texts(&texts).await.unwrap());
+        vectors.extend(installed.embed_texts("", &texts).await.unwrap());
     }
     let made: Vec<Value> = texts
         .iter()

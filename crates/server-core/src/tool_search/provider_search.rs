@@ -97,7 +97,7 @@ pub struct SearchAnswer {
 
 /// Answers a search that a model asked for, with the best tools of the view in the format of its
 /// provider.
-pub fn answer_search(
+pub async fn answer_search(
     (state, principal): (&ServerState, &Principal),
     (view, format): (&CatalogView, ProviderFormat),
     call: &ToolCallRequest,
@@ -106,7 +106,7 @@ pub fn answer_search(
     let read = call.parse_arguments();
     match read.and_then(|arguments| SearchRequest::from_arguments(arguments.as_json())) {
         Ok(request) => {
-            let found = find_rendered((state, principal), (view, format), &request);
+            let found = find_rendered((state, principal), (view, format), &request).await;
             let (tools, found) = found.into_iter().unzip();
             let result = ToolSearchResult { id, found: Ok(found) };
             SearchAnswer { result, queries: request.queries, tools }
@@ -121,7 +121,7 @@ pub fn answer_search(
 
 /// Searches a view and renders the results, with their names: the best one, and those after it that
 /// fit the budget. A tool that the list of the request has without a search is no result.
-fn find_rendered(
+async fn find_rendered(
     (state, principal): (&ServerState, &Principal),
     (view, format): (&CatalogView, ProviderFormat),
     request: &SearchRequest,
@@ -131,7 +131,7 @@ fn find_rendered(
     let rendered = state.tool_lists.render_view(view, format, NameStyle::Safe);
     let wider =
         SearchRequest { limit: request.limit + list.deferral.max_loaded(), ..request.clone() };
-    let entries = state.tool_search.find_tools(view, &wider).into_iter();
+    let entries = state.tool_search.find_tools(view, &wider).await.into_iter();
     let found = entries.filter(|entry| list.is_deferred(entry)).filter_map(|entry| {
         let name = entry.name.as_str();
         let alias = rendered.names.alias_of(name).unwrap_or(name).to_owned();

@@ -6,12 +6,13 @@ use catalog::CatalogEntry;
 use gateway::CatalogView;
 use schemars::JsonSchema;
 use search::{
-    MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS, PackedTool, PackingBudget, TermMatch, pack_results,
+    MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS, PackedTool, PackingBudget, QueryVectors, TermMatch,
+    pack_results,
 };
 use serde::Serialize;
 use tool::Json;
 
-use super::{FoundTool, SearchIndexCache};
+use super::{FoundTool, SearchIndexCache, ViewIndex};
 
 /// Number of results of a request without a limit.
 pub const DEFAULT_RESULTS: usize = 5;
@@ -68,6 +69,9 @@ pub struct SearchReply {
     tokens: usize,
     /// Number of further results whose definitions exceed the budget.
     left_out: usize,
+    /// Name and dimensions of the sentence model that ranked too; absent if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     /// Version of the catalog.
     catalog: u64,
 }
@@ -108,21 +112,38 @@ struct MatchedWord {
 }
 
 impl SearchIndexCache {
+    /// Returns the vectors of queries by the sentence model; `None` without them.
+    async fn embed_queries(&self, queries: &[String]) -> Option<Vec<Option<QueryVectors>>> {
+        self.sentences.as_ref()?.embed_queries(queries).await
+    }
+
+    fn search_index<'i>(
+        &self,
+        index: &'i ViewIndex,
+        request: &SearchRequest,
+        vectors: Option<&[Option<QueryVectors>]>,
+    ) -> Vec<FoundTool<'i>> {
+        index.search(&request.queries, request.limit, self.sentences.as_deref().zip(vectors))
+    }
+
     /// Searches a view and returns the tools, the best first.
-    pub(super) fn find_tools(
+    pub(super) async fn find_tools(
         &self,
         view: &CatalogView,
         request: &SearchRequest,
     ) -> Vec<Arc<CatalogEntry>> {
+        let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = index.search(&request.queries, request.limit);
+        let found = self.search_index(&index, request, vectors.as_deref());
         found.into_iter().map(|it| Arc::clone(it.entry)).collect()
     }
 
     /// Searches a view and fits the definitions into the budget.
-    pub fn search_view(&self, view: &CatalogView, request: &SearchRequest) -> SearchReply {
+    pub async fn search_view(&self, view: &CatalogView, request: &SearchRequest) -> SearchReply {
+        let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = index.search(&request.queries, request.limit);
+        let found = self.search_index(&index, request, vectors.as_deref());
+        let model = self.sentences.as_ref().filter(|_| vectors.is_some());
         let tools = found.iter().map(|it| (it.entry.name.as_str(), &*it.entry.tool));
         let packed = pack_results(tools, PackingBudget { tokens: request.budget });
         let left_out = found.len() - packed.len();
@@ -133,6 +154,7 @@ impl SearchIndexCache {
             results: results.collect(),
             tokens,
             left_out,
+            model: model.map(|it| it.model_label()),
             catalog: view.full_catalog().version,
         }
     }

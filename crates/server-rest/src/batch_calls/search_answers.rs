@@ -52,28 +52,27 @@ impl SplitRequests {
     }
 
     /// Answers the searches and puts each beside the calls of its message, in order.
-    pub(super) fn answer_searches<T>(
+    pub(super) async fn answer_searches<T>(
         self,
         caller: (&ServerState, &Principal),
         list: (&CatalogView, ProviderFormat),
         calls: Vec<T>,
     ) -> Vec<BatchAnswer<T>> {
         let mut calls = calls.into_iter();
-        let mut count = 0;
-        let answer = |search: Option<ToolCallRequest>| match search {
-            None => calls.next().map(BatchAnswer::Call),
-            Some(search) => {
-                count += 1;
-                let is_answered = count <= MAX_SEARCHES;
-                let answer = if is_answered {
-                    answer_search(caller, list, &search)
-                } else {
-                    refuse_search(&search)
-                };
-                Some(BatchAnswer::Search(answer))
-            }
-        };
-        self.searches.into_iter().filter_map(answer).collect()
+        let (mut answers, mut count) = (Vec::with_capacity(self.searches.len()), 0);
+        for search in self.searches {
+            let Some(search) = search else {
+                answers.extend(calls.next().map(BatchAnswer::Call));
+                continue;
+            };
+            count += 1;
+            answers.push(BatchAnswer::Search(if count <= MAX_SEARCHES {
+                answer_search(caller, list, &search).await
+            } else {
+                refuse_search(&search)
+            }));
+        }
+        answers
     }
 }
 

@@ -9,6 +9,7 @@ mod keys;
 mod pins;
 mod records;
 mod search;
+mod sentence_search;
 mod sources;
 mod tool_search;
 mod tools;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use gateway::CatalogView;
 use identity::{KeyDelegation, KeyId, NewKey, Principal};
 use search::{AnalyzedTool, SearchIndex, ToolText};
@@ -128,7 +129,8 @@ async fn limited_key(server: &FixtureServer, numbers: &mut Numbers) -> (Principa
 fn searched(server: &FixtureServer, view: &CatalogView, query: &str) -> Vec<(String, f64)> {
     let queries = vec![query.to_owned()];
     let request = SearchRequest { queries, limit: RESULTS, budget: None };
-    let reply = server.state.tool_search.search_view(view, &request);
+    // Without a sentence model there is nothing to wait for.
+    let reply = server.state.tool_search.search_view(view, &request).now_or_never().unwrap();
     let reply: Value = serde_json::to_value(&reply).unwrap();
     let results = reply["results"].as_array().unwrap().iter();
     let pair =

@@ -91,3 +91,26 @@ async fn a_broken_model_is_found_by_doctor_and_not_installed() {
     assert!(detail.contains("so embed_text, ") && detail.contains(" fail: "), "{detail}");
     assert!(detail.contains("model.onnx: "), "{detail}");
 }
+
+#[tokio::test]
+async fn an_installed_model_ranks_tools_after_the_first_search() {
+    let home = Installation::new("version: 1\n");
+    write(&home.path("small"), Shape::PUBLIC);
+    let installed = toolkeep(&home, &["model", "install", "small"]);
+    assert!(installed.status.success(), "{}", text(&installed));
+    let server = start_server(&home).await;
+    assert_eq!(workers(&server), [] as [u32; 0], "not before the first search");
+    let search = async || server.agent().get("/v1/search?q=a+cat&k=3").await.body;
+    let mut found = search().await;
+    assert_eq!(found["model"], Value::Null, "{found}");
+    for _ in 0..600 {
+        if found["model"] != Value::Null {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        found = search().await;
+    }
+    assert_eq!(found["model"], "small, 4 dimensions", "{found}");
+    assert_eq!(found["results"].as_array().map(Vec::len), Some(3), "{found}");
+    assert!(server.stop().await.success());
+}

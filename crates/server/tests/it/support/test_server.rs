@@ -59,6 +59,8 @@ pub(crate) struct ServerSetup {
     /// The registry of nodes' tools.
     pub(crate) node_registry: Option<Arc<dyn tool::node_registry::NodeRegistry>>,
     pub(crate) programs: Option<Arc<dyn server_core::ProgramRunner>>,
+    /// Vectors of tools by a sentence model.
+    pub(crate) sentence_vectors: Option<Arc<server_core::tool_search::SentenceVectors>>,
     /// The catalogue.
     pub(crate) package_registry: Option<Arc<dyn tool::tool_packages::ToolPackageStore>>,
     /// The plugins.
@@ -135,6 +137,7 @@ impl FixtureServer {
             listing_options: setup.listing_options,
             node_registry: setup.node_registry,
             programs: setup.programs,
+            sentence_vectors: setup.sentence_vectors,
             package_registry: setup.package_registry,
             plugins: setup.plugins,
             configuration: setup.configuration,

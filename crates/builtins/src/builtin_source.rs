@@ -8,6 +8,7 @@ use tool::{
     SourceRevision,
 };
 
+use crate::guide_skills::{Guide, guide_capabilities, guide_offers};
 use crate::{
     SandboxProvider, ToolDependencies, build_io_tools, build_pure_tools, build_sandboxed_tools,
 };
@@ -24,6 +25,7 @@ pub struct BuiltinSource {
     sandboxes: Option<Arc<SandboxProvider>>,
     restrictions: BTreeMap<String, ToolRestriction>,
     problems: Vec<Problem>,
+    guides: Vec<Guide>,
 }
 
 impl BuiltinSource {
@@ -50,7 +52,15 @@ impl BuiltinSource {
             sandboxes,
             restrictions: narrowings,
             problems,
+            guides: Vec::new(),
         }
+    }
+
+    /// Adds guides for agents, which are offered as skills.
+    #[must_use]
+    pub fn with_guides(mut self, guides: &[Guide]) -> Self {
+        self.guides.extend_from_slice(guides);
+        self
     }
 
     /// Adds tools from other crates after its own. Operator restrictions apply to them too.
@@ -113,8 +123,13 @@ impl BuiltinSource {
             item: CatalogItem::Tool(Arc::clone(&builtin.tool)),
             executor: Arc::clone(&builtin.executor),
         };
-        let offers = all.into_iter().map(offer).collect();
-        SourceListing { revision: SourceRevision(1), offers, problems, ..SourceListing::default() }
+        let mut offers: Vec<Offer> = all.into_iter().map(offer).collect();
+        let initialize_result = (!self.guides.is_empty()).then(guide_capabilities);
+        if initialize_result.is_some() {
+            offers.extend(guide_offers(&self.guides));
+        }
+        let revision = SourceRevision(1);
+        SourceListing { revision, offers, problems, initialize_result, ..SourceListing::default() }
     }
 }
 

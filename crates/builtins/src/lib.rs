@@ -8,6 +8,7 @@ mod archive;
 mod builtin_source;
 mod code;
 mod data;
+mod guide_skills;
 mod math;
 mod sandbox_provider;
 mod specialized;
@@ -19,6 +20,7 @@ pub use builtin_source::BuiltinSource;
 pub use code::lint_python::{
     InstalledProgram, PinnedPackage, RUFF_DIR, RuffLinter, install_package,
 };
+pub use guide_skills::Guide;
 pub use math::exact_number::ExactNumber;
 pub use math::expression::{CompiledExpression, Expression, ExpressionError};
 pub use sandbox_provider::SandboxProvider;

@@ -119,9 +119,8 @@ fn reads_directories(settings: &Json) -> bool {
 /// first.
 fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option<Json> {
     let scope = request.caller.endpoint.source();
-    let sources = view.list_sources().filter(|source| {
-        is_mcp_source(source) && scope.is_none_or(|only| source.source.as_str() == only)
-    });
+    let sources = view.list_sources();
+    let sources = sources.filter(|it| scope.is_none_or(|only| it.source.as_str() == only));
     let declared = sources.filter_map(|source| source.extensions.as_ref());
     let mut all: Vec<(String, Json)> = Vec::new();
     for (name, settings) in declared.flat_map(Json::members) {

@@ -1,5 +1,6 @@
 //! Builds the application from its parts. This is the only crate that names all concrete types.
 
+mod agent_guides;
 mod app_assembly;
 mod build_facts;
 mod config_review;

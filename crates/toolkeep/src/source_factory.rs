@@ -30,6 +30,7 @@ use tool::artifact::ArtifactStore;
 use tool::ledger::RecordReader;
 use tool::{Clock, Problem, Secret, Source, SourceName, SourceTrust, Store};
 
+use super::agent_guides::AGENT_GUIDES;
 use super::build_facts::{MCP_KIND, MODULE_KIND, TOOL_FILE_KIND};
 use super::file_roots::{self, ServerPaths};
 use super::internal_tools;
@@ -140,7 +141,7 @@ impl SourceFactory {
         let builtins = BuiltinSource::new(&self.clock, &dependencies)
             .with_tools(math_tools)
             .with_tools(tools.clone());
-        let builtins = builtins.with_problems(problem.clone());
+        let builtins = builtins.with_problems(problem.clone()).with_guides(&AGENT_GUIDES);
         let builtins = builtins
             .with_sandboxed_tools(symbolic_tools)
             .with_sandboxed_tools(programs::program_tools(&self.programs));

@@ -42,6 +42,24 @@ async fn error_code(client: &Client, method: &str, uri: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_source_that_is_no_mcp_server_may_have_skills() {
+    let about = json!({"capabilities": {"extensions": {"io.modelcontextprotocol/skills": {}}}});
+    let server = FixtureServer::with_setup(ServerSetup {
+        offers: offers("s", PermissionLevel::Guest, "Guides."),
+        source_about: Some(tool::Json::encode(&about)),
+        ..ServerSetup::default()
+    })
+    .await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    assert_eq!(skill_uris(&ann).await, ["skill://refunds/SKILL.md", "skill://s/own/SKILL.md"]);
+    let client = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"}});
+    let started = ann.legacy_request(&message("initialize", client)).await.expect_ok();
+    let extensions = &started["result"]["capabilities"]["extensions"];
+    assert_eq!(extensions["io.modelcontextprotocol/skills"], json!({}), "{started}");
+}
+
+#[tokio::test]
 async fn skills_of_all_sources_are_listed_and_shared_ones_name_their_source() {
     let server = server(None).await;
     let ann = server.agent_client("ann", PermissionLevel::User).await;

@@ -44,7 +44,23 @@ async fn start_skill_server(folder: &Path, log: &Path) -> (Child, u16) {
     (server, port)
 }
 
+/// What the client sees beside Toolkeep's own guides, which it must see and verify too.
 async fn seen(server: &Server) -> Value {
+    let mut all = seen_with_guides(server).await;
+    let is_guide = |uri: &Value| uri.as_str().is_some_and(|it| it.starts_with("skill://toolkeep/"));
+    let take = |list: &mut Value, uri: fn(&Value) -> &Value| {
+        let list = list.as_array_mut().unwrap();
+        let guides: Vec<Value> = list.extract_if(.., |it| is_guide(uri(it))).collect();
+        guides
+    };
+    assert_eq!(take(&mut all["skills"], |it| it).len(), 3, "the guides are listed");
+    let files = take(&mut all["files"], |it| &it[0]);
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert!(files.iter().all(|it| it[1] == true), "their files have the listed digests: {files:?}");
+    all
+}
+
+async fn seen_with_guides(server: &Server) -> Value {
     let key = std::fs::read_to_string(server.data.join("agent.key")).unwrap();
     let url = format!("{}/mcp", server.url);
     let client = python("skills.py", &[&url]).env("TOOLKEEP_KEY", key.trim()).spawn().unwrap();

@@ -18,6 +18,9 @@ use super::connection_pool::{ConnectionPool, PoolKey};
 use super::error::{EgressError, RedactedUrl, RequestPhase};
 use super::http_connection::HttpConnection;
 
+/// Maximum number of bytes that are allocated because a server announces them.
+const MAX_ALLOCATED_AHEAD: usize = 16 << 20;
+
 /// The streaming body of a response. Reading it to the end returns its connection to the pool.
 /// Dropping it earlier closes the connection, which tells the server to stop.
 pub struct EgressBody(Box<BodyReader>);
@@ -89,7 +92,9 @@ impl EgressBody {
     pub async fn collect_bytes(mut self) -> Result<Bytes, EgressError> {
         let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next_chunk().await? else { return Ok(first) };
-        let mut all = BytesMut::from(first);
+        // Allocated once: growing would copy a large body repeatedly.
+        let mut all = BytesMut::with_capacity(first.len() + second.len() + self.0.expected_bytes());
+        all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(more) = self.next_chunk().await? {
             all.extend_from_slice(&more);
@@ -99,6 +104,14 @@ impl EgressBody {
 }
 
 impl BodyReader {
+    /// Returns how many bytes the server still announces, as far as they are allowed and worth
+    /// allocating at once.
+    fn expected_bytes(&self) -> usize {
+        let BodyFraming::Length(rest) = self.framing else { return 0 };
+        let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+        rest.min(self.remaining_bytes).min(MAX_ALLOCATED_AHEAD)
+    }
+
     fn release_if_complete(&mut self) {
         if self.framing.is_complete() {
             self.release_connection();

@@ -4,11 +4,14 @@
 //! Content from an MCP server passes unchanged, including unknown fields. Only name, description
 //! and input schema, which Toolkeep decides, are replaced.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tool::{Json, Outcome, OutcomeBody, Tool, ToolTraits};
 
 use crate::result_text::json_text;
 use crate::tool_calls::{self, ParseCallsError, ToolCallRequest, required_string};
+
+/// Share of a JSON text that its escapes add in a string, as one to this number: a guess.
+const ESCAPED_SHARE: usize = 8;
 
 /// Renders the MCP `Tool` under `name`. To be computed once per catalog and name.
 pub fn render_tool(tool: &Tool, name: &str) -> Json {
@@ -157,11 +160,19 @@ pub fn render_call_result(outcome: &Outcome) -> Json {
         OutcomeBody::Mcp(result) => return result.clone(),
         OutcomeBody::Value(value) => value,
     };
-    let content = Json::encode(&json!([{ "type": "text", "text": json_text(value) }]));
-    let is_error = Json::encode(&outcome.is_error);
-    let structured = (value.kind() == "object").then_some(("structuredContent", value));
-    let fields = [Some(("content", &content)), structured, Some(("isError", &is_error))];
-    Json::object_from(fields.into_iter().flatten())
+    // Written at once: a value may have megabytes, and each part of its own would copy it.
+    let is_object = value.kind() == "object";
+    let (size, copies) = (value.as_str().len(), if is_object { 2 } else { 1 });
+    let mut text = String::with_capacity(size * copies + size / ESCAPED_SHARE + 96);
+    text.push_str(r#"{"content":[{"type":"text","text":"#);
+    value.write_as_text(&mut text);
+    text.push_str("}]");
+    if is_object {
+        text.push_str(r#","structuredContent":"#);
+        text.push_str(value.as_str());
+    }
+    text.push_str(if outcome.is_error { r#","isError":true}"# } else { r#","isError":false}"# });
+    Json::from_trusted(text)
 }
 
 /// Renders a `CallToolResult` for a format of text only: its texts, one line for each other part,

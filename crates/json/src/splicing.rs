@@ -56,6 +56,8 @@ impl Json {
         let mut text = String::with_capacity(128);
         text.push('{');
         for (key, value) in fields {
+            // A value may have megabytes, and growing would copy it repeatedly.
+            text.reserve(key.len() + value.0.len() + 8);
             if text.len() > 1 {
                 text.push(',');
             }
@@ -195,6 +197,19 @@ impl Json {
         let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
         let inside = start.checked_add(part.len()).is_some_and(|end| end <= whole.len());
         if inside { self.slice_ref(part) } else { Self(ByteString::from(part)) }
+    }
+
+    /// Appends a JSON string with the value as text: a string as it is, and the JSON text of any other
+    /// value.
+    pub fn write_as_text(&self, out: &mut String) {
+        if self.kind() == "string" && !self.0.contains("\\u") {
+            // Nothing in it is spelt by number, so that it is the same string as it stands.
+            return out.push_str(self.0.trim_ascii());
+        }
+        match self.string_value() {
+            Some(text) => write_quoted(out, &text),
+            None => write_quoted(out, &self.0),
+        }
     }
 
     /// Slices a part that was borrowed from this text, so that its bytes lie inside.

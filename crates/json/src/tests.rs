@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::{Json, JsonError, JsonLimits};
 
 const SMALL: JsonLimits = JsonLimits { max_bytes: 64, max_depth: 3, max_nodes: 6 };
@@ -88,4 +90,31 @@ fn a_key_that_occurs_twice_is_found_however_many_there_are() {
             assert!(error.starts_with(&format!("key `k{twice}` occurs twice")), "{error}");
         }
     }
+}
+
+#[test]
+fn a_value_as_text_is_one_string() {
+    for value in [
+        json!("plain"),
+        json!("a \"quote\"\n and \u{202e} more"),
+        json!({"a": [1, "b\\"], "c": "\u{1}"}),
+        json!([]),
+        json!(1.5),
+        json!(null),
+    ] {
+        let expected = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        for json in
+            [Json::encode(&value), Json::parse(format!(" {value} "), JsonLimits::DOCUMENT).unwrap()]
+        {
+            let mut text = String::from("x");
+            json.write_as_text(&mut text);
+            let read: String = serde_json::from_str(text.strip_prefix('x').unwrap()).unwrap();
+            assert_eq!(read.trim(), expected, "{text}");
+        }
+    }
+    let mut text = String::new();
+    Json::parse(r#""\u0041\u202e""#.to_owned(), JsonLimits::DOCUMENT)
+        .unwrap()
+        .write_as_text(&mut text);
+    assert_eq!(serde_json::from_str::<String>(&text).unwrap(), "A\u{202e}");
 }

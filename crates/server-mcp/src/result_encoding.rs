@@ -140,7 +140,10 @@ impl<'a> ResultEncoder<'a> {
     /// Encodes the outcome of a tool.
     fn encode_outcome(self, outcome: &Outcome) -> EncodedResult {
         let mut json = formats::mcp::render_call_result(outcome);
-        if outcome.is_error && matches!(outcome.body, Answered::Mcp(_)) {
+        if matches!(outcome.body, Answered::Value(_)) {
+            return self.encode_untyped(&json);
+        }
+        if outcome.is_error {
             let message = json.get("isError");
             if message.is_none_or(|told| told.as_str() != "true") {
                 json = json.with_member("isError", &Json::encode(&true));
@@ -151,18 +154,33 @@ impl<'a> ResultEncoder<'a> {
 
     /// Encodes any result. Only `resultType` is set by this server; the rest stays as received.
     pub(crate) fn encode_result(self, result: &Json) -> EncodedResult {
-        let mut head = encode::result_prefix(self.id);
+        let head = encode::result_prefix(self.id);
         let kept = match self.era {
             ProtocolEra::Handshake if has_result_type(result) => {
                 result.without_member("resultType").bytes().clone()
             }
             ProtocolEra::Handshake => result.bytes().clone(),
             ProtocolEra::Stateless if has_result_type(result) => result.bytes().clone(),
+            ProtocolEra::Stateless => return self.encode_untyped(result),
+        };
+        encoded(head, kept)
+    }
+
+    /// Encodes a result that has no `resultType`.
+    fn encode_untyped(self, result: &Json) -> EncodedResult {
+        let mut head = encode::result_prefix(self.id);
+        let kept = match self.era {
+            ProtocolEra::Handshake => result.bytes().clone(),
             ProtocolEra::Stateless => prepend_result_type(&mut head, result),
         };
-        let tail = Bytes::from_static(encode::RESULT_SUFFIX.as_bytes());
-        EncodedResult { status: StatusCode::OK, body: BodyParts::new(head, kept, tail) }
+        encoded(head, kept)
     }
+}
+
+/// Joins the parts of a response with a result.
+fn encoded(head: Vec<u8>, result: Bytes) -> EncodedResult {
+    let tail = Bytes::from_static(encode::RESULT_SUFFIX.as_bytes());
+    EncodedResult { status: StatusCode::OK, body: BodyParts::new(head, result, tail) }
 }
 
 /// Forwards an upstream error. Codes about the connection to the upstream become internal errors,

@@ -428,7 +428,7 @@ impl Executor for Endless {
         ctx: &'a tool::CallContext<'a>,
     ) -> tool::BoxFuture<'a, Result<ExecutionState, tool::ExecuteError>> {
         if let Some(task) = ctx.task_handle {
-            task.promote_to_task(call.call());
+            task.promote_to_task(call.call(), None);
         }
         Box::pin(std::future::pending())
     }
@@ -449,7 +449,7 @@ impl tool::executor::ClientRequester for Hour {
 }
 
 impl tool::executor::TaskHandle for Hour {
-    fn promote_to_task(&self, _: &tool::ToolCall) -> bool {
+    fn promote_to_task(&self, _: &tool::ToolCall, _: Option<bytes::Bytes>) -> bool {
         self.0
     }
     fn time_limit(&self) -> Option<Duration> {

@@ -66,9 +66,20 @@ impl CallCompletion {
             ..Self::new(request)
         };
         let can_become_task = completion.capabilities.supports_tasks && is_stateless;
-        let task = can_become_task
-            .then(|| request.caller.state.mcp_components.task_store.reserve_task(request));
+        let task = can_become_task.then(|| {
+            let client_name = completion.client_tool_name.clone();
+            request.caller.state.mcp_components.task_store.reserve_task(request, client_name)
+        });
         Self { task, ..completion }
+    }
+
+    /// Creates the completion of the call of a task that this caller continues after a restart.
+    pub(crate) fn for_continued_task(
+        request: &RequestContext<'_>,
+        principal: Principal,
+        client_tool_name: Option<String>,
+    ) -> Self {
+        Self { principal, client_tool_name, ..Self::new(request) }
     }
 
     /// Creates the completion of a method call, which may request input only where MCP allows it.

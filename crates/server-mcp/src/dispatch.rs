@@ -107,7 +107,7 @@ async fn handle_request(
             server_stream::open_listen_stream(&context).await
         }
         ("tasks/get" | "tasks/update" | "tasks/cancel", ProtocolEra::Stateless) => {
-            tasks::handle_task_method(&context)
+            tasks::handle_task_method(&context).await
         }
         ("prompts/list", _) => list_methods::list_prompts(&context),
         ("resources/list", _) => list_methods::list_resources(&context, false),

@@ -48,13 +48,14 @@ use axum::{Extension, Router};
 use http::Method;
 use identity::Principal;
 use tokio_util::task::TaskTracker;
-use tool::Secret;
+use tool::{Secret, Store, StoreError};
 
 use server_core::body::read_call_body;
 use server_core::error::ApiError;
 use server_core::route::ApiRoute;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use server_core::server_state::{ServerComponents, ServerState, StateInner};
 
@@ -69,6 +70,9 @@ use request_state::RequestStates;
 use session::SessionStore;
 use tasks::TaskStore;
 use tool_name_caches::{ArgumentHeaderCache, NativeNameCache};
+
+/// Time between two removals of expired tasks.
+const TASK_SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 
 /// The state that all interfaces share and the components of MCP; cheap to clone.
 #[derive(Debug, Clone)]
@@ -86,6 +90,26 @@ impl McpServerState {
     pub fn new(components: ServerComponents) -> Self {
         let mcp = Arc::new(McpComponents::new(&components.installation_secret));
         Self { server: ServerState::new(components), mcp_components: mcp }
+    }
+
+    /// Stores tasks in `store` from now on, and restores those of earlier processes. Returns how many
+    /// can still be queried.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub async fn restore_tasks(&self, store: Arc<dyn Store>) -> Result<usize, StoreError> {
+        let tasks = &self.mcp_components.task_store;
+        tasks.restore_tasks(store, &self.components.clock).await
+    }
+
+    /// Removes tasks of earlier processes as they expire; never returns. Each other task removes
+    /// itself.
+    pub async fn expire_tasks(&self) {
+        loop {
+            tokio::time::sleep(TASK_SWEEP_INTERVAL).await;
+            let now = self.components.clock.wall_now();
+            self.mcp_components.task_store.remove_expired(now).await;
+        }
     }
 
     /// Closes the streams of clients and cancels detached tasks. For the shutdown of the server;

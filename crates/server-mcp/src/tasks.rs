@@ -2,17 +2,25 @@
 //! id, and the requests about them.
 //!
 //! A task is the same call, continued by this process: one intent and one outcome, even without a
-//! listener. Its result is what the call would have returned.
+//! listener. Its result is what the call would have returned. Tasks are stored, so that a later
+//! process answers for them, and continues a call whose source continued it.
 
 mod call_task;
+mod durable_state;
+mod stored_task;
+mod task_continuation;
 mod task_methods;
+mod task_rows;
 mod task_state;
 mod task_store;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use gateway::{CallRequest, TaskRequest};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
+use tool::call_outcome::CallStatus;
 
 use super::call_completion::CallCompletion;
 use super::result_encoding::EncodedResult;
@@ -59,11 +67,34 @@ pub(crate) async fn run_detachable(
     }
     let created = task.creation_result(&id);
     let Some(task) = offered.commit_task() else { return created };
+    let (row_written, when_written) = oneshot::channel();
     drop(state.mcp_components.background_tasks.spawn(async move {
-        let (written, status) = work.await;
-        task.finish_call(written, status);
-        sleep(task.remaining_ttl()).await;
-        task.remove_from_store();
+        let insert = async {
+            task.insert_row().await;
+            // The receiver is gone if the client has disconnected.
+            let _gone = row_written.send(());
+        };
+        let run = async {
+            let ((), end) = tokio::join!(insert, work);
+            end
+        };
+        run_to_end(Arc::clone(&task), Box::pin(run)).await;
     }));
+    // A client that knows the id finds the task after a restart.
+    drop(when_written.await);
     created
+}
+
+/// Runs the call of a task to its end and keeps the result until the task expires.
+async fn run_to_end(
+    task: Arc<CallTask>,
+    work: Pin<Box<impl Future<Output = (EncodedResult, CallStatus)>>>,
+) {
+    let (written, status) = work.await;
+    if task.finish_call(written, status) {
+        task.replace_row().await;
+    }
+    sleep(task.remaining_ttl()).await;
+    task.remove_from_store();
+    task.store.flush_removals().await;
 }

@@ -164,7 +164,7 @@ async fn respond_when_done(
 
 /// The `_meta` sent upstream. Sources of 2026-07-28 expect the minimum log level in each request;
 /// the session's level is added.
-fn upstream_meta(request: &RequestContext<'_>) -> Option<Json> {
+pub(crate) fn upstream_meta(request: &RequestContext<'_>) -> Option<Json> {
     let level = request.log_level().filter(|_| request.session.is_some());
     match (&request.raw_meta, level) {
         (raw_meta, None) => raw_meta.clone(),

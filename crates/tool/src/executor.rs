@@ -241,13 +241,22 @@ pub trait ClientRequester: Send + Sync {
 pub trait TaskHandle: ClientRequester {
     /// Turns the call into a task. Returns false if the task limit is reached; the call then
     /// continues as an ordinary call. Calling it again has no effect.
-    fn promote_to_task(&self, call: &ToolCall) -> bool;
+    ///
+    /// `continuation` is the executor's own state, as in [`crate::PendingReason`], with which a later
+    /// process can continue the call; `None` if the call ends with its process.
+    fn promote_to_task(&self, call: &ToolCall, continuation: Option<bytes::Bytes>) -> bool;
 
     /// Returns the total time limit if the call is a task.
     fn time_limit(&self) -> Option<Duration>;
 
     /// Sets the status message of the task, bounded by the executor.
     fn set_status_message(&self, line: &str);
+
+    /// Returns true if the call is cancelled only because the server stops, and a later process
+    /// continues it. The executor then leaves the work running where it runs.
+    fn is_suspended(&self) -> bool {
+        false
+    }
 }
 
 /// Errors of a request to the client.

@@ -71,6 +71,7 @@ struct EncryptedStores {
     pending_calls: EncryptedStore,
     programs: EncryptedStore,
     tokens: Arc<EncryptedStore>,
+    tasks: Arc<EncryptedStore>,
 }
 
 /// Third stage: the gateway and everything that runs calls.
@@ -80,6 +81,8 @@ struct CallComponents {
     programs: Arc<Programs>,
     credentials: Arc<UpstreamCredentials>,
     call_counters: CallCounters,
+    tokens: Arc<EncryptedStore>,
+    task_store: Arc<EncryptedStore>,
 }
 
 /// Applies the configuration to the key store.
@@ -100,24 +103,23 @@ pub(super) async fn build_app(
     set_key_options(&storage.keys, config).await?;
     let mac_key = get_or_create_secret(&storage.keys, "secret/records", "the records' key").await?;
     let encrypted_stores = EncryptedStores::open_stores(&storage.keys, &storage.store).await?;
-    let tokens = Arc::clone(&encrypted_stores.tokens);
     let rejected = storage.rejected.clone();
     let foundation =
         CoreComponents::open_foundation(options, startup_tasks, storage, clocks).await?;
     let call_components =
         CallComponents::new(options, &foundation, encrypted_stores, &mac_key, clocks)?;
-    let (source_factory, manifest_storage) = build_source_factory(
-        options,
-        &foundation,
-        &call_components.programs,
-        tokens,
-        rejected,
-        clocks,
-    )
-    .await?;
+    let (source_factory, manifest_storage) =
+        build_source_factory(options, &foundation, &call_components, rejected, clocks).await?;
     let CoreComponents { keys, store, ledger, intake, record_maintenance, .. } = foundation;
-    let CallComponents { gateway, approval_notifier, programs, credentials, call_counters } =
-        call_components;
+    let CallComponents {
+        gateway,
+        approval_notifier,
+        programs,
+        credentials,
+        call_counters,
+        task_store,
+        ..
+    } = call_components;
     source_factory.config_report.set_active(config, &options.config_errors, Vec::new());
     intake.set_sources_and_policy(source_factory.build_sources(config), &config.policy);
     let state = McpServerState::new(ServerComponents {
@@ -143,6 +145,7 @@ pub(super) async fn build_app(
     });
     Ok(App {
         state,
+        task_store,
         intake,
         gateway,
         ledger,
@@ -163,6 +166,7 @@ impl EncryptedStores {
             pending_calls: sealed("held calls"),
             programs: sealed("programs"),
             tokens: Arc::new(sealed("upstream tokens")),
+            tasks: Arc::new(sealed("mcp tasks")),
         })
     }
 }
@@ -245,7 +249,16 @@ impl CallComponents {
                 clock: clocks.as_clock(),
             },
         );
-        Ok(Self { gateway, approval_notifier, programs, credentials, call_counters })
+        let EncryptedStores { tokens, tasks: task_store, .. } = encrypted_stores;
+        Ok(Self {
+            gateway,
+            approval_notifier,
+            programs,
+            credentials,
+            call_counters,
+            tokens,
+            task_store,
+        })
     }
 }
 
@@ -258,8 +271,7 @@ fn server_dirs(start: &LaunchOptions) -> file_roots::ServerPaths {
 async fn build_source_factory(
     start: &LaunchOptions,
     foundation: &CoreComponents,
-    programs: &Arc<Programs>,
-    tokens: Arc<EncryptedStore>,
+    call_components: &CallComponents,
     rejected: watch::Receiver<Vec<RejectedRow>>,
     clocks: &ClockPair,
 ) -> Result<(Arc<SourceFactory>, ManifestStorage), CommandError> {
@@ -293,10 +305,10 @@ async fn build_source_factory(
         records: foundation.records(),
         config_report: Arc::default(),
         rejected_rows: rejected,
-        token_store: tokens,
+        token_store: Arc::clone(&call_components.tokens) as Arc<dyn Store>,
         artifacts: artifacts.clone(),
         node_cluster: cluster,
-        programs: Arc::clone(programs),
+        programs: Arc::clone(&call_components.programs),
         plugin_sources,
     };
     Ok((Arc::new(workshop), manifest_storage))

@@ -93,6 +93,8 @@ impl ServerLauncher for AppLauncher {
 /// Everything that runs behind the server's interfaces.
 struct App {
     state: McpServerState,
+    /// Encrypted rows of MCP tasks.
+    task_store: Arc<dyn Store>,
     intake: Arc<SourceSupervisor>,
     gateway: Arc<Gateway>,
     ledger: Arc<FileLedger>,
@@ -190,9 +192,14 @@ fn record_revocations(
     Ok(())
 }
 
-/// Restores the pending calls and programs of the previous process.
+/// Restores the pending calls, MCP tasks and programs of the previous process.
 async fn restore_pending_work(app: &App) -> Result<(), CommandError> {
     pending_approvals::restore_pending_calls(&app.gateway).await?;
+    let restored = app.state.restore_tasks(Arc::clone(&app.task_store)).await;
+    let tasks = restored.map_err(startup_error("the MCP tasks"))?;
+    if tasks > 0 {
+        tracing::info!(tasks, "restored MCP tasks");
+    }
     program_runtime::restore_programs(&app.source_factory.programs).await
 }
 
@@ -203,6 +210,7 @@ fn spawn_interface_upkeep(tasks: &TaskTracker, state: McpServerState, stop: Canc
         tokio::select! {
             () = state.watch_key_store() => {}
             () = state.sample_activity() => {}
+            () = state.expire_tasks() => {}
             () = stop.cancelled() => {}
         }
     }));

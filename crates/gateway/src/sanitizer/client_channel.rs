@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tool::executor::{ClientRequestError, ClientRequester, ProgressSink, TaskHandle};
 use tool::{BoxFuture, Json, ToolCall};
 
@@ -44,8 +45,12 @@ impl ClientRequester for SanitizedChannel<'_> {
 }
 
 impl TaskHandle for SanitizedChannel<'_> {
-    fn promote_to_task(&self, call: &ToolCall) -> bool {
-        self.task_handle.is_some_and(|task| task.promote_to_task(call))
+    fn promote_to_task(&self, call: &ToolCall, continuation: Option<Bytes>) -> bool {
+        self.task_handle.is_some_and(|task| task.promote_to_task(call, continuation))
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.task_handle.is_some_and(TaskHandle::is_suspended)
     }
 
     fn time_limit(&self) -> Option<Duration> {

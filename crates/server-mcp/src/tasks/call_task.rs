@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use mcp::{ProtocolEra, RequestId, RpcError, RpcMessage, error_codes};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,7 @@ use tool::call_outcome::CallStatus;
 use tool::executor::{ClientCapabilities, ClientRequestError, ClientRequester};
 use tool::{BoxFuture, Clock, Json, JsonLimits, SourceName, ToolCall, WallTime};
 
+use super::stored_task::TaskRights;
 use super::task_state::{
     PendingInput, TaskIds, TaskListener, TaskResult, TaskState, object_of, status_notification,
 };
@@ -31,16 +33,20 @@ const MAX_LISTENERS: usize = 8;
 /// A call that can become a task, or already is one.
 #[derive(Debug)]
 pub(crate) struct CallTask {
-    weak_self: Weak<Self>,
-    store: TaskStore,
-    owner: TaskOwner,
-    root_key: Box<str>,
-    capabilities: ClientCapabilities,
-    clock: Arc<dyn Clock>,
-    created: Notify,
+    pub(super) weak_self: Weak<Self>,
+    pub(super) store: TaskStore,
+    pub(super) owner: TaskOwner,
+    pub(super) root_key: Box<str>,
+    /// The rights with which the call continues in a later process; `None` in that process.
+    pub(super) rights: Option<TaskRights>,
+    pub(super) capabilities: ClientCapabilities,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) created: Notify,
+    /// Notifies that the source has taken up a call of an earlier process.
+    pub(super) continued: Notify,
     /// Bytes of the result and of the pending input requests.
-    stored_bytes: AtomicUsize,
-    state: Mutex<TaskState>,
+    pub(super) stored_bytes: AtomicUsize,
+    pub(super) state: Mutex<TaskState>,
     /// Cancels the underlying call.
     pub(super) cancel: CancellationToken,
 }
@@ -49,6 +55,7 @@ impl CallTask {
     pub(super) fn new(
         store: TaskStore,
         (owner, root_key): (TaskOwner, Box<str>),
+        rights: TaskRights,
         capabilities: ClientCapabilities,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
@@ -57,16 +64,18 @@ impl CallTask {
             store,
             owner,
             root_key,
+            rights: Some(rights),
             capabilities,
             clock,
             created: Notify::new(),
+            continued: Notify::new(),
             stored_bytes: AtomicUsize::new(0),
             state: Mutex::default(),
             cancel: CancellationToken::new(),
         })
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, TaskState> {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, TaskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,11 +149,12 @@ impl CallTask {
         encoder.encode_result(&object_of(&members))
     }
 
-    /// The state of the task, for `tasks/get`.
-    pub(super) fn status_result(&self) -> Json {
+    /// The state of the task, for `tasks/get`, and whether it is the first one with a result.
+    pub(super) fn status_result(&self) -> (Json, bool) {
         let mut state = self.lock_state();
-        state.was_fetched = state.result.is_some();
-        state.full_members()
+        let is_first_fetch = state.result.is_some() && !state.was_fetched;
+        state.was_fetched |= is_first_fetch;
+        (state.full_members(), is_first_fetch)
     }
 
     /// Whether the task accepts another listener.
@@ -176,14 +186,21 @@ impl CallTask {
         }
     }
 
-    /// Stores the end of the call with its response.
-    pub(super) fn finish_call(&self, answer: EncodedResult, status: CallStatus) {
+    /// Stores the end of the call with its response. Returns false if a later process continues it.
+    pub(super) fn finish_call(&self, answer: EncodedResult, status: CallStatus) -> bool {
+        self.continued.notify_one();
+        if status == CallStatus::Cancelled && self.lock_state().is_suspended {
+            return false;
+        }
+        if let Some(continuation) = self.lock_state().continuation.take() {
+            self.stored_bytes.fetch_sub(continuation.size_bytes(), Ordering::Relaxed);
+        }
         let end =
             match (status, RpcMessage::parse(answer.body.concat_parts(), JsonLimits::DOCUMENT)) {
                 (CallStatus::Cancelled, _) => TaskResult::Cancelled,
                 (_, Ok(RpcMessage::Response(response))) => match response.result {
                     Ok(result) => self.store_result(result),
-                    Err(error) => TaskResult::Failed(error),
+                    Err(error) => TaskResult::Failed(self.explain_failure(error)),
                 },
                 _ => TaskResult::Failed(internal_error("cannot parse the result of the call")),
             };
@@ -195,6 +212,7 @@ impl CallTask {
             };
             state.result = Some(end);
         });
+        true
     }
 
     fn store_result(&self, result: Json) -> TaskResult {
@@ -284,19 +302,22 @@ impl ClientRequester for CallTask {
 }
 
 impl tool::executor::TaskHandle for CallTask {
-    fn promote_to_task(&self, call: &ToolCall) -> bool {
+    fn promote_to_task(&self, call: &ToolCall, continuation: Option<Bytes>) -> bool {
         if self.lock_state().ids.is_some() {
+            self.continued.notify_one();
             return true;
         }
         let (Some(me), now) = (self.weak_self.upgrade(), self.clock.wall_now()) else {
             return false;
         };
         let Some(id) = self.store.seal_task_id(&self.owner, call.id) else { return false };
+        let continuation = self.new_continuation(call, continuation);
         {
             let mut state = self.lock_state();
             (state.created_at, state.updated_at) = (now.0, now.0);
             state.ids = Some(TaskIds { task: id, call: call.id });
             state.source = Some(call.tool_key.source.clone());
+            state.continuation = continuation;
         }
         let is_stored = self.store.try_insert(call.id, me, now);
         if is_stored {
@@ -305,6 +326,10 @@ impl tool::executor::TaskHandle for CallTask {
             self.lock_state().ids = None;
         }
         is_stored
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.lock_state().is_suspended
     }
 
     fn time_limit(&self) -> Option<Duration> {

@@ -7,6 +7,7 @@ use mcp::{RpcError, error_codes, tasks};
 use tool::Json;
 
 use super::call_task::CallTask;
+use super::task_continuation::continue_if_dormant;
 use crate::request_context::{RequestContext, require_string};
 use crate::request_error::RequestError;
 use crate::response_body::McpResponse;
@@ -15,7 +16,7 @@ use crate::response_body::McpResponse;
 const MAX_TASK_LISTENS: usize = 64;
 
 /// Handles one of the three task methods.
-pub(crate) fn handle_task_method(
+pub(crate) async fn handle_task_method(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
     require_tasks_capability(request)?;
@@ -26,8 +27,15 @@ pub(crate) fn handle_task_method(
         request.caller.state.mcp_components.task_store.find_task(request.caller, &id).ok_or_else(
             || RequestError::invalid_params("the task does not exist or has expired"),
         )?;
+    continue_if_dormant(request, &task);
     match request.method {
-        "tasks/get" => return Ok(request.encode_result(&task.status_result())),
+        "tasks/get" => {
+            let (status, is_first_fetch) = task.status_result();
+            if is_first_fetch {
+                task.replace_row().await;
+            }
+            return Ok(request.encode_result(&status));
+        }
         "tasks/update" => {
             let answers = request.named_params.input_responses.as_ref();
             let kind = answers.map_or("missing", Json::kind);
@@ -38,7 +46,7 @@ pub(crate) fn handle_task_method(
             })?;
             task.resolve_inputs(answers.members());
         }
-        _ => task.cancel.cancel(),
+        _ => task.cancel_call().await,
     }
     Ok(request.encode_result(&Json::empty_object()))
 }
@@ -77,6 +85,7 @@ pub(crate) fn subscribed_tasks(
     }
     let found = ids.into_iter().filter_map(|id| {
         let task = request.caller.state.mcp_components.task_store.find_task(request.caller, &id)?;
+        continue_if_dormant(request, &task);
         task.accepts_listener().then_some((id, task))
     });
     Ok(found.collect())

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tool::clock::duration_millis;
 use tool::{CallId, Json, SourceName, WallTime};
 
+use super::stored_task::TaskContinuation;
 use super::task_store::TASK_TTL;
 use crate::event_sink::EventSink;
 use crate::resource_subscriptions::with_subscription_id;
@@ -53,6 +54,12 @@ pub(super) struct TaskState {
     pub(super) result: Option<TaskResult>,
     /// Whether the client has fetched the result.
     pub(super) was_fetched: bool,
+    /// What a later process needs to continue the call.
+    pub(super) continuation: Option<TaskContinuation>,
+    /// Whether the call ran in an earlier process and was not continued in this one.
+    pub(super) is_dormant: bool,
+    /// Whether the call ends with this process, and a later one continues it.
+    pub(super) is_suspended: bool,
     pub(super) listeners: Vec<TaskListener>,
 }
 

@@ -1,16 +1,19 @@
 //! The tasks of this process, with their owners and limits.
 //!
 //! A task id is the encrypted call id, bound to key and endpoint: only its recipient can use it,
-//! and nobody can forge one. The task itself is kept in memory.
+//! and nobody can forge one. The running call is in memory; a row of the store answers for the task
+//! after a restart.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tool::{CallId, Secret, WallTime};
+use tool::{CallId, Clock, Secret, Store, StoreError, WallTime};
 use uuid::Uuid;
 
 use super::call_task::CallTask;
+use super::stored_task::TaskRights;
+use super::task_rows::TaskRows;
 use crate::request_context::{EndpointCaller, RequestContext};
 use server_core::sealing_key::SealingKey;
 
@@ -37,12 +40,15 @@ pub(super) type TaskOwner = [Box<str>; 3];
 pub(crate) struct TaskStore {
     sealing_key: Arc<SealingKey>,
     table: Arc<Mutex<TaskTable>>,
+    rows: Arc<TaskRows>,
 }
 
 #[derive(Debug, Default)]
 struct TaskTable {
     tasks: HashMap<CallId, Arc<CallTask>>,
     closed: bool,
+    /// Tasks whose rows are still to be removed.
+    removed: Vec<CallId>,
 }
 
 /// The root key whose limits apply to the caller's tasks.
@@ -55,19 +61,63 @@ impl TaskStore {
         Self {
             sealing_key: Arc::new(SealingKey::new(secret, "toolkeep mcp task")),
             table: Arc::default(),
+            rows: Arc::default(),
         }
     }
 
     /// Creates a task for a call that may detach.
-    pub(crate) fn reserve_task(&self, request: &RequestContext<'_>) -> Arc<CallTask> {
+    pub(crate) fn reserve_task(
+        &self,
+        request: &RequestContext<'_>,
+        client_tool_name: Option<String>,
+    ) -> Arc<CallTask> {
         let caller = request.caller;
         let owner = caller.endpoint.owner_binding(caller.principal).map(Into::into);
         CallTask::new(
             self.clone(),
             (owner, root_key_of(caller)),
+            TaskRights::new(caller.principal, client_tool_name),
             request.client_capabilities(),
             Arc::clone(&caller.state.components.clock),
         )
+    }
+
+    /// Stores tasks in `store` from now on, and restores those of earlier processes. Returns how many
+    /// can still be queried.
+    pub(crate) async fn restore_tasks(
+        &self,
+        store: Arc<dyn Store>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<usize, StoreError> {
+        self.rows.set_store(store);
+        let rows = self.rows.read_rows().await?;
+        let restored = {
+            let mut all = self.lock_table();
+            for (call, row) in rows {
+                let task = CallTask::from_row(self.clone(), row, Arc::clone(clock));
+                all.tasks.insert(call, task);
+            }
+            all.remove_expired(clock.wall_now());
+            all.tasks.len()
+        };
+        self.flush_removals().await;
+        Ok(restored)
+    }
+
+    pub(super) fn rows(&self) -> &TaskRows {
+        &self.rows
+    }
+
+    /// Removes the rows of removed tasks.
+    pub(super) async fn flush_removals(&self) {
+        let removed = std::mem::take(&mut self.lock_table().removed);
+        self.rows.remove_rows(removed).await;
+    }
+
+    /// Removes tasks that have expired.
+    pub(crate) async fn remove_expired(&self, now: WallTime) {
+        self.lock_table().remove_expired(now);
+        self.flush_removals().await;
     }
 
     fn lock_table(&self) -> MutexGuard<'_, TaskTable> {
@@ -123,27 +173,36 @@ impl TaskStore {
     }
 
     pub(super) fn remove_task(&self, call: CallId) {
-        self.lock_table().tasks.remove(&call);
+        self.lock_table().remove_task(call);
     }
 
-    /// Cancels all running tasks and accepts no new ones.
+    /// Cancels all running calls and accepts no new tasks. A later process continues those that their
+    /// source continues.
     pub(crate) fn cancel_all(&self) {
         let mut all = self.lock_table();
         all.closed = true;
-        all.tasks.values().for_each(|task| task.cancel.cancel());
+        all.tasks.values().for_each(|task| task.suspend_call());
     }
 }
 
 impl TaskTable {
     /// Removes expired tasks and cancels those that still run.
     fn remove_expired(&mut self, now: WallTime) {
-        self.tasks.retain(|_, task| {
+        let removed = &mut self.removed;
+        self.tasks.retain(|call, task| {
             let holds = !task.is_expired(now);
             if !holds {
                 task.cancel.cancel();
+                removed.push(*call);
             }
             holds
         });
+    }
+
+    fn remove_task(&mut self, call: CallId) {
+        if self.tasks.remove(&call).is_some() {
+            self.removed.push(call);
+        }
     }
 
     /// The tasks of the same root key as `mine`.
@@ -163,7 +222,7 @@ impl TaskTable {
             // Ids sort by time.
             let oldest = fetched.min_by_key(|(call, task)| (!task.has_same_owner(mine), **call));
             let Some(call) = oldest.map(|(call, _)| *call) else { return false };
-            self.tasks.remove(&call);
+            self.remove_task(call);
         }
         true
     }

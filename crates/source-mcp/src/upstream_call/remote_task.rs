@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ::mcp::tasks;
 use tokio::time::timeout;
-use tool::Json;
-use tool::executor::ClientCapabilities;
+use tool::executor::TaskHandle;
+use tool::{CallContext, Json};
 
 use crate::connection::{DeliveryError, McpConnection};
 use crate::in_flight_request::RpcOutcome;
@@ -18,35 +18,36 @@ const TASK_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for cancelling a task.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Task at its server. If it is dropped before its end, it is cancelled there.
-pub(super) struct RemoteTask {
+/// Task at its server. If it is dropped before its end, it is cancelled there, unless a later process
+/// continues it.
+pub(super) struct RemoteTask<'a> {
     pub(super) connection: Arc<McpConnection>,
     pub(super) task_id: String,
     /// Params that identify the task.
     pub(super) id_params: Json,
     client_capabilities: Json,
+    /// Task of the client that follows this one.
+    client_task: Option<&'a dyn TaskHandle>,
     /// Whether the server must be notified when the task is dropped.
     pub(super) needs_cancel: bool,
 }
 
-impl RemoteTask {
-    pub(super) fn new(
-        connection: &Arc<McpConnection>,
-        id: &str,
-        client: &ClientCapabilities,
-    ) -> Self {
+impl<'a> RemoteTask<'a> {
+    pub(super) fn new(connection: &Arc<McpConnection>, id: &str, ctx: &'a CallContext<'a>) -> Self {
         let params = Json::object_from([("taskId", &Json::encode(id))]);
-        let can = tasks::declare_in(&forwarded_capabilities(client, connection.extensions()));
+        let declared = forwarded_capabilities(ctx.client_capabilities, connection.extensions());
+        let can = tasks::declare_in(&declared);
         Self {
             connection: Arc::clone(connection),
             task_id: id.to_owned(),
             id_params: params,
             client_capabilities: can,
+            client_task: ctx.task_handle,
             needs_cancel: true,
         }
     }
 
-    fn build_request<'a>(&self, method: &'a str, params: &'a Json) -> OutgoingRequest<'a> {
+    fn build_request<'b>(&self, method: &'b str, params: &'b Json) -> OutgoingRequest<'b> {
         OutgoingRequest {
             client_capabilities: self.client_capabilities.clone(),
             ..OutgoingRequest::internal(method, params)
@@ -65,7 +66,7 @@ impl RemoteTask {
     }
 }
 
-impl Drop for RemoteTask {
+impl Drop for RemoteTask<'_> {
     fn drop(&mut self) {
         let cancels = self
             .connection
@@ -74,7 +75,9 @@ impl Drop for RemoteTask {
             .tasks
             .is_some_and(|tasks| tasks.supports_cancel);
         let running = tokio::runtime::Handle::try_current().is_ok();
-        if !self.needs_cancel || !cancels || self.connection.is_closed() || !running {
+        let is_suspended = self.client_task.is_some_and(TaskHandle::is_suspended);
+        if !self.needs_cancel || is_suspended || !cancels || self.connection.is_closed() || !running
+        {
             return;
         }
         let (link, params, can) = (

@@ -122,7 +122,7 @@ impl<'a> UpstreamCall<'a> {
                 }
                 () = async { if let Some(slow) = &mut slow { slow.await } }, if slow.is_some() => {
                     slow = None;
-                    self.convert_to_client_task();
+                    self.convert_to_client_task(None);
                     continue;
                 }
             };

@@ -33,10 +33,13 @@ const MAX_STATUS_CHARS: usize = 500;
 type RunningInputRequest<'a> = (String, BoxFuture<'a, Result<Json, ExecuteError>>);
 
 impl UpstreamCall<'_> {
-    /// Turns the call into a task of its client, if possible.
-    pub(super) fn convert_to_client_task(&self) {
+    /// Turns the call into a task of its client, if possible. `continuation` is the server's task with
+    /// which a later process can continue it.
+    pub(super) fn convert_to_client_task(&self, continuation: Option<&str>) {
+        let continuation =
+            continuation.map(|id| ResumeState::Task(Json::encode(id)).encode_state());
         if let Some(task) = self.ctx.task_handle
-            && !task.promote_to_task(self.call)
+            && !task.promote_to_task(self.call, continuation)
         {
             tracing::debug!(call = %self.call.id, "call not converted to a task: too many tasks");
         }
@@ -58,16 +61,14 @@ impl UpstreamCall<'_> {
         };
         let task = Task::from_json(&remote_state, connection.era())
             .map_err(|why| self.invalid_task_error(&why))?;
-        self.convert_to_client_task();
-        self.poll_until_done(
-            RemoteTask::new(connection, &task.id, self.ctx.client_capabilities),
-            task,
-            HashSet::new(),
-        )
-        .await
+        // A session of 2025-11-25 ends with its tasks.
+        let outlives_session = connection.era() == ProtocolEra::Stateless;
+        self.convert_to_client_task(outlives_session.then_some(task.id.as_str()));
+        self.poll_until_done(RemoteTask::new(connection, &task.id, self.ctx), task, HashSet::new())
+            .await
     }
 
-    /// Resumes the task with this id, with the answers that it waits for.
+    /// Resumes the task with this id, with the answers that it waits for, if it waits.
     pub(super) async fn resume_task(
         &self,
         id: &Json,
@@ -79,9 +80,13 @@ impl UpstreamCall<'_> {
             return Err(self.not_pending_error());
         }
         self.was_sent.store(true, std::sync::atomic::Ordering::Relaxed);
-        let remote = RemoteTask::new(&link, &id, self.ctx.client_capabilities);
-        self.send_task_input(&remote, answers).await?;
-        let requested_keys = answers.members().into_iter().map(|(key, _)| key).collect();
+        let remote = RemoteTask::new(&link, &id, self.ctx);
+        self.convert_to_client_task(Some(&id));
+        let requested_keys: HashSet<String> =
+            answers.members().into_iter().map(|(key, _)| key).collect();
+        if !requested_keys.is_empty() {
+            self.send_task_input(&remote, answers).await?;
+        }
         let task = Task {
             id,
             status: TaskStatus::Working,
@@ -98,7 +103,7 @@ impl UpstreamCall<'_> {
 
     async fn poll_until_done(
         &self,
-        mut remote: RemoteTask,
+        mut remote: RemoteTask<'_>,
         mut task: Task,
         mut requested_keys: HashSet<String>,
     ) -> Result<ExecutionState, ExecuteError> {
@@ -167,7 +172,7 @@ impl UpstreamCall<'_> {
     }
 
     /// Polls the task. Retries if there is no answer.
-    async fn fetch_task(&self, remote: &mut RemoteTask) -> Result<Json, ExecuteError> {
+    async fn fetch_task(&self, remote: &mut RemoteTask<'_>) -> Result<Json, ExecuteError> {
         let mut missed_polls = 0;
         loop {
             let outcome = remote.call_method("tasks/get", &remote.id_params).await;
@@ -239,7 +244,7 @@ impl UpstreamCall<'_> {
 
     async fn send_task_input(
         &self,
-        remote: &RemoteTask,
+        remote: &RemoteTask<'_>,
         answers: &Json,
     ) -> Result<(), ExecuteError> {
         let params = remote.id_params.with_member("inputResponses", answers);
@@ -251,7 +256,7 @@ impl UpstreamCall<'_> {
 
 /// Suspends the call. The task continues while the client is asked, which resumes it with another
 /// call.
-fn suspend_task(mut remote: RemoteTask, requests: &Json) -> ExecutionState {
+fn suspend_task(mut remote: RemoteTask<'_>, requests: &Json) -> ExecutionState {
     remote.needs_cancel = false;
     let resume = ResumeState::Task(Json::encode(&remote.task_id)).encode_state();
     ExecutionState::Pending(PendingReason::Input {

@@ -41,7 +41,7 @@ impl UpstreamCall<'_> {
     /// Fetches the result of a 2025-11-25 task and answers its input requests before.
     pub(super) async fn fetch_task_result(
         &self,
-        mut remote: RemoteTask,
+        mut remote: RemoteTask<'_>,
     ) -> Result<ExecutionState, ExecuteError> {
         let request = OutgoingRequest {
             params: RequestParams::Object(&remote.id_params),

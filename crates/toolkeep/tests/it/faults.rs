@@ -7,4 +7,3 @@ mod faulty_sources;
 mod orphan_processes;
 mod policy_reload;
 mod reload_storm;
-mod task_shutdown;

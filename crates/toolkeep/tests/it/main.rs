@@ -37,6 +37,8 @@ mod language_model;
 #[cfg(test)]
 mod makefile;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod modules;
 #[cfg(test)]
 mod mount_namespace;

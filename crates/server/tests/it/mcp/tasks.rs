@@ -9,12 +9,13 @@ use rmcp::model::{
     TaskStatus, UpdateTaskParams,
 };
 use serde_json::{Value, json};
+use store::MemoryStore;
 use tokio::sync::Semaphore;
 use tool::call_outcome::CallStatus;
 use tool::executor::{TaskHandle, UpstreamRpcError};
 use tool::{
     BoxFuture, CallContext, ErrorCode, ExecuteError, ExecutionState, Executor, Json, Outcome,
-    OutcomeBody, PermissionLevel, RecordedCall, Secret, SideEffects,
+    OutcomeBody, PermissionLevel, RecordedCall, Secret, SideEffects, Store,
 };
 
 use crate::support::client::modern_message;
@@ -100,7 +101,7 @@ impl Executor for TaskExecutor {
     ) -> BoxFuture<'a, Result<ExecutionState, ExecuteError>> {
         Box::pin(async move {
             let call = call.call();
-            let held = ctx.task_handle.is_some_and(|task| task.promote_to_task(call));
+            let held = ctx.task_handle.is_some_and(|task| task.promote_to_task(call, None));
             let args = call.arguments.as_value();
             match ctx.task_handle.filter(|_| held && !args["asks"].is_null()) {
                 Some(task) => Self::ask(task, &args["asks"]).await,
@@ -501,6 +502,29 @@ async fn a_flood_of_tasks_is_bounded() {
     let gone = send(&ann, "tasks/get", json!({"taskId": ids[5]})).await.expect_ok();
     assert_eq!(gone["error"]["code"], -32_602);
     assert_eq!(get_task(&ann, &ids[6]).await["status"], "completed");
+}
+
+/// Control within: a task that nobody fetched keeps its row.
+#[tokio::test]
+async fn rows_in_the_store_go_with_their_tasks() {
+    let bench = TaskServer::new().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    assert_eq!(bench.server.state.restore_tasks(Arc::clone(&store)).await.unwrap(), 0);
+    let rows = async || store.scan_prefix("mcp_task/", None, 1_000).await.unwrap().len();
+    let ann = bench.ann().await;
+    let first = start_task(&ann, json!({})).await;
+    for _ in 1..64 {
+        start_task(&ann, json!({})).await;
+    }
+    bench.go.add_permits(64);
+    bench.ended(64).await;
+    wait_for_status(&ann, &first, "completed").await;
+    assert_eq!(rows().await, 64);
+    start_task(&ann, json!({})).await;
+    assert_eq!(rows().await, 64, "the fetched one made room");
+    bench.server.clock.advance(Duration::from_mins(70));
+    start_task(&ann, json!({})).await;
+    assert_eq!(rows().await, 1, "all others have expired");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ impl ClientRequester for Follower {
 }
 
 impl TaskHandle for Follower {
-    fn promote_to_task(&self, _: &ToolCall) -> bool {
+    fn promote_to_task(&self, _: &ToolCall, _: Option<bytes::Bytes>) -> bool {
         self.holds.fetch_add(1, Ordering::SeqCst);
         self.held.store(!self.full, Ordering::SeqCst);
         !self.full

@@ -1,0 +1,3 @@
+//! Tests of the MCP endpoints that need the whole program: restarts, kills, the network.
+
+mod durable_tasks;

@@ -59,6 +59,7 @@ pub mod tool_lists;
 pub mod tool_search;
 pub mod tool_switches;
 pub mod user_management;
+pub mod webhook;
 
 pub use allowed_hosts::Hosts;
 pub use call_counters::CallCounters;

@@ -30,6 +30,7 @@ mod stored_listings;
 mod unmatched_names;
 mod upstream_credentials;
 mod webhook;
+mod webhook_transport;
 
 use std::sync::Arc;
 

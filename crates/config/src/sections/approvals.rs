@@ -41,14 +41,14 @@ section! {
 }
 
 section! {
-    /// A URL that receives events by POST. Each request is signed with HMAC-SHA256 over its time and body.
+    /// A URL that receives events by POST. Each request is signed as Standard Webhooks define it.
     #[derive(Debug, Clone)]
     pub struct WebhookConfig as "Webhook": RedactedJson {
         /// The URL, of `http` or `https`.
         pub url: Url = text().convert_text(webhook_url),
             required "write `url` and `secret`",
             display REDACTED.into();
-        /// The signing key, at least 16 bytes. Prefer a variable: `${HOOK_SECRET}`.
+        /// The signing key, at least 16 bytes: `whsec_` and base64, or the bytes of the text itself. Prefer a variable: `${HOOK_SECRET}`.
         pub secret: Secret = scalar_text().and_then(webhook_secret),
             required "write `url` and `secret`";
     }

@@ -5,7 +5,7 @@ use aws_lc_rs::hmac;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use data_encoding::HEXLOWER;
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -15,8 +15,8 @@ use crate::support::server_process::start_server;
 
 const SECRET: &str = "0123456789abcdef0123";
 
-/// Requests that came: time, signature, body.
-type ReceivedEvents = Arc<Mutex<Vec<(String, String, String)>>>;
+/// Requests that came: id and time, signature, body.
+type ReceivedEvents = Arc<Mutex<Vec<([String; 2], String, String)>>>;
 
 /// Fails for the first two, so that they are sent again.
 async fn receive_event(
@@ -26,14 +26,16 @@ async fn receive_event(
 ) -> StatusCode {
     let header = |name: &str| headers[name].to_str().unwrap().to_owned();
     let mut came = came.lock().unwrap();
-    came.push((header("toolkeep-timestamp"), header("toolkeep-signature"), body));
+    let signed = [header("webhook-id"), header("webhook-timestamp")];
+    came.push((signed, header("webhook-signature"), body));
     if came.len() <= 2 { StatusCode::BAD_GATEWAY } else { StatusCode::NO_CONTENT }
 }
 
-fn signed(time: &str, body: &str) -> String {
+/// As Standard Webhooks have it.
+fn signed([id, time]: &[String; 2], body: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
-    let tag = hmac::sign(&key, format!("{time}.{body}").as_bytes());
-    format!("v1={}", HEXLOWER.encode(tag.as_ref()))
+    let tag = hmac::sign(&key, format!("{id}.{time}.{body}").as_bytes());
+    format!("v1,{}", BASE64.encode(tag.as_ref()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +56,7 @@ async fn a_webhook_is_told_signed_again_where_it_fails_and_never_of_arguments() 
     decide(&owner, &id, "approve", &json!({})).await;
     assert_eq!(resume(&agent, &id).await.status, 200);
     let forgotten = pending_call(&agent, 4_243).await;
-    let done = |came: &[(String, String, String)]| {
+    let done = |came: &[([String; 2], String, String)]| {
         let has = |state: &str| {
             let state = format!("\"state\":\"{state}\"");
             came.iter().any(|(_, _, body)| body.contains(&state))
@@ -69,6 +71,9 @@ async fn a_webhook_is_told_signed_again_where_it_fails_and_never_of_arguments() 
     }
     let came = came.lock().unwrap().clone();
     assert!(done(&came), "{came:?}");
+    // Each attempt has the id of its message, and each message its own.
+    let ids: Vec<_> = came.iter().map(|([id, _], ..)| id.as_str()).collect();
+    assert!(ids[0] == ids[1] && ids[0] == ids[2] && ids[3..].iter().all(|id| *id != ids[0]));
     let (mut told, mut later) = (Vec::new(), Vec::new());
     for (time, signature, body) in &came {
         assert_eq!(*signature, signed(time, body));

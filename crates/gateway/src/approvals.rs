@@ -32,8 +32,8 @@ use tool::{CallId, ErrorCode, MonotonicTime, Store, StoreError, Version};
 pub use approval_details::{ApprovalDecision, ApprovalDetails, ApprovalPage, ApprovalState};
 pub use approval_overview::PendingCallCount;
 pub use approval_ports::{
-    ApprovalEvent, ApprovalEventKind, ApprovalObserver, CredentialStatus, NoApprovalPorts,
-    PrincipalResolver,
+    ApprovalEvent, ApprovalEventKind, ApprovalObserver, ApprovalScope, CredentialStatus,
+    NoApprovalPorts, PrincipalResolver,
 };
 pub use argument_edits::ArgumentEdit;
 pub use stored_approval::PendingRequest;

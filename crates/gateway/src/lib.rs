@@ -33,8 +33,8 @@ use tool::{Clock, Ledger, Secret};
 
 pub use approvals::{
     ApprovalComponents, ApprovalDecision, ApprovalDetails, ApprovalEvent, ApprovalEventKind,
-    ApprovalObserver, ApprovalPage, ApprovalState, ArgumentEdit, CredentialStatus, NoApprovalPorts,
-    PendingCallCount, PendingRequest, PrincipalResolver,
+    ApprovalObserver, ApprovalPage, ApprovalScope, ApprovalState, ArgumentEdit, CredentialStatus,
+    NoApprovalPorts, PendingCallCount, PendingRequest, PrincipalResolver,
 };
 pub use background_work::{block_in_place_if, drop_in_background, run_blocking_if_large};
 pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};
@@ -42,6 +42,7 @@ pub use cancellation::NoopProgress;
 pub use catalog_view::CatalogView;
 pub use option_types::{ApprovalSettings, ConcurrencyLimits, MAX_DECISION_TIMEOUT};
 pub use principal_executor::{OnBehalf, PrincipalExecutor, PrincipalPort};
+pub use sanitizer::sanitize_json;
 
 use approvals::ApprovalRegistry;
 use call_ids::CallIdGenerator;

@@ -52,7 +52,7 @@ pub(crate) fn escape_invisible(json: &Json) -> Json {
 }
 
 /// Sanitizes a JSON text; returns the same bytes if nothing is found.
-pub(crate) fn sanitize_json(json: Json) -> Json {
+pub fn sanitize_json(json: Json) -> Json {
     let json = json.escape_invisible().unwrap_or(json);
     secret_redaction::redact_secrets(&json).unwrap_or(json)
 }

@@ -35,6 +35,9 @@ pub(crate) struct CallerIdentity<'a> {
     pub(crate) expires_at: Option<WallTime>,
 }
 
+/// Key id of callers without a credential. No key has it: key ids have a prefix.
+const ANONYMOUS_KEY: &str = "open";
+
 impl Principal {
     /// Creates the principal of a record, once its secret was verified.
     pub(crate) fn from_key(record: &KeyRecord, rights: EffectiveRights) -> Self {
@@ -72,7 +75,7 @@ impl Principal {
         let (actors, root, creator, until) = (Vec::new(), None, None, None);
         let who = CallerIdentity {
             subject: "anonymous",
-            key_id: "open",
+            key_id: ANONYMOUS_KEY,
             actors,
             root,
             creator,
@@ -108,6 +111,11 @@ impl Principal {
             expires_at: self.0.expires_at,
         };
         Self::new(who, RightsClass::new(facts))
+    }
+
+    /// Returns true if the caller has no credential.
+    pub fn is_anonymous(&self) -> bool {
+        self.0.caller.key_id == ANONYMOUS_KEY
     }
 
     /// Returns true if the credential was a token of an issuer rather than an API key.

@@ -19,3 +19,13 @@ pub const HEADER_MISMATCH: i64 = -32_020;
 pub const MISSING_CAPABILITY: i64 = -32_021;
 /// The receiver does not support the protocol version of the request (2026-07-28).
 pub const UNSUPPORTED_VERSION: i64 = -32_022;
+/// Something that the request names does not exist (events extension).
+pub const NOT_FOUND: i64 = -32_023;
+/// The caller may not do this, or no longer (events extension).
+pub const FORBIDDEN: i64 = -32_024;
+/// A limit of the server was reached (events extension).
+pub const RESOURCE_EXHAUSTED: i64 = -32_025;
+/// The server does not support an option of the request (events extension).
+pub const UNSUPPORTED: i64 = -32_026;
+/// A callback URL of the client cannot be reached, or was not verified (events extension).
+pub const CALLBACK_ENDPOINT: i64 = -32_027;

@@ -5,6 +5,7 @@
 
 pub mod encode;
 pub mod error_codes;
+pub mod events;
 pub mod extensions;
 pub mod headers;
 mod message;

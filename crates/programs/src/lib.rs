@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tool::call_outcome::CallFailure;
 use tool::ledger::RecordReader;
-use tool::{CallId, Clock, ErrorCode, Store};
+use tool::{CallId, Caller, Clock, ErrorCode, Store};
 
 pub use interpreter::{ExecutionMode, Interpreter, InterpreterSlot};
 pub use parent_call::ParentCall;
@@ -76,8 +76,16 @@ pub struct ProgramDependencies {
     pub clock: Arc<dyn Clock>,
     /// Execution mode of programs that do not set one.
     pub default_mode: ExecutionMode,
+    /// Is notified of each program that has ended.
+    pub observer: Option<Arc<dyn ProgramObserver>>,
     /// Whether calls with side effects may run concurrently in waves, if a program does not set it.
     pub parallel_mutations: bool,
+}
+
+/// Observes programs. Called where a program ends: it must not block.
+pub trait ProgramObserver: Send + Sync + std::fmt::Debug {
+    /// Notifies that the program of this caller has ended with this status.
+    fn program_ended(&self, id: CallId, status: &str, caller: &Caller);
 }
 
 /// Runs programs and stores their state.

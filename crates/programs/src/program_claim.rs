@@ -7,6 +7,7 @@ use crate::Programs;
 use crate::program_index::{ClaimConflict, ClaimToken};
 use crate::program_state::{ProgramState, ProgramStatus};
 use crate::program_store::{ProgramKey, StoredProgram};
+use crate::program_view::status_word;
 
 /// Guard of a claim. Dropping it releases the program.
 pub(crate) struct ProgramClaim<'a> {
@@ -60,6 +61,12 @@ impl ProgramClaim<'_> {
             let mut index = self.programs.lock_index();
             index.record_progress(stored, pending_calls);
             index.release_claim(&self.claim);
+        }
+        let program = &stored.program;
+        if let Some(observer) = &self.programs.dependencies.observer
+            && program.has_ended()
+        {
+            observer.program_ended(program.id, status_word(program.state), &program.caller);
         }
         if stored.program.state == ProgramStatus::PendingApproval {
             // The decision of a call may have arrived before the program was indexed.

@@ -252,8 +252,7 @@ impl ProgramState {
 
     /// Returns whether `caller` started this program, by organisation, subject and key.
     pub(crate) fn is_owned_by(&self, caller: &Caller) -> bool {
-        let Caller { org, subject, key_id: key, .. } = caller;
-        *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key_id
+        self.caller.has_credential_of(caller)
     }
 
     /// Returns whether the program is in a final state.

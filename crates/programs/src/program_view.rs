@@ -70,7 +70,7 @@ pub(crate) fn summarize_head(head: &ProgramHead) -> Value {
     })
 }
 
-fn status_word(state: ProgramStatus) -> &'static str {
+pub(crate) fn status_word(state: ProgramStatus) -> &'static str {
     match state {
         ProgramStatus::Running => "running",
         ProgramStatus::PendingApproval => "pending_approval",

@@ -19,6 +19,7 @@ use crate::call_activity::{ActivityTotals, CallActivity, SAMPLE_INTERVAL};
 use crate::call_counters::CallCounters;
 use crate::configuration_file::ConfigurationFile;
 use crate::error::ApiError;
+use crate::event_log::EventLog;
 use crate::key_store::KeyStore;
 use crate::metrics::Metrics;
 use crate::record_verification::RecordVerifier;
@@ -27,6 +28,7 @@ use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
 use crate::tool_search::{SearchIndexCache, SentenceVectors};
+use crate::webhook::WebhookTransport;
 
 /// The default maximum body size in bytes: arguments of 1 MiB and their envelope.
 pub const DEFAULT_MAX_BODY_BYTES: usize = 2 << 20;
@@ -53,6 +55,10 @@ pub struct ServerComponents {
     pub call_counters: CallCounters,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The events of this server.
+    pub events: Arc<EventLog>,
+    /// Sends events to the webhooks that callers name, if the server may.
+    pub webhooks: Option<Arc<dyn WebhookTransport>>,
     /// The allowed hosts and origins.
     pub allowed_hosts: Hosts,
     /// The maximum size of a request body in bytes.

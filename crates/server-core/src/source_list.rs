@@ -80,7 +80,7 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
     let tools = view.count_by_source();
     let shared = shared_by_source(&view);
     let seen = |shelf: &&std::sync::Arc<SourceCatalog>| {
-        principal.rights_class().allows_source(shelf.source.as_str())
+        is_source_visible(principal, shelf.source.as_str())
     };
     let problems_of = |shelf: &SourceCatalog| {
         if all { catalog.source_problems(&shelf.source).cloned().collect() } else { Vec::new() }
@@ -111,6 +111,11 @@ pub fn list_sources(server_state: &ServerState, principal: &Principal) -> Source
         }
     });
     SourceListReply { sources: sources.collect() }
+}
+
+/// Whether a principal may know a source: one that its persona excludes is hidden.
+pub fn is_source_visible(principal: &Principal, source: &str) -> bool {
+    principal.rights_class().allows_source(source)
 }
 
 fn uses_login(state: &ServerState, source: &SourceName) -> bool {

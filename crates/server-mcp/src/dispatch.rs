@@ -14,8 +14,8 @@ use super::request_error::RequestError;
 use super::request_headers::{RequestHeaders, RequestMeta};
 use super::response_body::{self, McpResponse};
 use super::{
-    list_methods, resource_subscriptions, server_capabilities, server_stream, source_methods,
-    tasks, tools_call,
+    events, list_methods, resource_subscriptions, server_capabilities, server_stream,
+    source_methods, tasks, tools_call,
 };
 use crate::McpServerState;
 use server_core::body::json_limits_for;
@@ -109,6 +109,11 @@ async fn handle_request(
         ("tasks/get" | "tasks/update" | "tasks/cancel", ProtocolEra::Stateless) => {
             tasks::handle_task_method(&context).await
         }
+        ("events/list", ProtocolEra::Stateless) => events::list_events(&context),
+        ("events/poll", ProtocolEra::Stateless) => events::poll_events(&context),
+        ("events/stream", ProtocolEra::Stateless) => events::open_event_stream(&context),
+        ("events/subscribe", ProtocolEra::Stateless) => events::subscribe_events(&context).await,
+        ("events/unsubscribe", ProtocolEra::Stateless) => events::unsubscribe_events(&context),
         ("prompts/list", _) => list_methods::list_prompts(&context),
         ("resources/list", _) => list_methods::list_resources(&context, false),
         ("resources/templates/list", _) => list_methods::list_resources(&context, true),

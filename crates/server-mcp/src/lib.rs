@@ -12,6 +12,7 @@ mod client_requests;
 mod dispatch;
 mod endpoint;
 mod event_sink;
+mod events;
 mod list_changes;
 mod list_methods;
 mod listing_mode;
@@ -65,6 +66,7 @@ pub use request_context::EndpointCaller;
 pub use request_headers::{CachedHeaderValues, RequestHeaders};
 pub use response_body::McpResponse;
 
+use events::{CursorKey, WebhookTable};
 use list_changes::ListChangeWatcher;
 use request_state::RequestStates;
 use session::SessionStore;
@@ -144,6 +146,8 @@ pub(crate) struct McpComponents {
     sessions: SessionStore,
     request_states: RequestStates,
     task_store: TaskStore,
+    event_cursors: CursorKey,
+    webhooks: WebhookTable,
     list_watcher: ListChangeWatcher,
     argument_headers: ArgumentHeaderCache,
     native_names: NativeNameCache,
@@ -156,6 +160,8 @@ impl McpComponents {
             sessions: SessionStore::new(secret),
             request_states: RequestStates::new(secret),
             task_store: TaskStore::new(secret),
+            event_cursors: CursorKey::new(secret),
+            webhooks: WebhookTable::default(),
             list_watcher: ListChangeWatcher::default(),
             argument_headers: ArgumentHeaderCache::default(),
             native_names: NativeNameCache::default(),

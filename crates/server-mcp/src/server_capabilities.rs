@@ -64,6 +64,7 @@ pub(crate) fn handle_discover(request: &RequestContext<'_>) -> Result<McpRespons
     let about = describe_endpoint(request)?;
     let versions = Json::encode(&ProtocolVersion::ALL.map(ProtocolVersion::as_str));
     let capabilities = mcp::tasks::declare_in(&Json::encode(&about.capabilities));
+    let capabilities = super::events::declare_in(request, &capabilities);
     let (ttl, scope) = (Json::encode(&ENDPOINT_TTL_MS), Json::encode("private"));
     let beside = Json::object_from([(meta::SERVER_INFO, &about.server_info)]);
     let fields = [

@@ -70,6 +70,12 @@ impl Caller {
     pub fn limit_key_id(&self) -> &str {
         self.root_key_id.as_deref().unwrap_or(&self.key_id)
     }
+
+    /// Returns true if `other` has the same organisation, subject and key: work that one of them began
+    /// belongs to both.
+    pub fn has_credential_of(&self, other: &Self) -> bool {
+        self.org == other.org && self.subject == other.subject && self.key_id == other.key_id
+    }
 }
 
 /// A party that acts on behalf of another (RFC 8693).

@@ -10,7 +10,7 @@ use intake::{SourceSupervisor, SupervisorTimeouts};
 use ledger::FileLedger;
 use ledger::signed_checkpoint::CheckpointSigningKey;
 use server_core::configuration_file::ConfigurationFile;
-use server_core::{CallCounters, Hosts, KeyStore, ServerComponents, TokenIssuers};
+use server_core::{CallCounters, EventLog, Hosts, KeyStore, ServerComponents, TokenIssuers};
 use server_mcp::McpServerState;
 use store::{EncryptedStore, RejectedRow};
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ use tool::{Org, Secret, Store};
 use super::configuration_file::LoadedFile;
 use super::manifest_storage::ManifestStorage;
 use super::node_cluster::{self, NodeCluster};
+use super::observed_audit_log::ObservedAuditLog;
 use super::plugin_sources::PluginSources;
 use super::program_runtime::{self, ProgramComponents};
 use super::record_maintenance::RecordMaintenance;
@@ -30,6 +31,7 @@ use super::server_clocks::ClockPair;
 use super::source_factory::{self, SourceFactory};
 use super::startup_tasks::StartupTasks;
 use super::upstream_credentials::UpstreamCredentials;
+use super::webhook_transport::EgressWebhooks;
 use super::{App, data_storage, file_roots, issuer_connection, pending_approvals, startup_error};
 use cli_core::command_error::CommandError;
 use cli_core::process_launcher::child_launcher;
@@ -59,6 +61,8 @@ pub(super) struct CoreComponents {
     store: Arc<dyn Store>,
     ledger: Arc<FileLedger>,
     pub(super) egress: EgressClient,
+    /// The events of this server.
+    pub(super) events: Arc<EventLog>,
     /// Supervisor of the sources; it starts without any.
     intake: Arc<SourceSupervisor>,
     record_maintenance: RecordMaintenance,
@@ -110,39 +114,14 @@ pub(super) async fn build_app(
         CallComponents::new(options, &foundation, encrypted_stores, &mac_key, clocks)?;
     let (source_factory, manifest_storage) =
         build_source_factory(options, &foundation, &call_components, rejected, clocks).await?;
-    let CoreComponents { keys, store, ledger, intake, record_maintenance, .. } = foundation;
-    let CallComponents {
-        gateway,
-        approval_notifier,
-        programs,
-        credentials,
-        call_counters,
-        task_store,
-        ..
-    } = call_components;
     source_factory.config_report.set_active(config, &options.config_errors, Vec::new());
-    intake.set_sources_and_policy(source_factory.build_sources(config), &config.policy);
-    let state = McpServerState::new(ServerComponents {
-        gateway: Arc::clone(&gateway),
-        intake: Arc::clone(&intake),
-        keys: Arc::clone(&keys),
-        issuers: build_issuers(config, &source_factory),
-        records: Arc::clone(&ledger) as Arc<dyn RecordReader>,
-        record_inspector: Some(Arc::clone(&ledger) as Arc<dyn RecordInspector>),
-        call_counters,
-        clock: clocks.as_clock(),
-        allowed_hosts: allowed_hosts(config),
-        max_body_bytes: config.server.max_body_bytes,
-        pending_call_options: pending_approvals::pending_call_options(config),
-        listing_options: config.server.search.to_options(),
-        node_registry: Some(source_factory.node_cluster.registry()),
-        sentence_vectors: sentence_vectors(&source_factory.language_tools, &store),
-        programs: Some(program_runtime::program_adapter(&programs)),
-        package_registry: Some(data_storage::open_tool_packages(options, &store).await?),
-        plugins: Some(Arc::clone(&source_factory.plugin_sources) as Arc<dyn PluginAdmin>),
-        configuration: Some(configuration_file(options, &source_factory, &ledger, clocks)),
-        installation_secret: mac_key,
-    });
+    let sources = source_factory.build_sources(config);
+    foundation.intake.set_sources_and_policy(sources, &config.policy);
+    let parts = (&foundation, &call_components, &source_factory);
+    let state = build_state(options, parts, mac_key, clocks).await?;
+    let CoreComponents { keys, ledger, intake, record_maintenance, .. } = foundation;
+    let CallComponents { gateway, approval_notifier, credentials, task_store, .. } =
+        call_components;
     Ok(App {
         state,
         task_store,
@@ -156,6 +135,44 @@ pub(super) async fn build_app(
         approval_notifier,
         record_maintenance,
     })
+}
+
+/// Builds the state that all interfaces share.
+async fn build_state(
+    options: &LaunchOptions,
+    (foundation, call_components, source_factory): (
+        &CoreComponents,
+        &CallComponents,
+        &Arc<SourceFactory>,
+    ),
+    installation_secret: Secret,
+    clocks: &ClockPair,
+) -> Result<McpServerState, CommandError> {
+    let config = &options.config;
+    let CoreComponents { keys, store, ledger, intake, events, egress, .. } = foundation;
+    Ok(McpServerState::new(ServerComponents {
+        gateway: Arc::clone(&call_components.gateway),
+        intake: Arc::clone(intake),
+        keys: Arc::clone(keys),
+        issuers: build_issuers(config, source_factory),
+        records: Arc::clone(ledger) as Arc<dyn RecordReader>,
+        record_inspector: Some(Arc::clone(ledger) as Arc<dyn RecordInspector>),
+        call_counters: call_components.call_counters.clone(),
+        clock: clocks.as_clock(),
+        events: Arc::clone(events),
+        webhooks: Some(EgressWebhooks::new(egress, Vec::new())),
+        allowed_hosts: allowed_hosts(config),
+        max_body_bytes: config.server.max_body_bytes,
+        pending_call_options: pending_approvals::pending_call_options(config),
+        listing_options: config.server.search.to_options(),
+        node_registry: Some(source_factory.node_cluster.registry()),
+        sentence_vectors: sentence_vectors(&source_factory.language_tools, store),
+        programs: Some(program_runtime::program_adapter(&call_components.programs)),
+        package_registry: Some(data_storage::open_tool_packages(options, store).await?),
+        plugins: Some(Arc::clone(&source_factory.plugin_sources) as Arc<dyn PluginAdmin>),
+        configuration: Some(configuration_file(options, source_factory, ledger, clocks)),
+        installation_secret,
+    }))
 }
 
 impl EncryptedStores {
@@ -183,7 +200,9 @@ impl CoreComponents {
         let records_dir = start.data_dir_lock.dir().records_dir();
         let ledger = data_storage::open_ledger(records_dir, config.segment_bytes, clock).await?;
         let egress = startup_tasks.join_tasks().await?;
-        let pins = data_storage::open_pins(&ledger, &store, &record_key, clock).await?;
+        let events = EventLog::new(Arc::clone(clock));
+        let audit_log = ObservedAuditLog::wrap(&ledger, &events);
+        let pins = data_storage::open_pins(audit_log, &store, &record_key, clock).await?;
         let record_maintenance =
             data_storage::start_record_maintenance(start, &ledger, record_key, clock);
         let intake = Arc::new(SourceSupervisor::start_with_pins(
@@ -200,7 +219,17 @@ impl CoreComponents {
             config.server.min_sandbox_level,
         ));
         let artifacts = data_storage::open_artifact_store(start, clock);
-        Ok(Self { keys, store, ledger, egress, intake, record_maintenance, sandboxes, artifacts })
+        Ok(Self {
+            keys,
+            store,
+            ledger,
+            egress,
+            events,
+            intake,
+            record_maintenance,
+            sandboxes,
+            artifacts,
+        })
     }
 
     fn records(&self) -> Arc<dyn RecordReader> {
@@ -246,6 +275,7 @@ impl CallComponents {
                 store: encrypted_stores.programs,
                 keys: &foundation.keys,
                 sandboxes: &foundation.sandboxes,
+                events: Arc::clone(&foundation.events),
                 clock: clocks.as_clock(),
             },
         );

@@ -10,6 +10,7 @@ use ledger::{FileLedger, OsDisk};
 use packages::PackageStore;
 use store::{ArtifactLimits, EncryptedStore, FileArtifactStore, SqliteStore};
 use tool::artifact::ArtifactStore;
+use tool::ledger::AuditLog;
 use tool::tool_packages::ToolPackageStore;
 use tool::{Clock, Org, Store};
 
@@ -79,14 +80,13 @@ pub(crate) async fn open_ledger(
 /// # Errors
 /// If the switches of tools cannot be read: a tool that was turned off would be on.
 pub(crate) async fn open_pins(
-    ledger: &Arc<FileLedger>,
+    audit_log: Arc<dyn AuditLog>,
     store: &Arc<dyn Store>,
     key: &CheckpointSigningKey,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<PinRegistry>, CommandError> {
     let encrypted_store = Arc::new(EncryptedStore::new(Arc::clone(store), &key.to_hex(), "pins"));
-    let events = Arc::clone(ledger) as Arc<dyn tool::ledger::AuditLog>;
-    let pins = PinRegistry::new(Org::default(), encrypted_store, events, Arc::clone(clock));
+    let pins = PinRegistry::new(Org::default(), encrypted_store, audit_log, Arc::clone(clock));
     let loaded = pins.load_switches().await;
     loaded.map_err(startup_error("the list of tools that are turned off"))?;
     Ok(Arc::new(pins))

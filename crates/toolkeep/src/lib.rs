@@ -15,6 +15,7 @@ mod listeners;
 mod manifest_storage;
 mod mcp_endpoint;
 mod node_cluster;
+mod observed_audit_log;
 mod pending_approvals;
 mod plugin_sources;
 mod problem_reports;
@@ -211,6 +212,7 @@ fn spawn_interface_upkeep(tasks: &TaskTracker, state: McpServerState, stop: Canc
         tokio::select! {
             () = state.watch_key_store() => {}
             () = state.sample_activity() => {}
+            () = state.watch_source_states() => {}
             () = state.expire_tasks() => {}
             () = stop.cancelled() => {}
         }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use egress::EgressClient;
 use gateway::{ApprovalComponents, ApprovalEvent, ApprovalObserver, ApprovalSettings, Gateway};
 use programs::PendingCalls;
-use server_core::PendingCallOptions;
+use server_core::{EventLog, PendingCallOptions};
 use store::EncryptedStore;
 use tokio::sync::Notify;
 use tool::Clock;
@@ -46,6 +46,8 @@ pub(crate) struct ApprovalNotifier {
     sender_changed: Notify,
     /// The calls that programs wait for.
     pending_calls: Arc<PendingCalls>,
+    /// The events of this server.
+    events: Arc<EventLog>,
 }
 
 /// A change of the sender; `None` if no webhook is configured any more.
@@ -55,6 +57,7 @@ struct SenderChange(Option<WebhookSender>);
 impl ApprovalObserver for ApprovalNotifier {
     fn notify_event(&self, event: &ApprovalEvent) {
         self.pending_calls.handle_event(event);
+        self.events.push_approval(event);
         if let Some(hook) = self.webhook.load().as_ref() {
             hook.notify_event(event);
         }
@@ -145,6 +148,7 @@ pub(crate) fn build_approvals(
         egress: core.egress.clone(),
         clock: Arc::clone(clock),
         pending_calls: Arc::clone(pending_calls),
+        events: Arc::clone(&core.events),
         webhook: ArcSwapOption::empty(),
         webhook_config: Mutex::default(),
         next_sender: Mutex::default(),

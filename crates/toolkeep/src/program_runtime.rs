@@ -8,10 +8,11 @@ use futures_util::stream::BoxStream;
 use gateway::Gateway;
 use identity::Principal;
 use programs::{
-    ExecutionMode, Interpreter, InterpreterSlot, PendingCalls, ProgramDependencies, Programs,
+    ExecutionMode, Interpreter, InterpreterSlot, PendingCalls, ProgramDependencies,
+    ProgramObserver, Programs,
 };
 use serde_json::Value;
-use server_core::KeyStore;
+use server_core::{EventLog, KeyStore};
 use store::EncryptedStore;
 use tool::call_outcome::CallFailure;
 use tool::ledger::RecordReader;
@@ -66,6 +67,17 @@ pub(crate) struct ProgramComponents<'a> {
     pub(crate) keys: &'a Arc<KeyStore>,
     pub(crate) sandboxes: &'a Arc<SandboxProvider>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) events: Arc<EventLog>,
+}
+
+/// Adds an event for each program that has ended.
+#[derive(Debug)]
+struct ProgramEvents(Arc<EventLog>);
+
+impl ProgramObserver for ProgramEvents {
+    fn program_ended(&self, id: CallId, status: &str, caller: &Caller) {
+        self.0.push_program(id, status, caller);
+    }
 }
 
 /// Builds the program runtime from the configuration and the environment.
@@ -73,8 +85,16 @@ pub(crate) fn build_programs(
     options: &LaunchOptions,
     components: ProgramComponents<'_>,
 ) -> Arc<Programs> {
-    let ProgramComponents { gateway, records, pending_calls, store, keys, sandboxes, clock } =
-        components;
+    let ProgramComponents {
+        gateway,
+        records,
+        pending_calls,
+        store,
+        keys,
+        sandboxes,
+        clock,
+        events,
+    } = components;
     let variable = |name: &str| options.load_options.environment.get(name);
     let mode = match variable(CHAIN_MODE_VARIABLE) {
         Some("dep") => ExecutionMode::Dependency,
@@ -93,6 +113,7 @@ pub(crate) fn build_programs(
         interpreter: Arc::new(WorkerInterpreter(Arc::new(WorkerPool::new(Arc::clone(sandboxes))))),
         clock,
         default_mode: mode,
+        observer: Some(Arc::new(ProgramEvents(events))),
         parallel_mutations: variable(PARALLEL_MUTATIONS_VARIABLE).is_some_and(is_enabled),
     });
     programs.set_max_pending_calls(options.config.approvals.max_pending);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use identity::Principal;
-use tool::{Caller, WallTime};
+use tool::{Caller, CallerType, ToolKey, WallTime};
 
 use super::ApprovalDetails;
 
@@ -59,6 +59,16 @@ pub struct ApprovalEvent {
     pub kind: ApprovalEventKind,
     /// Approval after the event.
     pub approval: ApprovalDetails,
+    /// Facts that decide who sees it.
+    pub scope: ApprovalScope,
+}
+
+/// Facts of a pending call that decide who sees it, by [`crate::Gateway::sees_approval`].
+#[derive(Debug, Clone)]
+pub struct ApprovalScope {
+    pub(crate) caller: Caller,
+    pub(crate) tool_key: ToolKey,
+    pub(crate) caller_type: CallerType,
 }
 
 /// Kinds of approval events.

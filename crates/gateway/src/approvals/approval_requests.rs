@@ -171,6 +171,7 @@ impl ApprovalRegistry {
         self.observer.notify_event(&ApprovalEvent {
             kind: ApprovalEventKind::Requested,
             approval: ApprovalDetails::from_stored(kept),
+            scope: kept.scope(),
         });
         tracing::info!(tool = %kept.tool_key.name, call = %id, "call needs an approval");
         Ok(())

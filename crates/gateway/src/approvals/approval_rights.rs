@@ -10,7 +10,7 @@ use tool::{CallArguments, CallerType, ErrorCode, Org, ToolKey};
 
 use super::approval_details::{is_same_person, keys_and_subjects};
 use super::stored_approval::StoredApproval;
-use super::{ApprovalRegistry, CredentialStatus};
+use super::{ApprovalRegistry, ApprovalScope, CredentialStatus};
 use crate::{CatalogView, Gateway};
 
 /// Pending calls that an approver sees: those of tools in its own view.
@@ -45,12 +45,16 @@ impl Gateway {
     /// Returns true if this principal sees a pending call: its own, and as an approver those of
     /// tools that it could call itself.
     pub(crate) fn is_visible_to(&self, principal: &Principal, approval: &StoredApproval) -> bool {
-        let org = &approval.caller.org;
-        approval.belongs_to(principal.caller())
+        self.sees_approval(principal, &approval.scope())
+    }
+
+    /// Returns true if this principal sees the pending call of this scope.
+    pub fn sees_approval(&self, principal: &Principal, scope: &ApprovalScope) -> bool {
+        scope.caller.has_credential_of(principal.caller())
             || self.approver_scope(principal).is_visible(
-                org,
-                &approval.tool_key,
-                approval.caller_type,
+                &scope.caller.org,
+                &scope.tool_key,
+                scope.caller_type,
             )
     }
 

@@ -316,9 +316,11 @@ pub(crate) fn notify_changed(
     approval: &StoredApproval,
 ) -> ApprovalDetails {
     let shown = ApprovalDetails::from_stored(approval);
-    approvals
-        .observer
-        .notify_event(&ApprovalEvent { kind: ApprovalEventKind::Changed, approval: shown.clone() });
+    approvals.observer.notify_event(&ApprovalEvent {
+        kind: ApprovalEventKind::Changed,
+        approval: shown.clone(),
+        scope: approval.scope(),
+    });
     shown
 }
 

@@ -11,7 +11,7 @@ use tool::{
     PermissionLevel, ToolKey, WallTime, executor::ApprovalRequest, executor::PendingReason,
 };
 
-use super::ApprovalState;
+use super::{ApprovalScope, ApprovalState};
 use crate::{CallRequest, CallTarget, ModelCall};
 
 /// Store prefix of all approvals.
@@ -182,8 +182,16 @@ impl StoredApproval {
 
     /// Returns true if the approval belongs to this caller, with any of its credentials.
     pub(crate) fn belongs_to(&self, caller: &Caller) -> bool {
-        let Caller { org, subject, key_id: key, .. } = caller;
-        *org == self.caller.org && *subject == self.caller.subject && *key == self.caller.key_id
+        self.caller.has_credential_of(caller)
+    }
+
+    /// Returns the facts that decide who sees the call.
+    pub(crate) fn scope(&self) -> ApprovalScope {
+        ApprovalScope {
+            caller: self.caller.clone(),
+            tool_key: self.tool_key.clone(),
+            caller_type: self.caller_type,
+        }
     }
 
     /// Restricts the caller to the rights that it had when it called.

@@ -58,6 +58,7 @@ pub(crate) fn none(store: &Arc<impl Store + 'static>, clock: &Arc<FakeClock>) ->
         interpreter: Arc::new(Nobody),
         clock: Arc::clone(clock) as _,
         default_mode: ExecutionMode::Sequential,
+        observer: None,
         parallel_mutations: false,
     }))
 }

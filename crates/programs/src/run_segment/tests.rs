@@ -143,6 +143,7 @@ impl Installation {
             interpreter: Arc::clone(&self.keys) as _,
             clock: Arc::clone(&self.clock) as _,
             default_mode: ExecutionMode::Sequential,
+            observer: None,
             parallel_mutations: false,
         });
         let steps = (0..CALLS).map(|it| serde_json::from_value(step(it)).unwrap()).collect();

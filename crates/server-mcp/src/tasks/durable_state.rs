@@ -114,7 +114,7 @@ impl CallTask {
         RpcError { message, ..error }
     }
 
-    /// What a later process needs to continue the call, if the limits allow it to be stored.
+    /// Data with which a later process continues the call, if the limits allow it to be stored.
     pub(super) fn new_continuation(
         &self,
         call: &ToolCall,

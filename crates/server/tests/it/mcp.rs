@@ -4,6 +4,7 @@ mod all_sources;
 mod calls;
 pub(crate) mod cancel;
 mod client_requests;
+mod events;
 mod legacy;
 mod listing_modes;
 mod malformed_messages;

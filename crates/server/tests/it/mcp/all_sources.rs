@@ -384,7 +384,7 @@ async fn the_endpoint_of_all_says_what_it_serves_and_sets_log_levels_of_all() {
     let capabilities = json!({"logging": {}, "tools": {"listChanged": true},
         "prompts": {"listChanged": true}, "completions": {},
         "resources": {"listChanged": true, "subscribe": true},
-        "extensions": {"io.modelcontextprotocol/tasks": {}}});
+        "extensions": {"io.modelcontextprotocol/tasks": {}, "io.modelcontextprotocol/events": {}}});
     assert_eq!(about["result"]["capabilities"], capabilities);
     let session = ann.open_session(json!({})).await;
     let set = message("logging/setLevel", json!({"level": "error"}));
@@ -450,6 +450,8 @@ async fn extensions_of_the_visible_sources_are_declared() {
         let mut new = new["result"]["capabilities"]["extensions"].clone();
         let tasks = new.as_object_mut().unwrap().remove("io.modelcontextprotocol/tasks");
         assert_eq!(tasks, Some(json!({})), "Toolkeep's own");
+        // Its own events are at the endpoint of all sources alone.
+        new.as_object_mut().unwrap().remove("io.modelcontextprotocol/events");
         let old = old["result"]["capabilities"]["extensions"].clone();
         (old.as_object().cloned().unwrap_or_default(), new.as_object().cloned().unwrap())
     };

@@ -22,7 +22,8 @@ async fn the_server_can_be_discovered() {
         "capabilities": {"logging": {}, "tools": {"listChanged": true},
             "prompts": {"listChanged": true}, "completions": {},
             "resources": {"listChanged": true, "subscribe": true},
-            "extensions": {"io.modelcontextprotocol/tasks": {}}},
+            "extensions":
+                {"io.modelcontextprotocol/tasks": {}, "io.modelcontextprotocol/events": {}}},
         "ttlMs": 60_000, "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo":
             {"name": "toolkeep", "version": env!("CARGO_PKG_VERSION")}},

@@ -10,7 +10,9 @@ use identity::{NewKey, Principal, Right};
 use intake::{ConfiguredSource, PinRegistry, SourceSupervisor, SupervisorTimeouts};
 use ledger::FileLedger;
 use server::HttpService;
-use server_core::{CallCounters, Hosts, KeyStore, ServerComponents, SteadyClock, TokenIssuers};
+use server_core::{
+    CallCounters, EventLog, Hosts, KeyStore, ServerComponents, SteadyClock, TokenIssuers,
+};
 use server_mcp::McpServerState;
 use store::MemoryStore;
 use testkit::clock::FakeClock;
@@ -61,6 +63,8 @@ pub(crate) struct ServerSetup {
     pub(crate) programs: Option<Arc<dyn server_core::ProgramRunner>>,
     /// Vectors of tools by a sentence model.
     pub(crate) sentence_vectors: Option<Arc<server_core::tool_search::SentenceVectors>>,
+    /// Sends events to webhooks.
+    pub(crate) webhooks: Option<Arc<dyn server_core::webhook::WebhookTransport>>,
     /// The catalogue.
     pub(crate) package_registry: Option<Arc<dyn tool::tool_packages::ToolPackageStore>>,
     /// The plugins.
@@ -131,9 +135,11 @@ impl FixtureServer {
             records: kept.1,
             record_inspector: inspector,
             call_counters: counts,
+            events: EventLog::new(Arc::new(SteadyClock::new(Arc::clone(&clock) as _))),
             clock: Arc::new(SteadyClock::new(Arc::clone(&clock) as _)),
             max_body_bytes: server_core::DEFAULT_MAX_BODY_BYTES,
             pending_call_options: setup.pending_call_options,
+            webhooks: setup.webhooks,
             listing_options: setup.listing_options,
             node_registry: setup.node_registry,
             programs: setup.programs,

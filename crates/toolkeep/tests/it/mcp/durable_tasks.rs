@@ -4,44 +4,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::mcp_fixture::{self, FixtureEra, FixtureOptions, RunningFixture};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::raw_client::McpClient;
 use crate::support::installation::Installation;
 use crate::support::server_process::{READY_LIMIT, Server, start_server};
 
-/// The body of the response to a client of 2026-07-28 that follows tasks, as it was received.
-#[expect(clippy::disallowed_methods, reason = "a client from outside, not a part of Toolkeep")]
-async fn ask_with(server: &Server, key: &str, (method, mut params): (&str, Value)) -> String {
+fn client(server: &Server, key: &str) -> McpClient {
     let key = std::fs::read_to_string(server.data.join(key)).unwrap();
-    let address = server.url.strip_prefix("http://").unwrap();
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities":
-            {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-    });
-    let name = params.get("name").or(params.get("taskId")).unwrap().as_str().unwrap().to_owned();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    let head = format!(
-        "POST /mcp/fixture HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n\
-         content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
-         mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\nmcp-name: {name}\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        key.trim(),
-        body.len()
-    );
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    McpClient::new(server, key.trim(), "/mcp/fixture")
 }
 
 async fn ask(server: &Server, method: &str, params: Value) -> Value {
-    let body = ask_with(server, "agent.key", (method, params)).await;
-    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    client(server, "agent.key").ask(method, params).await
 }
 
 async fn get(server: &Server, id: &Value) -> Value {
@@ -106,10 +81,10 @@ async fn a_task_is_answered_after_the_server_was_killed_and_goes_on_at_its_sourc
     assert_eq!(get(&server, &ended).await, before, "the end is answered as it was");
     assert_eq!(server.owner().fetch_record(&call).await.body["status"], "unknown");
     // The id of another caller is no id, to the byte: neither of a task that ended nor of one that runs.
-    let unknown = |id: Value| ("tasks/get", json!({"taskId": id}));
-    let nobodys = ask_with(&server, "agent.key", unknown(json!("AAAA"))).await;
+    let nobodys = client(&server, "agent.key").send("tasks/get", json!({"taskId": "AAAA"})).await;
     for id in [&ended, &running] {
-        assert_eq!(ask_with(&server, "owner.key", unknown(id.clone())).await, nobodys);
+        let of_other = client(&server, "owner.key").send("tasks/get", json!({"taskId": id})).await;
+        assert_eq!(of_other, nobodys);
     }
     let after = end_of(&server, &running).await;
     assert_eq!(after["status"], "completed", "{after}");

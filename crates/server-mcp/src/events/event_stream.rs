@@ -1,0 +1,127 @@
+//! The handler of `events/stream`: a stream of the events of one subscription.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp::{encode, events, sse};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+use tool::Json;
+
+use super::event_errors::access_revoked;
+use super::event_reader::{EventReader, EventSubscription, ReadPage, occurrence};
+use super::require_own_events;
+use crate::McpServerState;
+use crate::event_sink::EventSink;
+use crate::request_context::RequestContext;
+use crate::request_error::RequestError;
+use crate::resource_subscriptions::{id_to_json, with_subscription_id};
+use crate::response_body::{self, EventStream, McpResponse};
+
+/// Interval of heartbeats, which the extension wants at least every 30 s.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(25);
+/// Maximum number of events that are read at once.
+const PAGE_EVENTS: usize = 32;
+/// Time until events are offered again to a client that reads slowly.
+const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
+
+/// Handles the method `events/stream`.
+pub(crate) fn open_event_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+    require_own_events(request)?;
+    let (caller, state) = (request.caller, request.caller.state);
+    let permit =
+        state.streams.open_stream(caller.principal).map_err(RequestError::too_many_requests)?;
+    let subscription = EventSubscription::parse(request)?;
+    let mut reader = EventReader::start(request, subscription)?;
+    let sink = Arc::new(EventSink::default());
+    let id = id_to_json(request.request_id);
+    let result = with_subscription_id(&Json::empty_object(), &id);
+    let final_event = request.result_encoder().encode_result(&result).into_event();
+    let first_page = reader.next_page(state, PAGE_EVENTS);
+    let stream = PushStream { state: state.clone(), reader, sink: Arc::clone(&sink), id };
+    let work = stream.run(first_page, final_event);
+    let task = AbortOnDropHandle::new(state.mcp_components.background_tasks.spawn(work));
+    Ok(response_body::event_stream_response(EventStream::new(sink, Some(task), permit)))
+}
+
+/// One open stream.
+struct PushStream {
+    state: McpServerState,
+    reader: EventReader,
+    sink: Arc<EventSink>,
+    id: Json,
+}
+
+impl PushStream {
+    /// Sends events until the server stops or the caller's access ends; returns the final response.
+    async fn run(mut self, first_page: ReadPage, final_event: Bytes) -> Option<Bytes> {
+        let mut head = self.state.components.events.subscribe_head();
+        self.send_active(&first_page);
+        let mut page = first_page;
+        loop {
+            self.send_events(&page.events).await;
+            if !page.has_more && !self.wait_for_news(&mut head).await {
+                return Some(final_event);
+            }
+            if self.reader.renew_principal(&self.state).is_none() {
+                let params = Json::object_from([("error", &access_revoked())]);
+                self.send(events::TERMINATED_NOTIFICATION, &params);
+                return Some(final_event);
+            }
+            page = self.reader.next_page(&self.state, PAGE_EVENTS);
+            if page.is_truncated {
+                self.send_active(&page);
+            }
+        }
+    }
+
+    /// Waits for new events and sends heartbeats meanwhile. Returns false if the server stops.
+    async fn wait_for_news(&self, head: &mut watch::Receiver<u64>) -> bool {
+        loop {
+            if *head.borrow_and_update() > self.reader.position {
+                return true;
+            }
+            tokio::select! {
+                () = self.state.streams_closed.cancelled() => return false,
+                changed = head.changed() => if changed.is_err() { return false },
+                () = sleep(HEARTBEAT_INTERVAL) => {
+                    let cursor = self.cursor_at(self.reader.position);
+                    self.send(events::HEARTBEAT_NOTIFICATION, &Json::object_from([("cursor", &cursor)]));
+                    // The caller's access is checked with each heartbeat.
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Sends events in order. A client that reads slowly delays them; the log may overtake it.
+    async fn send_events(&self, page: &[Arc<server_core::event_log::ServerEvent>]) {
+        for event in page {
+            let params = occurrence(event, Some(self.cursor_at(event.position)));
+            while !self.send(events::EVENT_NOTIFICATION, &params) && !self.sink.is_closed() {
+                sleep(SLOW_CLIENT_DELAY).await;
+            }
+        }
+    }
+
+    /// Sends the position before the first event of a page.
+    fn send_active(&self, page: &ReadPage) {
+        let first = page.events.first().map(|event| event.position.saturating_sub(1));
+        let cursor = self.cursor_at(first.unwrap_or(self.reader.position));
+        let truncated = Json::encode(&page.is_truncated);
+        let params = Json::object_from([("cursor", &cursor), ("truncated", &truncated)]);
+        self.send(events::ACTIVE_NOTIFICATION, &params);
+    }
+
+    fn send(&self, method: &str, params: &Json) -> bool {
+        let params = with_subscription_id(params, &self.id);
+        self.sink.send_required(sse::encode_event(&encode::encode_notification(method, &params)))
+    }
+
+    fn cursor_at(&self, position: u64) -> Json {
+        let epoch = self.state.components.events.epoch();
+        self.reader.cursor_at(&self.state.mcp_components.event_cursors, epoch, position)
+    }
+}

@@ -1,0 +1,264 @@
+//! One webhook subscription: what a refresh changes, and the deliveries of its events.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp::events::SUBSCRIPTION_HEADER;
+use serde_json::{Value, json};
+use server_core::webhook::{
+    WebhookFailure, WebhookMessage, WebhookSecret, WebhookTarget, WebhookTransport,
+};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tool::{Json, WallTime};
+
+use super::event_errors::access_revoked;
+use super::event_reader::{EventReader, occurrence};
+use crate::McpServerState;
+
+/// Maximum number of events that are read at once.
+const PAGE_EVENTS: usize = 16;
+/// Number of abandoned events in a row after which deliveries are suspended until the next refresh.
+const SUSPEND_AFTER: u32 = 5;
+/// Time for which a replaced secret still signs.
+const FORMER_SECRET_MS: u64 = 5 * 60_000;
+/// Longest sleep before the expiry and the caller's access are checked again.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
+
+/// A webhook subscription of one caller.
+#[derive(Debug)]
+pub(super) struct WebhookSubscription {
+    /// Id for the receiver; it grants nothing.
+    pub(super) id: String,
+    pub(super) url: String,
+    pub(super) root_key: Box<str>,
+    /// Ends the deliveries.
+    pub(super) end: CancellationToken,
+    /// Notifies of a refresh.
+    refreshed: Notify,
+    state: Mutex<DeliveryState>,
+}
+
+#[derive(Debug)]
+struct DeliveryState {
+    secret: WebhookSecret,
+    /// The replaced secret, and until when it signs too.
+    former: Option<(WebhookSecret, u64)>,
+    expires_at: WallTime,
+    is_active: bool,
+    failures: u32,
+    last_delivery: Option<WallTime>,
+    last_error: Option<WebhookFailure>,
+    failed_since: Option<WallTime>,
+    /// Everything up to this position was accepted or abandoned.
+    watermark: u64,
+}
+
+impl WebhookSubscription {
+    pub(super) fn new(
+        (id, url): (String, String),
+        root_key: Box<str>,
+        secret: WebhookSecret,
+        (expires_at, position): (WallTime, u64),
+    ) -> Arc<Self> {
+        let state = DeliveryState {
+            secret,
+            former: None,
+            expires_at,
+            is_active: true,
+            failures: 0,
+            last_delivery: None,
+            last_error: None,
+            failed_since: None,
+            watermark: position,
+        };
+        let (end, refreshed) = (CancellationToken::new(), Notify::new());
+        Arc::new(Self { id, url, root_key, end, refreshed, state: Mutex::new(state) })
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, DeliveryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_expired(&self, now: WallTime) -> bool {
+        self.lock_state().expires_at <= now
+    }
+
+    /// Everything up to this position was accepted or abandoned.
+    pub(super) fn watermark(&self) -> u64 {
+        self.lock_state().watermark
+    }
+
+    /// Extends the subscription, replaces its secret and resumes its deliveries. Returns the status
+    /// before.
+    pub(super) fn refresh(
+        &self,
+        secret: WebhookSecret,
+        (now, expires_at): (WallTime, WallTime),
+    ) -> Value {
+        let status = {
+            let mut state = self.lock_state();
+            let status = state.status();
+            let former = std::mem::replace(&mut state.secret, secret);
+            state.former = Some((former, now.0.saturating_add(FORMER_SECRET_MS)));
+            state.expires_at = expires_at;
+            (state.is_active, state.failures) = (true, 0);
+            status
+        };
+        self.refreshed.notify_one();
+        status
+    }
+
+    /// The message of a body, with the header that names the subscription.
+    pub(super) fn message(&self, id: Option<&str>, kind: &str, body: &Json) -> WebhookMessage {
+        let mut message = WebhookMessage::new(kind, body.bytes().clone());
+        if let Some(id) = id {
+            id.clone_into(&mut message.id);
+        }
+        let mut headers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_str(&self.id) {
+            headers.insert(HeaderName::from_static(SUBSCRIPTION_HEADER), value);
+        }
+        message.headers = headers;
+        message
+    }
+
+    /// The secrets that sign a message now.
+    pub(super) fn secrets(&self, now: WallTime) -> Vec<WebhookSecret> {
+        let mut state = self.lock_state();
+        state.former = state.former.take().filter(|(_, until)| now.0 < *until);
+        let former = state.former.as_ref().map(|(secret, _)| secret.clone());
+        std::iter::once(state.secret.clone()).chain(former).collect()
+    }
+
+    /// Notes the end of the attempts to deliver one event at this position.
+    fn note_delivery(&self, now: WallTime, position: u64, result: Result<(), WebhookFailure>) {
+        let mut state = self.lock_state();
+        state.watermark = position;
+        match result {
+            Ok(()) => {
+                (state.failures, state.last_error, state.failed_since) = (0, None, None);
+                state.last_delivery = Some(now);
+            }
+            Err(failure) => {
+                // A receiver that refuses one event for good takes others.
+                state.failures += u32::from(!failure.is_final());
+                state.last_error = Some(failure);
+                state.failed_since.get_or_insert(now);
+                state.is_active = state.failures < SUSPEND_AFTER;
+            }
+        }
+    }
+}
+
+impl DeliveryState {
+    fn status(&self) -> Value {
+        json!({
+            "active": self.is_active,
+            "lastDeliveryAt": self.last_delivery.map(|at| at.to_string()),
+            "lastError": self.last_error.map(WebhookFailure::category),
+            "failedSince": self.failed_since.map(|at| at.to_string()),
+        })
+    }
+}
+
+/// Delivers the events of one subscription until it expires, is ended, or the server stops.
+pub(super) async fn deliver_events(
+    state: McpServerState,
+    transport: Arc<dyn WebhookTransport>,
+    subscription: Arc<WebhookSubscription>,
+    reader: EventReader,
+) {
+    let mut delivery = WebhookDelivery { state: state.clone(), transport, subscription, reader };
+    let (end, closed) = (delivery.subscription.end.clone(), state.streams_closed.clone());
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        () = closed.cancelled() => {}
+        () = delivery.run() => {}
+    }
+    state.mcp_components.webhooks.remove_ended(&delivery.subscription);
+}
+
+/// The deliveries of one subscription.
+struct WebhookDelivery {
+    state: McpServerState,
+    transport: Arc<dyn WebhookTransport>,
+    subscription: Arc<WebhookSubscription>,
+    reader: EventReader,
+}
+
+impl WebhookDelivery {
+    async fn run(&mut self) {
+        let mut head = self.state.components.events.subscribe_head();
+        loop {
+            let now = self.state.components.clock.wall_now();
+            if self.subscription.is_expired(now) {
+                return;
+            }
+            if self.reader.renew_principal(&self.state).is_none() {
+                let error = access_revoked();
+                let kind = Json::encode("terminated");
+                let body = Json::object_from([("type", &kind), ("error", &error)]);
+                // The subscription is over, whether its receiver hears of it or not.
+                let _undelivered = self.send(None, "terminated", &body).await;
+                return;
+            }
+            let is_active = self.subscription.lock_state().is_active;
+            if is_active && self.deliver_page().await {
+                continue;
+            }
+            // A suspended subscription waits for its refresh, or its end.
+            tokio::select! {
+                _ = head.changed(), if is_active => {}
+                () = self.subscription.refreshed.notified() => {}
+                () = sleep(CHECK_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Delivers the next events in order. Returns whether there may be more.
+    async fn deliver_page(&mut self) -> bool {
+        let page = self.reader.next_page(&self.state, PAGE_EVENTS);
+        if page.is_truncated {
+            let cursor = self.cursor_at(self.subscription.watermark());
+            let body = Json::object_from([("type", &Json::encode("gap")), ("cursor", &cursor)]);
+            let _undelivered = self.send(None, "gap", &body).await;
+        }
+        for event in &page.events {
+            let cursor = self.cursor_at(self.subscription.watermark());
+            let body = occurrence(event, Some(cursor));
+            let result = self.send(Some(&event.id), "event", &body).await;
+            let now = self.state.components.clock.wall_now();
+            self.subscription.note_delivery(now, event.position, result);
+            if !self.subscription.lock_state().is_active {
+                self.reader.position = event.position;
+                return false;
+            }
+        }
+        if !page.has_more {
+            self.subscription.lock_state().watermark = self.reader.position;
+        }
+        page.has_more
+    }
+
+    async fn send(&self, id: Option<&str>, kind: &str, body: &Json) -> Result<(), WebhookFailure> {
+        let message = self.subscription.message(id, kind, body);
+        let clock = self.state.components.clock.as_ref();
+        let secrets = self.subscription.secrets(clock.wall_now());
+        let target = WebhookTarget {
+            transport: self.transport.as_ref(),
+            clock,
+            url: &self.subscription.url,
+            secrets: &secrets,
+        };
+        target.deliver_message(&message).await
+    }
+
+    fn cursor_at(&self, position: u64) -> Json {
+        let epoch = self.state.components.events.epoch();
+        self.reader.cursor_at(&self.state.mcp_components.event_cursors, epoch, position)
+    }
+}
